@@ -146,6 +146,7 @@ fi
 cat <<TEXT
 
 The cloud listens on   http://127.0.0.1:$port/
+See it in a browser    http://127.0.0.1:$port/dashboard/   (users and passwords: $state/clouds.yaml)
 Use it with            export OS_CLOUD=nova-admin OS_CLIENT_CONFIG_FILE=$state/clouds.yaml
                        $venv/bin/openstack server list
 As an ordinary user    export OS_CLOUD=nova-demo

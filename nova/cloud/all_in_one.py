@@ -236,7 +236,8 @@ class Cloud:
         if self.conf.ec2.enabled:
             mounts.add(wsgi.Mount(EC2_PATH, assembly.local_ec2(
                 self.conf, self.api_db, rules, mounts, self.identity, self.url + EC2_PATH)))
-        return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read, mounts)
+        return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
+                               assembly.dashboard(self.conf, mounts, self.url))
 
     def _networks(self, rules):
         """The face of the embedded network service; none where the networks are elsewhere."""

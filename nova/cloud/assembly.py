@@ -438,6 +438,22 @@ def http_plan(conf):
     ])
 
 
+def dashboard(conf, application, url=None):
+    """An application behind the dashboard below /dashboard, where it is wanted.
+
+    :param url: of the all-in-one; None: the APIs are where the catalog says
+    """
+    if not conf.dashboard.enabled:
+        return application
+    from nova.api.dashboard import app
+    from nova.web import pipeline
+    identity = conf.dashboard.identity_url
+    if identity is None and url is None and 'keystone_authtoken' in conf:
+        where = conf.keystone_authtoken.www_authenticate_uri
+        identity = where and where.rstrip('/').removesuffix('/v3') + '/v3'
+    return pipeline.before(app.Dashboard(identity, url, conf.dashboard.connect_to).answer, application)
+
+
 def remote_images(conf):
     """Images of a daemon that has no database.
 

@@ -32,7 +32,7 @@ def application(conf, bus=None, api_db=None, cells=None):
     scheme = 'https' if conf.http.cert_file and conf.http.tls != 'off' else 'http'
     url = conf.http.public_url or f'{scheme}://{conf.my_ip}:{conf.http.port}'
     identity = assembly.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
-    return assembly.api(conf, bus, api_db, cells, images, policy.Policy(conf), identity)
+    return assembly.dashboard(conf, assembly.api(conf, bus, api_db, cells, images, policy.Policy(conf), identity))
 
 
 def main():

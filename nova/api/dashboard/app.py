@@ -1,0 +1,93 @@
+"""The files of the dashboard below /dashboard/, and what its page must know of the deployment."""
+import http
+import pathlib
+import typing
+import urllib.parse
+
+import orjson
+
+from nova import i18n
+from nova.api.dashboard import texts
+from nova.web import static
+from nova.web.pipeline import Environ
+
+ROOT = '/dashboard'
+STATIC = pathlib.Path(__file__).parent / 'static'
+PAGE, CONFIG, TEXTS, VERSIONED = 'index.html', 'config.json', 'texts.json', 'v/'
+
+Headers = list[tuple[str, str]]
+
+
+def policy(connect: list[str]) -> str:
+    """The Content-Security-Policy: scripts, styles and pictures of this origin alone, nothing inline, no frame.
+
+    :param connect: origins that the page may ask besides its own
+    """
+    return '; '.join([
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "manifest-src 'self'",
+        ' '.join(["connect-src 'self'", *connect]), "form-action 'none'", "frame-ancestors 'none'", "base-uri 'none'",
+        "require-trusted-types-for 'script'", "trusted-types 'none'"])
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of a URL."""
+    parts = urllib.parse.urlsplit(url)
+    return f'{parts.scheme}://{parts.netloc}'
+
+
+class Dashboard:
+    """
+    :param identity: URL of the Identity API with its /v3; None: /identity/v3 beside the page
+    :param base: URL that the catalog gives to what is served beside the page, which is where the browser found it;
+        None: the catalog's addresses are those of others
+    :param connect: origins of further APIs
+    """
+
+    def __init__(self, identity: str | None = None, base: str | None = None,
+                 connect: typing.Iterable[str] = ()) -> None:
+        self._files = static.Files(STATIC)
+        origins = sorted({origin(url) for url in [*connect, *([identity] if identity else ())]})
+        self._headers: Headers = [
+            ('Content-Security-Policy', policy(origins)), ('X-Content-Type-Options', 'nosniff'),
+            ('X-Frame-Options', 'DENY'), ('Referrer-Policy', 'no-referrer'),
+            ('Cross-Origin-Opener-Policy', 'same-origin'), ('Cross-Origin-Resource-Policy', 'same-origin'),
+            ('Permissions-Policy', 'camera=(), microphone=(), geolocation=(), payment=(), usb=()')]
+        page = self._files.files[PAGE]
+        self._page = static.File(page.kind, page.body.replace(b'{digest}', self._files.digest.encode()))
+        self._config = static.File(static.TYPES['.json'], orjson.dumps(
+            {'identity': identity, 'base': base, 'version': self._files.digest}))
+        self._texts = {language: static.File(static.TYPES['.json'], orjson.dumps(texts.catalog(language, self._files)))
+                       for language in sorted(set(i18n.languages().values()))}
+
+    def answer(self, environ: Environ, start_response: typing.Any) -> list[bytes] | None:
+        """A step of web.pipeline: what is below /dashboard; anything else goes on."""
+        path = environ.get('PATH_INFO') or ''
+        if path != ROOT and not path.startswith(ROOT + '/'):
+            return None
+        if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
+            return self._say(start_response, 405, 'GET and HEAD alone.', [('Allow', 'GET, HEAD')])
+        if path == ROOT:
+            where = urllib.parse.quote(environ.get('SCRIPT_NAME', '') + ROOT + '/')
+            return self._say(start_response, 301, 'The dashboard is below this path.', [('Location', where)])
+        file, cache = self._find(path[len(ROOT) + 1:], environ)
+        if file is None:
+            return self._say(start_response, 404, 'There is no such file.')
+        return static.answer(environ, start_response, file, cache, self._headers)
+
+    def _find(self, name: str, environ: Environ) -> tuple[static.File | None, str]:
+        if name in ('', PAGE):
+            return self._page, static.ASK_AGAIN
+        if name == CONFIG:
+            return self._config, static.ASK_AGAIN
+        if name == TEXTS:
+            return self._texts[i18n.best_language(environ.get('HTTP_ACCEPT_LANGUAGE', ''))], 'no-store'
+        version = f'{VERSIONED}{self._files.digest}/'
+        return self._files.get(name.removeprefix(version)) if name.startswith(version) else None, static.FOREVER
+
+    def _say(self, start_response: typing.Any, code: int, text: str, headers: typing.Iterable[tuple[str, str]] = (),
+             ) -> list[bytes]:
+        body = f'{text}\n'.encode()
+        start_response(f'{code} {http.HTTPStatus(code).phrase}', [
+            *self._headers, *headers, ('Content-Type', 'text/plain; charset=utf-8'), ('Cache-Control', 'no-store'),
+            ('Content-Length', str(len(body)))])
+        return [body]

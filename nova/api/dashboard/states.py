@@ -1,0 +1,35 @@
+"""static/data/action_states.js: what the page knows of nova/actions.py.
+
+    python -m nova.api.dashboard.states write
+
+A contract test says when it is not what the table has.
+"""
+import sys
+
+import orjson
+
+from nova import actions
+from nova.api.dashboard import app
+
+FILE = app.STATIC / 'data' / 'action_states.js'
+HEAD = '''// Made of nova/actions.py by "python -m nova.api.dashboard.states write": the states that allow an action.
+// null: any. A locked server takes what has locked: true from administrators alone.
+
+/** @type {Record<string, {vm_states: string[] | null, task_states: (string | null)[] | null, locked: boolean}>} */
+export const STATES = {
+'''
+
+
+def written() -> str:
+    """The text of the file."""
+    rows = []
+    for action in actions.ROWS:
+        row = {'vm_states': action.vm_states, 'task_states': action.task_states, 'locked': action.locked}
+        rows.append(f"  '{action.name}': {orjson.dumps(row).decode()},\n")
+    return HEAD + ''.join(rows) + '};\n'
+
+
+if __name__ == '__main__':
+    if sys.argv[1:] != ['write']:
+        sys.exit(__doc__)
+    FILE.write_text(written())

@@ -1,0 +1,97 @@
+// Logging in and out, and changing the project: the identity API's tokens.
+import {ApiError, call, url} from './api.js';
+import {begin, current, end} from './session.js';
+import {t} from './text.js';
+
+/**
+ * @typedef {{user: string, password: string, domain: string, project?: string}} Credentials
+ * @typedef {{token: string, document: any}} Token
+ */
+
+/** A passcode is needed besides the password. */
+export class PasscodeNeeded extends Error {
+  /** @param {string} receipt @param {string} userId */
+  constructor(receipt, userId) {
+    super('passcode');
+    this.receipt = receipt;
+    this.userId = userId;
+  }
+}
+
+/**
+ * Ask for a token.
+ * @param {any} identity  how the user is known @param {any} scope @param {string} [receipt]
+ * @returns {Promise<Token>}
+ */
+async function token(identity, scope, receipt) {
+  /** @type {Record<string, string>} */
+  const headers = {'Content-Type': 'application/json'};
+  if (receipt) headers['Openstack-Auth-Receipt'] = receipt;
+  let answer;
+  try {
+    answer = await fetch(url('identity', '/auth/tokens'), {
+      method: 'POST', headers, body: JSON.stringify({auth: {identity, ...(scope ? {scope} : {})}}),
+      credentials: 'omit', cache: 'no-store', redirect: 'error'});
+  } catch {
+    throw new ApiError(0, t('The identity service does not answer.'));
+  }
+  const document = await answer.json().catch(() => ({}));
+  if (answer.ok) return {token: answer.headers.get('X-Subject-Token') ?? '', document};
+  const found = answer.headers.get('Openstack-Auth-Receipt');
+  if (found) throw new PasscodeNeeded(found, document.receipt.user.id);
+  throw new ApiError(answer.status, document.error?.message ?? `${answer.status}`);
+}
+
+/** @param {string} domain  name or id */
+const named = domain => domain === 'default' ? {id: 'default'} : {name: domain};
+
+/**
+ * Log in; the projects to choose from where none was named and there is more than one.
+ * @param {Credentials} given @param {{passcode: string, receipt: string, userId: string}} [factor]
+ */
+export async function login(given, factor) {
+  const domain = named(given.domain || 'default');
+  const identity = factor
+    ? {methods: ['totp'], totp: {user: {id: factor.userId, passcode: factor.passcode}}}
+    : {methods: ['password'], password: {user: {name: given.user, password: given.password, domain}}};
+  const scope = given.project ? {project: {name: given.project, domain}} : 'unscoped';
+  const first = await token(identity, scope, factor?.receipt);
+  if (given.project) return take(first);
+  const {projects} = await call('identity', '/auth/projects', {token: first.token});
+  if (!projects.length) throw new ApiError(403, t('This user has a role in no project.'));
+  if (projects.length === 1) return choose(first.token, projects[0].id);
+  return {token: first.token, projects};
+}
+
+/** Log in to one of the projects, with the token of a login without one. @param {string} first @param {string} project */
+export async function choose(first, project) {
+  take(await token({methods: ['token'], token: {id: first}}, {project: {id: project}}));
+  return null;
+}
+
+/** @param {Token} found */
+function take(found) {
+  begin(found.token, found.document);
+  return null;
+}
+
+/**
+ * Change the project. The page is loaded anew, so that nothing of the other project is left in it.
+ * @param {string} project  its id
+ */
+export async function switchProject(project) {
+  const old = current()?.token ?? '';
+  await choose(old, project);
+  location.hash = '#/';
+  location.reload();
+}
+
+/** End the session, here and at the identity API. */
+export async function logout() {
+  const session = current();
+  end('');
+  if (session) {
+    await call('identity', '/auth/tokens', {method: 'DELETE', token: session.token,
+      headers: {'X-Subject-Token': session.token}}).catch(() => null);      // it runs out by itself
+  }
+}

@@ -1,0 +1,37 @@
+// What has happened, said in a corner and to screen readers.
+
+/** @typedef {{id: number, kind: 'done' | 'failed', text: string, detail?: string}} Notice */
+
+/** @type {Notice[]} */
+let notices = [];
+let count = 0;
+/** @type {Set<(notices: Notice[]) => void>} */
+const listeners = new Set();
+const SHOWN_MS = 6000;
+
+const changed = () => listeners.forEach(listener => listener(notices));
+
+/** @param {(notices: Notice[]) => void} listener */
+export function onNotices(listener) {
+  listeners.add(listener);
+  return () => { listeners.delete(listener); };
+}
+
+/** @param {string} text */
+export function done(text) { add({id: ++count, kind: 'done', text}); }
+
+/** A refusal stays until it is closed. @param {string} text @param {Error} error */
+export function failed(text, error) { add({id: ++count, kind: 'failed', text, detail: error.message}); }
+
+/** @param {Notice} notice */
+function add(notice) {
+  notices = [...notices.slice(-4), notice];
+  changed();
+  if (notice.kind === 'done') setTimeout(() => close(notice.id), SHOWN_MS);
+}
+
+/** @param {number} id */
+export function close(id) {
+  notices = notices.filter(notice => notice.id !== id);
+  changed();
+}

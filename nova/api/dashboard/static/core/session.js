@@ -1,0 +1,102 @@
+// Who is logged in. The token lives in this tab's sessionStorage and leaves it in a header alone (ADR 0029).
+
+const KEY = 'nova.session';
+
+/**
+ * @typedef {{id: string, name: string}} Named
+ * @typedef {{token: string, expires: string, user: Named & {domain: Named}, project: (Named & {domain: Named}) | null,
+ *   roles: string[], region: string, endpoints: Record<string, string>}} Session
+ * @typedef {{identity: string | null, base: string | null, version: string}} Config
+ */
+
+/** @type {Config} */
+export let config = {identity: null, base: null, version: ''};
+/** @type {Session | null} */
+let session = read();
+/** @type {Set<(reason: string) => void>} */
+const listeners = new Set();
+let timer = 0;
+
+function read() {
+  try {
+    const found = JSON.parse(sessionStorage.getItem(KEY) ?? 'null');
+    return found && new Date(found.expires).getTime() > Date.now() ? found : null;
+  } catch { return null; }
+}
+
+/** The directory above the dashboard: where the APIs of an all-in-one are, under whatever name it was reached. */
+export const home = () => new URL('..', document.baseURI).href.replace(/\/$/, '');
+
+/** What the page must know of the deployment. */
+export async function loadConfig() {
+  const answer = await fetch(new URL('config.json', document.baseURI));
+  if (!answer.ok) throw new Error(`config.json: ${answer.status}`);
+  config = await answer.json();
+  watch();
+}
+
+/** The session, or null. */
+export const current = () => session;
+/** The session of a page that is shown to users who are logged in alone. @returns {Session} */
+export function required() {
+  if (!session) throw new Error('nobody is logged in');
+  return session;
+}
+export const isAdmin = () => !!session?.roles.includes('admin');
+
+/** @param {(reason: string) => void} listener  told when the session begins or ends */
+export function onChange(listener) {
+  listeners.add(listener);
+  return () => { listeners.delete(listener); };
+}
+
+/** The identity API's URL. */
+export const identityUrl = () => config.identity ?? `${home()}/identity/v3`;
+
+/** An address of the catalogue as this browser reaches it. @param {string} url */
+export function reached(url) {
+  return config.base && (url === config.base || url.startsWith(config.base + '/'))
+    ? home() + url.slice(config.base.length) : url;
+}
+
+/**
+ * Take up a token.
+ * @param {string} token
+ * @param {any} document  of the identity API
+ */
+export function begin(token, document) {
+  const body = document.token;
+  /** @type {Record<string, string>} */
+  const endpoints = {};
+  let region = '';
+  for (const service of body.catalog ?? []) {
+    const found = service.endpoints.find((/** @type {any} */ endpoint) => endpoint.interface === 'public');
+    if (found && !endpoints[service.type]) {
+      endpoints[service.type] = reached(found.url.replace(/\/$/, ''));
+      region ||= found.region_id ?? found.region ?? '';
+    }
+  }
+  session = {token, expires: body.expires_at, user: body.user, project: body.project ?? null, region, endpoints,
+    roles: (body.roles ?? []).map((/** @type {Named} */ role) => role.name)};
+  sessionStorage.setItem(KEY, JSON.stringify(session));
+  watch();
+  tell('');
+}
+
+/** Forget the session. @param {string} reason  what the login page says */
+export function end(reason) {
+  session = null;
+  sessionStorage.removeItem(KEY);
+  clearTimeout(timer);
+  tell(reason);
+}
+
+/** @param {string} reason */
+const tell = reason => listeners.forEach(listener => listener(reason));
+
+function watch() {
+  clearTimeout(timer);
+  if (!session) return;
+  const left = new Date(session.expires).getTime() - Date.now();
+  timer = setTimeout(() => left > 2 ** 31 - 1 ? watch() : end('expired'), Math.min(Math.max(0, left), 2 ** 31 - 1));
+}

@@ -1,0 +1,20 @@
+// Migrations: what moves, from where to where, how far.
+import {html} from '../../core/html.js';
+import {call} from '../../core/api.js';
+import {openstack} from '../../core/command.js';
+import {link} from '../../core/router.js';
+import {short} from '../../core/text.js';
+import {Ago, Badge} from '../../parts/basics.js';
+
+/** Live migrations that run, with how much of their memory is left. @param {any} row */
+const progress = row => row.memory_total_bytes ? html`<progress max="1" value=${row.memory_processed_bytes / row.memory_total_bytes} aria-label="progress"></progress>` : '–';
+
+/** @type {import('../resources.js').Resource} */
+export default {
+  service: 'compute', path: '/os-migrations', key: 'migrations', empty: 'Nothing has moved yet.', nameOf: row => `${row.migration_type} ${short(row.instance_uuid)}`,
+  columns: [{name: 'server', label: 'Server', value: row => row.instance_uuid, show: row => html`<a href=${link('servers', row.instance_uuid)}>${short(row.instance_uuid)}</a>`}, {name: 'kind', label: 'Kind', value: row => row.migration_type}, {name: 'status', label: 'Status', value: row => row.status, show: row => html`<span><${Badge} state=${row.status} /></span>`},
+    {name: 'from', label: 'From', value: row => row.source_compute}, {name: 'to', label: 'To', value: row => row.dest_compute || '–'}, {name: 'progress', label: 'Progress', value: row => row.memory_remaining_bytes ?? 0, show: progress}, {name: 'at', label: 'Begun', value: row => row.created_at, show: row => html`<${Ago} at=${row.created_at} />`}],
+  actions: [
+    {name: 'abort', label: 'Abort', danger: true, when: row => row.migration_type === 'live-migration' && ['queued', 'preparing', 'running'].includes(row.status), request: row => ({method: 'DELETE', path: `/servers/${row.instance_uuid}/migrations/${row.id}`}), command: row => openstack('server migration abort', row.instance_uuid, String(row.id))},
+    {name: 'force', label: 'Force its completion', when: row => row.migration_type === 'live-migration' && row.status === 'running', perform: row => call('compute', `/servers/${row.instance_uuid}/migrations/${row.id}/action`, {method: 'POST', body: {force_complete: null}}), command: row => openstack('server migration force complete', row.instance_uuid, String(row.id))}],
+};

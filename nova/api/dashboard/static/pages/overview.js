@@ -1,0 +1,56 @@
+// The first page: how much of the quota is used, what runs, what failed last.
+import {html} from '../core/html.js';
+import {call, has} from '../core/api.js';
+import {useLoad} from '../core/load.js';
+import {useServerEvents} from '../core/events.js';
+import {link} from '../core/router.js';
+import {required} from '../core/session.js';
+import {bytes, mebibytes, number, t} from '../core/text.js';
+import {Ago, Badge, Busy, Card, Empty, Head, Meter, Refusal} from '../parts/basics.js';
+import {Icon} from '../parts/icons.js';
+
+const SHOWN = 6;
+
+/** @param {AbortSignal} signal */
+const limits = signal => call('compute', '/limits', {signal}).then(found => found.limits.absolute);
+/** @param {AbortSignal} signal */
+const volumeLimits = signal => has('volume') ? call('volume', '/limits', {signal}).then(found => found.limits.absolute).catch(() => null) : Promise.resolve(null);
+/** @param {AbortSignal} signal */
+const recent = signal => call('compute', '/servers/detail', {signal, query: {limit: SHOWN, sort_key: 'updated_at', sort_dir: 'desc'}}).then(found => found.servers);
+/** @param {AbortSignal} signal */
+const broken = signal => call('compute', '/servers/detail', {signal, query: {limit: SHOWN, status: 'ERROR', sort_key: 'updated_at', sort_dir: 'desc'}}).then(found => found.servers);
+
+export default function Overview() {
+  const quota = useLoad(signal => Promise.all([limits(signal), volumeLimits(signal)]), []);
+  const last = useLoad(recent, []);
+  const failed = useLoad(broken, []);
+  const renew = () => { quota.reload(); last.reload(); failed.reload(); };
+  useServerEvents(renew, renew);
+  const [compute, volume] = quota.data ?? [];
+  return html`
+    <${Head} title=${t('Overview')} note=${html`<span class="quiet thin">${required().project?.name}</span>`}>
+      <a class="button primary" href="#/create"><${Icon} name="plus" size=${16} /> ${t('Create a server')}</a></${Head}>
+    <${Refusal} error=${quota.error} />
+    <div class="grid">
+      <${Card} title=${t('Quota')} class="span">
+        ${!compute ? html`<${Busy} label=${t('Loading …')} />` : html`<div class="meters">
+          <${Meter} label=${t('Servers')} used=${compute.totalInstancesUsed} total=${compute.maxTotalInstances} show=${number} />
+          <${Meter} label=${t('Virtual CPUs')} used=${compute.totalCoresUsed} total=${compute.maxTotalCores} show=${number} />
+          <${Meter} label=${t('Memory')} used=${compute.totalRAMUsed} total=${compute.maxTotalRAMSize} show=${mebibytes} />
+          ${volume && html`<${Meter} label=${t('Volumes')} used=${volume.totalVolumesUsed} total=${volume.maxTotalVolumes} show=${number} />
+            <${Meter} label=${t('Volume storage')} used=${volume.totalGigabytesUsed} total=${volume.maxTotalVolumeGigabytes} show=${(/** @type {number} */ size) => bytes(size * 2 ** 30)} />`}
+        </div>`}
+      </${Card}>
+      <${Card} title=${t('Changed last')} action=${html`<a href="#/servers">${t('All servers')}</a>`}>
+        <${Brief} loaded=${last} empty=${t('There are no servers yet.')} /></${Card}>
+      <${Card} title=${t('Failed last')}><${Brief} loaded=${failed} empty=${t('No server has failed.')} /></${Card}>
+    </div>`;
+}
+
+/** @param {{loaded: import('../core/load.js').Loaded<any[]>, empty: string}} props */
+const Brief = ({loaded, empty}) => html`
+  <${Refusal} error=${loaded.error} />
+  ${loaded.data && !loaded.data.length && html`<${Empty} icon="server" text=${empty} />`}
+  <ul class="brief">${(loaded.data ?? []).map(server => html`
+    <li key=${server.id}><a href=${link('servers', server.id)}>${server.name}</a><${Badge} state=${server.status} task=${server['OS-EXT-STS:task_state']} />
+      <span class="quiet"><${Ago} at=${server.updated} /></span>${server.fault && html`<p class="quiet">${server.fault.message}</p>`}</li>`)}</ul>`;

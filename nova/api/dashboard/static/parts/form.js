@@ -1,0 +1,77 @@
+// Forms made of rows. A field's options may be asked of an API; they are asked for when the form is shown.
+import {html, useEffect, useState} from '../core/html.js';
+import {t} from '../core/text.js';
+
+/**
+ * @typedef {{value: string, label: string, note?: string}} Option
+ * @typedef {Record<string, any>} Values
+ * @typedef {{name: string, label: string, type?: 'text' | 'textarea' | 'number' | 'select' | 'many' | 'check' | 'password' | 'file',
+ *   required?: boolean, help?: string, value?: any, min?: number, max?: number, pattern?: string,
+ *   options?: Option[] | ((values: Values) => Promise<Option[]>), when?: (values: Values) => boolean,
+ *   depends?: string[], none?: string}} Field
+ */
+
+/** The values that a form begins with. @param {Field[]} fields @returns {Values} */
+export const initial = fields => Object.fromEntries(fields.map(field => [
+  field.name, field.value ?? (field.type === 'check' ? false : field.type === 'many' ? [] : '')]));
+
+/** @param {{fields: Field[], values: Values, onChange: (change: (before: Values) => Values) => void}} props */
+export const Fields = ({fields, values, onChange}) => html`
+  <div class="fields">${fields.filter(field => !field.when || field.when(values)).map(field => html`
+    <${One} key=${field.name} field=${field} values=${values}
+      set=${(/** @type {any} */ value) => onChange(before => ({...before, [field.name]: value}))} />`)}</div>`;
+
+/** @param {{field: Field, values: Values, set: (value: any) => void}} props */
+function One({field, values, set}) {
+  const id = 'f-' + field.name;
+  const [options, setOptions] = useState(/** @type {Option[] | null} */ (Array.isArray(field.options) ? field.options : null));
+  const [error, setError] = useState('');
+  useEffect(() => {
+    if (typeof field.options !== 'function') return;
+    let wanted = true;
+    field.options(values).then(found => {
+      if (!wanted) return;
+      setOptions(found);
+      if (field.type === 'select' && field.required && !field.none && !found.some(one => one.value === values[field.name])) set(found[0]?.value ?? '');
+    }, failure => wanted && setError(failure.message));
+    return () => { wanted = false; };
+  }, (field.depends ?? []).map(name => values[name]));
+  const help = field.help || error;
+  const common = {id, name: field.name, required: field.required, 'aria-describedby': help ? id + '-help' : undefined};
+  const said = help && html`<p class="help ${error ? 'bad' : ''}" id=${id + '-help'}>${error || field.help}</p>`;
+  if (field.type === 'check') {
+    return html`<div class="field check"><label><input type="checkbox" ...${common} checked=${values[field.name]}
+      onChange=${(/** @type {any} */ event) => set(event.target.checked)} /> ${field.label}</label>${said}</div>`;
+  }
+  if (field.type === 'many') return html`<${Many} ...${{id, field, options, said, values, set}} />`;
+  return html`<div class="field"><label for=${id}>${field.label}${field.required ? '' : html` <span class="quiet">${t('optional')}</span>`}</label>
+    ${control(field, options, values, set, common)}${said}</div>`;
+}
+
+/** @param {{id: string, field: Field, options: Option[] | null, said: any, values: Values, set: (value: any) => void}} props */
+const Many = ({field, options, said, values, set}) => html`
+  <fieldset class="field"><legend>${field.label}</legend>
+    <div class="many">${!options ? t('Loading …') : !options.length ? html`<span class="quiet">${t('There are none.')}</span>` : options.map(option => html`
+      <label><input type="checkbox" name=${field.name} value=${option.value} checked=${values[field.name].includes(option.value)}
+        onChange=${(/** @type {any} */ event) => set(event.target.checked ? [...values[field.name], option.value]
+          : values[field.name].filter((/** @type {string} */ one) => one !== option.value))} />
+        <span>${option.label}</span>${option.note && html`<span class="quiet">${option.note}</span>`}</label>`)}</div>${said}</fieldset>`;
+
+/**
+ * @param {Field} field @param {Option[] | null} options @param {Values} values @param {(value: any) => void} set
+ * @param {Record<string, any>} common
+ */
+function control(field, options, values, set, common) {
+  const value = values[field.name];
+  const typed = (/** @type {any} */ event) => set(event.target.value);
+  if (field.type === 'select') {
+    return html`<select ...${common} value=${value} onChange=${typed} disabled=${!options}>
+      ${(field.none || !field.required || !options) && html`<option value="">${options ? field.none ?? '–' : t('Loading …')}</option>`}
+      ${(options ?? []).map(option => html`<option key=${option.value} value=${option.value} selected=${option.value === value}>${option.label}${option.note ? ` · ${option.note}` : ''}</option>`)}
+    </select>`;
+  }
+  if (field.type === 'textarea') return html`<textarea ...${common} rows="4" spellcheck="false" onInput=${typed} value=${value}></textarea>`;
+  if (field.type === 'file') return html`<input type="file" ...${common} onChange=${(/** @type {any} */ event) => set(event.target.files[0] ?? null)} />`;
+  return html`<input type=${field.type ?? 'text'} ...${common} min=${field.min} max=${field.max} pattern=${field.pattern} value=${value}
+    autocomplete=${field.type === 'password' ? 'new-password' : 'off'} onInput=${typed} />`;
+}

@@ -1,0 +1,3 @@
+// What the dashboard uses of htm.mjs, for the type checker.
+declare const htm: {bind(h: any): (strings: TemplateStringsArray, ...values: any[]) => any};
+export default htm;

@@ -1,0 +1,63 @@
+"""The dashboard's table of actions against nova/actions.py, and what its pages ask for against the rows of the API."""
+import re
+
+from nova import actions
+from nova.api import app as api
+from nova.api.dashboard import app
+from nova.api.dashboard import states
+
+# Actions that another part of the page has than the table of actions: what hangs on a server.
+ELSEWHERE = {'attach_interface', 'detach_interface', 'attach_volume', 'detach_volume', 'metadata', 'softDelete'}
+# What the page does not offer, and why.
+LEFT_OUT = {
+    'addFixedIp': 'an interface is attached instead', 'removeFixedIp': 'an interface is detached instead',
+    'swap_volume': 'block storage asks for it when it moves a volume', 'attach_share': 'there is no page of shares',
+    'detach_share': 'there is no page of shares',
+}
+
+
+def sources():
+    return {path.relative_to(app.STATIC).as_posix(): path.read_text() for path in app.STATIC.rglob('*.js')}
+
+
+def test_states_are_those_of_the_actions():
+    assert states.FILE.read_text() == states.written(), 'run: python -m nova.api.dashboard.states write'
+
+
+def test_every_action_is_offered_or_left_out_with_a_reason():
+    table = sources()['data/server_actions.js']
+    named = set(re.findall(r"action: '([\w-]+)'", table))
+    assert named <= set(actions.ACTIONS)
+    assert set(actions.ACTIONS) - named == ELSEWHERE | set(LEFT_OUT)
+
+
+def test_bodies_of_actions_are_operations():
+    operations = {row.action for row in api.all_routes() if row.action}
+    sent = set(re.findall(r"body: \([^)]*\) => \(\{'?([\w-]+)'?:", sources()['data/server_actions.js']))
+    assert len(sent) > 20 and sent <= operations
+
+
+def test_paths_that_are_asked_for_are_routes():
+    paths = {tuple(row.path.strip('/').split('/')) for row in api.all_routes()}
+    asked = set()
+    for text in sources().values():
+        asked.update(re.findall(r"call\('compute', [`']([^`'?]+)[`']", text))
+        asked.update(re.findall(r"service: 'compute', path: '([^']+)'", text))
+    assert len(asked) > 20
+    for path in asked:
+        parts = re.sub(r'\$\{[^}]*\}', '{}', path).strip('/').split('/')
+        assert any(_serves(row, parts) for row in paths), path
+
+
+def _serves(row, parts):
+    return len(row) == len(parts) and all(
+        known == part or known.startswith('{') for known, part in zip(row, parts, strict=True))
+
+
+def test_the_table_of_pages_names_resources_that_exist():
+    found = sources()
+    for name in re.findall(r"resource: '(\w+)'", found['data/navigation.js']):
+        assert f'data/resources/{name}.js' in found
+        assert f"'{name}'" in found['data/resources.js']
+    for path in re.findall(r"import\('\.\./(pages/\w+\.js)'\)", found['data/navigation.js']):
+        assert path in found

@@ -1,0 +1,139 @@
+"""The files of the dashboard: paths, caching, compression, headers, sizes, texts."""
+import csv
+import gzip
+import hashlib
+import re
+
+import orjson
+import pytest
+
+from nova import i18n
+from nova.api.dashboard import app
+from nova.api.dashboard import texts
+from nova.web import static
+
+BOUND = 400_000              # bytes of the whole page, compressed
+VENDOR = app.STATIC / 'vendor'
+
+
+def ask(path, method='GET', made=None, **headers):
+    """(status, {header: value}, body) of a request; None where it goes on to the API."""
+    answered = []
+    environ = {'REQUEST_METHOD': method, 'PATH_INFO': path, 'SCRIPT_NAME': '', **headers}
+    body = (made or app.Dashboard()).answer(environ, lambda status, found: answered.append((status, dict(found))))
+    if body is None:
+        return None
+    return (*answered[0], b''.join(body))
+
+
+@pytest.fixture(scope='module')
+def dashboard():
+    return app.Dashboard()
+
+
+def test_page(dashboard):
+    status, headers, body = ask('/dashboard/', made=dashboard)
+    assert status == '200 OK' and headers['Content-Type'] == 'text/html; charset=utf-8'
+    assert headers['Cache-Control'] == 'no-cache'
+    version = orjson.loads(ask('/dashboard/config.json', made=dashboard)[2])['version']
+    assert f'v/{version}/main.js'.encode() in body and b'{digest}' not in body
+    assert ask('/dashboard/', 'HEAD', dashboard)[2] == b''
+
+
+def test_files_of_the_version_are_kept_for_ever_and_others_are_none(dashboard):
+    version = orjson.loads(ask('/dashboard/config.json', made=dashboard)[2])['version']
+    status, headers, body = ask(f'/dashboard/v/{version}/main.js', made=dashboard)
+    assert status == '200 OK' and 'immutable' in headers['Cache-Control'] and b'import' in body
+    assert headers['Content-Type'] == 'text/javascript; charset=utf-8'
+    assert ask('/dashboard/v/0000000000000000/main.js', made=dashboard)[0] == '404 Not Found'
+    assert ask('/dashboard/main.js', made=dashboard)[0] == '404 Not Found'
+
+
+@pytest.mark.parametrize('path', [
+    '/dashboard/../app.py', '/dashboard/v/{}/../../app.py', '/dashboard/v/{}//etc/passwd', '/dashboard/v/{}/./main.js',
+    '/dashboard/v/{}/%2e%2e/app.py', '/dashboard/v/{}/vendor', '/dashboard/v/{}/vendor/preact.d.mts',
+    '/dashboard/v/{}/vendor/vendor.tsv', '/dashboard/v/{}/main.js/', '/dashboard/v/{}/\0', '/dashboard//main.js'])
+def test_strange_paths_are_not_found(dashboard, path):
+    version = orjson.loads(ask('/dashboard/config.json', made=dashboard)[2])['version']
+    status, headers, _body = ask(path.format(version), made=dashboard)
+    assert status == '404 Not Found' and headers['Cache-Control'] == 'no-store'
+
+
+def test_what_is_not_below_it_goes_on(dashboard):
+    assert ask('/dashboards', made=dashboard) is None and ask('/v2.1/servers', made=dashboard) is None
+
+
+def test_without_its_slash_it_says_where_the_page_is(dashboard):
+    status, headers, _body = ask('/dashboard', made=dashboard, SCRIPT_NAME='/cloud')
+    assert status == '301 Moved Permanently' and headers['Location'] == '/cloud/dashboard/'
+
+
+def test_other_methods_are_refused(dashboard):
+    status, headers, _body = ask('/dashboard/', 'POST', dashboard)
+    assert status == '405 Method Not Allowed' and headers['Allow'] == 'GET, HEAD'
+
+
+def test_entity_tags_and_compression(dashboard):
+    status, headers, plain = ask('/dashboard/', made=dashboard)
+    same = ask('/dashboard/', made=dashboard, HTTP_IF_NONE_MATCH=f'"x", {headers["ETag"]}')
+    assert same[0] == '304 Not Modified' and same[2] == b'' and same[1]['ETag'] == headers['ETag']
+    packed = ask('/dashboard/', made=dashboard, HTTP_ACCEPT_ENCODING='br, gzip;q=0.8')
+    assert packed[1]['Content-Encoding'] == 'gzip' and gzip.decompress(packed[2]) == plain
+    assert packed[1]['Content-Length'] == str(len(packed[2])) and 'Accept-Encoding' in packed[1]['Vary']
+    assert 'Content-Encoding' not in ask('/dashboard/', made=dashboard, HTTP_ACCEPT_ENCODING='gzip;q=0')[1]
+
+
+@pytest.mark.parametrize('path', ['/dashboard/', '/dashboard/nothing', '/dashboard/config.json', '/dashboard'])
+def test_every_answer_has_the_headers_of_security(dashboard, path):
+    headers = ask(path, made=dashboard)[1]
+    rules = dict(rule.split(' ', 1) for rule in headers['Content-Security-Policy'].split('; '))
+    assert rules['default-src'] == "'none'" and rules['script-src'] == rules['style-src'] == "'self'"
+    assert rules['frame-ancestors'] == "'none'" and rules['base-uri'] == "'none'" and rules['form-action'] == "'none'"
+    assert rules['require-trusted-types-for'] == "'script'" and 'unsafe' not in headers['Content-Security-Policy']
+    assert headers['X-Content-Type-Options'] == 'nosniff' and headers['Referrer-Policy'] == 'no-referrer'
+    assert headers['X-Frame-Options'] == 'DENY' and 'Set-Cookie' not in headers
+
+
+def test_only_named_origins_may_be_asked():
+    made = app.Dashboard('https://keys.example.com:5000/v3', None, ['https://image.example.com:9292/some/path'])
+    headers = ask('/dashboard/', made=made)[1]
+    assert ("connect-src 'self' https://image.example.com:9292 https://keys.example.com:5000;"
+            in headers['Content-Security-Policy'])
+    config = orjson.loads(ask('/dashboard/config.json', made=made)[2])
+    assert config['identity'] == 'https://keys.example.com:5000/v3' and config['base'] is None
+
+
+def test_the_page_has_nothing_inline():
+    page = (app.STATIC / app.PAGE).read_text()
+    assert not re.search(r'<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|javascript:', page)
+
+
+def test_no_module_writes_markup_or_runs_text():
+    wrong = re.compile(r'innerHTML|outerHTML|insertAdjacentHTML|document\.write|dangerouslySet|\beval\(|new Function')
+    found = [path.name for path in app.STATIC.rglob('*.js') if wrong.search(path.read_text())]
+    assert found == []
+
+
+def test_all_of_it_is_below_the_bound():
+    total = sum(len(file.compressed) for file in static.Files(app.STATIC).files.values())
+    assert total < BOUND
+
+
+def test_libraries_are_the_ones_that_are_listed():
+    with open(VENDOR / 'vendor.tsv', newline='') as file:
+        rows = [row for row in csv.reader(file, delimiter='\t') if not row[0].startswith('#')]
+    listed = {name: (digest, package) for package, _version, _licence, name, digest in rows}
+    assert set(listed) == {path.name for path in VENDOR.glob('*.mjs')}
+    for name, (digest, package) in listed.items():
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest, name
+        assert (VENDOR / f'LICENSE.{package}.txt').exists()
+
+
+def test_texts_are_found_and_translated(dashboard):
+    files = static.Files(app.STATIC)
+    assert {'Log in', 'Server groups', 'Create a server', 'Any status'} <= set(texts.of_page(files))
+    assert list(texts.marked(rb"t('It\'s {count}') + at('no') + {label: 'Name', title: 'Volumes'}")) == [
+        "It's {count}", 'Name', 'Volumes']
+    answer = orjson.loads(ask('/dashboard/texts.json', made=dashboard, HTTP_ACCEPT_LANGUAGE='de-AT, en;q=0.5')[2])
+    assert answer['language'] == 'de' and set(answer['texts']) <= set(texts.of_page(files))
+    assert orjson.loads(ask('/dashboard/texts.json', made=dashboard)[2]) == {'language': i18n.DEFAULT, 'texts': {}}

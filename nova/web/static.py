@@ -1,0 +1,90 @@
+"""Files of a page, held in memory: strict paths, entity tags, compression, caching by version."""
+import dataclasses
+import functools
+import gzip
+import hashlib
+import pathlib
+import typing
+
+from nova.web.pipeline import Environ
+
+# Only these are served: what has another ending is no part of a page.
+TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8',
+         '.mjs': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.svg': 'image/svg+xml',
+         '.json': 'application/json', '.txt': 'text/plain; charset=utf-8', '.wasm': 'application/wasm'}
+COMPRESS = 6                    # level of gzip: 9 takes three times as long for one byte in a hundred
+FOREVER = 'public, max-age=31536000, immutable'
+ASK_AGAIN = 'no-cache'          # kept, and asked for by its entity tag each time
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """What one path answers."""
+
+    kind: str
+    body: bytes
+
+    @functools.cached_property
+    def tag(self) -> str:
+        """Entity tag of the body; weak, because it names the compressed form, too."""
+        return f'W/"{hashlib.sha256(self.body).hexdigest()[:32]}"'
+
+    @functools.cached_property
+    def compressed(self) -> bytes:
+        return gzip.compress(self.body, COMPRESS, mtime=0)
+
+
+class Files:
+    """The files below a directory, read once.
+
+    :param directory: of the page
+    """
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.files = {path.relative_to(directory).as_posix(): File(TYPES[path.suffix], path.read_bytes())
+                      for path in sorted(directory.rglob('*')) if path.suffix in TYPES and path.is_file()}
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Names the content of all of them."""
+        found = hashlib.sha256()
+        for name, file in self.files.items():
+            found.update(f'{name}\0{file.tag}\0'.encode())
+        return found.hexdigest()[:16]
+
+    def get(self, path: str) -> File | None:
+        """The file of a path; only the exact name of one is one, so no path leads out of the directory."""
+        return self.files.get(path)
+
+
+def answer(environ: Environ, start_response: typing.Any, file: File, cache: str,
+           headers: list[tuple[str, str]]) -> list[bytes]:
+    """The answer to GET or HEAD of a file.
+
+    :param cache: Cache-Control
+    :param headers: of every answer
+    """
+    headers = [*headers, ('Cache-Control', cache), ('ETag', file.tag), ('Vary', 'Accept-Encoding')]
+    if _matches(environ.get('HTTP_IF_NONE_MATCH', ''), file.tag):
+        start_response('304 Not Modified', headers)
+        return []
+    body = file.body
+    if takes_gzip(environ.get('HTTP_ACCEPT_ENCODING', '')):
+        body = file.compressed
+        headers.append(('Content-Encoding', 'gzip'))
+    start_response('200 OK', [*headers, ('Content-Type', file.kind), ('Content-Length', str(len(body)))])
+    return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+
+
+def takes_gzip(accept: str) -> bool:
+    """Whether an Accept-Encoding (RFC 9110, 12.5.3) allows gzip."""
+    for item in accept[:1000].lower().split(','):
+        name, _sep, quality = item.partition(';')
+        if name.strip() == 'gzip':
+            return quality.replace(' ', '') not in ('q=0', 'q=0.0', 'q=0.00', 'q=0.000')
+    return False
+
+
+def _matches(header: str, tag: str) -> bool:
+    wanted = [item.strip() for item in header[:4000].split(',')]
+    return '*' in wanted or tag in wanted or tag.removeprefix('W/') in wanted
