@@ -7,7 +7,7 @@
     tools/messages.py check              0 when all of these are as the code wants them
 
 Extracted are the templates of nova.exception, the sentences that errors are raised with where these are plain texts,
-and what is marked with _().
+and what is marked with _(), and the texts of the dashboard's modules (nova.api.dashboard.texts).
 """
 import ast
 import datetime
@@ -18,6 +18,9 @@ import sys
 from babel.messages import catalog as catalogs
 from babel.messages import mofile
 from babel.messages import pofile
+
+from nova.api.dashboard import app as dashboard
+from nova.api.dashboard import texts
 
 FACES = ('nova/identity/face/', 'nova/identity/embedded/', 'nova/image/face/', 'nova/network/face/',
          'nova/volume/face/')
@@ -57,6 +60,9 @@ def extracted():
         for _line, text in sorted(messages(path)):
             flags = ('python-format',) if '%(' in text else ()
             found.add(text, locations=[(where, None)], flags=flags)
+    for path in sorted(dashboard.STATIC.rglob('*.js')):
+        for text in sorted(set(texts.marked(path.read_bytes()))):
+            found.add(text, locations=[(path.relative_to(TREE).as_posix(), None)])
     return found
 
 

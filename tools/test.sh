@@ -18,7 +18,7 @@ case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10
 cd "$tree"
 log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
 trap 'end_meanwhile; rm -rf "$log" "$log".*' EXIT
-TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container"
+TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
@@ -125,7 +125,7 @@ by_servers() {
         name=${file##*/}
         case $name in
             test_clients.py|test_crash.py|test_libvirt*|test_network_linux.py) part=host ;;
-            test_client_suites.py|test_*_clients.py) part=clients ;;
+            test_client_suites.py|test_*_clients.py|test_dashboard*.py) part=clients ;;
             test_fleet.py|test_faults.py|test_failover.py|test_rolling_upgrade.py|test_systemd.py) part=fleets ;;
             test_*database*|test_*races.py|test_*_on_servers.py|test_lost_*|test_placement_proof.py|test_round_trips.py|\
                 test_shared_requests.py) part=databases ;;

@@ -1,35 +1,35 @@
 // The event stream of the compute API (GET /os-events). It is read by fetch: EventSource could not send the token in a header.
 import {useEffect, useRef, useState} from './html.js';
 import {ask} from './api.js';
-import {current} from './session.js';
+import {current, onChange} from './session.js';
 
 const AGAIN_MS = 1000, REFUSED_MS = 30000;
 
 /**
  * Follow the project's servers until stopped.
- * @param {{server: (server: any) => void, reset: () => void, state: (live: boolean) => void}} told
+ * @param {Told} listener
  * @param {AbortSignal} signal
  */
-export async function follow(told, signal) {
+async function follow(listener, signal) {
   let last = '';
   while (!signal.aborted && current()) {
     let wait = AGAIN_MS;
     try {
       const answer = await ask('compute', '/os-events', {signal, forever: true,
         headers: {Accept: 'text/event-stream', ...(last ? {'Last-Event-ID': last} : {})}});
-      told.state(true);
+      listener.state(true);
       for await (const event of events(answer)) {
         if (event.id) last = event.id;
-        if (event.event === 'server') told.server(JSON.parse(event.data).server);
-        if (event.event === 'reset') told.reset();
+        if (event.event === 'server') listener.server(JSON.parse(event.data).server);
+        if (event.event === 'reset') listener.reset();
       }
     } catch (error) {
       if (signal.aborted) return;
       wait = /** @type {any} */ (error).code ? REFUSED_MS : 5 * AGAIN_MS;       // too many streams, or none are served
     }
-    told.state(false);
+    listener.state(false);
     await new Promise(resolve => setTimeout(resolve, wait));
-    told.reset();
+    if (!signal.aborted) listener.reset();
   }
 }
 
@@ -54,19 +54,41 @@ async function* events(answer) {
   }
 }
 
+/** @typedef {{server: (server: any) => void, reset: () => void, state: (live: boolean) => void}} Told */
+
+/** Who is told. One stream serves all of the page: each is a thread of the API. @type {Set<Told>} */
+const told = new Set();
+let live = false;
+/** @type {AbortController | null} */
+let running = null;
+
+function begin() {
+  running = new AbortController();
+  follow({
+    server: server => told.forEach(one => one.server(server)), reset: () => told.forEach(one => one.reset()),
+    state: now => { live = now; told.forEach(one => one.state(now)); },
+  }, running.signal);
+}
+
+onChange(() => {          // the stream of a session ends with it
+  running?.abort();
+  running = null;
+  live = false;
+});
+
 /**
  * Follow the servers while a component is shown; whether the stream is open.
  * @param {(server: any) => void} onServer @param {() => void} onReset
  */
 export function useServerEvents(onServer, onReset) {
-  const [live, setLive] = useState(false);
-  const told = useRef({onServer, onReset});
-  told.current = {onServer, onReset};
+  const [state, setState] = useState(live);
+  const latest = useRef({onServer, onReset});
+  latest.current = {onServer, onReset};
   useEffect(() => {
-    const control = new AbortController();
-    follow({server: server => told.current.onServer(server), reset: () => told.current.onReset(), state: setLive},
-      control.signal);
-    return () => control.abort();
+    const one = {server: (/** @type {any} */ server) => latest.current.onServer(server), reset: () => latest.current.onReset(), state: setState};
+    told.add(one);
+    if (!running) begin();
+    return () => { told.delete(one); };
   }, []);
-  return live;
+  return state;
 }

@@ -41,7 +41,7 @@ function Servers({query}) {
       ...filter(wanted), sort_key: sortKey, sort_dir: sort.down ? 'desc' : 'asc', all_tenants: everyone ? 1 : ''}});
     return servers;
   }, [marker, wanted, status, everyone, sort]);
-  const live = useFollowed(loaded);
+  const live = useFollowed(loaded) && !everyone;            // the stream is of one project
   const first = () => { setMarkers(['']); setSelected(new Set()); };
   const narrow = (/** @type {{find?: string, status?: string, all?: boolean}} */ by) => {
     const now = {find, status, all: everyone, ...by};
@@ -86,8 +86,7 @@ function useFollowed(loaded) {
   const latest = useRef(loaded);
   latest.current = loaded;
   const later = () => {
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => latest.current.reload(), RENEW_MS);
+    timer.current ||= setTimeout(() => { timer.current = 0; latest.current.reload(); }, RENEW_MS);
   };
   return useServerEvents(server => {
     const {data, set} = latest.current;

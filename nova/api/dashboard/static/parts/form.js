@@ -38,19 +38,19 @@ function One({field, values, set}) {
   }, (field.depends ?? []).map(name => values[name]));
   const help = field.help || error;
   const common = {id, name: field.name, required: field.required, 'aria-describedby': help ? id + '-help' : undefined};
-  const said = help && html`<p class="help ${error ? 'bad' : ''}" id=${id + '-help'}>${error || field.help}</p>`;
+  const said = help && html`<p class="help ${error ? 'bad' : ''}" id=${id + '-help'}>${error || t(field.help ?? '')}</p>`;
   if (field.type === 'check') {
     return html`<div class="field check"><label><input type="checkbox" ...${common} checked=${values[field.name]}
-      onChange=${(/** @type {any} */ event) => set(event.target.checked)} /> ${field.label}</label>${said}</div>`;
+      onChange=${(/** @type {any} */ event) => set(event.target.checked)} /> ${t(field.label)}</label>${said}</div>`;
   }
   if (field.type === 'many') return html`<${Many} ...${{id, field, options, said, values, set}} />`;
-  return html`<div class="field"><label for=${id}>${field.label}${field.required ? '' : html` <span class="quiet">${t('optional')}</span>`}</label>
+  return html`<div class="field"><label for=${id}>${t(field.label)}${field.required ? '' : html` <span class="quiet">${t('optional')}</span>`}</label>
     ${control(field, options, values, set, common)}${said}</div>`;
 }
 
 /** @param {{id: string, field: Field, options: Option[] | null, said: any, values: Values, set: (value: any) => void}} props */
 const Many = ({field, options, said, values, set}) => html`
-  <fieldset class="field"><legend>${field.label}</legend>
+  <fieldset class="field"><legend>${t(field.label)}</legend>
     <div class="many">${!options ? t('Loading …') : !options.length ? html`<span class="quiet">${t('There are none.')}</span>` : options.map(option => html`
       <label><input type="checkbox" name=${field.name} value=${option.value} checked=${values[field.name].includes(option.value)}
         onChange=${(/** @type {any} */ event) => set(event.target.checked ? [...values[field.name], option.value]
@@ -66,8 +66,8 @@ function control(field, options, values, set, common) {
   const typed = (/** @type {any} */ event) => set(event.target.value);
   if (field.type === 'select') {
     return html`<select ...${common} value=${value} onChange=${typed} disabled=${!options}>
-      ${(field.none || !field.required || !options) && html`<option value="">${options ? field.none ?? '–' : t('Loading …')}</option>`}
-      ${(options ?? []).map(option => html`<option key=${option.value} value=${option.value} selected=${option.value === value}>${option.label}${option.note ? ` · ${option.note}` : ''}</option>`)}
+      ${(field.none || !field.required || !options) && html`<option value="">${options ? field.none ? t(field.none) : '–' : t('Loading …')}</option>`}
+      ${(options ?? []).map(option => html`<option key=${option.value} value=${option.value} selected=${option.value === value}>${Array.isArray(field.options) ? t(option.label) : option.label}${option.note ? ` · ${option.note}` : ''}</option>`)}
     </select>`;
   }
   if (field.type === 'textarea') return html`<textarea ...${common} rows="4" spellcheck="false" onInput=${typed} value=${value}></textarea>`;
