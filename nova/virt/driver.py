@@ -462,7 +462,8 @@ class AssistedSnapshots:
     feature = 'assisted_snapshots'
 
     def create_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, create_info: Any) -> Any:
-        """Let the guest write to ``create_info['new_file']``, a qcow2 file next to the volume's present one."""
+        """Let the guest write to ``create_info['new_file']``, a qcow2 file next to the volume's present one; or, where
+        ``create_info['type']`` is 'copy', copy the volume as it is at one moment into that file, which is there."""
         raise NotImplementedError
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, snapshot_id: str,

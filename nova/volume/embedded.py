@@ -278,7 +278,7 @@ class EmbeddedVolumes(api.Volumes):
         """
         source, target, size = (self.files.volume(made['volume_id']), self.files.snapshot(made['id']),
                                 made['size'] * GIB)
-        if not held:
+        if not held or not self.files.has_tools:     # without QEMU's tools no guest is here that could write to it
             self.contents.make_snapshot(made)
         elif self.files.size(source) is None:
             raise exception.InvalidVolume(reason='the file of the volume is gone.')
@@ -296,9 +296,9 @@ class EmbeddedVolumes(api.Volumes):
                                progress: Any) -> None:
         """The copy that a compute made of a volume in use is complete, or has failed."""
         if status == contents.CREATING:
-            self.files.finish_copy(self.files.snapshot(snapshot_id))
-            self.contents.snapshot_ended(snapshot_id, contents.AVAILABLE)
+            self.contents.finish_snapshot(snapshot_id)
         elif status == contents.ERROR:
+            self.files.give_up_copy(self.files.snapshot(snapshot_id))
             self.contents.snapshot_ended(snapshot_id, contents.ERROR)
 
     def delete_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> None:

@@ -36,6 +36,16 @@ OPTIONS = [
                 help='Whether qemu-img, which reads what strangers upload, runs in a sandbox (bubblewrap and seccomp), '
                      'without which nova-compute does not start. false: only where a container allows no '
                      'namespaces; then an image that breaks qemu-img has all rights of nova-compute.'),
+    cfg.DictOpt('disk_cachemodes', default={},
+                help='Cache modes of QEMU for volumes by the kind of their source: file, block or network, as in '
+                     'file=none,network=writeback. Unset: none for files where the file system can do direct I/O, and '
+                     'for block devices, writeback for the network. A volume of several servers has none.'),
+    cfg.StrOpt('detect_zeroes', default='off', choices=['off', 'on', 'unmap'],
+               help='Whether QEMU looks for zeros in what guests write to volumes. unmap: they become holes, which '
+                    'saves room and takes processor time.'),
+    cfg.IntOpt('io_threads', default=0, min=0, max=16,
+               help='Threads of QEMU for the volumes that a guest has from the start, on the virtio bus. 0: its main '
+                    'loop does their I/O.'),
     cfg.IntOpt('qemu_img_timeout', default=3600, min=10, max=86400,
                help='Seconds that copying or converting one disk may take, before the operation fails.'),
 ]

@@ -50,10 +50,19 @@ class AssistedSnapshots(machine.Feature, driver.AssistedSnapshots):
 
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
                                create_info: dict[str, str]) -> None:
+        if create_info.get('type') == 'copy':
+            self._copy(instance, volume_id, create_info['new_file'])
+            return
         with self.machine.operation('create_volume_snapshot'), self.machine.lock:
             files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
             if create_info['new_file'] not in files:
                 files.append(create_info['new_file'])
+            self.machine.save()
+
+    def _copy(self, instance: Instance, volume_id: str, path: str) -> None:
+        """Of a guest that does not run there is nothing to be written: an empty copy is its volume's."""
+        with self.machine.operation('create_volume_snapshot'), self.machine.lock:
+            self.machine.guest(instance).setdefault('copies', []).append([volume_id, path])
             self.machine.save()
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,

@@ -33,6 +33,8 @@ from nova.virt.libvirt import spec
 from nova.virt.libvirt import steps
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.volumes import connectors
+from nova.virt.libvirt.volumes import feature as volumes
 
 LOG = logging.getLogger(__name__)
 
@@ -43,7 +45,8 @@ IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused 
 
 
 class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot,
-                    guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces):
+                    guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
+                    volumes.Volumes):
     """See the contract in nova/virt/driver.py.
 
     :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it;
@@ -63,6 +66,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             image_signatures.Verifier(conf.image.certificates_directory).verify)
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
+        self.connectors = connectors.Connectors(host)
         self.virt_type = self.topology = None
         self._placing = threading.Lock()
         self._lock = threading.Lock()
@@ -187,14 +191,13 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
 
     def spawn(self, context, instance, request):
         uuid = instance.uuid
-        if request.image is None:
-            raise exception.BuildFailed(instance_id=uuid, reason='this host cannot boot from a volume')
         with self._operation(uuid):
             self._remove(uuid)           # what an attempt left that did not come to its end
             try:
                 disks, boot_files = self.storage.create(context, instance, request)
-                guest = spec.guest(instance, request, self.virt_type, self.storage, disks, boot_files,
-                                   self._guest_traits)
+                guest = spec.guest(
+                    instance, request, self.virt_type, self.storage, disks, boot_files, self._guest_traits,
+                    lambda machine: self.volumes_of(instance, request.block_devices, machine, disks))
                 self.storage.save(guest)
                 self._define_and_start(guest, request.await_networks)
             except Exception as error:
@@ -213,9 +216,11 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
 
     def destroy(self, context, instance, network_info, keep_disks=False):
         with self._operation(instance.uuid):
+            guest = None if keep_disks else self.storage.load(instance.uuid)
             if not keep_disks:
                 self._forget_kept(instance.uuid)
             self._remove(instance.uuid, keep_disks)
+            self.disconnect(guest.volumes if guest else ())
         self._remove_unused_images()
 
     def _remove(self, uuid, keep_disks=False):
@@ -304,6 +309,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
 
         :param await_networks: see SpawnRequest; the guest is there then, and stands still until its network is ready
         """
+        self.define_secrets(guest.volumes)
         self._plug(guest)
         if await_networks is None:
             self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, self._domain(guest))
@@ -368,7 +374,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         """The root disk as it is at this moment, as one qcow2 file."""
         root, *others = guest.disks
         if self._is_active(guest.uuid):
-            if self._backup(guest.uuid, xml.backup(root, others, path)):
+            if self._backup(guest.uuid, xml.backup(root, [*others, *guest.volumes], path)):
                 self._steps.let_read(path)
                 return
             if self._is_active(guest.uuid):
@@ -383,11 +389,11 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         except exception.GuestNotFound:
             return False
 
-    def _backup(self, uuid, text):
+    def _backup(self, uuid, text, begin=None):
         """True when QEMU has copied the disk while the guest went on."""
         operation, deadline = 'make a snapshot', time.monotonic() + self.conf.libvirt.qemu_img_timeout
         try:
-            self.hypervisor.guest(operation, uuid, guests.begin_backup, text)
+            self.hypervisor.guest(operation, uuid, begin or guests.begin_backup, text)
             while time.monotonic() < deadline:
                 done = self.hypervisor.guest(operation, uuid, guests.backup_done)
                 if done is not None:

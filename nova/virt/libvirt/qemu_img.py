@@ -45,7 +45,8 @@ class QemuImg:
                            cpu=INFO_CPU_SECONDS, timeout=INFO_TIMEOUT, reads=[path])
         return json.loads(output)
 
-    def create(self, path, disk_format, size, backing_file=None, backing_format=None):
+    def create(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
+               backing_format: str | None = None) -> None:
         """Make a disk of ``size`` bytes, on a backing file if one is given, which is not opened."""
         backing = ['-u', '-b', backing_file, '-F', backing_format] if backing_file else []
         self._run('create a disk', ['create', '-q', '-f', disk_format, *backing, path, str(size)],

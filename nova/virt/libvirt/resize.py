@@ -48,8 +48,10 @@ class Resize(driver.Resize):
             self._remove(uuid)
             try:
                 disks, boot_files = _copies(self.storage, self._qemu_img, instance, old)
-                made = spec.guest(instance, request, self.virt_type, self.storage, disks, boot_files,
-                                  self._guest_traits)
+                made = spec.guest(
+                    instance, request, self.virt_type, self.storage, disks, boot_files, self._guest_traits,
+                    lambda machine: self.volumes_of(instance, request.block_devices, machine, disks, old.volumes))
+                self.define_secrets(made.volumes)
                 self.storage.save(made)
                 self._define(made, power_on)
             except Exception as error:
@@ -102,7 +104,7 @@ def _copies(stored, qemu_img, instance, old):
         _copy(os.path.join(source, name), disk.file)
         _grow(qemu_img, disk, sizes.get(name, 0))
         disks.append(disk)
-    disks += stored.blanks(uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks)
+    disks += stored.blanks(uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, old.volumes)
     if old.nvram and os.path.exists(os.path.join(source, spec.NVRAM)):
         _copy(os.path.join(source, spec.NVRAM), old.nvram)
     for part in ('kernel', 'ramdisk'):

@@ -14,14 +14,15 @@ MEMORY_MINIMUM = 16                      # MiB: QEMU starts no machine with less
 TRUE = ('1', 'true', 'yes', 'on')
 
 
-def guest(instance, request, virt_type, storage, disks, boot_files, traits=frozenset()):
+def guest(instance, request, virt_type, storage, disks, boot_files, traits=frozenset(), volumes=None):
     """The Guest of an instance.
 
     :param boot_files: {'kernel': path, 'ramdisk': path}, empty when the root disk boots by itself
     :param traits: of what guests can be given here (guest_traits.py)
+    :param volumes: a function of the kind of machine that gives its volumes; None: it has none
     :raises ImageUnacceptable: the image asks for hardware that is not known
     """
-    image = request.image
+    image = image_of(instance, request)
     properties = image.get('properties') or {}
     vif_model = _known(image, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
     settings = guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
@@ -45,6 +46,7 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
         facts={'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
                'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image['id']})
     flavor = {'vcpus': instance.vcpus, 'extra_specs': (instance.flavor or {}).get('extra_specs')}
+    made.volumes = volumes(machine) if volumes else []
     made.numa = instance.numa_topology
     made.processor = cpu_topology.choose(flavor, instance.image_properties,
                                          made.numa and numa.load_guest(made.numa))
@@ -73,6 +75,11 @@ def _decide_secure_boot(settings, traits):
         able = settings.get('firmware_type') == 'uefi' and 'COMPUTE_SECURITY_UEFI_SECURE_BOOT' in traits
         modern = xml.Q35.match(settings.get('machine_type') or 'q35')
         settings['secure_boot'] = 'required' if able and modern else 'disabled'
+
+
+def image_of(instance, request):
+    """The image that says what the guest is like; of one that boots from a volume what the volume was made of."""
+    return request.image or {'id': '', 'properties': instance.image_properties or {}}
 
 
 def interfaces(network_info, model):

@@ -185,9 +185,12 @@ class Storage:
         os.mkdir(self.path(uuid))
         os.chmod(self.path(uuid), DIRECTORY_MODE)
         boot_files = self._boot_files(context, instance, request.image)
-        bus = _bus(request.image)
-        targets = (f'{xml.DISK_BUSES[bus]}{letter}' for letter in 'abcdefghijklmnopqrstuvwxyz')
-        disks = [self._root(context, instance, request.image, next(targets), bus)]
+        bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
+        volumes = {(row.get('device_name') or ' ')[-1] for row in request.block_devices
+                   if row.get('destination_type') == 'volume'}
+        targets = (f'{xml.DISK_BUSES[bus]}{letter}' for letter in 'abcdefghijklmnopqrstuvwxyz'
+                   if letter not in volumes)
+        disks = [self._root(context, instance, request.image, next(targets), bus)] if request.image else []
         for number, size in enumerate(_ephemerals(instance, request.block_devices)):
             disks.append(self._blank(uuid, f'disk.ephemeral{number}', size, next(targets), bus))
         swap_mib = int((instance.flavor or {}).get('swap') or 0)
@@ -219,11 +222,12 @@ class Storage:
         files.give_to_guest(path)
         return disk
 
-    def blanks(self, uuid, sizes, present):
+    def blanks(self, uuid, sizes, present, volumes=()):
         """New disks of a guest that has some: those of {file name: bytes} that are not among the Disks ``present``."""
-        bus, prefix = present[0].bus, xml.DISK_BUSES[present[0].bus]
+        first = [*present, *volumes][0]
+        bus, prefix = first.bus, xml.DISK_BUSES[first.bus]
         letters = (letter for letter in 'abcdefghijklmnopqrstuvwxyz'
-                   if f'{prefix}{letter}' not in {disk.target for disk in present})
+                   if f'{prefix}{letter}' not in {disk.target for disk in [*present, *volumes]})
         names = {os.path.basename(disk.file) for disk in present}
         return [self._blank(uuid, name, size, f'{prefix}{next(letters)}', bus)
                 for name, size in sizes.items() if size and name not in names]

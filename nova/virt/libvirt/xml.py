@@ -19,6 +19,7 @@ from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine
 from nova.virt.libvirt.domain import ports
 from nova.virt.libvirt.domain.tree import add as _add
+from nova.virt.libvirt.volumes import disk as volume_disks
 
 NAMESPACE, OWNER_NAMESPACE, owner_of = identity.NAMESPACE, identity.OWNER_NAMESPACE, identity.owner_of
 
@@ -107,6 +108,7 @@ class Guest:
     arch: str | None = None
     consoles: dict = dataclasses.field(default_factory=dict)
     serial_ports: int = 1
+    volumes: list = dataclasses.field(default_factory=list)
 
     def ports(self):
         """The values of vifs.Port of the interfaces for which something is plugged."""
@@ -116,7 +118,8 @@ class Guest:
     def from_dict(cls, values):
         values = dict(values, disks=[Disk(**disk) for disk in values['disks']],
                       interfaces=[Interface(**interface) for interface in values['interfaces']],
-                      hostdevs=pci.load_devices(values.get('hostdevs', ())))
+                      hostdevs=pci.load_devices(values.get('hostdevs', ())),
+                      volumes=[volume_disks.Volume(**volume) for volume in values.get('volumes', ())])
         return cls(**values)
 
 
@@ -155,6 +158,7 @@ def domain(guest, host=None, cpu_mode=None, processor=None):
     _add(root, 'on_crash', 'destroy')
     _devices(_add(root, 'devices'), guest)
     machine.launch_security(root, guest)
+    volume_disks.arrange(root, guest.volumes, guest.disks)
     return etree.tostring(root, encoding='unicode')
 
 

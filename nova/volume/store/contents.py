@@ -142,6 +142,19 @@ class Contents:
                              row['size'] * GIB)
             self.snapshot_ended(snapshot_id, AVAILABLE)
 
+    def finish_snapshot(self, snapshot_id: str) -> None:
+        """A guest's QEMU has made the copy for a snapshot whose row is 'creating'."""
+        self._submit(snapshot_id, self._finish, snapshot_id)
+
+    def _finish(self, snapshot_id: str) -> None:
+        with self._db.reader() as conn:
+            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+        if row is None or row['status'] != CREATING:
+            return
+        with self._failing(volume_snapshots, snapshot_id, CREATING):
+            self._files.finish_copy(self._files.snapshot(snapshot_id), row['size'] * GIB)
+            self.snapshot_ended(snapshot_id, AVAILABLE)
+
     def snapshot_ended(self, snapshot_id: str, status: str) -> None:
         """Write how a snapshot ended, and begin what waits for it."""
         if not self._db.run(db.update, volume_snapshots, snapshot_id, {'status': status}, statuses=[CREATING]):

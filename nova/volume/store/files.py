@@ -27,6 +27,7 @@ FICLONE = 0x40049409                     # linux/fs.h: let a file share all bloc
 NO_CLONES = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
 DIRECTORY_MODE = 0o711                   # QEMU runs as another user and passes through to what it is given
 PART, SNAPSHOTS, TRASH = '.part', 'snapshots', 'trash'
+COPY = '.copy' + PART
 RAW_FORMATS = ('raw', 'ami', 'ari', 'aki', 'iso')
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
@@ -40,6 +41,11 @@ class VolumeFiles:
 
     def __init__(self, directory: str, reserve: disk_space.Reserve, convert: qemu_img.QemuImg) -> None:
         self.directory, self._reserve, self._convert = directory, reserve, convert
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether QEMU's tools are installed."""
+        return shutil.which('qemu-img') is not None
 
     def volume(self, volume_id: str) -> str:
         """Path of a volume's file."""
@@ -111,23 +117,28 @@ class VolumeFiles:
             os.truncate(part, size)
 
     def prepare_copy(self, path: str, size: int, source: str) -> str:
-        """An empty file that somebody else writes a copy into; ``finish_copy`` makes it the one at ``path``.
+        """An empty qcow2 file that a guest's QEMU copies a volume into, holes stay holes; then ``finish_copy``.
 
         :raises InsufficientStorage: there is no room for the copy
         """
         self._check(disk_space.used_bytes(source))
-        self._make_directories()
-        part = path + PART
+        part = path + COPY
         files.remove(part)
-        with open(part, 'xb') as file:
-            file.truncate(size)
+        self._convert.create(part, 'qcow2', size)
         files.give_to_guest(part)
         return part
 
-    def finish_copy(self, path: str) -> None:
-        """What ``prepare_copy`` began is complete; nothing when it was before."""
+    def finish_copy(self, path: str, size: int) -> None:
+        """Make the file of what stands in that of ``prepare_copy``; nothing when it was made before."""
         if not os.path.exists(path):
-            os.replace(path + PART, path)
+            with self._written(path) as part:
+                self._convert.convert(path + COPY, 'qcow2', part, 'raw')
+                os.truncate(part, size)
+        files.remove(path + COPY)
+
+    def give_up_copy(self, path: str) -> None:
+        """The copy of ``prepare_copy`` was not made."""
+        files.remove(path + COPY)
 
     @contextlib.contextmanager
     def _written(self, path: str) -> typing.Iterator[str]:
@@ -171,7 +182,8 @@ class VolumeFiles:
         self._make_directories()
         with contextlib.suppress(FileNotFoundError):
             os.replace(path, os.path.join(self.directory, TRASH, str(uuid.uuid4())))
-        files.remove(path + PART)
+        for end in (PART, COPY):
+            files.remove(path + end)
 
     def empty_trash(self) -> None:
         trash = os.path.join(self.directory, TRASH)

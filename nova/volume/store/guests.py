@@ -13,6 +13,8 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+COPY = 'copy'                # a whole copy in a qcow2 file that is there
+
 
 class Guests:
     """:param cells: nova.db.cells.cells.Cells"""
@@ -37,7 +39,7 @@ class Guests:
         if host is None:
             raise exception.InvalidVolume(reason='its server has no host at the moment.')
         cell.rpc.compute.create_volume_snapshot(ctx, server=host, instance=server, volume_id=volume_id, create_info={
-            'snapshot_id': snapshot_id, 'type': 'raw', 'new_file': path})
+            'snapshot_id': snapshot_id, 'type': COPY, 'new_file': path})
 
     def _find(self, uuid: str) -> tuple[typing.Any, typing.Any, str | None]:
         """(cell, server, its host)."""

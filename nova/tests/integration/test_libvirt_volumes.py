@@ -1,0 +1,248 @@
+"""Volumes of real QEMU guests: what a guest writes is in the volume, whatever is done to it meanwhile."""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import uuid
+
+import pytest
+
+from nova import exception
+from nova import states
+from nova.tests.integration import test_libvirt
+
+if test_libvirt._REASON is not None:
+    pytest.skip(test_libvirt._REASON, allow_module_level=True)
+
+from nova.virt.libvirt.volumes import feature
+
+GIB = 2 ** 30
+BOOT_SECONDS = test_libvirt.BOOT_SECONDS
+state_path, module_rig, rig, instance = (test_libvirt.state_path, test_libvirt.module_rig, test_libvirt.rig,
+                                         test_libvirt.instance)
+wait_for, spawn = test_libvirt.wait_for, test_libvirt.spawn
+
+
+class Volume:
+    """A raw file, and its row of block_device_mappings."""
+
+    def __init__(self, directory, name='/dev/vdb', size=1, image=None, **values):
+        self.id = str(uuid.uuid4())
+        self.path = directory / self.id
+        if image:
+            subprocess.run(['qemu-img', 'convert', '-O', 'raw', image, self.path], check=True)
+        else:
+            self.path.touch()
+        os.truncate(self.path, size * GIB)
+        self.device = {'uuid': str(uuid.uuid4()), 'volume_id': self.id, 'destination_type': 'volume',
+                       'source_type': 'volume', 'device_name': name, 'volume_size': size, 'boot_index': None,
+                       'connection_info': {'driver_volume_type': 'local', 'data': {'device_path': str(self.path)}},
+                       **values}
+
+    def read(self, length, at=0):
+        with open(self.path, 'rb') as file:
+            file.seek(at)
+            return file.read(length)
+
+
+@pytest.fixture
+def volumes(state_path):
+    made = []
+
+    def volume(*args, **kwargs):
+        made.append(Volume(state_path, *args, **kwargs))
+        return made[-1]
+    yield volume
+    for each in made:
+        each.path.unlink(missing_ok=True)
+
+
+def run(rig, instance, line):
+    """What a line that is typed in the guest prints."""
+    mark = uuid.uuid4().hex
+    rig.type(instance, f'{line}; echo "{mark[:16]}""{mark[16:]}"')
+    wait_for(lambda: mark.encode() in rig.console(instance), BOOT_SECONDS, 'the line to end')
+    return rig.console(instance).decode(errors='replace').rpartition(mark)[0].rpartition(mark[16:] + '"')[2]
+
+
+def write(rig, instance, disk, text, block=0):
+    run(rig, instance, f'echo {text} | dd of={disk} bs=4096 seek={block} conv=fsync 2>/dev/null')
+
+
+def read(rig, instance, disk, length, block=0):
+    run(rig, instance, 'echo 3 >/proc/sys/vm/drop_caches')
+    return run(rig, instance, f'dd if={disk} bs=4096 skip={block} count=1 2>/dev/null | head -c {length}')
+
+
+def content(path, length):
+    """The first bytes of a qcow2 file."""
+    return subprocess.run(['qemu-img', 'dd', '-f', 'qcow2', '-O', 'raw', 'bs=512', 'count=1', f'if={path}',
+                           f'of={path}.raw'], check=True) and pathlib.Path(f'{path}.raw').read_bytes()[:length]
+
+
+def test_a_volume_comes_grows_is_copied_changes_and_goes(rig, instance, volumes, state_path):
+    """All that is done to a volume of a running guest; it keeps its data."""
+    spawn(rig, instance)
+    rig.booted(instance)
+    data, other = volumes(), volumes(size=2)
+    rig.driver.attach_volume(None, instance, data.device)
+    rig.driver.attach_volume(None, instance, data.device)                 # repeated after a crash
+    wait_for(lambda: data.id[:20] in run(rig, instance, 'cat /sys/block/vdb/serial'), 60, 'the disk to be seen')
+    write(rig, instance, '/dev/vdb', 'first')
+    assert data.read(5) == b'first'
+    # larger, while the guest has it
+    rig.driver.extend_volume(None, instance, {**data.device, 'volume_size': 2})
+    wait_for(lambda: str(2 * GIB // 512) in run(rig, instance, 'cat /sys/block/vdb/size'), 60, 'the new size')
+    write(rig, instance, '/dev/vdb', 'beyond', block=300000)
+    assert data.read(6, at=300000 * 4096) == b'beyond'
+    # a copy of one moment
+    copy = state_path / 'copy'
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', copy, '2G'], check=True)
+    rig.driver.create_volume_snapshot(None, instance, data.id, {'type': 'copy', 'new_file': str(copy)})
+    write(rig, instance, '/dev/vdb', 'after')
+    assert copy.stat().st_size < 2 ** 21 and content(copy, 5) == b'first'
+    copy.unlink()
+    with pytest.raises(exception.VirtError, match='chains'):
+        rig.driver.create_volume_snapshot(None, instance, data.id, {'type': 'qcow2', 'new_file': str(copy)})
+    # a server's own snapshot has its root disk alone
+    rig.driver.snapshot(None, instance, 'snap', lambda step: None)
+    assert len(rig.uploads['snap'][0]) < GIB // 2
+    # another volume in its place
+    rig.driver.swap_volume(None, instance, data.device, other.device)
+    rig.driver.swap_volume(None, instance, data.device, other.device)
+    write(rig, instance, '/dev/vdb', 'swapped')
+    assert other.read(7) == b'swapped' and data.read(5) == b'after'
+    assert other.read(6, at=300000 * 4096) == b'beyond'
+    # it stays through a power cycle, with its new serial number
+    before = len(rig.console(instance))
+    rig.driver.reboot(None, instance, [], True)
+    wait_for(lambda: test_libvirt.PROMPT in rig.console(instance)[before:], BOOT_SECONDS, 'the guest to boot again')
+    assert other.id[:20] in run(rig, instance, 'cat /sys/block/vdb/serial')
+    assert 'swapped' in read(rig, instance, '/dev/vdb', 7)
+    # and goes
+    rig.driver.detach_volume(None, instance, other.device)
+    rig.driver.detach_volume(None, instance, other.device)
+    assert 'vdb' not in run(rig, instance, 'ls /sys/block')
+    assert rig.driver.storage.load(instance.uuid).volumes == []
+
+
+def test_a_guest_boots_from_a_volume_and_keeps_its_data(rig, volumes):
+    root = volumes('/dev/vda', image=test_libvirt.GUEST / 'guest.qcow2', boot_index=0)
+    data = volumes('/dev/vdb')
+    made = test_libvirt.make_instance(root_gb=0)
+    try:
+        devices = [root.device, data.device]
+        spawn(rig, made, image=None, block_devices=devices, config_drive={'openstack/latest/meta_data.json': b'{}'})
+        rig.booted(made)
+        run(rig, made, 'echo kept >/root/file; sync')
+        write(rig, made, '/dev/vdb', 'data')
+        rig.driver.destroy(None, made, [])
+        assert root.path.exists() and rig.leftovers(made.uuid) == []
+        again = test_libvirt.make_instance(root_gb=0)                     # another server of the same volumes
+        try:
+            spawn(rig, again, image=None, block_devices=devices)
+            rig.booted(again)
+            assert 'kept' in run(rig, again, 'cat /root/file') and 'data' in read(rig, again, '/dev/vdb', 4)
+        finally:
+            rig.driver.destroy(None, again, [])
+    finally:
+        rig.driver.destroy(None, made, [])
+
+
+def test_a_guest_that_holds_a_volume_keeps_it(rig, instance, volumes, monkeypatch):
+    """A guest whose kernel has not started hears no request."""
+    monkeypatch.setattr(feature, 'RELEASE_SECONDS', 1)
+    spawn(rig, instance)
+    rig.driver.pause(instance)
+    held = volumes()
+    rig.driver.attach_volume(None, instance, held.device)
+    with pytest.raises(exception.VirtError, match='does not let it go'):
+        rig.driver.detach_volume(None, instance, held.device)
+    assert [each.volume_id for each in rig.driver.storage.load(instance.uuid).volumes] == [held.id]
+
+
+def test_a_guest_that_is_off(rig, instance, volumes, state_path):
+    spawn(rig, instance)
+    rig.driver.power_off(instance)
+    data = volumes()
+    rig.driver.attach_volume(None, instance, data.device)
+    with open(data.path, 'r+b') as file:
+        file.write(b'still')
+    copy = state_path / 'copy-of-one-that-is-off'
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', copy, '1G'], check=True)
+    rig.driver.create_volume_snapshot(None, instance, data.id, {'type': 'copy', 'new_file': str(copy)})
+    assert content(copy, 5) == b'still'
+    copy.unlink()
+    rig.driver.power_on(None, instance, [])
+    assert rig.driver.power_state(instance) == states.RUNNING
+    rig.driver.power_off(instance)
+    rig.driver.detach_volume(None, instance, data.device)
+    rig.driver.power_on(None, instance, [])
+
+
+def test_a_lost_file_is_a_clear_error(rig, instance, volumes):
+    """Deleted behind the cloud's back: the guest stays as it was."""
+    spawn(rig, instance)
+    lost = volumes()
+    lost.path.unlink()
+    with pytest.raises(exception.VirtError):
+        rig.driver.attach_volume(None, instance, lost.device)
+    assert rig.driver.storage.load(instance.uuid).volumes == []
+    assert rig.driver.power_state(instance) == states.RUNNING
+
+
+class Export:
+    """A volume behind an NBD server of its own, on a socket."""
+
+    def __init__(self, directory, volume):
+        self.socket = directory / f'{volume.id[:8]}.sock'
+        self._path, self._process = volume.path, None
+        self.info = {'driver_volume_type': 'nbd', 'data': {'export': 'volume', 'socket': str(self.socket)}}
+
+    def start(self):
+        self.socket.unlink(missing_ok=True)
+        self._process = subprocess.Popen(
+            ['qemu-nbd', '--persistent', '--shared=0', '--format=raw', '--cache=writeback', '--export-name=volume',
+             f'--socket={self.socket}', str(self._path)])
+        wait_for(self.socket.exists, 30, 'the export')
+        self.socket.chmod(0o777)
+
+    def kill(self, number=signal.SIGKILL):
+        self._process.send_signal(number)
+        if number == signal.SIGKILL:
+            self._process.wait()
+
+    def stop(self):
+        self._process.kill()
+        self._process.wait()
+
+
+def test_an_export_that_hangs_and_dies_loses_nothing(rig, instance, volumes, state_path):
+    """A guest waits for an export that is paused, or killed and started again; what it wrote is there."""
+    data = volumes()
+    export = Export(pathlib.Path(state_path), data)
+    export.start()
+    try:
+        spawn(rig, instance)
+        rig.booted(instance)
+        rig.driver.attach_volume(None, instance, {**data.device, 'connection_info': export.info})
+        wait_for(lambda: 'vdb' in run(rig, instance, 'ls /sys/block'), 60, 'the disk to be seen')
+        write(rig, instance, '/dev/vdb', 'before')
+        export.kill(signal.SIGSTOP)
+        rig.type(instance, 'echo while | dd of=/dev/vdb bs=4096 seek=1 conv=fsync 2>/dev/null; echo "do""ne"')
+        time.sleep(2)
+        assert b'done' not in rig.console(instance)
+        assert rig.driver.power_state(instance) == states.RUNNING          # others and the host are not held up
+        export.kill(signal.SIGCONT)
+        wait_for(lambda: b'done' in rig.console(instance), 60, 'the write to end')
+        export.kill()
+        rig.type(instance, 'echo again | dd of=/dev/vdb bs=4096 seek=2 conv=fsync 2>&1; echo "ended-""with $?"')
+        time.sleep(1)
+        export.start()
+        wait_for(lambda: b'ended-with' in rig.console(instance), 90, 'the second write to end')
+        assert b'ended-with 0' in rig.console(instance)
+        assert (data.read(6), data.read(5, 4096), data.read(5, 8192)) == (b'before', b'while', b'again')
+        rig.driver.detach_volume(None, instance, data.device)
+    finally:
+        export.stop()

@@ -1,0 +1,171 @@
+"""What libvirt is told of volumes, by the kind of their connection: https://libvirt.org/formatdomain.html."""
+import dataclasses
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova import exception
+from nova.tests.contract.driver_contract import make_instance
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.volumes import connectors
+from nova.virt.libvirt.volumes import disk
+
+ID = '11111111-2222-3333-4444-555555555555'
+CHOICES = disk.Choices({'file': 'none', 'block': 'none', 'network': 'writeback'})
+LOCAL = {'driver_volume_type': 'local', 'data': {'device_path': '/v/' + ID}}
+RBD = {'driver_volume_type': 'rbd', 'data': {
+    'name': 'volumes/volume-' + ID, 'hosts': ['192.0.2.1', '192.0.2.2'], 'ports': ['6789', '6789'],
+    'auth_enabled': True, 'auth_username': 'cinder', 'secret_uuid': ID, 'secret_type': 'ceph'}}
+ISCSI = {'driver_volume_type': 'iscsi', 'data': {
+    'target_portal': '192.0.2.1:3260', 'target_iqn': 'iqn.2010-10.org.openstack:volume-' + ID, 'target_lun': 1,
+    'auth_method': 'CHAP', 'auth_username': 'user', 'auth_password': 'hidden', 'access_mode': 'rw'}}
+NBD = {'driver_volume_type': 'nbd', 'data': {'export': ID, 'host': '192.0.2.1', 'port': 10809, 'tls': True,
+                                             'tls_hostname': 'storage'}}
+
+
+@pytest.fixture(scope='module')
+def known():
+    return connectors.Connectors('h1')
+
+
+def made(known, info, device=None, properties=None, machine='pc', taken=()):
+    return disk.volume({'volume_id': ID, 'device_name': '/dev/vdb', **(device or {})}, known.connect(info),
+                       properties or {}, machine, set(taken), CHOICES)
+
+
+def element(known, info, **values):
+    return etree.fromstring(disk.text(made(known, info, **values)))
+
+
+def shown(root):
+    """An element as [(tag, attributes)] of itself and all below it, without what every volume has."""
+    return [(each.tag, each.attrib) for each in root.iter() if each.tag not in ('target', 'backingStore', 'serial')]
+
+
+def test_a_file(known):
+    root = element(known, LOCAL)
+    assert shown(root) == [
+        ('disk', {'type': 'file', 'device': 'disk'}),
+        ('driver', {'name': 'qemu', 'type': 'raw', 'cache': 'none', 'discard': 'unmap'}),
+        ('source', {'file': '/v/' + ID})]
+    assert root.findtext('serial') == ID and root.find('target').attrib == {'dev': 'vdb', 'bus': 'virtio'}
+    assert len(root.find('backingStore')) == 0           # libvirt looks for nothing below it
+
+
+def test_rbd(known):
+    assert shown(element(known, RBD))[2:] == [
+        ('source', {'protocol': 'rbd', 'name': 'volumes/volume-' + ID}),
+        ('host', {'name': '192.0.2.1', 'port': '6789'}), ('host', {'name': '192.0.2.2', 'port': '6789'}),
+        ('auth', {'username': 'cinder'}), ('secret', {'type': 'ceph', 'uuid': ID})]
+    assert 'secret' not in known.connect(RBD)            # libvirt has it from the operator
+    with_key = {**RBD, 'data': {**RBD['data'], 'keyring': '[client.cinder]\n\tkey = QUJD\n'}}
+    assert known.connect(with_key)['secret']['value'] == 'QUJD'
+    with pytest.raises(exception.VirtError, match='cephx'):
+        known.connect({**RBD, 'data': {**RBD['data'], 'secret_uuid': None}})
+
+
+def test_iscsi_in_user_space_with_chap(known):
+    source = known.connect(ISCSI)
+    name = ISCSI['data']['target_iqn'] + '/1'
+    assert shown(element(known, ISCSI))[2:] == [
+        ('source', {'protocol': 'iscsi', 'name': name}), ('host', {'name': '192.0.2.1', 'port': '3260'}),
+        ('initiator', {}), ('iqn', {'name': known.initiator}), ('auth', {'username': 'user'}),
+        ('secret', {'type': 'iscsi', 'usage': name})]
+    assert source['secret'] == {'usage': name, 'value': 'hidden', 'base64': False}
+    assert 'hidden' not in disk.text(made(known, ISCSI)) + disk.secret('iscsi', name)
+    six = known.connect({**ISCSI, 'data': {**ISCSI['data'], 'target_portal': '[2001:db8::1]:3260'}})
+    assert six['hosts'] == [['2001:db8::1', 3260]]
+    for wrong in ({'target_portal': 'nowhere'}, {'auth_method': 'KRB5'}):
+        with pytest.raises(exception.VirtError):
+            known.connect({**ISCSI, 'data': {**ISCSI['data'], **wrong}})
+
+
+def test_nbd(known):
+    assert shown(element(known, NBD))[2:] == [
+        ('source', {'protocol': 'nbd', 'name': ID, 'tls': 'yes', 'tlsHostname': 'storage'}),
+        ('host', {'name': '192.0.2.1', 'port': '10809'}), ('reconnect', {'delay': '60'})]
+    local = {'driver_volume_type': 'nbd', 'data': {'export': ID, 'socket': '/run/x.sock'}}
+    assert ('host', {'transport': 'unix', 'socket': '/run/x.sock'}) in shown(element(known, local))
+    with pytest.raises(exception.VirtError, match='TLS'):
+        known.connect({**NBD, 'data': {**NBD['data'], 'tls': False}})
+
+
+def test_what_is_not_there_is_refused_with_a_sentence(known):
+    with pytest.raises(exception.VirtError, match='this host knows no volumes of kind sheepdog; it knows .*iscsi'):
+        known.connect({'driver_volume_type': 'sheepdog', 'data': {}})
+    for kind in ('fibre_channel', 'nvmeof', 'nfs'):
+        try:
+            import os_brick                                               # noqa: F401
+        except ImportError:
+            with pytest.raises(exception.VirtError, match=f'{kind} need os-brick'):
+                known.connect({'driver_volume_type': kind, 'data': {}})
+    with pytest.raises(exception.VirtError, match='encrypted'):
+        known.connect({**LOCAL, 'data': {**LOCAL['data'], 'encrypted': True}})
+
+
+def test_flags(known):
+    info = {**LOCAL, 'data': {**LOCAL['data'], 'access_mode': 'ro', 'multiattach': True}}
+    root = element(known, info)
+    assert root.find('readonly') is not None and root.find('shareable') is not None
+    assert root.find('driver').attrib == {'name': 'qemu', 'type': 'raw', 'cache': 'none'}
+    assert element(known, {**RBD, 'data': {**RBD['data'], 'multiattach': True}}).find('driver').get('cache') == 'none'
+
+
+@pytest.mark.parametrize('device, properties, machine, expected', [
+    ({}, {}, 'pc', ('disk', 'vdb', 'virtio')),
+    ({}, {'hw_disk_bus': 'scsi'}, 'pc', ('disk', 'sdb', 'scsi')),
+    ({'disk_bus': 'sata'}, {'hw_disk_bus': 'scsi'}, 'pc', ('disk', 'sdb', 'sata')),
+    ({'device_type': 'cdrom'}, {}, 'pc', ('cdrom', 'hdb', 'ide')),
+    ({'device_type': 'cdrom'}, {}, 'q35', ('cdrom', 'sdb', 'sata')),
+    ({'device_type': 'cdrom'}, {'hw_cdrom_bus': 'scsi'}, 'pc', ('cdrom', 'sdb', 'scsi')),
+    ({'device_name': '/dev/sdc'}, {}, 'pc', ('disk', 'vdc', 'virtio')),
+    ({'device_name': None}, {}, 'pc', ('disk', 'vdb', 'virtio')),
+    ({'device_name': '/dev/vda'}, {}, 'pc', ('disk', 'vdb', 'virtio'))])
+def test_kinds_buses_and_names(known, device, properties, machine, expected):
+    found = made(known, LOCAL, device=device, properties=properties, machine=machine, taken=('vda',))
+    assert (found.device, found.target, found.bus) == expected
+
+
+@pytest.mark.parametrize('device', [{'device_type': 'tape'}, {'disk_bus': 'xen'}, {'device_type': 'lun'},
+                                    {'device_type': 'lun', 'disk_bus': 'scsi'}])
+def test_devices_that_cannot_be_had(known, device):
+    with pytest.raises(exception.VirtError):
+        made(known, LOCAL, device=device)
+
+
+def guest(**values):
+    uuid = make_instance().uuid
+    return xml.Guest(uuid=uuid, name='n', owner='/o', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/c',
+                     **values)
+
+
+def test_the_order_in_which_a_guest_looks_for_a_system(known):
+    root, second, data = (made(known, LOCAL, device={'boot_index': index, 'device_name': name}) for index, name in (
+        (0, 'vda'), (1, 'vdb'), (-1, 'vdc')))
+    ephemeral = xml.Disk('/i/disk.ephemeral0', 'raw', 'vdd')
+    domain = etree.fromstring(xml.domain(guest(disks=[ephemeral], volumes=[root, second, data])))
+    orders = {each.find('target').get('dev'): each.find('boot') is not None and each.find('boot').get('order')
+              for each in domain.findall('./devices/disk')}
+    assert orders == {'vda': '1', 'vdb': '2', 'vdc': False, 'vdd': False} and domain.find('./os/boot') is None
+    # beside a root disk that is no volume
+    domain = etree.fromstring(xml.domain(guest(disks=[xml.Disk('/i/disk', 'qcow2', 'vda')], volumes=[second])))
+    assert [each.get('order') for each in domain.findall('./devices/disk/boot')] == ['1', '2']
+    # a volume that nothing boots from changes nothing
+    domain = etree.fromstring(xml.domain(guest(disks=[xml.Disk('/i/disk', 'qcow2', 'vda')], volumes=[data])))
+    assert domain.find('./os/boot').get('dev') == 'hd' and domain.find('./devices/disk/boot') is None
+
+
+def test_threads_and_controllers(known):
+    one = made(known, LOCAL, properties={'hw_disk_bus': 'scsi'})
+    two = made(known, LOCAL, device={'device_name': 'vdc'})
+    two.iothread = 2
+    domain = etree.fromstring(xml.domain(guest(disks=[xml.Disk('/i/disk', 'qcow2', 'vda')], volumes=[one, two])))
+    assert domain.findtext('iothreads') == '2'
+    assert domain.find("./devices/controller[@type='scsi']").get('model') == 'virtio-scsi'
+
+
+def test_a_record_is_read_again(known):
+    before = guest(volumes=[made(known, RBD), made(known, ISCSI, device={'device_name': 'vdc'})])
+    assert xml.Guest.from_dict(dataclasses.asdict(before)) == before
+    old = {key: value for key, value in dataclasses.asdict(before).items() if key != 'volumes'}
+    assert xml.Guest.from_dict(old).volumes == []        # of the release before

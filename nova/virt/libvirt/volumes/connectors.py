@@ -1,0 +1,173 @@
+"""How a host reaches volumes of each kind: from the connection that a block storage gives to what QEMU opens.
+
+A connector is a class with ``connect`` and ``disconnect``, in the table OURS, or an entry point of the group GROUP that
+another package adds. Its name is the ``driver_volume_type`` that Cinder gives such connections.
+"""
+from __future__ import annotations
+
+import importlib.util
+import re
+import typing
+
+from nova import exception
+from nova.runtime import entry_points
+
+GROUP = 'nova.libvirt.volume_connectors'
+INITIATOR_FILE = '/etc/iscsi/initiatorname.iscsi'
+PORTAL = re.compile(r'\[?(?P<host>[0-9A-Za-z.:_-]+?)\]?:(?P<port>[0-9]{1,5})\Z')
+KEY = re.compile(r'^\s*key\s*=\s*(\S+)', re.MULTILINE)
+RECONNECT_S = 60             # so long a guest waits for an export that is gone before its reads and writes fail
+
+Data = dict[str, typing.Any]
+Source = dict[str, typing.Any]
+
+
+class Connector:
+    """
+    :param kind: driver_volume_type of the connections
+    :param initiator: iSCSI name of this host
+    """
+
+    def __init__(self, kind: str, initiator: str) -> None:
+        self._kind, self._initiator = kind, initiator
+
+    def connect(self, data: Data) -> Source:
+        """The source of a disk.Volume; done again it gives the same.
+
+        :raises VirtError: this host does not reach it
+        """
+        raise NotImplementedError
+
+    def disconnect(self, data: Data) -> None:
+        """Nothing on this host uses it any more."""
+
+
+class Local(Connector):
+    """A file of this host."""
+
+    def connect(self, data: Data) -> Source:
+        return {'type': 'file', 'path': data['device_path']}
+
+
+class Nbd(Connector):
+    """An export of a network block device server: through a socket of this host, or over the network, with TLS.
+
+    The certificates are those that qemu.conf names in nbd_tls_x509_cert_dir.
+    """
+
+    def connect(self, data: Data) -> Source:
+        made = {'type': 'network', 'protocol': 'nbd', 'name': data.get('export') or '', 'reconnect_s': RECONNECT_S}
+        if data.get('socket'):
+            return {**made, 'socket': data['socket']}
+        if not data.get('tls'):
+            raise _refused('an export over the network without TLS would show its blocks to everybody on the way')
+        return {**made, 'hosts': [[data['host'], data['port']]], 'tls': True, 'tls_hostname': data.get('tls_hostname')}
+
+
+class Rbd(Connector):
+    """An image of a Ceph pool, through librbd in QEMU."""
+
+    def connect(self, data: Data) -> Source:
+        made: Source = {'type': 'network', 'protocol': 'rbd', 'name': data['name'],
+                        'hosts': [list(pair) for pair in zip(data.get('hosts') or (), data.get('ports') or (),
+                                                             strict=False)]}
+        if data.get('auth_enabled'):
+            if not data.get('secret_uuid'):
+                raise _refused('its connection names no secret for cephx')
+            made['auth'] = {'username': data['auth_username'], 'type': 'ceph', 'uuid': data['secret_uuid']}
+            key = KEY.search(data.get('keyring') or '')
+            if key:          # else the operator has given libvirt the secret of that id
+                made['secret'] = {'usage': f'client.{data["auth_username"]} of {data["secret_uuid"]}',
+                                  'value': key[1], 'base64': True}
+        return made
+
+
+class Iscsi(Connector):
+    """A target that QEMU reaches by itself (libiscsi): no session of the host's kernel."""
+
+    def connect(self, data: Data) -> Source:
+        portal = PORTAL.match(data['target_portal'])
+        if portal is None:
+            raise _refused('the address of its target is none')
+        name = f'{data["target_iqn"]}/{int(data.get("target_lun") or 0)}'
+        made: Source = {'type': 'network', 'protocol': 'iscsi', 'name': name, 'initiator': self._initiator,
+                        'hosts': [[portal['host'], int(portal['port'])]]}
+        if (data.get('auth_method') or '').upper() == 'CHAP':
+            made['auth'] = {'username': data['auth_username'], 'type': 'iscsi', 'usage': name}
+            made['secret'] = {'usage': name, 'value': data['auth_password'], 'base64': False}
+        elif data.get('auth_method'):
+            raise _refused(f'{data["auth_method"]!r:.40} is no way to log in that this host knows')
+        return made
+
+
+class Brick(Connector):
+    """What needs an initiator of the host's kernel: by os-brick, where it is installed."""
+
+    def connect(self, data: Data) -> Source:
+        return {'type': 'block', 'path': self._connector().connect_volume(data)['path'],
+                'connection': {'driver_volume_type': self._kind, 'data': data}}
+
+    def disconnect(self, data: Data) -> None:
+        self._connector().disconnect_volume(data, None, ignore_errors=True)
+
+    def _connector(self) -> typing.Any:
+        if importlib.util.find_spec('os_brick') is None:
+            raise _refused(f'volumes of kind {self._kind} need os-brick, which is not installed on this host')
+        from os_brick.initiator import connector
+        return connector.InitiatorConnector.factory(self._kind.upper(), 'sudo', use_multipath=False)
+
+
+OURS = {'local': Local, 'nbd': Nbd, 'rbd': Rbd, 'iscsi': Iscsi, 'fibre_channel': Brick, 'nfs': Brick, 'nvmeof': Brick}
+
+
+class Connectors:
+    """Ours, and those that are installed.
+
+    :param host: name of this host, for its iSCSI name where it has none
+    """
+
+    def __init__(self, host: str) -> None:
+        self.initiator = _initiator(host)
+        self._made: dict[str, Connector] = {}
+
+    def connect(self, info: dict[str, typing.Any]) -> Source:
+        """The source of a connection ({'driver_volume_type', 'data'}).
+
+        :raises VirtError: this host does not reach it, or does not know such connections
+        """
+        data = info['data']
+        source = self._of(info).connect(data)
+        if data.get('access_mode') == 'ro':
+            source['readonly'] = True
+        if data.get('multiattach') or info.get('multiattach'):
+            source['shareable'] = True
+        if data.get('encrypted'):
+            raise _refused('it is encrypted, which this driver cannot undo')
+        return source
+
+    def disconnect(self, info: dict[str, typing.Any]) -> None:
+        self._of(info).disconnect(info['data'])
+
+    def _of(self, info: dict[str, typing.Any]) -> Connector:
+        kind = str(info.get('driver_volume_type'))
+        if kind not in self._made:
+            points = entry_points.installed(GROUP)
+            if kind not in points and kind not in OURS:
+                known = ', '.join(sorted({*points, *OURS}))
+                raise _refused(f'this host knows no volumes of kind {kind:.40}; it knows {known}')
+            found = points[kind].load() if kind in points else OURS[kind]
+            self._made[kind] = found(kind, self.initiator)
+        return self._made[kind]
+
+
+def _initiator(host: str) -> str:
+    try:
+        with open(INITIATOR_FILE) as file:
+            found = re.search(r'^InitiatorName=(\S+)', file.read(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else 'iqn.2005-03.org.open-iscsi:' + re.sub('[^0-9a-z.-]', '-', host.lower())
+
+
+def _refused(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='attach the volume', reason=reason)

@@ -1,0 +1,215 @@
+"""A volume that a guest has, as data, and its part of the domain XML: pure functions.
+
+https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms describes every element.
+"""
+from __future__ import annotations
+
+import dataclasses
+import os
+import string
+import typing
+from xml.etree import ElementTree as etree
+
+from nova import exception
+
+PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd', 'fdc': 'fd'}
+DEVICES = ('disk', 'cdrom', 'lun', 'floppy')
+OLD_MACHINES = ('pc', 'pc-i440fx')       # whose default for a CD-ROM is IDE
+NETWORK = 'network'
+
+Device = dict[str, typing.Any]           # a row of block_device_mappings
+Source = dict[str, typing.Any]
+
+
+@dataclasses.dataclass
+class Volume:
+    """
+    target      name of the device, as libvirt wants it
+    source      what a connector gives: 'type' ('file', 'block' or 'network') and what that needs
+    boot_order  1: the guest boots from it; None: never
+    cache       QEMU's cache mode
+    """
+
+    volume_id: str
+    target: str
+    bus: str
+    source: Source
+    device: str = 'disk'
+    boot_order: int | None = None
+    readonly: bool = False
+    shareable: bool = False
+    cache: str = 'none'
+    detect_zeroes: str = 'off'
+    iothread: int | None = None
+    tag: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """Text that stands in the XML of a guest that has it."""
+        return f"<target dev='{self.target}'"
+
+
+@dataclasses.dataclass(frozen=True)
+class Choices:
+    """What the configuration says of all volumes.
+
+    cache    {type of a source: cache mode}
+    """
+
+    cache: dict[str, str]
+    detect_zeroes: str = 'off'
+
+
+def volume(device: Device, source: Source, properties: dict[str, typing.Any], machine: str, taken: set[str],
+           choices: Choices) -> Volume:
+    """The Volume of a device.
+
+    :param source: of its connector
+    :param properties: of the image that the server is made of
+    :param taken: targets that the guest has already
+    :raises VirtError: the guest cannot have such a device
+    """
+    kind = device.get('device_type') or 'disk'
+    if kind not in DEVICES:
+        raise _refused(f'{kind!r:.40} is no kind of a disk')
+    bus = device.get('disk_bus') or _bus(kind, properties, machine)
+    if bus not in PREFIXES:
+        raise _refused(f'{bus!r:.40} is no bus of disks')
+    if kind == 'lun' and (bus != 'scsi' or source['type'] == 'file'):
+        raise _refused('a lun is a SCSI device of a block storage that has those')
+    index = device.get('boot_index')
+    shareable = bool(source.get('shareable'))
+    cache = 'none' if shareable else choices.cache[source['type']]
+    return Volume(device['volume_id'], _target(device.get('device_name'), PREFIXES[bus], taken), bus, source, kind,
+                  index + 1 if index is not None and index >= 0 else None,
+                  kind == 'cdrom' or bool(source.get('readonly')), shareable, cache, choices.detect_zeroes,
+                  tag=device.get('tag'))
+
+
+def _bus(kind: str, properties: dict[str, typing.Any], machine: str) -> str:
+    if kind == 'cdrom':
+        old = machine == 'pc' or machine.startswith(OLD_MACHINES[1])
+        return str(properties.get('hw_cdrom_bus') or ('ide' if old else 'sata'))
+    if kind == 'floppy':
+        return 'fdc'
+    return 'scsi' if kind == 'lun' else str(properties.get('hw_disk_bus') or 'virtio')
+
+
+def _target(name: str | None, prefix: str, taken: set[str]) -> str:
+    """The letter of the name that was asked for, when it is free."""
+    letters = (name or '')[-1:] + string.ascii_lowercase
+    for letter in letters:
+        if letter in string.ascii_lowercase and prefix + letter not in taken:
+            return prefix + letter
+    raise _refused('it has a disk for each letter')
+
+
+def _refused(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='attach the volume', reason=reason)
+
+
+# ---- XML -----------------------------------------------------------------------
+
+def text(disk: Volume) -> str:
+    return etree.tostring(element(disk), encoding='unicode')
+
+
+def element(disk: Volume) -> etree.Element:
+    """The element of a volume in a domain."""
+    root = etree.Element('disk', type=disk.source['type'], device=disk.device)
+    driver = {'name': 'qemu', 'type': 'raw', 'cache': disk.cache, 'discard': 'unmap'}
+    if disk.detect_zeroes != 'off':
+        driver['detect_zeroes'] = disk.detect_zeroes
+    if disk.iothread is not None:
+        driver['iothread'] = str(disk.iothread)
+    if disk.readonly:
+        del driver['discard']
+    etree.SubElement(root, 'driver', driver)
+    root.append(_source(disk.source))
+    etree.SubElement(root, 'backingStore')           # raw: there is nothing below it that libvirt should look for
+    etree.SubElement(root, 'target', dev=disk.target, bus=disk.bus)
+    if disk.device != 'lun':                         # which has the serial number of its storage
+        etree.SubElement(root, 'serial').text = disk.volume_id
+    if disk.readonly:
+        etree.SubElement(root, 'readonly')
+    if disk.shareable:
+        etree.SubElement(root, 'shareable')
+    if disk.boot_order is not None:
+        etree.SubElement(root, 'boot', order=str(disk.boot_order))
+    return root
+
+
+def _source(source: Source) -> etree.Element:
+    if source['type'] == 'file':
+        return etree.Element('source', file=source['path'])
+    if source['type'] == 'block':
+        return etree.Element('source', dev=source['path'])
+    made = etree.Element('source', protocol=source['protocol'])
+    if source.get('name'):
+        made.set('name', source['name'])
+    if source.get('tls'):
+        made.set('tls', 'yes')
+        if source.get('tls_hostname'):
+            made.set('tlsHostname', source['tls_hostname'])
+    for host, port in source.get('hosts', ()):
+        etree.SubElement(made, 'host', name=host, port=str(port))
+    if source.get('socket'):
+        etree.SubElement(made, 'host', transport='unix', socket=source['socket'])
+    if source.get('initiator'):
+        etree.SubElement(etree.SubElement(made, 'initiator'), 'iqn', name=source['initiator'])
+    if source.get('reconnect_s'):
+        etree.SubElement(made, 'reconnect', delay=str(source['reconnect_s']))
+    auth = source.get('auth')
+    if auth:
+        secret = etree.SubElement(etree.SubElement(made, 'auth', username=auth['username']), 'secret',
+                                  type=auth['type'])
+        secret.set(*(('uuid', auth['uuid']) if auth.get('uuid') else ('usage', auth['usage'])))
+    return made
+
+
+def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any]) -> None:
+    """Add the volumes to a domain that is there otherwise, and say in which order the guest looks for a system.
+
+    :param disks: the local ones, of which one is called 'disk' when the guest boots from it
+    """
+    devices = root.find('devices')
+    assert devices is not None
+    for number, each in enumerate(volumes):
+        devices.insert(len(disks) + number, element(each))
+    if any(each.bus == 'scsi' for each in volumes) and devices.find("controller[@type='scsi']") is None:
+        etree.SubElement(devices, 'controller', type='scsi', index='0', model='virtio-scsi')
+    threads = max((each.iothread or 0 for each in volumes), default=0)
+    if threads:
+        etree.SubElement(root, 'iothreads').text = str(threads)
+    system = root.find('os')
+    if system is None or not any(each.boot_order for each in volumes):
+        return
+    for boot in system.findall('boot'):              # libvirt takes one way of saying it, or the other
+        system.remove(boot)
+    for local in disks:
+        found = devices.find(f"disk/target[@dev='{local.target}']/..")
+        if os.path.basename(local.file) == 'disk' and found is not None:
+            etree.SubElement(found, 'boot', order='1')
+
+
+def copy_of(target: str, path: str, others: list[str]) -> str:
+    """The XML that asks for a copy of one disk of a running guest, as it is at this moment, in a qcow2 file that is
+    there: a raw one would get the room of all zeros (https://libvirt.org/formatbackup.html)."""
+    root = etree.Element('domainbackup', mode='push')
+    disks = etree.SubElement(root, 'disks')
+    copied = etree.SubElement(disks, 'disk', name=target, backup='yes', type='file')
+    etree.SubElement(copied, 'driver', type='qcow2')
+    etree.SubElement(copied, 'target', file=path)
+    for other in others:
+        etree.SubElement(disks, 'disk', name=other, backup='no')
+    return etree.tostring(root, encoding='unicode')
+
+
+def secret(usage_type: str, usage: str, uuid: str | None = None) -> str:
+    """The XML of a secret of libvirt that nobody can read back and that is gone with libvirtd."""
+    root = etree.Element('secret', ephemeral='yes', private='yes')
+    if uuid:
+        etree.SubElement(root, 'uuid').text = uuid
+    etree.SubElement(etree.SubElement(root, 'usage', type=usage_type),
+                     'name' if usage_type == 'ceph' else 'target').text = usage
+    return etree.tostring(root, encoding='unicode')

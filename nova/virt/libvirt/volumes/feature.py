@@ -1,0 +1,190 @@
+"""Volumes that a guest gets and loses, running or not; mixed into the libvirt driver."""
+import contextlib
+import subprocess
+import time
+
+from nova import exception
+from nova.virt import driver
+from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.volumes import operations
+
+GIB = 2 ** 30
+COPY = 'copy'                # kind of a snapshot: a whole copy in a qcow2 file that is there
+RELEASE_SECONDS = 60         # a guest's system must let a disk go; one that still boots does not hear it
+RETRY_S = 5                  # after which the request is repeated
+POLL = 0.2
+
+
+class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
+    """Needs what LibvirtDriver has, and ``connectors``."""
+
+    def volume_connector(self):
+        return {'host': self.host, 'ip': self.conf.my_ip, 'initiator': self.connectors.initiator,
+                'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}
+
+    def volumes_of(self, instance, devices, machine, disks, known=()):
+        """[disk.Volume] of those of a guest's devices that are volumes.
+
+        :param disks: its local ones
+        :param known: Volumes that it had, whose targets it keeps
+        :raises VirtError: this host does not reach one of them
+        """
+        made, taken = [], {each.target for each in disks}
+        kept = {each.volume_id: each.target for each in known}
+        for device in devices:
+            if device.get('destination_type') == 'volume':
+                wanted = kept.get(device['volume_id']) or device.get('device_name')
+                made.append(self._volume(instance, {**device, 'device_name': wanted}, machine, taken))
+                taken.add(made[-1].target)
+        threads = self.conf.libvirt.io_threads
+        for number, each in enumerate(volume for volume in made if volume.bus == 'virtio' and threads):
+            each.iothread = number % threads + 1
+        return made
+
+    def _volume(self, instance, device, machine, taken):
+        options = self.conf.libvirt
+        cache = {'file': self.storage.disk_cache, 'block': 'none', 'network': 'writeback', **options.disk_cachemodes}
+        return disk.volume(device, self.connectors.connect(device['connection_info']), instance.image_properties or {},
+                           machine, taken, disk.Choices(cache, options.detect_zeroes))
+
+    def define_secrets(self, volumes):
+        """Give libvirt what it needs to log in to the storages of volumes; it forgets that when it restarts."""
+        for volume in volumes:
+            if volume.source.get('secret'):
+                self.hypervisor.run('keep a secret', operations.define_secret, '', volume.source['auth'],
+                                    volume.source['secret'])
+
+    def attach_volume(self, context, instance, device):
+        with self._operation(instance.uuid):
+            guest = self._guest_record(instance.uuid)
+            before = [each for each in guest.volumes if each.volume_id != device['volume_id']]
+            known = [each for each in guest.volumes if each.volume_id == device['volume_id']]
+            wanted = {**device, 'boot_index': None,
+                      'device_name': known[0].target if known else device.get('device_name')}
+            volume = self._volume(instance, wanted, guest.machine,
+                                  {each.target for each in [*guest.disks, *before]})
+            self.define_secrets([volume])
+            guest.volumes = [*before, volume]
+            self.storage.save(guest)         # first: what the guest has is known whatever comes
+            try:
+                with contextlib.suppress(exception.GuestNotFound):
+                    self.hypervisor.guest('attach the volume', instance.uuid, guests.plug, disk.text(volume),
+                                          volume.mark)
+            except exception.VirtError:
+                if not known:
+                    guest.volumes = before
+                    self.storage.save(guest)
+                raise
+
+    def detach_volume(self, context, instance, device):
+        with self._operation(instance.uuid):
+            guest = self.storage.load(instance.uuid)
+            found = [each for each in guest.volumes if each.volume_id == device['volume_id']] if guest else []
+            for volume in found:
+                with contextlib.suppress(exception.GuestNotFound):
+                    self._release(instance.uuid, volume)
+                guest.volumes = [each for each in guest.volumes if each is not volume]
+                self.storage.save(guest)
+            self.disconnect(found)
+
+    def disconnect(self, volumes):
+        """Nothing on this host uses these Volumes any more."""
+        for volume in volumes:
+            if volume.source.get('connection'):      # else there is nothing of it but what QEMU has opened
+                self.connectors.disconnect(volume.source['connection'])
+
+    def _release(self, uuid, volume):
+        """
+        :raises VirtError: the guest holds the disk
+        """
+        operation, text = 'detach the volume', disk.text(volume)
+        deadline, ask_at = time.monotonic() + RELEASE_SECONDS, 0
+        while self.hypervisor.guest(operation, uuid, guests.holds_port, volume.mark):
+            if time.monotonic() > deadline:
+                raise exception.VirtError(operation=operation, reason='the guest does not let it go')
+            if time.monotonic() >= ask_at:
+                self.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, volume.mark)
+                ask_at = time.monotonic() + RETRY_S
+            time.sleep(POLL)
+        self.hypervisor.guest(operation, uuid, guests.undefine_port, text, volume.mark)
+
+    def swap_volume(self, context, instance, old, new):
+        uuid, operation = instance.uuid, 'swap the volume'
+        with self._operation(uuid):
+            guest = self._guest_record(uuid)
+            volume = self._of(guest, old['volume_id']) or self._of(guest, new['volume_id'])
+            if volume is None:
+                raise exception.VirtError(operation=operation, reason='the guest does not have it')
+            if volume.volume_id == new['volume_id']:
+                return
+            if not self._is_active(uuid):
+                raise exception.VirtError(operation=operation, reason='the guest does not run')
+            fresh = self._volume(instance, {**new, 'device_name': volume.target}, guest.machine, set())
+            fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
+            self.define_secrets([fresh])
+            self._mirror(uuid, operation, fresh)
+            guest.volumes = [fresh if each is volume else each for each in guest.volumes]
+            self.storage.save(guest)
+            self.hypervisor.run(operation, guests.define, uuid, self._domain(guest))
+            self.disconnect([volume])
+
+    def _mirror(self, uuid, operation, fresh):
+        deadline = time.monotonic() + self.conf.libvirt.qemu_img_timeout
+        self.hypervisor.guest(operation, uuid, operations.begin_swap, fresh.target, disk.text(fresh))
+        try:
+            while (ready := self.hypervisor.guest(operation, uuid, operations.swap_ready, fresh.target)) is None:
+                if time.monotonic() > deadline:
+                    raise exception.VirtError(operation=operation, reason='the copy takes too long')
+                time.sleep(POLL)
+            if not ready:
+                raise exception.VirtError(operation=operation, reason='the copy failed')
+            self.hypervisor.guest(operation, uuid, operations.end_swap, fresh.target)
+        except exception.VirtError:
+            self.hypervisor.guest(operation, uuid, operations.abort_swap, fresh.target)
+            raise
+
+    def extend_volume(self, context, instance, device):
+        with self._operation(instance.uuid), contextlib.suppress(exception.GuestNotFound):
+            volume = self._of(self._guest_record(instance.uuid), device['volume_id'])
+            if volume is not None:
+                self.hypervisor.guest('extend the volume', instance.uuid, operations.resize, volume.target,
+                                      device['volume_size'] * GIB)
+
+    # ---- snapshots that the block storage cannot make by itself
+
+    def create_volume_snapshot(self, context, instance, volume_id, create_info):
+        operation = 'copy the volume'
+        if create_info.get('type') != COPY:
+            raise exception.VirtError(operation=operation, reason='this driver makes whole copies of volumes, and no '
+                                                                  'chains of files')
+        with self._operation(instance.uuid):
+            guest = self._guest_record(instance.uuid)
+            volume = self._of(guest, volume_id)
+            if volume is None:
+                raise exception.VirtError(operation=operation, reason='the guest does not have it')
+            path = create_info['new_file']
+            if self._is_active(instance.uuid):
+                others = [each.target for each in [*guest.disks, *guest.volumes] if each.target != volume.target]
+                if not self._backup(instance.uuid, disk.copy_of(volume.target, path, others), operations.begin_copy):
+                    raise exception.VirtError(operation=operation, reason='the copy failed')
+            elif volume.source['type'] == 'file':
+                _copy(operation, volume.source['path'], path)
+            else:
+                raise exception.VirtError(operation=operation, reason='the guest does not run')
+
+    def delete_volume_snapshot(self, context, instance, volume_id, snapshot_id, delete_info):
+        raise exception.VirtError(operation='merge the snapshot', reason='this driver makes whole copies of volumes, '
+                                                                         'and no chains of files')
+
+    @staticmethod
+    def _of(guest, volume_id):
+        return next((each for each in guest.volumes if each.volume_id == volume_id), None)
+
+
+def _copy(operation, source, target):
+    """Into a file that is there and stays its owner's. Its source is raw: qemu-img interprets no byte of it."""
+    done = subprocess.run(['qemu-img', 'convert', '-n', '-f', 'raw', '-O', 'qcow2', source, target],
+                          stdin=subprocess.DEVNULL, capture_output=True)
+    if done.returncode:
+        raise exception.VirtError(operation=operation, reason='there is no room, or the volume cannot be read')

@@ -1,0 +1,53 @@
+"""What is done to the volumes of one domain; see nova/virt/libvirt/guest.py."""
+import base64
+
+import libvirt
+
+from nova.virt.libvirt.volumes import disk
+
+_COPY = libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
+
+
+def define_secret(connection, _uuid, auth, secret):
+    """Give libvirt the secret of a storage; the same one again replaces it."""
+    text = disk.secret(auth['type'], secret['usage'], auth.get('uuid'))
+    value = base64.b64decode(secret['value']) if secret['base64'] else secret['value'].encode()
+    connection.secretDefineXML(text).setValue(value)
+
+
+def resize(domain, target, size):
+    """Let a running guest see a disk of ``size`` bytes."""
+    if domain.isActive():
+        domain.blockResize(target, size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+
+
+def begin_copy(domain, text):
+    """Begin to copy a disk into a file that is there."""
+    if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
+        domain.abortJob()
+    domain.backupBegin(text, None, libvirt.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL)
+
+
+def begin_swap(domain, target, text):
+    """Begin to copy a disk to another one, all that is written meanwhile, too."""
+    if domain.blockJobInfo(target):
+        domain.blockJobAbort(target)
+    domain.blockCopy(target, text, {}, _COPY)
+
+
+def swap_ready(domain, target):
+    """None while the copy goes on, then whether both disks are the same now."""
+    info = domain.blockJobInfo(target)
+    if not info:
+        return False
+    return True if info['end'] and info['cur'] == info['end'] else None
+
+
+def end_swap(domain, target):
+    """Let the guest use the copy."""
+    domain.blockJobAbort(target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
+
+
+def abort_swap(domain, target):
+    if domain.blockJobInfo(target):
+        domain.blockJobAbort(target)
