@@ -177,10 +177,10 @@ class EmbeddedVolumes(api.Volumes):
             volume_limits.check_size(size)
             self.limits.use(conn, row['project_id'], None, size - row['size'], size)
             db.update(conn, volumes, row['id'], {'size': size})
+            if row['status'] == 'available':         # else the guest's QEMU has the file, and makes it larger
+                self.files.extend(self.files.volume(row['id']), size * GIB)
             return {each['instance_uuid'] for each in db.attachments(conn, volume_ids=[row['id']])}
         holders = self.db.run(write)
-        if self.files.size(self.files.volume(volume_id)) is not None:
-            self.files.extend(self.files.volume(volume_id), size * GIB)
         for instance_uuid in holders:
             if self._guests is not None:
                 self._guests.extended(nova_context.admin_context(ctx.request_id), instance_uuid, volume_id)

@@ -214,8 +214,9 @@ class Contents:
             if size is None:
                 LOG.error('The file of volume %s is gone.', row['id'])
                 self._db.run(db.update, volumes, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
-            elif size < row['size'] * GIB:           # an extension was cut off
-                self._files.extend(path, row['size'] * GIB)
+            elif size < row['size'] * GIB and row['status'] == AVAILABLE:        # an extension was cut off
+                with contextlib.suppress(exception.InvalidVolume):
+                    self._files.extend(path, row['size'] * GIB)
 
 
 def _owner(row: Row) -> nova_context.RequestContext:

@@ -172,10 +172,15 @@ class VolumeFiles:
     # ---- changing, removing
 
     def extend(self, path: str, size: int) -> None:
-        """Make a file ``size`` bytes large, when it is smaller. One that a guest has is QEMU's, who does it then."""
-        with contextlib.suppress(PermissionError):
+        """Make a file ``size`` bytes large, when it is smaller.
+
+        :raises InvalidVolume: it is gone, or it is not ours
+        """
+        try:
             if os.path.getsize(path) < size:
                 os.truncate(path, size)
+        except (FileNotFoundError, PermissionError) as error:
+            raise exception.InvalidVolume(reason='its file is gone, or belongs to another user.') from error
 
     def discard(self, path: str) -> None:
         """Take a file away at once; ``empty_trash`` gives its room back."""
