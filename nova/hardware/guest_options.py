@@ -79,8 +79,7 @@ def check(specs: Specs, properties: Specs) -> None:
     :raises InvalidInput: with the sentence
     """
     for whose, row, key, value in _given(specs, properties):
-        if not re.fullmatch(row.values, value):
-            raise _refusal(f"{value[:80]!r} is not a value of {whose} {key}.")
+        _check_value(whose, row, key, value)
         why = next((why for pattern, why in row.refused.items() if re.fullmatch(pattern, value)), None)
         if why:
             raise _refusal(f'{whose} {key} ({value[:80]}) cannot be carried out. {why}.')
@@ -92,15 +91,21 @@ def check(specs: Specs, properties: Specs) -> None:
     _check_amounts(found, specs)
 
 
+def _check_value(whose: str, row: rows.Option, key: str, value: str) -> None:
+    if not re.fullmatch(row.values, value):
+        raise _refusal(f'{value[:80]!r} is not a value of {whose} {key}.')
+
+
 def settings(specs: Specs, properties: Specs) -> dict[str, str]:
     """{name of a GUEST row: value}, booleans as 'true' and 'false'.
 
-    :raises InvalidInput: the flavor says one thing and the image another
+    :raises InvalidInput: a value is none, or the flavor says one thing and the image another
     """
     found: dict[str, str] = {}
-    for _whose, row, key, value in _given(specs, properties):
+    for whose, row, key, value in _given(specs, properties):
         if row.by != rows.GUEST or not value:
             continue
+        _check_value(whose, row, key, value)         # of a server from before values were checked, too
         if row.values == rows.BOOLEAN:
             value = TRUE if re.fullmatch(rows.TRUE, value) else FALSE
         before = found.setdefault(row.name, value)
