@@ -15,10 +15,10 @@ from nova.hardware import guest_options
 from nova.tests.contract import driver_contract
 from nova.tests.unit import test_libvirt_xml
 from nova.virt import driver
-from nova.virt.libvirt import guest_traits
-from nova.virt.libvirt import processors
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import offered
+from nova.virt.libvirt.domain import processors
 
 UEFI = {'hw_firmware_type': 'uefi'}
 PORT = {'id': 'p', 'type': 'bridge', 'address': 'fa:16:3e:00:00:01', 'devname': 'tap0', 'network': {'bridge': 'br0'}}
@@ -199,12 +199,12 @@ def test_traits_are_read_from_what_libvirt_says():
           <enum name='backendVersion'><value>2.0</value></enum></tpm>
       </devices>
       <features><sev supported='yes'><maxESGuests>0</maxESGuests></sev></features></domainCapabilities>'''
-    found = guest_traits.of([etree.fromstring(text % 'yes')], 'qemu')
+    found = offered.of([etree.fromstring(text % 'yes')], 'qemu')
     assert {'COMPUTE_FIRMWARE_UEFI', 'COMPUTE_SECURITY_UEFI_SECURE_BOOT', 'COMPUTE_GRAPHICS_MODEL_NONE',
             'COMPUTE_STORAGE_BUS_SATA', 'COMPUTE_SECURITY_TPM_2_0', 'COMPUTE_SECURITY_TPM_CRB',
             'HW_CPU_X86_AMD_SEV'} <= found
     assert not {'COMPUTE_SECURITY_TPM_1_2', 'HW_CPU_X86_AMD_SEV_ES', 'COMPUTE_STORAGE_BUS_IDE',
                 'COMPUTE_ADDRESS_SPACE_EMULATED'} & found
-    assert 'COMPUTE_ADDRESS_SPACE_EMULATED' in guest_traits.of([], 'kvm')
-    assert not any('TPM' in trait for trait in guest_traits.of([etree.fromstring(text % 'no')], 'qemu'))
+    assert 'COMPUTE_ADDRESS_SPACE_EMULATED' in offered.of([], 'kvm')
+    assert not any('TPM' in trait for trait in offered.of([etree.fromstring(text % 'no')], 'qemu'))
     assert found - {'HW_CPU_X86_AMD_SEV'} <= guest_options.every_trait() | {'COMPUTE_GRAPHICS_MODEL_RAMFB'}

@@ -22,11 +22,9 @@ from nova.virt.libvirt import cells
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
-from nova.virt.libvirt import guest_traits
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
-from nova.virt.libvirt import processors
 from nova.virt.libvirt import remote
 from nova.virt.libvirt import resize
 from nova.virt.libvirt import spec
@@ -35,6 +33,8 @@ from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import feature as volumes
+from nova.virt.libvirt.domain import offered
+from nova.virt.libvirt.domain import processors
 
 LOG = logging.getLogger(__name__)
 
@@ -82,14 +82,14 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self.hypervisor.connect()
         facts = self.hypervisor.facts()
         self.topology, capabilities = self._topology(facts), facts['capabilities']
-        wanted, offered = self.conf.libvirt.virt_type, hosts.kvm_offered(capabilities)
-        if wanted == 'kvm' and not offered:
+        wanted, able = self.conf.libvirt.virt_type, hosts.kvm_offered(capabilities)
+        if wanted == 'kvm' and not able:
             raise exception.VirtError(operation='use KVM', reason='this host does not offer it; '
                                       '[libvirt] virt_type = auto falls back to emulation')
-        self.virt_type = 'kvm' if offered and wanted != 'qemu' else 'qemu'
-        offered = self.hypervisor.domain_capabilities(self.virt_type)
-        self._guest_traits = guest_traits.of(offered, self.virt_type)
-        self._processor = processors.choose(self.conf, offered)
+        self.virt_type = 'kvm' if able and wanted != 'qemu' else 'qemu'
+        described = self.hypervisor.domain_capabilities(self.virt_type)
+        self._guest_traits = offered.of(described, self.virt_type)
+        self._processor = processors.choose(self.conf, described)
         settings = self._steps.qemu_settings()
         graphics.check(self.conf, settings)
         self._weaknesses = isolation.of_this_host(capabilities, settings)

@@ -18,7 +18,7 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
     """The Guest of an instance.
 
     :param boot_files: {'kernel': path, 'ramdisk': path}, empty when the root disk boots by itself
-    :param traits: of what guests can be given here (guest_traits.py)
+    :param traits: of what guests can be given here (domain/offered.py)
     :param volumes: a function of the kind of machine that gives its volumes; None: it has none
     :raises ImageUnacceptable: the image asks for hardware that is not known
     """

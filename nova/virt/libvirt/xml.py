@@ -12,12 +12,12 @@ from nova.objects import pci
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import placement
-from nova.virt.libvirt import processors
 from nova.virt.libvirt.domain import devices as small
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine
 from nova.virt.libvirt.domain import ports
+from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.domain.tree import add as _add
 from nova.virt.libvirt.volumes import disk as volume_disks
 
