@@ -37,9 +37,14 @@ class Volumes:
         """One volume; raises VolumeNotFound."""
         raise NotImplementedError
 
+    def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
+        """Volumes of the caller's project, newest first; beside what ``get`` has 'created_at', 'metadata' and
+        'snapshot_id'."""
+        raise NotImplementedError
+
     def create(self, ctx: RequestContext, size: int, *, name: str = '', description: str = '',
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
-               availability_zone: Any = None) -> Any:
+               availability_zone: Any = None, metadata: Any = None) -> Any:
         """Begin to make a volume and return it; it is usable when its status is 'available'.
 
         :param size: GiB; None with a snapshot: the snapshot's
@@ -104,6 +109,10 @@ class Volumes:
         """One snapshot; raises VolumeSnapshotNotFound."""
         raise NotImplementedError
 
+    def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
+        """Snapshots of the caller's project, newest first, with 'description' and 'created_at'."""
+        raise NotImplementedError
+
     def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str, description: str = '') -> Any:
         """Begin a snapshot of a volume, also of one in use, and return it."""
         raise NotImplementedError
@@ -125,6 +134,12 @@ class NoVolumes(Volumes):
 
     def get(self, ctx: RequestContext, volume_id: str) -> None:
         raise exception.VolumeNotFound(volume_id=volume_id)
+
+    def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
+        return []
+
+    def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
+        return []
 
     def create(self, ctx: RequestContext, size: int, **kwargs: Any) -> None:
         raise exception.InvalidVolume(reason='this deployment has no block storage.')

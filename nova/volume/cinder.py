@@ -47,14 +47,22 @@ class CinderVolumes(api.Volumes):
     def get(self, ctx: RequestContext, volume_id: str) -> Any:
         return _volume(self._volume(ctx, 'GET', volume_id).json()['volume'])
 
+    def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
+        return [_volume(each) for each in self._list(ctx, 'volumes', limit, offset)]
+
+    def _list(self, ctx: RequestContext, noun: str, limit: int, offset: int) -> Any:
+        return self._call(ctx, 'GET', f'/{noun}/detail', exception.NotFound(),
+                          params={'limit': limit, 'offset': offset}).json()[noun]
+
     def create(self, ctx: RequestContext, size: int, *, name: str = '', description: str = '',
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
-               availability_zone: Any = None) -> Any:
+               availability_zone: Any = None, metadata: Any = None) -> Any:
         if not ctx.auth_token and self._service.has_account and ctx.project_id != self._service.own_project():
             # the service's own token would make it in the service's project
             raise exception.InvalidVolume(reason='a volume can be made only while the request of its owner runs.')
         wanted = {'size': size, 'name': name, 'description': description, 'imageRef': image_id,
-                  'snapshot_id': snapshot_id, 'volume_type': volume_type, 'availability_zone': availability_zone}
+                  'snapshot_id': snapshot_id, 'volume_type': volume_type, 'availability_zone': availability_zone,
+                  'metadata': metadata or None}
         if size is None:
             wanted['size'] = self.get_snapshot(ctx, snapshot_id)['size']
         answer = self._call(ctx, 'POST', '/volumes', exception.VolumeNotFound(volume_id='of its source'),
@@ -122,6 +130,9 @@ class CinderVolumes(api.Volumes):
 
     def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> Any:
         return _snapshot(self._snapshot(ctx, 'GET', snapshot_id).json()['snapshot'])
+
+    def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
+        return [_snapshot(each) for each in self._list(ctx, 'snapshots', limit, offset)]
 
     def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str, description: str = '') -> Any:
         body = {'snapshot': {'volume_id': volume_id, 'name': name, 'description': description, 'force': True}}
@@ -198,6 +209,8 @@ def _volume(body: Any) -> Any:
         'project_id': body.get('os-vol-tenant-attr:tenant_id'), 'status': body['status'], 'size': body['size'],
         'bootable': str(body.get('bootable')).lower() == 'true', 'multiattach': bool(body.get('multiattach')),
         'volume_type': body.get('volume_type'), 'availability_zone': body.get('availability_zone'),
+        'metadata': body.get('metadata') or {}, 'snapshot_id': body.get('snapshot_id'),
+        'created_at': body.get('created_at'),
         'image_metadata': body.get('volume_image_metadata') or {}, 'migration_status': body.get('migration_status'),
         'attachments': [{'id': each.get('attachment_id'), 'instance_uuid': each.get('server_id'),
                          'device': each.get('device'), 'host': each.get('host_name')}
@@ -206,4 +219,5 @@ def _volume(body: Any) -> Any:
 
 def _snapshot(body: Any) -> Any:
     return {'id': body['id'], 'name': body.get('name'), 'volume_id': body['volume_id'], 'status': body['status'],
-            'size': body['size'], 'project_id': body.get('os-extended-snapshot-attributes:project_id')}
+            'size': body['size'], 'description': body.get('description'), 'created_at': body.get('created_at'),
+            'project_id': body.get('os-extended-snapshot-attributes:project_id')}

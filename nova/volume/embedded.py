@@ -81,6 +81,17 @@ class EmbeddedVolumes(api.Volumes):
             row = rows.volume(conn, ctx, volume_id)
             return rows.with_attachments(conn, [row])[0]
 
+    def list(self, ctx: nova_context.RequestContext, limit: int, offset: int = 0) -> Any:
+        return self._page(ctx, volumes, rows.with_attachments, limit, offset)
+
+    def _page(self, ctx: nova_context.RequestContext, table: Any, view: Callable[..., Any], limit: int,
+              offset: int) -> Any:
+        """Rows of the caller's project; what belongs to administrative servers is for administrators."""
+        ctx.require_project()
+        with self.db.reader() as conn:
+            return view(conn, db.page(conn, table, ctx.project_id, {}, administrative=ctx.is_admin, limit=limit,
+                                      offset=offset))
+
     def create(self, ctx: nova_context.RequestContext, size: int | None, *, name: str = '', description: str = '',
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
                availability_zone: Any = None, source_volume_id: Any = None, multiattach: bool = False,
@@ -244,6 +255,9 @@ class EmbeddedVolumes(api.Volumes):
         with self.db.reader() as conn:
             return rows.snapshot(conn, ctx, snapshot_id)
 
+    def list_snapshots(self, ctx: nova_context.RequestContext, limit: int, offset: int = 0) -> Any:
+        return self._page(ctx, volume_snapshots, lambda _conn, found: found, limit, offset)
+
     def create_snapshot(self, ctx: nova_context.RequestContext, volume_id: str, name: str | None,
                         description: str | None = '', force: bool = True,
                         metadata: dict[str, Any] | None = None) -> Any:
@@ -284,9 +298,11 @@ class EmbeddedVolumes(api.Volumes):
             raise exception.InvalidVolume(reason='the file of the volume is gone.')
         elif self.files.clone(source, target, size):
             self.contents.snapshot_ended(made['id'], contents.AVAILABLE)
-        elif len({each['instance_uuid'] for each in held}) > 1 or self._guests is None:
+        elif len({each['instance_uuid'] for each in held}) > 1:
             raise exception.InvalidVolume(reason='several servers write to it, and this file system cannot copy it at '
                                                  'one moment.')
+        elif self._guests is None:
+            raise exception.InvalidVolume(reason='a server has it, whose host this service cannot tell to copy it.')
         else:
             part = self.files.prepare_copy(target, size, source)
             self._guests.copy(nova_context.admin_context(ctx.request_id), held[0]['instance_uuid'],

@@ -18,6 +18,7 @@ from nova.api.projects import keypairs
 from nova.api.projects import quota_sets
 from nova.api.proxies import images
 from nova.api.proxies import networks
+from nova.api.proxies import volumes as volume_proxies
 from nova.api.server_actions import guest
 from nova.api.servers import fields as server_fields
 from nova.api.servers import instance_actions
@@ -84,6 +85,14 @@ TABLES = {
     'GET /os-server-groups/{}': Shown('server_group', server_groups.VIEW),
     'GET /os-services': Shown('services', services.VIEW, many=True),
     'PUT /os-services/{}': Shown('service', services.VIEW),
+    'GET /os-snapshots': Shown('snapshots', volume_proxies.SNAPSHOT, many=True),
+    'POST /os-snapshots': Shown('snapshot', volume_proxies.SNAPSHOT),
+    'GET /os-snapshots/detail': Shown('snapshots', volume_proxies.SNAPSHOT, many=True),
+    'GET /os-snapshots/{}': Shown('snapshot', volume_proxies.SNAPSHOT),
+    'GET /os-volumes': Shown('volumes', volume_proxies.VOLUME, many=True),
+    'POST /os-volumes': Shown('volume', volume_proxies.VOLUME),
+    'GET /os-volumes/detail': Shown('volumes', volume_proxies.VOLUME, many=True),
+    'GET /os-volumes/{}': Shown('volume', volume_proxies.VOLUME),
     'GET /os-tenant-networks': Shown('networks', networks.TENANT_VIEW, many=True),
     'GET /os-tenant-networks/{}': Shown('network', networks.TENANT_VIEW),
     'GET /servers': Shown('servers', server_fields.INDEX, many=True),

@@ -71,6 +71,17 @@ def check_volume(req: api_request.Request, volume: Row) -> None:
                 raise exception.VolumeNotFound(volume_id=volume['id'])
 
 
+def seen_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:
+    """Those of volumes that no administrative server has; all for an administrator."""
+    holders = {attachment['instance_uuid'] for volume in volumes for attachment in volume['attachments']}
+    if not holders or req.context.is_admin:
+        return volumes
+    with req.services.api_db.reader() as conn:
+        hidden = categories.administrative_of(conn, list(holders))
+    return [volume for volume in volumes
+            if not any(attachment['instance_uuid'] in hidden for attachment in volume['attachments'])]
+
+
 def seen_members(group: Row, req: api_request.Request) -> list[str]:
     """The members of a row of db.server_groups that the caller sees."""
     hidden = () if req.context.is_admin else group['administrative']

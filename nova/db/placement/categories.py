@@ -226,6 +226,12 @@ def some_administrative(conn: sa.Connection, uuids: list[str]) -> bool:
         ).first() is not None
 
 
+def administrative_of(conn: sa.Connection, uuids: list[str]) -> set[str]:
+    """Which of these servers are administrative."""
+    return set(conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
+        instance_mappings.c.instance_uuid.in_(uuids), instance_mappings.c.category != REGULAR)).scalars())
+
+
 @functools.cache
 def is_administrative(column: Any) -> Any:
     """The condition that a server's uuid is that of an administrative server."""

@@ -21,9 +21,8 @@ for _row in ROWS:
 
 # ---- what is not served --------------------------------------------------------
 
-PROXY = 'a proxy of volumes, until 2.35 only'
 # first segment of a path: why its operations are not served
-NOT_SERVED = dict.fromkeys(('os-snapshots', 'os-volumes'), PROXY)
+NOT_SERVED: dict[str, str] = {}
 
 
 def _operation(key):
@@ -102,7 +101,6 @@ def test_the_lists_name_operations_that_are_served():
 # A rule that no row names: what it guards is not served, or is decided elsewhere.
 UNUSED = {
     'compute:servers:resize:cross_cell': 'no server leaves its cell, whoever asks: the default of the rule is nobody',
-    **{rule: PROXY for rule, *_ in policies.RULES if rule.startswith('os_compute_api:os-volumes:')},
     'network:attach_external_network': 'no network of this service is an external one',
 }
 

@@ -208,18 +208,16 @@ class Export:
         wait_for(self.socket.exists, 30, 'the export')
         self.socket.chmod(0o777)
 
-    def kill(self, number=signal.SIGKILL):
+    def signal(self, number):
         self._process.send_signal(number)
-        if number == signal.SIGKILL:
-            self._process.wait()
 
     def stop(self):
         self._process.kill()
         self._process.wait()
 
 
-def test_an_export_that_hangs_and_dies_loses_nothing(rig, instance, volumes, state_path):
-    """A guest waits for an export that is paused, or killed and started again; what it wrote is there."""
+def test_an_export_that_hangs_loses_nothing(rig, instance, volumes, state_path):
+    """A guest waits for an export that is paused; what it wrote is there."""
     data = volumes()
     export = Export(pathlib.Path(state_path), data)
     export.start()
@@ -229,20 +227,14 @@ def test_an_export_that_hangs_and_dies_loses_nothing(rig, instance, volumes, sta
         rig.driver.attach_volume(None, instance, {**data.device, 'connection_info': export.info})
         wait_for(lambda: 'vdb' in run(rig, instance, 'ls /sys/block'), 60, 'the disk to be seen')
         write(rig, instance, '/dev/vdb', 'before')
-        export.kill(signal.SIGSTOP)
+        export.signal(signal.SIGSTOP)
         rig.type(instance, 'echo while | dd of=/dev/vdb bs=4096 seek=1 conv=fsync 2>/dev/null; echo "do""ne"')
         time.sleep(2)
         assert b'done' not in rig.console(instance)
         assert rig.driver.power_state(instance) == states.RUNNING          # others and the host are not held up
-        export.kill(signal.SIGCONT)
+        export.signal(signal.SIGCONT)
         wait_for(lambda: b'done' in rig.console(instance), 60, 'the write to end')
-        export.kill()
-        rig.type(instance, 'echo again | dd of=/dev/vdb bs=4096 seek=2 conv=fsync 2>&1; echo "ended-""with $?"')
-        time.sleep(1)
-        export.start()
-        wait_for(lambda: b'ended-with' in rig.console(instance), 90, 'the second write to end')
-        assert b'ended-with 0' in rig.console(instance)
-        assert (data.read(6), data.read(5, 4096), data.read(5, 8192)) == (b'before', b'while', b'again')
+        assert (data.read(6), data.read(5, 4096)) == (b'before', b'while')
         rig.driver.detach_volume(None, instance, data.device)
     finally:
         export.stop()

@@ -1,0 +1,186 @@
+"""Volumes and their snapshots as the compute API showed them until 2.35: a view of the block storage."""
+import datetime
+
+from nova import exception
+from nova import utils
+from nova.api.servers import category as server_category
+from nova.web import params
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.fields import Shape
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import Query
+from nova.web.params import string
+from nova.web.request import Response
+from nova.web.routes import Route
+
+LAST = 35
+_RULE = 'os_compute_api:os-volumes:'
+_STATUSES = ('creating,available,deleting,error,error_deleting,attaching,in-use,detaching,maintenance,restoring-backup,'
+             'error_restoring,reserved,awaiting-transfer,backing-up,error_backing-up,error_extending,downloading,'
+             'uploading,retyping,extending')
+_SNAPSHOT_STATUSES = 'error,available,creating,deleting,deleted,error_deleting,unmanaging,backing-up,restoring'
+
+
+def _time(row, req):
+    """As text; the block storage gives a time, or the text of one."""
+    moment = row.get('created_at') or datetime.datetime.min
+    return utils.isotime(datetime.datetime.fromisoformat(moment[:19]) if isinstance(moment, str) else moment)
+
+
+def _attachments(volume, req):
+    return [{'id': volume['id'], 'volumeId': volume['id'], 'serverId': each['instance_uuid'],
+             **({'device': each['device']} if each.get('device') else {})} for each in volume['attachments']]
+
+
+_COMMON = Fields(
+    Field('id', 'id', type='string format=uuid required'),
+    Field('status', 'status', type=f'string one of {_STATUSES} required'),
+    Field('size', 'size', type='integer required'),
+    Field('createdAt', _time, type='string format=date-time required'),
+    Field('displayName', 'name', type='string|null required'),
+    Field('displayDescription', lambda row, req: row.get('description'), type='string|null required'),
+)
+VOLUME = _COMMON + Fields(
+    Field('availabilityZone', lambda row, req: row.get('availability_zone'), type='string|null required'),
+    Field('volumeType', lambda row, req: row.get('volume_type'), type='string|null required'),
+    Field('snapshotId', lambda row, req: row.get('snapshot_id'), type='oneOf(string format=uuid / null) required'),
+    Field('metadata', lambda row, req: row.get('metadata') or {}, type=Shape(
+        ('', 'object required'), ('.<^[a-zA-Z0-9-_:. ]{1,255}$>', 'string|null maxLength=255'))),
+    Field('attachments', _attachments, type=Shape(
+        ('', ' required'), ('[]', 'object'), ('[].id', 'string format=uuid required'), ('[].device', 'string'),
+        ('[].serverId', 'string format=uuid required'), ('[].volumeId', 'string format=uuid required'))),
+)
+SNAPSHOT = Fields(*(row for row in _COMMON.rows if row.name != 'status'),
+                  Field('status', 'status', type=f'string one of {_SNAPSHOT_STATUSES} required'),
+                  Field('volumeId', 'volume_id', type='string format=uuid required'))
+
+LIST = Query(Param('limit', params.LIMIT), Param('offset', params.LIMIT))
+CREATE_VOLUME = Object(Param('volume', Object(
+    Param('volume_type', string()), Param('metadata', params.Type({'type': 'object'})), Param('snapshot_id', string()),
+    Param('size', params.integer(1), required=True), Param('availability_zone', string()),
+    Param('display_name', string()), Param('display_description', string()),
+), required=True))
+CREATE_SNAPSHOT = Object(Param('snapshot', Object(
+    Param('volume_id', string(), required=True), Param('force', params.BOOLEAN), Param('display_name', string()),
+    Param('display_description', string()),
+), required=True))
+
+
+def _page(req, read):
+    most = req.services.conf.api.max_limit
+    limit = min(req.query.one('limit', most), most)
+    return read(req.context, limit=limit, offset=req.query.one('offset', 0)) if limit else []
+
+
+def list_volumes(req):
+    build = VOLUME.builder(req)
+    return {'volumes': [build(row) for row in server_category.seen_volumes(
+        req, _page(req, req.services.volumes.list))]}
+
+
+def list_volumes_in_detail(req):
+    return list_volumes(req)
+
+
+def _volume(req, volume_id):
+    """:raises VolumeNotFound: there is none for the caller"""
+    found = req.services.volumes.get(req.context, volume_id)
+    server_category.check_volume(req, found)
+    return found
+
+
+def show_volume(req, id):
+    return {'volume': VOLUME.builder(req)(_volume(req, id))}
+
+
+def create_volume(req):
+    given = req.body['volume']
+    for name in ('display_name', 'display_description'):
+        _check_text(given, name)
+    metadata = given.get('metadata') or {}
+    if len(metadata) > 128 or not all(isinstance(value, str) and len(value) <= 255 and 0 < len(key) <= 255
+                                      for key, value in metadata.items()):
+        raise exception.BadRequest('Metadata are at most 128 texts of 255 characters under names of as many.')
+    made = req.services.volumes.create(
+        req.context, given['size'], name=given.get('display_name') or '',
+        description=given.get('display_description'), snapshot_id=given.get('snapshot_id'),
+        volume_type=given.get('volume_type'), availability_zone=given.get('availability_zone'), metadata=metadata)
+    return {'volume': VOLUME.builder(req)(made)}
+
+
+def _check_text(given, name):
+    if len(given.get(name) or '') > 255:
+        raise exception.BadRequest(f'{name} has 255 characters at most.')
+
+
+def delete_volume(req, id):
+    _volume(req, id)
+    req.services.volumes.delete(req.context, id)
+    return Response(status=202)
+
+
+# ---- snapshots -----------------------------------------------------------------
+
+def list_snapshots(req):
+    build = SNAPSHOT.builder(req)
+    return {'snapshots': [build(row) for row in _page(req, req.services.volumes.list_snapshots)]}
+
+
+def list_snapshots_in_detail(req):
+    return list_snapshots(req)
+
+
+def _snapshot(req, snapshot_id):
+    """:raises VolumeSnapshotNotFound: there is none for the caller"""
+    found = req.services.volumes.get_snapshot(req.context, snapshot_id)
+    if not req.context.is_admin:
+        try:
+            _volume(req, found['volume_id'])
+        except exception.VolumeNotFound:
+            raise exception.VolumeSnapshotNotFound(snapshot_id=found['id']) from None
+    return found
+
+
+def show_snapshot(req, id):
+    return {'snapshot': SNAPSHOT.builder(req)(_snapshot(req, id))}
+
+
+def create_snapshot(req):
+    given = req.body['snapshot']
+    for name in ('display_name', 'display_description'):
+        _check_text(given, name)
+    volume = _volume(req, given['volume_id'])
+    if volume['status'] != 'available' and not given.get('force', False):
+        raise exception.InvalidVolume(reason=f'its status must be available, and is {volume["status"]}.')
+    made = req.services.volumes.create_snapshot(req.context, volume['id'], given.get('display_name') or '',
+                                                given.get('display_description'))
+    return {'snapshot': SNAPSHOT.builder(req)(made)}
+
+
+def delete_snapshot(req, id):
+    _snapshot(req, id)
+    req.services.volumes.delete_snapshot(req.context, id)
+    return Response(status=202)
+
+
+# ---- rows ----------------------------------------------------------------------
+
+def _route(method, path, handler, rule, **values):
+    return Route(method, path, handler, policy=_RULE + rule, until=LAST, **values)
+
+
+_READ = (401, 403)
+ROUTES = (
+    _route('GET', '/os-volumes', list_volumes, 'list', query=LIST, errors=_READ),
+    _route('POST', '/os-volumes', create_volume, 'create', body=CREATE_VOLUME, errors=(400, *_READ, 404)),
+    _route('GET', '/os-volumes/detail', list_volumes_in_detail, 'detail', query=LIST, errors=_READ),
+    _route('GET', '/os-volumes/{id}', show_volume, 'show', errors=(*_READ, 404)),
+    _route('DELETE', '/os-volumes/{id}', delete_volume, 'delete', status=202, errors=(400, *_READ, 404)),
+    _route('GET', '/os-snapshots', list_snapshots, 'snapshots:list', query=LIST, errors=_READ),
+    _route('POST', '/os-snapshots', create_snapshot, 'snapshots:create', body=CREATE_SNAPSHOT, errors=(400, *_READ)),
+    _route('GET', '/os-snapshots/detail', list_snapshots_in_detail, 'snapshots:detail', query=LIST, errors=_READ),
+    _route('GET', '/os-snapshots/{id}', show_snapshot, 'snapshots:show', errors=(*_READ, 404)),
+    _route('DELETE', '/os-snapshots/{id}', delete_snapshot, 'snapshots:delete', status=202, errors=(*_READ, 404)),
+)
