@@ -38,6 +38,7 @@ class Neutron:
     def __init__(self, hosts=(), project_of=None):
         self.hosts, self.quota, self.aliases = set(hosts), -1, list(ALIASES)
         self.addresses = 10                                    # of floating IPs
+        self.away = False                                      # every request gets 503
         self.slow = False                                      # ports are plugged when plug() says so
         self.rows = collections.defaultdict(dict)
         self.bindings = collections.defaultdict(dict)          # port id -> {host: binding}
@@ -80,6 +81,9 @@ class Neutron:
         query = urllib.parse.parse_qs(environ.get('QUERY_STRING', ''))
         token = environ.get('HTTP_X_AUTH_TOKEN')
         method = environ['REQUEST_METHOD']
+        if self.away:
+            start_response('503 x', [('Content-Length', '0')])
+            return [b'']
         with self._lock:
             self.requests.append((method, '/'.join(path)))
             try:

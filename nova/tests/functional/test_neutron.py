@@ -442,6 +442,20 @@ def test_a_build_waits_for_its_ports(cloud, neutron):
         neutron.slow = False
 
 
+def test_a_service_that_is_away_while_a_server_is_deleted(cloud, neutron):
+    made = cloud.demo.boot(cloud.image, version='2.1')['id']
+    cloud.demo.wait_for(made)
+    neutron.away = True
+    try:
+        refused = cloud.demo.post('/servers', {'server': {'name': 'x', 'imageRef': cloud.image, 'flavorRef': '42'}})
+        assert refused.status_code == 503, refused.text
+        cloud.demo.delete(f'/servers/{made}')
+    finally:
+        neutron.away = False
+    waiting.wait_for(lambda: not neutron.ports(), 40, 'the ports to go')
+    cloud.demo.wait_for(made, 'DELETED')
+
+
 def test_no_host_can_bind(cloud, neutron):
     hosts, neutron.hosts = neutron.hosts, set()
     try:

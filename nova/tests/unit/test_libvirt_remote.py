@@ -144,6 +144,20 @@ def test_a_link_leads_nowhere(place, helper, tmp_path):
     assert not reads(NOBODY, secret)
 
 
+def test_ports_are_plugged_only_where_the_networks_are_neutrons(place):
+    for backend, plugs in (('embedded', False), ('neutron', True)):
+        conf = configuration.new(files=[], network__backend=backend)
+        made = remote.operations(conf, str(place), NOBODY)
+        assert ('vif.plug' in made) is plugs
+        assert (privileges.NET_ADMIN in remote._capabilities(conf)) is plugs
+    good = {'kind': 'ovs', 'id': UUID, 'mac': 'fa:16:3e:00:00:01', 'bridge': 'br-int', 'device': 'tap1', 'mtu': 1500,
+            'datapath': '', 'socket': '', 'server': False}
+    for bad in ({**good, 'bridge': '-x'}, {**good, 'device': 'a/b'}, {**good, 'mtu': 1}, {**good, 'more': 1}, 'text',
+                {**good, 'id': 'x'}, {**good, 'kind': 'any'}, {**good, 'mtu': '1500'}):
+        with pytest.raises((ValueError, exception.VirtError, TypeError)):
+            made['vif.plug'](UUID, bad)
+
+
 def test_without_a_sandbox_nothing_reads_images_as_root(place):
     conf = configuration.new(files=[], libvirt__sandbox_images=False)
     assert not any(name.startswith('qemu_img') for name in remote.operations(conf, str(place), NOBODY))

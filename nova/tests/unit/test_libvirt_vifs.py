@@ -58,6 +58,15 @@ def test_vhost_user():
     assert element.find('source').attrib == {'type': 'unix', 'path': '/run/vhu0a1b2c3d', 'mode': 'server'}
 
 
+def test_vhost_user_shares_the_guests_memory():
+    def backing(given):
+        guest = xml.Guest(uuid='u', name='n', owner='/d', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/l',
+                          interfaces=spec.interfaces([given], 'virtio'))
+        return etree.fromstring(xml.domain(guest)).find('memoryBacking')
+    assert backing(vif('ovs')) is None
+    assert backing(vif('vhostuser', vhostuser_socket='/run/vhu')).find('access').get('mode') == 'shared'
+
+
 @pytest.mark.parametrize('given', [
     vif('hw_veb'), vif('unbound'), vif('ovs', 'br-int; rm'), vif('ovs', datapath_type='../x'), vif('vhostuser'),
     vif('vhostuser', vhostuser_socket='/run/../etc/passwd'), {**vif('ovs'), 'address': 'x'},

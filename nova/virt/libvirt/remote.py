@@ -37,8 +37,9 @@ from nova.virt.libvirt import steps
 from nova.virt.libvirt import vifs
 
 CALLERS = 16                             # operations at once: a copy of a disk takes minutes
-CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.NET_ADMIN,
-                privileges.SETGID, privileges.SETUID, privileges.SETPCAP)
+CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID,
+                privileges.SETUID, privileges.SETPCAP)
+NEUTRON = 'neutron'
 FORMATS = ('raw', 'qcow2')
 SIZES = range(1 << 62)
 _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
@@ -111,16 +112,22 @@ def helper(conf, directory: str, uid: int) -> privileges.Helper:
     :param uid: the user who has the steps done
     """
     return privileges.Helper(operations(conf, directory, uid), failure, CALLERS,
-                             lambda: _capabilities(conf.libvirt.sandbox_images), 'privileged part for guests')
+                             lambda: _capabilities(conf), 'privileged part for guests')
 
 
-def _capabilities(sandboxed):
-    """CAPABILITIES, and SYS_ADMIN where root has to make the namespaces of the sandbox, because users may make none."""
+def _capabilities(conf):
+    """CAPABILITIES; SYS_ADMIN where root has to make the namespaces of the sandbox, because users may make none;
+    NET_ADMIN where ports of a Networking service are plugged."""
+    plugging = (privileges.NET_ADMIN,) if conf.network.backend == NEUTRON else ()
+    return (*CAPABILITIES, *plugging, *_of_sandbox(conf.libvirt.sandbox_images))
+
+
+def _of_sandbox(sandboxed):
     with contextlib.suppress(exception.VirtError), tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o711)
         if sandboxed and sandbox.Sandbox().choose(place) == 'root':
-            return (*CAPABILITIES, privileges.SYS_ADMIN)
-    return CAPABILITIES
+            return (privileges.SYS_ADMIN,)
+    return ()
 
 
 def failure(**facts: str) -> exception.VirtError:
@@ -162,8 +169,9 @@ def operations(conf, directory: str, uid: int) -> dict[str, typing.Callable[...,
     def unplug(uuid, port):
         local.unplug(allowed.uuid(uuid), allowed.port(port))
 
-    made = {'vif.plug': plug, 'vif.unplug': unplug,
-            'guest.let_read': let_read, 'guest.console': console, 'host.qemu_settings': settings}
+    made = {'guest.let_read': let_read, 'guest.console': console, 'host.qemu_settings': settings}
+    if conf.network.backend == NEUTRON:
+        made |= {'vif.plug': plug, 'vif.unplug': unplug}
     if conf.libvirt.sandbox_images:      # else it would be root
         made |= {'qemu_img.prepare': lambda: tool.prepare(directory), 'qemu_img.info': info,
                  'qemu_img.create': create, 'qemu_img.resize': resize, 'qemu_img.convert': convert}

@@ -80,7 +80,7 @@ def check(given: Port) -> Port:
     :raises VirtError: it may not
     """
     if not (given.kind in KINDS and UUID.match(given.id) and MAC.match(given.mac) and NAME.match(given.bridge)
-            and NAME.match(given.device) and given.mtu in MTU and given.datapath in DATAPATHS
+            and NAME.match(given.device) and type(given.mtu) is int and given.mtu in MTU and given.datapath in DATAPATHS
             and (given.kind != 'vhostuser' or PATH.match(given.socket) and '..' not in given.socket)):
         raise exception.VirtError(operation='plug a port', reason='its binding has a value that no port of this '
                                                                   'type has')

@@ -143,6 +143,8 @@ def domain(guest, host=None, cpu_mode=None, processor=None):
         root.extend(placement.elements(host, topology))
     machine.tuning(root, guest)
     machine.memory(root, guest)
+    if any(port['kind'] == 'vhostuser' for port in guest.ports()):
+        _share_memory(root)
     identity.sysinfo(root, guest)
     machine.boot(root, guest)
     machine.features(root, guest)
@@ -160,6 +162,17 @@ def domain(guest, host=None, cpu_mode=None, processor=None):
     machine.launch_security(root, guest)
     volume_disks.arrange(root, guest.volumes, guest.disks)
     return etree.tostring(root, encoding='unicode')
+
+
+def _share_memory(root):
+    """The switch at the other end of a vhost-user socket reads and writes packets in the guest's memory."""
+    backing = root.find('memoryBacking')
+    if backing is None:
+        backing = _add(root, 'memoryBacking')
+    if backing.find('source') is None:
+        _add(backing, 'source', type='memfd')
+    if backing.find('access') is None:
+        _add(backing, 'access', mode='shared')
 
 
 def interface(port, guest):
