@@ -94,8 +94,9 @@ class Session:
     def interest(self) -> tuple[int, int]:
         """(events of the client's socket, events of the hypervisor's)."""
         read, write = selectors.EVENT_READ, selectors.EVENT_WRITE
-        client = (read if len(self._to_host) < AHEAD and self.closing is None else 0) | (
-            write if self._client_size else 0)
+        # A client that does not read is not heard either: the answers to its pings would wait without end.
+        client = (read if len(self._to_host) + len(self._said) < AHEAD and self._client_size < AHEAD
+                  and self.closing is None else 0) | (write if self._client_size else 0)
         host = 0
         if self.closing is None:
             host = (read if self._client_size < AHEAD and len(self._host_said) < AHEAD else 0) | (
@@ -266,6 +267,7 @@ class Relay:
         self._bell, self._ringer = socket.socketpair()
         self._stopping = threading.Event()
         self._thread: Any = None
+        self.turned = time.monotonic()
 
     def start(self) -> None:
         self._bell.setblocking(False)
@@ -320,6 +322,7 @@ class Relay:
         self._ringer.close()
 
     def _turn(self) -> None:
+        self.turned = time.monotonic()
         for key, events in self._selector.select(LOOK_S):
             if key.data is None:
                 with contextlib.suppress(BlockingIOError):

@@ -39,6 +39,7 @@ KEEP_S = 5                      # between two looks whether sessions may go on: 
 KEPT_S = 120                    # for which a session keeps its token where the database does not answer
 OPEN_S = 10                     # for the way to the hypervisor, its security included
 RETRY_S = 60
+STUCK_S = 60                    # a relay that has not turned for so long hangs
 LEAST_PORT = 1024               # no console is below
 SOCKETS = 'serial%d.sock'       # of nova.virt.libvirt.graphics
 
@@ -84,6 +85,11 @@ class Sessions:
     def stop(self, timeout: float = 0) -> None:
         self._stopping.set()
         self._relay.stop(timeout)
+
+    def alive(self) -> dict[str, tuple[bool, dict[str, float]]]:
+        """See nova.runtime.health."""
+        turned_s = time.monotonic() - self._relay.turned
+        return {'consoles': (turned_s < STUCK_S, {'seconds_since_turn': round(turned_s, 1)})}
 
     def __len__(self) -> int:
         return len(self._open)

@@ -439,3 +439,96 @@ def test_a_guest_that_goes_away_ends_the_session_with_a_reason(cloud, client, se
                  'from=127.0.0.1', 'received=5 sent=5', 'end=the guest ended the connection'):
         assert part in line
     assert token not in caplog.text
+
+
+# ---- daemons, and TLS ------------------------------------------------------------------
+
+def test_over_tls(tmp_path):
+    """The all-in-one's own certificate; much passes, in pieces that are larger than a record."""
+    import ssl
+    serial = guests.Hypervisor(vnc=False)
+    try:
+        with whole.running(tmp_path, http__tls='on') as cloud:
+            client = cloud.client(version='2.99')
+            server = client.boot(client.upload_image(), networks='none')['id']
+            client.wait_for(server)
+            page, url, _token = url_of(cloud, client, server, serial, 'serial')
+            assert page.startswith('wss://')
+            sent = bytes(range(97, 123)) * 40000
+            context = ssl.create_default_context(cafile=str(cloud.authority))
+            with open_socket(url.replace('ws://', 'wss://'), ssl=context) as opened:
+                reader, got = guests.Reader(opened), b''
+                for at in range(0, len(sent), 100000):
+                    opened.send(sent[at:at + 100000])
+                    got += reader.read(len(sent[at:at + 100000]))
+            assert got == sent.upper()
+    finally:
+        serial.close()
+
+
+@contextlib.contextmanager
+def daemon(cloud, directory, binary, **more):
+    """(base URL, function that gives the log) of a daemon of a cloud's databases."""
+    with socket.create_server(('127.0.0.1', 0)) as probe:
+        port = probe.getsockname()[1]
+    options = {'DEFAULT': {'state_path': cloud.state_path, 'host': cloud.hosts[0]},
+               'vnc': {'novncproxy_port': port, 'xvpvncproxy_port': port}, 'spice': {'html5proxy_port': port},
+               'serial_console': {'serialproxy_port': port}, **more}
+    (directory / 'nova.conf').write_text('\n'.join(
+        f'[{group}]\n' + '\n'.join(f'{name} = {value}' for name, value in values.items())
+        for group, values in options.items()))
+    log = directory / 'log'
+    with open(log, 'wb') as out:
+        process = subprocess.Popen([os.path.join(os.path.dirname(sys.executable), binary), '--config-file',
+                                    str(directory / 'nova.conf')], stdout=out, stderr=out)
+    try:
+        yield f'127.0.0.1:{port}', process, log.read_text
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0, log.read_text()
+
+
+def answers(netloc):
+    with contextlib.suppress(requests.ConnectionError):
+        return requests.get(f'http://{netloc}/', timeout=5)
+
+
+def test_the_serial_proxy_as_a_daemon_lives_through_the_end_of_the_api(tmp_path, serial):
+    (tmp_path / 'state').mkdir()
+    (tmp_path / 'daemon').mkdir()
+    with contextlib.ExitStack() as stack:
+        with whole.running(tmp_path / 'state') as cloud:
+            client = cloud.client(version='2.99')
+            server = client.boot(client.upload_image(), networks='none')['id']
+            client.wait_for(server)
+            netloc, _process, log = stack.enter_context(daemon(cloud, tmp_path / 'daemon', 'nova-serialproxy'))
+            _page, _url, token = url_of(cloud, client, server, serial, 'serial')
+            assert 'serial.js' in waiting.wait_for(lambda: answers(netloc), 60, 'the daemon').text
+            opened = stack.enter_context(open_socket(f'ws://{netloc}/?token={token}', origin=f'http://{netloc}'))
+            opened.send(b'one')
+            assert guests.Reader(opened).read(3) == b'ONE'
+        time.sleep(sessions.KEEP_S + 1)
+        opened.send(b'two')
+        assert guests.Reader(opened).read(3) == b'TWO'
+        opened.close()
+        waiting.wait_for(lambda: 'Console session' in log(), 10, 'the audit')
+        assert token not in log()
+
+
+@pytest.mark.parametrize('binary, said', [
+    ('nova-novncproxy', 'vnc.js'), ('nova-spicehtml5proxy', 'spice.js'), ('nova-xvpvncproxy', 'novnc')])
+def test_daemons_with_pages(cloud, tmp_path, binary, said):
+    with daemon(cloud, tmp_path, binary) as (netloc, _process, _log):
+        waiting.wait_for(lambda: answers(netloc) is not None, 60, 'the daemon')
+        name = 'spice_auto' if 'spice' in binary else 'vnc_auto'
+        page = requests.get(f'http://{netloc}/{name}.html?path=%3Ftoken%3Dx')
+        assert said in page.text
+        assert page.status_code == (410 if 'xvp' in binary else 200)
+
+
+@pytest.mark.parametrize('binary', ['nova-console', 'nova-consoleauth'])
+def test_names_of_old_deployments_run_and_say_so(cloud, tmp_path, binary):
+    with daemon(cloud, tmp_path, binary) as (_netloc, process, log):
+        waiting.wait_for(lambda: 'has nothing to do' in log(), 60, 'its sentence')
+        time.sleep(1)
+        assert process.poll() is None
