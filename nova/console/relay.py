@@ -206,7 +206,6 @@ class Session:
 
     # ---- inside
 
-
     def _report(self, reason: str) -> None:
         if not self._reported:
             self._reported = True
@@ -223,9 +222,12 @@ class Session:
                     self._to_host += frame.data
                 else:
                     self._said += frame.data
-        if self._greeting is not None:
+        is_open = self.protocol.state is websocket_protocol.OPEN
+        if self._greeting is not None and is_open:
             self._advance()
-        if self.protocol.state is not websocket_protocol.OPEN and self.closing is None:
+        if not is_open:
+            self._pump_host(self.moved)          # what it said before it closed is the guest's
+        if not is_open and self.closing is None:
             self.closing = time.monotonic() + SAY_S
             sent = self.protocol.close_sent
             wrong = sent is not None and sent.code in WRONG

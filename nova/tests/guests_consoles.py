@@ -67,6 +67,7 @@ class Hypervisor:
         self.clients.clear()
 
     def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)        # wakes who accepts, under eventlet, too
         self._listener.close()
         self.end()
 

@@ -34,7 +34,8 @@ class Rig:
         self.ended = []
         self.session = relay.Session(
             server.ServerProtocol(state=protocol.OPEN, max_size=relay.FRAME),
-            streams.Stream(theirs, time.monotonic() + 9), greeting, idle_s, lambda _session, reason: self.ended.append(reason))
+            streams.Stream(theirs, time.monotonic() + 9), greeting, idle_s,
+            lambda _session, reason: self.ended.append(reason))
         self.session.begin(channel.Channel(ours), b'')
 
     def hears(self, side):
@@ -101,6 +102,23 @@ def test_a_session_in_which_nothing_happens():
     assert not rig.ended
     rig.session.look(time.monotonic() + 6)
     assert rig.ended == ['nothing happened for too long']
+    rig.close()
+
+
+def test_what_is_said_before_the_close_reaches_the_guest(rig):
+    """Both came at once, and the last words were lost."""
+    rig.client.send(frames.Frame(frames.Opcode.BINARY, b'exit').serialize(mask=True)
+                    + frames.Frame(frames.Opcode.CLOSE, b'\x03\xe8').serialize(mask=True))
+    rig.session.client_can(READ)
+    assert rig.host.recv(100) == b'exit' and rig.ended == ['the client closed it']
+
+
+def test_a_browser_that_leaves_in_the_middle_of_the_greeting():
+    rig = Rig(rfb.greet())
+    rig.client.send(frames.Frame(frames.Opcode.BINARY, rfb.VERSION).serialize(mask=True)
+                    + frames.Frame(frames.Opcode.CLOSE, b'\x03\xe8').serialize(mask=True))
+    rig.session.client_can(READ)
+    assert rig.ended == ['the client closed it']
     rig.close()
 
 
