@@ -33,7 +33,7 @@ def test_every_action_is_offered_or_left_out_with_a_reason():
 
 def test_bodies_of_actions_are_operations():
     operations = {row.action for row in api.all_routes() if row.action}
-    sent = set(re.findall(r"body: \([^)]*\) => \(\{'?([\w-]+)'?:", sources()['data/server_actions.js']))
+    sent = set(re.findall(r"body: \([^)]*\) => \(\{\s*'?([\w-]+)'?:", sources()['data/server_actions.js']))
     assert len(sent) > 20 and sent <= operations
 
 
@@ -41,8 +41,8 @@ def test_paths_that_are_asked_for_are_routes():
     paths = {tuple(row.path.strip('/').split('/')) for row in api.all_routes()}
     asked = set()
     for text in sources().values():
-        asked.update(re.findall(r"call\('compute', [`']([^`'?]+)[`']", text))
-        asked.update(re.findall(r"service: 'compute', path: '([^']+)'", text))
+        asked.update(re.findall(r"call\(\s*'compute',\s*[`']([^`'?]+)[`']", text))
+        asked.update(re.findall(r"service: 'compute',\s*path: '([^']+)'", text))
     assert len(asked) > 20
     for path in asked:
         parts = re.sub(r'\$\{[^}]*\}', '{}', path).strip('/').split('/')

@@ -11,6 +11,7 @@ import time
 import pytest
 import yaml
 
+from nova import actions
 from nova.tests import server_rows
 from nova.tests import waiting
 
@@ -49,10 +50,11 @@ def cloud(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def demo(cloud):
-    """A client of the demo project with two servers, one of whose names is markup."""
+    """A client of the demo project with some servers."""
     found = cloud.client(version='2.96')
     found.image = found.upload_image(name='small')
-    found.servers = [found.boot(found.image, name, networks='auto')['id'] for name in ('alpha', CANARY)]
+    found.servers = [found.boot(found.image, name, networks='auto')['id']
+                     for name in ('alpha', 'web-1', 'web-2', 'db-1')]
     for server in found.servers:
         found.wait_for(server)
     return found
@@ -260,12 +262,16 @@ def test_dark_and_on_a_phone(user, demo, modules):
 # ---- what comes from APIs is text -------------------------------------------------
 
 def test_markup_in_names_is_text(user, demo):
+    server = demo.boot(demo.image, CANARY, networks='auto')['id']
+    demo.wait_for(server)
     for path in ('', 'servers', 'topology', 'usage'):
         user.go('/' + path, USER_PAGES[path])
         user.says(CANARY)
-    user.go(f'/servers/{demo.servers[1]}', CANARY)
+    user.go(f'/servers/{server}', CANARY)
     assert user.driver.execute_script('return window.hacked') is None
     assert user.css('main img') == [] and user.css('main b') == []
+    demo.delete(f'/servers/{server}')
+    demo.wait_for(server, 'DELETED')
 
 
 def test_the_browser_lets_no_script_and_no_markup_in(user):
@@ -311,6 +317,65 @@ def test_a_server_is_created_followed_and_deleted(user, demo):
     user.press('Delete')
     user.heading('Servers')
     demo.wait_for(server, 'DELETED')
+
+
+# (label, action of nova/actions.py, status afterwards, {field: value}): one after the other on one server
+WALK = [
+    ('Pause', 'pause', 'PAUSED', {}), ('Unpause', 'unpause', 'ACTIVE', {}),
+    ('Suspend', 'suspend', 'SUSPENDED', {}), ('Resume', 'resume', 'ACTIVE', {}),
+    ('Reboot', 'reboot', 'ACTIVE', {}), ('Reboot hard', 'reboot-hard', 'ACTIVE', {}),
+    ('Rescue', 'rescue', 'RESCUE', {}), ('Unrescue', 'unrescue', 'ACTIVE', {}),
+    ('Make an image', 'createImage', 'ACTIVE', {}), ('Back up', 'createBackup', 'ACTIVE', {}),
+    ('Set the password', 'changePassword', 'ACTIVE', {'New password': 'Ein-langes-Wort-9'}),
+    ('Make it dump its memory', 'trigger_crash_dump', 'ACTIVE', {}),
+    ('Rebuild', 'rebuild', 'ACTIVE', {'Image': 'small'}), ('Resize', 'resize', 'VERIFY_RESIZE', {'Flavor': 'm1.micro'}),
+    ('Confirm the resize', 'confirmResize', 'ACTIVE', {}), ('Lock', 'lock', 'ACTIVE', {'Reason': 'by test'}),
+    ('Unlock', 'unlock', 'ACTIVE', {}), ('Stop', 'os-stop', 'SHUTOFF', {}), ('Start', 'os-start', 'ACTIVE', {}),
+    ('Shelve', 'shelve', 'SHELVED_OFFLOADED', {}), ('Unshelve', 'unshelve', 'ACTIVE', {}),
+]
+ADMIN_WALK = [
+    ('Migrate', 'migrate', 'VERIFY_RESIZE', {}), ('Revert the resize', 'revertResize', 'ACTIVE', {}),
+    ('Migrate live', 'os-migrateLive', 'ACTIVE', {}), ('Inject the network', 'injectNetworkInfo', 'ACTIVE', {}),
+    ('Reset the state', 'os-resetState', 'ACTIVE', {'State': 'active'}), ('Delete', 'delete', 'DELETED', {}),
+]
+
+
+def test_actions_of_a_server(user, cloud, demo):
+    """Each is chosen from the menu, answered, and carried out: its record says so."""
+    server = demo.boot(demo.image, 'walker', flavor='42', networks='auto')['id']
+    demo.wait_for(server)
+    walk(user, demo, server, WALK)
+    user.press('Open console')
+    user.press('Open console')
+    user.until(lambda: user.one("//dialog//a[normalize-space()='Open the console'][@rel='noopener noreferrer']")
+               or user.css('dialog .refusal'), 'neither a console nor a refusal')
+    admin = logged_in(user, *credentials(cloud, 'admin'))
+    walk(admin, cloud.admin('2.96'), server, ADMIN_WALK)
+
+
+def walk(browser, client, server, steps):
+    for label, action, status, values in steps:
+        known = newest(client, server)
+        browser.go('/')
+        browser.go(f'/servers/{server}', 'walker')
+        browser.press('Actions')
+        browser.press(label, within="//*[@role='menu']")
+        for field, value in values.items():
+            if browser.field(field).tag_name == 'select':
+                browser.choose(field, value)
+            else:
+                browser.type(field, value)
+        browser.press(label, within='//dialog[@open]')
+        client.wait_for(server, status)
+        if status != 'DELETED':
+            found = waiting.wait_for(lambda: newest(client, server) - known, 30, f'the record of {label}')
+            assert {name for _request, name in found} <= {actions.ACTIONS[action].record}, (label, found)
+
+
+def newest(client, server):
+    """{(request id, action)} of what was done to a server."""
+    return {(row['request_id'], row['action'])
+            for row in client.get(f'/servers/{server}/os-instance-actions').json()['instanceActions']}
 
 
 def test_the_list_follows_and_acts_on_many(user, demo):
@@ -439,7 +504,7 @@ def test_the_palette_by_keys_alone(user, modules):
     user.heading('Security groups')
 
 
-def test_administration(admin, cloud, demo):
+def test_administration(admin, cloud, demo, modules):
     admin.go('/aggregates', 'Aggregates and zones')
     admin.press('Make an aggregate')
     admin.type('Name', 'rack')
@@ -449,6 +514,10 @@ def test_administration(admin, cloud, demo):
     admin.choose('Host', 'host3')
     admin.press('Add a host')
     admin.until(lambda: admin.one("//td//*[normalize-space()='host3']"), 'no host')
+    admin.press('rack')
+    admin.heading('rack')
+    admin.says('No host is being maintained.')
+    assert admin.axe(modules) == []
     admin.go('/services', 'Services')
     admin.press('Actions of nova-compute on host2')
     admin.press('Disable')

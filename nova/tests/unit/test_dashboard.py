@@ -7,9 +7,11 @@ import re
 import orjson
 import pytest
 
+from nova import conf as nova_conf
 from nova import i18n
 from nova.api.dashboard import app
 from nova.api.dashboard import texts
+from nova.cloud import assembly
 from nova.web import static
 
 BOUND = 400_000              # bytes of the whole page, compressed
@@ -137,3 +139,31 @@ def test_texts_are_found_and_translated(dashboard):
     answer = orjson.loads(ask('/dashboard/texts.json', made=dashboard, HTTP_ACCEPT_LANGUAGE='de-AT, en;q=0.5')[2])
     assert answer['language'] == 'de' and set(answer['texts']) <= set(texts.of_page(files))
     assert orjson.loads(ask('/dashboard/texts.json', made=dashboard)[2]) == {'language': i18n.DEFAULT, 'texts': {}}
+
+
+# ---- who serves it ------------------------------------------------------------------
+
+def served(url=None, **options):
+    """What assembly.dashboard makes of an application that answers 'api'."""
+    conf = nova_conf.new(files=[], **{f'dashboard__{name}': value for name, value in options.items()})
+    return assembly.dashboard(conf, lambda environ, start_response: [b'api'], url)
+
+
+def test_it_can_be_left_out():
+    assert served(enabled=False)({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/dashboard/'}, None) == [b'api']
+
+
+def test_of_an_all_in_one_the_page_knows_the_address_in_the_catalog():
+    answered = []
+    application = served('http://10.0.0.1:8774')
+    body, = application({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/dashboard/config.json'},
+                        lambda status, headers: answered.append(status))
+    assert answered == ['200 OK'] and orjson.loads(body)['base'] == 'http://10.0.0.1:8774'
+    assert application({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/compute/v2.1'}, None) == [b'api']
+
+
+def test_of_a_fleet_the_page_knows_where_to_log_in():
+    body, = served(identity_url='https://keys.example.com/v3')(
+        {'REQUEST_METHOD': 'GET', 'PATH_INFO': '/dashboard/config.json'}, lambda status, headers: None)
+    assert orjson.loads(body) == {'identity': 'https://keys.example.com/v3', 'base': None,
+                                  'version': static.Files(app.STATIC).digest}

@@ -16,4 +16,9 @@ const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 applyTheme();
 Promise.all([loadConfig(), loadTexts()]).then(
   () => render(html`<${App} />`, root),
-  error => render(html`<main class="login"><p class="refusal" role="alert">${t('The dashboard cannot be loaded.')} ${error.message}</p></main>`, root));
+  error =>
+    render(
+      html`<main class="login"><p class="refusal" role="alert">${t('The dashboard cannot be loaded.')} ${error.message}</p></main>`,
+      root,
+    ),
+);

@@ -1,11 +1,13 @@
 // Requests to the public APIs with the user's token. What an API refuses is an ApiError with the API's own sentence.
 import {current, end, identityUrl} from './session.js';
 
-const COMPUTE_VERSION = '2.96';       // the newest that the page knows; requests that need an older one name it
+const COMPUTE_VERSION = '2.96'; // the newest that the page knows; requests that need an older one name it
 const TIMEOUT_MS = 60000;
 /** Types under which a service stands in catalogues, the usual one first. @type {Record<string, string[]>} */
 const TYPES = {
-  compute: ['compute'], image: ['image'], network: ['network'],
+  compute: ['compute'],
+  image: ['image'],
+  network: ['network'],
   volume: ['block-storage', 'volumev3', 'block-store'],
 };
 /** What stands between an endpoint and the paths of its API. @type {Record<string, string>} */
@@ -69,9 +71,15 @@ export async function ask(service, path, options = {}) {
   let answer;
   try {
     answer = await fetch(url(service, path, query), {
-      method, headers, body: body === undefined ? undefined : raw ? body : JSON.stringify(body), credentials: 'omit',
-      cache: 'no-store', redirect: 'error', referrerPolicy: 'no-referrer',
-      signal: AbortSignal.any(/** @type {AbortSignal[]} */ (signals))});
+      method,
+      headers,
+      body: body === undefined ? undefined : raw ? body : JSON.stringify(body),
+      credentials: 'omit',
+      cache: 'no-store',
+      redirect: 'error',
+      referrerPolicy: 'no-referrer',
+      signal: AbortSignal.any(/** @type {AbortSignal[]} */ (signals)),
+    });
   } catch (error) {
     if (options.signal?.aborted) throw error;
     throw new ApiError(0, `The ${service} service does not answer (${/** @type {Error} */ (error).message}).`);
@@ -94,7 +102,11 @@ export async function call(service, path, options) {
 
 /** The sentence of a refusal, wherever an API puts it. @param {Response} answer */
 async function sentence(answer) {
-  const text = await answer.text();
+  return said(await answer.text()) || `${answer.status} ${answer.statusText}`;
+}
+
+/** @param {string} text  the body of a refusal */
+export function said(text) {
   try {
     const document = JSON.parse(text);
     for (const part of [document, ...Object.values(document)]) {
@@ -102,8 +114,10 @@ async function sentence(answer) {
       if (part && typeof part.message === 'string') return part.message;
       if (part && typeof part.detail === 'string') return part.detail;
     }
-  } catch { /* no JSON: the text itself */ }
-  return text.slice(0, 500) || `${answer.status} ${answer.statusText}`;
+  } catch {
+    /* no JSON: the text itself */
+  }
+  return text.slice(0, 500);
 }
 
 /**

@@ -3,7 +3,8 @@ import {useEffect, useRef, useState} from './html.js';
 import {ask} from './api.js';
 import {current, onChange} from './session.js';
 
-const AGAIN_MS = 1000, REFUSED_MS = 30000;
+const AGAIN_MS = 1000,
+  REFUSED_MS = 30000;
 
 /**
  * Follow the project's servers until stopped.
@@ -15,8 +16,11 @@ async function follow(listener, signal) {
   while (!signal.aborted && current()) {
     let wait = AGAIN_MS;
     try {
-      const answer = await ask('compute', '/os-events', {signal, forever: true,
-        headers: {Accept: 'text/event-stream', ...(last ? {'Last-Event-ID': last} : {})}});
+      const answer = await ask('compute', '/os-events', {
+        signal,
+        forever: true,
+        headers: {Accept: 'text/event-stream', ...(last ? {'Last-Event-ID': last} : {})},
+      });
       listener.state(true);
       for await (const event of events(answer)) {
         if (event.id) last = event.id;
@@ -25,7 +29,7 @@ async function follow(listener, signal) {
       }
     } catch (error) {
       if (signal.aborted) return;
-      wait = /** @type {any} */ (error).code ? REFUSED_MS : 5 * AGAIN_MS;       // too many streams, or none are served
+      wait = /** @type {any} */ (error).code ? REFUSED_MS : 5 * AGAIN_MS; // too many streams, or none are served
     }
     listener.state(false);
     await new Promise(resolve => setTimeout(resolve, wait));
@@ -35,7 +39,9 @@ async function follow(listener, signal) {
 
 /** The events of an answer. @param {Response} answer */
 async function* events(answer) {
-  const reader = /** @type {ReadableStream<Uint8Array>} */ (answer.body).pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (answer.body)
+    .pipeThrough(/** @type {any} */ (new TextDecoderStream()))
+    .getReader();
   let text = '';
   for (;;) {
     const {value, done} = await reader.read();
@@ -64,13 +70,21 @@ let running = null;
 
 function begin() {
   running = new AbortController();
-  follow({
-    server: server => told.forEach(one => one.server(server)), reset: () => told.forEach(one => one.reset()),
-    state: now => { live = now; told.forEach(one => one.state(now)); },
-  }, running.signal);
+  follow(
+    {
+      server: server => told.forEach(one => one.server(server)),
+      reset: () => told.forEach(one => one.reset()),
+      state: now => {
+        live = now;
+        told.forEach(one => one.state(now));
+      },
+    },
+    running.signal,
+  );
 }
 
-onChange(() => {          // the stream of a session ends with it
+onChange(() => {
+  // the stream of a session ends with it
   running?.abort();
   running = null;
   live = false;
@@ -85,10 +99,16 @@ export function useServerEvents(onServer, onReset) {
   const latest = useRef({onServer, onReset});
   latest.current = {onServer, onReset};
   useEffect(() => {
-    const one = {server: (/** @type {any} */ server) => latest.current.onServer(server), reset: () => latest.current.onReset(), state: setState};
+    const one = {
+      server: (/** @type {any} */ server) => latest.current.onServer(server),
+      reset: () => latest.current.onReset(),
+      state: setState,
+    };
     told.add(one);
     if (!running) begin();
-    return () => { told.delete(one); };
+    return () => {
+      told.delete(one);
+    };
   }, []);
   return state;
 }

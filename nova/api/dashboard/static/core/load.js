@@ -22,12 +22,15 @@ export function useLoad(ask, depends) {
     latest.current = control;
     setState((/** @type {any} */ before) => ({...before, loading: true}));
     ask(control.signal).then(
-      data => { if (latest.current === control) setState({data, error: null, loading: false}); },
+      data => {
+        if (latest.current === control) setState({data, error: null, loading: false});
+      },
       error => {
         if (latest.current === control && !control.signal.aborted) {
           setState((/** @type {any} */ before) => ({...before, error, loading: false}));
         }
-      });
+      },
+    );
     return () => control.abort();
   }, [...depends, round]);
   const reload = useCallback(() => setRound((/** @type {number} */ before) => before + 1), []);

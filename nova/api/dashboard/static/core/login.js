@@ -30,8 +30,13 @@ async function token(identity, scope, receipt) {
   let answer;
   try {
     answer = await fetch(url('identity', '/auth/tokens'), {
-      method: 'POST', headers, body: JSON.stringify({auth: {identity, ...(scope ? {scope} : {})}}),
-      credentials: 'omit', cache: 'no-store', redirect: 'error'});
+      method: 'POST',
+      headers,
+      body: JSON.stringify({auth: {identity, ...(scope ? {scope} : {})}}),
+      credentials: 'omit',
+      cache: 'no-store',
+      redirect: 'error',
+    });
   } catch {
     throw new ApiError(0, t('The identity service does not answer.'));
   }
@@ -43,7 +48,7 @@ async function token(identity, scope, receipt) {
 }
 
 /** @param {string} domain  name or id */
-const named = domain => domain === 'default' ? {id: 'default'} : {name: domain};
+const named = domain => (domain === 'default' ? {id: 'default'} : {name: domain});
 
 /**
  * Log in; the projects to choose from where none was named and there is more than one.
@@ -91,7 +96,10 @@ export async function logout() {
   const session = current();
   end('');
   if (session) {
-    await call('identity', '/auth/tokens', {method: 'DELETE', token: session.token,
-      headers: {'X-Subject-Token': session.token}}).catch(() => null);      // it runs out by itself
+    await call('identity', '/auth/tokens', {
+      method: 'DELETE',
+      token: session.token,
+      headers: {'X-Subject-Token': session.token},
+    }).catch(() => null); // it runs out by itself
   }
 }

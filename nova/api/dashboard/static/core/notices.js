@@ -14,14 +14,20 @@ const changed = () => listeners.forEach(listener => listener(notices));
 /** @param {(notices: Notice[]) => void} listener */
 export function onNotices(listener) {
   listeners.add(listener);
-  return () => { listeners.delete(listener); };
+  return () => {
+    listeners.delete(listener);
+  };
 }
 
 /** @param {string} text */
-export function done(text) { add({id: ++count, kind: 'done', text}); }
+export function done(text) {
+  add({id: ++count, kind: 'done', text});
+}
 
 /** A refusal stays until it is closed. @param {string} text @param {Error} error */
-export function failed(text, error) { add({id: ++count, kind: 'failed', text, detail: error.message}); }
+export function failed(text, error) {
+  add({id: ++count, kind: 'failed', text, detail: error.message});
+}
 
 /** @param {Notice} notice */
 function add(notice) {

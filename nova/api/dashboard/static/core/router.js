@@ -10,7 +10,9 @@ export function place() {
 }
 
 /** @param {string} to  as href writes it: '/servers?status=ERROR' */
-export const go = to => { location.hash = '#' + to; };
+export const go = to => {
+  location.hash = '#' + to;
+};
 
 /** A link's address. @param {string[]} parts */
 export const link = (...parts) => '#/' + parts.map(encodeURIComponent).join('/');

@@ -21,7 +21,9 @@ function read() {
   try {
     const found = JSON.parse(sessionStorage.getItem(KEY) ?? 'null');
     return found && new Date(found.expires).getTime() > Date.now() ? found : null;
-  } catch { return null; }
+  } catch {
+    return null;
+  }
 }
 
 /** The directory above the dashboard: where the APIs of an all-in-one are, under whatever name it was reached. */
@@ -47,7 +49,9 @@ export const isAdmin = () => !!session?.roles.includes('admin');
 /** @param {(reason: string) => void} listener  told when the session begins or ends */
 export function onChange(listener) {
   listeners.add(listener);
-  return () => { listeners.delete(listener); };
+  return () => {
+    listeners.delete(listener);
+  };
 }
 
 /** The identity API's URL. */
@@ -56,7 +60,8 @@ export const identityUrl = () => config.identity ?? `${home()}/identity/v3`;
 /** An address of the catalogue as this browser reaches it. @param {string} url */
 export function reached(url) {
   return config.base && (url === config.base || url.startsWith(config.base + '/'))
-    ? home() + url.slice(config.base.length) : url;
+    ? home() + url.slice(config.base.length)
+    : url;
 }
 
 /**
@@ -76,8 +81,15 @@ export function begin(token, document) {
       region ||= found.region_id ?? found.region ?? '';
     }
   }
-  session = {token, expires: body.expires_at, user: body.user, project: body.project ?? null, region, endpoints,
-    roles: (body.roles ?? []).map((/** @type {Named} */ role) => role.name)};
+  session = {
+    token,
+    expires: body.expires_at,
+    user: body.user,
+    project: body.project ?? null,
+    region,
+    endpoints,
+    roles: (body.roles ?? []).map((/** @type {Named} */ role) => role.name),
+  };
   sessionStorage.setItem(KEY, JSON.stringify(session));
   watch();
   tell('');
@@ -98,5 +110,5 @@ function watch() {
   clearTimeout(timer);
   if (!session) return;
   const left = new Date(session.expires).getTime() - Date.now();
-  timer = setTimeout(() => left > 2 ** 31 - 1 ? watch() : end('expired'), Math.min(Math.max(0, left), 2 ** 31 - 1));
+  timer = setTimeout(() => (left > 2 ** 31 - 1 ? watch() : end('expired')), Math.min(Math.max(0, left), 2 ** 31 - 1));
 }

@@ -30,13 +30,17 @@ const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 /** @param {number | null | undefined} value  in bytes */
 export function bytes(value) {
   if (value === null || value === undefined) return '–';
-  let place = 0, left = value;
-  while (left >= 1024 && place < UNITS.length - 1) { left /= 1024; place += 1; }
+  let place = 0,
+    left = value;
+  while (left >= 1024 && place < UNITS.length - 1) {
+    left /= 1024;
+    place += 1;
+  }
   return `${number(left, left < 10 && place ? 1 : 0)} ${UNITS[place]}`;
 }
 
 /** @param {number | null | undefined} value  in MiB */
-export const mebibytes = value => value === null || value === undefined ? '–' : bytes(value * 1048576);
+export const mebibytes = value => (value === null || value === undefined ? '–' : bytes(value * 1048576));
 
 /** The moment of an API's time, which is UTC whether it says so or not. @param {string} value */
 export function moment(value) {
@@ -50,7 +54,14 @@ export function date(value) {
 }
 
 /** @type {[Intl.RelativeTimeFormatUnit, number][]} */
-const SPANS = [['year', 31536000], ['month', 2592000], ['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]];
+const SPANS = [
+  ['year', 31536000],
+  ['month', 2592000],
+  ['day', 86400],
+  ['hour', 3600],
+  ['minute', 60],
+  ['second', 1],
+];
 
 /** How long ago. @param {string | null | undefined} value */
 export function ago(value) {
@@ -68,4 +79,4 @@ export function span(from, to) {
 }
 
 /** The beginning of an id, enough to recognize it. @param {string | null | undefined} id */
-export const short = id => id ? id.slice(0, 8) : '–';
+export const short = id => (id ? id.slice(0, 8) : '–');

@@ -15,9 +15,13 @@ import {STATES} from './action_states.js';
 /** Whether the state of a server allows an action. @param {string} action @param {any} server */
 export function mayDo(action, server) {
   const row = STATES[action];
-  const vm = server['OS-EXT-STS:vm_state'], task = server['OS-EXT-STS:task_state'];
-  return (!row.vm_states || row.vm_states.includes(vm)) && (!row.task_states || row.task_states.includes(task))
-    && (!row.locked || !server.locked || isAdmin());
+  const vm = server['OS-EXT-STS:vm_state'],
+    task = server['OS-EXT-STS:task_state'];
+  return (
+    (!row.vm_states || row.vm_states.includes(vm)) &&
+    (!row.task_states || row.task_states.includes(task)) &&
+    (!row.locked || !server.locked || isAdmin())
+  );
 }
 
 /** @param {any} server */
@@ -27,84 +31,377 @@ const said = words => server => openstack('server', words, id(server));
 
 /** @type {ServerAction[]} */
 const ROWS = [
-  {name: 'start', action: 'os-start', label: 'Start', bulk: true, main: true, body: () => ({'os-start': null}), command: said('start')},
-  {name: 'stop', action: 'os-stop', label: 'Stop', bulk: true, main: true, body: () => ({'os-stop': null}), command: said('stop'),
-    ask: 'The guest is asked to shut down, and switched off when it does not.'},
-  {name: 'reboot', action: 'reboot', label: 'Reboot', bulk: true, main: true, body: () => ({reboot: {type: 'SOFT'}}), command: said('reboot')},
-  {name: 'reboot-hard', action: 'reboot-hard', label: 'Reboot hard', bulk: true, ask: 'As if its power were cut for a moment.',
-    body: () => ({reboot: {type: 'HARD'}}), command: said('reboot --hard')},
-  {name: 'console', action: 'os-getConsoleOutput', label: 'Open console', main: true,
+  {
+    name: 'start',
+    action: 'os-start',
+    label: 'Start',
+    bulk: true,
+    main: true,
+    body: () => ({'os-start': null}),
+    command: said('start'),
+  },
+  {
+    name: 'stop',
+    action: 'os-stop',
+    label: 'Stop',
+    bulk: true,
+    main: true,
+    body: () => ({'os-stop': null}),
+    command: said('stop'),
+    ask: 'The guest is asked to shut down, and switched off when it does not.',
+  },
+  {
+    name: 'reboot',
+    action: 'reboot',
+    label: 'Reboot',
+    bulk: true,
+    main: true,
+    body: () => ({reboot: {type: 'SOFT'}}),
+    command: said('reboot'),
+  },
+  {
+    name: 'reboot-hard',
+    action: 'reboot-hard',
+    label: 'Reboot hard',
+    bulk: true,
+    ask: 'As if its power were cut for a moment.',
+    body: () => ({reboot: {type: 'HARD'}}),
+    command: said('reboot --hard'),
+  },
+  {
+    name: 'console',
+    action: 'os-getConsoleOutput',
+    label: 'Open console',
+    main: true,
     when: server => server.status === 'ACTIVE',
-    form: [{name: 'type', label: 'Console', type: 'select', required: true, value: 'novnc', options: [
-      {value: 'novnc', label: 'Screen (VNC)'}, {value: 'spice-html5', label: 'Screen (SPICE)'}, {value: 'serial', label: 'Serial line'}]}],
-    request: (server, {type}) => ({method: 'POST', path: `/servers/${id(server)}/remote-consoles`, body: {remote_console: {
-      type, protocol: type === 'novnc' ? 'vnc' : type === 'serial' ? 'serial' : 'spice'}}}),
+    form: [
+      {
+        name: 'type',
+        label: 'Console',
+        type: 'select',
+        required: true,
+        value: 'novnc',
+        options: [
+          {value: 'novnc', label: 'Screen (VNC)'},
+          {value: 'spice-html5', label: 'Screen (SPICE)'},
+          {value: 'serial', label: 'Serial line'},
+        ],
+      },
+    ],
+    request: (server, {type}) => ({
+      method: 'POST',
+      path: `/servers/${id(server)}/remote-consoles`,
+      body: {
+        remote_console: {
+          type,
+          protocol: type === 'novnc' ? 'vnc' : type === 'serial' ? 'serial' : 'spice',
+        },
+      },
+    }),
     open: answer => answer.remote_console.url,
-    command: (server, {type}) => openstack('console url show', type === 'serial' ? '--serial' : type === 'novnc' ? '--novnc' : '--spice', id(server))},
+    command: (server, {type}) =>
+      openstack(
+        'console url show',
+        type === 'serial' ? '--serial' : type === 'novnc' ? '--novnc' : '--spice',
+        id(server),
+      ),
+  },
   {name: 'pause', action: 'pause', label: 'Pause', bulk: true, body: () => ({pause: null}), command: said('pause')},
-  {name: 'unpause', action: 'unpause', label: 'Unpause', bulk: true, main: true, body: () => ({unpause: null}), command: said('unpause')},
-  {name: 'suspend', action: 'suspend', label: 'Suspend', bulk: true, body: () => ({suspend: null}), command: said('suspend')},
-  {name: 'resume', action: 'resume', label: 'Resume', bulk: true, main: true, body: () => ({resume: null}), command: said('resume')},
-  {name: 'confirm-resize', action: 'confirmResize', label: 'Confirm the resize', bulk: true, main: true, body: () => ({confirmResize: null}), command: said('resize confirm')},
-  {name: 'revert-resize', action: 'revertResize', label: 'Revert the resize', bulk: true, main: true, body: () => ({revertResize: null}), command: said('resize revert')},
-  {name: 'resize', action: 'resize', label: 'Resize', form: server => [{name: 'flavorRef', label: 'Flavor', type: 'select', required: true, options: async () =>
-    (await options.flavors()).filter(one => one.label !== server.flavor?.original_name)}],
-    body: ({flavorRef}) => ({resize: {flavorRef}}), command: (server, {flavorRef}) => openstack('server resize', ['--flavor', flavorRef], id(server))},
-  {name: 'rebuild', action: 'rebuild', label: 'Rebuild', danger: true, ask: 'What is on its root disk is lost.',
-    form: server => [{name: 'imageRef', label: 'Image', type: 'select', required: true, options: options.images, value: server.image?.id}],
-    body: ({imageRef}) => ({rebuild: {imageRef}}), command: (server, {imageRef}) => openstack('server rebuild', ['--image', imageRef], id(server))},
-  {name: 'snapshot', action: 'createImage', label: 'Make an image', form: server => [{name: 'name', label: 'Name of the image', required: true, value: `${server.name}-image`}],
-    body: ({name}) => ({createImage: {name}}), command: (server, {name}) => openstack('server image create', ['--name', name], id(server))},
-  {name: 'backup', action: 'createBackup', label: 'Back up', form: server => [
-    {name: 'name', label: 'Name of the image', required: true, value: `${server.name}-backup`},
-    {name: 'backup_type', label: 'Kind', required: true, value: 'daily', help: 'Backups of one kind take turns.'},
-    {name: 'rotation', label: 'Backups that are kept', type: 'number', required: true, min: 0, value: 7}],
+  {
+    name: 'unpause',
+    action: 'unpause',
+    label: 'Unpause',
+    bulk: true,
+    main: true,
+    body: () => ({unpause: null}),
+    command: said('unpause'),
+  },
+  {
+    name: 'suspend',
+    action: 'suspend',
+    label: 'Suspend',
+    bulk: true,
+    body: () => ({suspend: null}),
+    command: said('suspend'),
+  },
+  {
+    name: 'resume',
+    action: 'resume',
+    label: 'Resume',
+    bulk: true,
+    main: true,
+    body: () => ({resume: null}),
+    command: said('resume'),
+  },
+  {
+    name: 'confirm-resize',
+    action: 'confirmResize',
+    label: 'Confirm the resize',
+    bulk: true,
+    main: true,
+    body: () => ({confirmResize: null}),
+    command: said('resize confirm'),
+  },
+  {
+    name: 'revert-resize',
+    action: 'revertResize',
+    label: 'Revert the resize',
+    bulk: true,
+    main: true,
+    body: () => ({revertResize: null}),
+    command: said('resize revert'),
+  },
+  {
+    name: 'resize',
+    action: 'resize',
+    label: 'Resize',
+    form: server => [
+      {
+        name: 'flavorRef',
+        label: 'Flavor',
+        type: 'select',
+        required: true,
+        options: async () => (await options.flavors()).filter(one => one.label !== server.flavor?.original_name),
+      },
+    ],
+    body: ({flavorRef}) => ({resize: {flavorRef}}),
+    command: (server, {flavorRef}) => openstack('server resize', ['--flavor', flavorRef], id(server)),
+  },
+  {
+    name: 'rebuild',
+    action: 'rebuild',
+    label: 'Rebuild',
+    danger: true,
+    ask: 'What is on its root disk is lost.',
+    form: server => [
+      {
+        name: 'imageRef',
+        label: 'Image',
+        type: 'select',
+        required: true,
+        options: options.images,
+        value: server.image?.id,
+      },
+    ],
+    body: ({imageRef}) => ({rebuild: {imageRef}}),
+    command: (server, {imageRef}) => openstack('server rebuild', ['--image', imageRef], id(server)),
+  },
+  {
+    name: 'snapshot',
+    action: 'createImage',
+    label: 'Make an image',
+    form: server => [{name: 'name', label: 'Name of the image', required: true, value: `${server.name}-image`}],
+    body: ({name}) => ({createImage: {name}}),
+    command: (server, {name}) => openstack('server image create', ['--name', name], id(server)),
+  },
+  {
+    name: 'backup',
+    action: 'createBackup',
+    label: 'Back up',
+    form: server => [
+      {name: 'name', label: 'Name of the image', required: true, value: `${server.name}-backup`},
+      {name: 'backup_type', label: 'Kind', required: true, value: 'daily', help: 'Backups of one kind take turns.'},
+      {name: 'rotation', label: 'Backups that are kept', type: 'number', required: true, min: 0, value: 7},
+    ],
     body: values => ({createBackup: {...values, rotation: Number(values.rotation)}}),
-    command: (server, values) => openstack('server backup create', ['--name', values.name], ['--type', values.backup_type], ['--rotate', values.rotation], id(server))},
-  {name: 'rescue', action: 'rescue', label: 'Rescue', body: () => ({rescue: {}}), command: said('rescue'),
-    ask: 'The server is started from a rescue image; its own disk is beside it.', secret: answer => answer?.adminPass ? {label: t('Password of the rescue system:'), text: answer.adminPass} : null},
-  {name: 'unrescue', action: 'unrescue', label: 'Unrescue', main: true, body: () => ({unrescue: null}), command: said('unrescue')},
-  {name: 'shelve', action: 'shelve', label: 'Shelve', bulk: true, body: () => ({shelve: null}), command: said('shelve'),
-    ask: 'It is kept as an image and gives up its place on a host.'},
-  {name: 'shelve-offload', action: 'shelveOffload', label: 'Offload', admin: true, bulk: true, body: () => ({shelveOffload: null}), command: said('shelve --offload')},
-  {name: 'unshelve', action: 'unshelve', label: 'Unshelve', bulk: true, main: true, body: () => ({unshelve: null}), command: said('unshelve')},
-  {name: 'password', action: 'changePassword', label: 'Set the password', form: [{name: 'adminPass', label: 'New password', type: 'password', required: true}],
-    body: ({adminPass}) => ({changePassword: {adminPass}}), command: server => openstack('server set --password', "'…'", id(server))},
-  {name: 'crash-dump', action: 'trigger_crash_dump', label: 'Make it dump its memory', body: () => ({trigger_crash_dump: null}), command: said('dump create')},
-  {name: 'lock', action: 'lock', label: 'Lock', bulk: true, when: server => !server.locked, form: [{name: 'reason', label: 'Reason'}],
-    body: ({reason}) => ({lock: reason ? {locked_reason: reason} : null}), command: (server, {reason}) => openstack('server lock', ['--reason', reason], id(server))},
-  {name: 'unlock', action: 'unlock', label: 'Unlock', bulk: true, main: true, when: server => server.locked, body: () => ({unlock: null}), command: said('unlock')},
-  {name: 'restore', action: 'restore', label: 'Restore', bulk: true, main: true, body: () => ({restore: null}), command: said('restore')},
-  {name: 'migrate', action: 'migrate', label: 'Migrate', admin: true, form: [{name: 'host', label: 'Host', type: 'select', options: options.hosts, none: 'any'}],
-    body: ({host}) => ({migrate: host ? {host} : null}), command: (server, {host}) => openstack('server migrate', ['--host', host], id(server))},
-  {name: 'live-migrate', action: 'os-migrateLive', label: 'Migrate live', admin: true, form: [{name: 'host', label: 'Host', type: 'select', options: options.hosts, none: 'any'}],
-    body: ({host}) => ({'os-migrateLive': {host: host || null, block_migration: 'auto'}}), command: (server, {host}) => openstack('server migrate --live-migration', ['--host', host], id(server))},
-  {name: 'evacuate', action: 'evacuate', label: 'Evacuate', admin: true, ask: 'It is built anew on another host. Its own host must be down.',
+    command: (server, values) =>
+      openstack(
+        'server backup create',
+        ['--name', values.name],
+        ['--type', values.backup_type],
+        ['--rotate', values.rotation],
+        id(server),
+      ),
+  },
+  {
+    name: 'rescue',
+    action: 'rescue',
+    label: 'Rescue',
+    body: () => ({rescue: {}}),
+    command: said('rescue'),
+    ask: 'The server is started from a rescue image; its own disk is beside it.',
+    secret: answer => (answer?.adminPass ? {label: t('Password of the rescue system:'), text: answer.adminPass} : null),
+  },
+  {
+    name: 'unrescue',
+    action: 'unrescue',
+    label: 'Unrescue',
+    main: true,
+    body: () => ({unrescue: null}),
+    command: said('unrescue'),
+  },
+  {
+    name: 'shelve',
+    action: 'shelve',
+    label: 'Shelve',
+    bulk: true,
+    body: () => ({shelve: null}),
+    command: said('shelve'),
+    ask: 'It is kept as an image and gives up its place on a host.',
+  },
+  {
+    name: 'shelve-offload',
+    action: 'shelveOffload',
+    label: 'Offload',
+    admin: true,
+    bulk: true,
+    body: () => ({shelveOffload: null}),
+    command: said('shelve --offload'),
+  },
+  {
+    name: 'unshelve',
+    action: 'unshelve',
+    label: 'Unshelve',
+    bulk: true,
+    main: true,
+    body: () => ({unshelve: null}),
+    command: said('unshelve'),
+  },
+  {
+    name: 'password',
+    action: 'changePassword',
+    label: 'Set the password',
+    form: [{name: 'adminPass', label: 'New password', type: 'password', required: true}],
+    body: ({adminPass}) => ({changePassword: {adminPass}}),
+    command: server => openstack('server set --password', "'…'", id(server)),
+  },
+  {
+    name: 'crash-dump',
+    action: 'trigger_crash_dump',
+    label: 'Make it dump its memory',
+    body: () => ({trigger_crash_dump: null}),
+    command: said('dump create'),
+  },
+  {
+    name: 'lock',
+    action: 'lock',
+    label: 'Lock',
+    bulk: true,
+    when: server => !server.locked,
+    form: [{name: 'reason', label: 'Reason'}],
+    body: ({reason}) => ({lock: reason ? {locked_reason: reason} : null}),
+    command: (server, {reason}) => openstack('server lock', ['--reason', reason], id(server)),
+  },
+  {
+    name: 'unlock',
+    action: 'unlock',
+    label: 'Unlock',
+    bulk: true,
+    main: true,
+    when: server => server.locked,
+    body: () => ({unlock: null}),
+    command: said('unlock'),
+  },
+  {
+    name: 'restore',
+    action: 'restore',
+    label: 'Restore',
+    bulk: true,
+    main: true,
+    body: () => ({restore: null}),
+    command: said('restore'),
+  },
+  {
+    name: 'migrate',
+    action: 'migrate',
+    label: 'Migrate',
+    admin: true,
     form: [{name: 'host', label: 'Host', type: 'select', options: options.hosts, none: 'any'}],
-    body: ({host}) => ({evacuate: host ? {host} : {}}), command: (server, {host}) => openstack('server evacuate', ['--host', host], id(server))},
-  {name: 'reset-state', action: 'os-resetState', label: 'Reset the state', admin: true, bulk: true,
-    form: [{name: 'state', label: 'State', type: 'select', required: true, value: 'active', options: [{value: 'active', label: 'active'}, {value: 'error', label: 'error'}]}],
-    body: ({state}) => ({'os-resetState': {state}}), command: (server, {state}) => openstack('server set', ['--state', state], id(server))},
-  {name: 'inject-network', action: 'injectNetworkInfo', label: 'Inject the network', admin: true, body: () => ({injectNetworkInfo: null}), command: server => `# no command: POST /servers/${id(server)}/action {"injectNetworkInfo": null}`},
-  {name: 'delete', action: 'delete', label: 'Delete', danger: true, bulk: true, when: server => server.status !== 'SOFT_DELETED',
-    request: server => ({method: 'DELETE', path: `/servers/${id(server)}`}), command: said('delete'), ask: 'The server and what is on its own disks are gone for good.'},
-  {name: 'force-delete', action: 'forceDelete', label: 'Delete at once', danger: true, bulk: true, when: server => server.status === 'SOFT_DELETED',
-    body: () => ({forceDelete: null}), command: said('delete --force'), ask: 'The server and what is on its own disks are gone for good.'},
+    body: ({host}) => ({migrate: host ? {host} : null}),
+    command: (server, {host}) => openstack('server migrate', ['--host', host], id(server)),
+  },
+  {
+    name: 'live-migrate',
+    action: 'os-migrateLive',
+    label: 'Migrate live',
+    admin: true,
+    form: [{name: 'host', label: 'Host', type: 'select', options: options.hosts, none: 'any'}],
+    body: ({host}) => ({'os-migrateLive': {host: host || null, block_migration: 'auto'}}),
+    command: (server, {host}) => openstack('server migrate --live-migration', ['--host', host], id(server)),
+  },
+  {
+    name: 'evacuate',
+    action: 'evacuate',
+    label: 'Evacuate',
+    admin: true,
+    ask: 'It is built anew on another host. Its own host must be down.',
+    form: [{name: 'host', label: 'Host', type: 'select', options: options.hosts, none: 'any'}],
+    body: ({host}) => ({evacuate: host ? {host} : {}}),
+    command: (server, {host}) => openstack('server evacuate', ['--host', host], id(server)),
+  },
+  {
+    name: 'reset-state',
+    action: 'os-resetState',
+    label: 'Reset the state',
+    admin: true,
+    bulk: true,
+    form: [
+      {
+        name: 'state',
+        label: 'State',
+        type: 'select',
+        required: true,
+        value: 'active',
+        options: [
+          {value: 'active', label: 'active'},
+          {value: 'error', label: 'error'},
+        ],
+      },
+    ],
+    body: ({state}) => ({'os-resetState': {state}}),
+    command: (server, {state}) => openstack('server set', ['--state', state], id(server)),
+  },
+  {
+    name: 'inject-network',
+    action: 'injectNetworkInfo',
+    label: 'Inject the network',
+    admin: true,
+    body: () => ({injectNetworkInfo: null}),
+    command: server => `# no command: POST /servers/${id(server)}/action {"injectNetworkInfo": null}`,
+  },
+  {
+    name: 'delete',
+    action: 'delete',
+    label: 'Delete',
+    danger: true,
+    bulk: true,
+    when: server => server.status !== 'SOFT_DELETED',
+    request: server => ({method: 'DELETE', path: `/servers/${id(server)}`}),
+    command: said('delete'),
+    ask: 'The server and what is on its own disks are gone for good.',
+  },
+  {
+    name: 'force-delete',
+    action: 'forceDelete',
+    label: 'Delete at once',
+    danger: true,
+    bulk: true,
+    when: server => server.status === 'SOFT_DELETED',
+    body: () => ({forceDelete: null}),
+    command: said('delete --force'),
+    ask: 'The server and what is on its own disks are gone for good.',
+  },
 ];
 
 /** Many servers in one request (POST /servers/action). @param {ServerAction} row */
 const many = row => async (/** @type {any[]} */ servers, /** @type {any} */ values) => {
   const action = row.body ? row.body(values, servers[0]) : {delete: null};
-  const answer = await call('compute', '/servers/action', {method: 'POST', body: {'os-bulk-action': {action, ids: servers.map(id)}}});
+  const answer = await call('compute', '/servers/action', {
+    method: 'POST',
+    body: {'os-bulk-action': {action, ids: servers.map(id)}},
+  });
   return answer['os-bulk-action'].results.map((/** @type {any} */ result) => ({
     row: servers.find(server => server.id === result.id),
-    error: result.fault ? new Error(/** @type {any} */ (Object.values(result.fault)[0]).message) : null}));
+    error: result.fault ? new Error(/** @type {any} */ (Object.values(result.fault)[0]).message) : null,
+  }));
 };
 
 /** @type {ServerAction[]} */
 export const SERVER_ACTIONS = ROWS.map(row => ({
   ...row,
   when: server => mayDo(row.action, server) && (!row.when || row.when(server)),
-  request: row.request ?? ((server, values) => ({method: 'POST', path: `/servers/${id(server)}/action`, body: row.body?.(values, server)})),
+  request:
+    row.request ??
+    ((server, values) => ({method: 'POST', path: `/servers/${id(server)}/action`, body: row.body?.(values, server)})),
   ...(row.bulk ? {many: many(row)} : {}),
 }));

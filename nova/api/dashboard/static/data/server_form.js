@@ -4,27 +4,107 @@ import * as options from '../core/options.js';
 
 /** @type {{title: string, folded?: boolean, service?: import('../core/api.js').Service, fields: import('../parts/form.js').Field[]}[]} */
 export const GROUPS = [
-  {title: 'Server', fields: [
-    {name: 'name', label: 'Name', required: true}, {name: 'count', label: 'How many', type: 'number', min: 1, max: 1000, value: 1, required: true},
-    {name: 'flavor', label: 'Flavor', type: 'select', required: true, options: options.flavors}]},
-  {title: 'What it starts from', fields: [
-    {name: 'source', label: 'Source', type: 'select', required: true, value: 'image', options: [{value: 'image', label: 'An image'}, {value: 'new', label: 'A new volume of an image'}, {value: 'volume', label: 'A volume'}]},
-    {name: 'image', label: 'Image', type: 'select', required: true, options: options.images, when: values => values.source !== 'volume'},
-    {name: 'size', label: 'Size (GiB)', type: 'number', min: 1, value: 1, required: true, when: values => values.source === 'new'},
-    {name: 'volume', label: 'Volume', type: 'select', required: true, options: options.freeVolumes, when: values => values.source === 'volume'},
-    {name: 'ends', label: 'Delete the volume with the server', type: 'check', when: values => values.source !== 'image'}]},
-  {title: 'Network and access', fields: [
-    {name: 'networks', label: 'Networks', type: 'many', options: options.networks, help: 'None chosen: the API chooses.'},
-    {name: 'key', label: 'Key pair', type: 'select', options: options.keypairs, none: 'none'},
-    {name: 'groups', label: 'Security groups', type: 'many', options: options.securityGroups, help: 'None chosen: default.'}]},
-  {title: 'More', folded: true, fields: [
-    {name: 'zone', label: 'Zone', type: 'select', options: options.zones, none: 'any'}, {name: 'group', label: 'Server group', type: 'select', options: options.serverGroups, none: 'none'},
-    {name: 'description', label: 'Description'}, {name: 'tags', label: 'Tags', help: 'Separated by commas'},
-    {name: 'metadata', label: 'Metadata', type: 'textarea', help: 'key=value, one a line'}, {name: 'user_data', label: 'User data', type: 'textarea', help: 'What cloud-init of the guest reads'}, {name: 'config_drive', label: 'Config drive', type: 'check'}]},
+  {
+    title: 'Server',
+    fields: [
+      {name: 'name', label: 'Name', required: true},
+      {name: 'count', label: 'How many', type: 'number', min: 1, max: 1000, value: 1, required: true},
+      {name: 'flavor', label: 'Flavor', type: 'select', required: true, options: options.flavors},
+    ],
+  },
+  {
+    title: 'What it starts from',
+    fields: [
+      {
+        name: 'source',
+        label: 'Source',
+        type: 'select',
+        required: true,
+        value: 'image',
+        options: [
+          {value: 'image', label: 'An image'},
+          {value: 'new', label: 'A new volume of an image'},
+          {value: 'volume', label: 'A volume'},
+        ],
+      },
+      {
+        name: 'image',
+        label: 'Image',
+        type: 'select',
+        required: true,
+        options: options.images,
+        when: values => values.source !== 'volume',
+      },
+      {
+        name: 'size',
+        label: 'Size (GiB)',
+        type: 'number',
+        min: 1,
+        value: 1,
+        required: true,
+        when: values => values.source === 'new',
+      },
+      {
+        name: 'volume',
+        label: 'Volume',
+        type: 'select',
+        required: true,
+        options: options.freeVolumes,
+        when: values => values.source === 'volume',
+      },
+      {
+        name: 'ends',
+        label: 'Delete the volume with the server',
+        type: 'check',
+        when: values => values.source !== 'image',
+      },
+    ],
+  },
+  {
+    title: 'Network and access',
+    fields: [
+      {
+        name: 'networks',
+        label: 'Networks',
+        type: 'many',
+        options: options.networks,
+        help: 'None chosen: the API chooses.',
+      },
+      {name: 'key', label: 'Key pair', type: 'select', options: options.keypairs, none: 'none'},
+      {
+        name: 'groups',
+        label: 'Security groups',
+        type: 'many',
+        options: options.securityGroups,
+        help: 'None chosen: default.',
+      },
+    ],
+  },
+  {
+    title: 'More',
+    folded: true,
+    fields: [
+      {name: 'zone', label: 'Zone', type: 'select', options: options.zones, none: 'any'},
+      {name: 'group', label: 'Server group', type: 'select', options: options.serverGroups, none: 'none'},
+      {name: 'description', label: 'Description'},
+      {name: 'tags', label: 'Tags', help: 'Separated by commas'},
+      {name: 'metadata', label: 'Metadata', type: 'textarea', help: 'key=value, one a line'},
+      {name: 'user_data', label: 'User data', type: 'textarea', help: 'What cloud-init of the guest reads'},
+      {name: 'config_drive', label: 'Config drive', type: 'check'},
+    ],
+  },
 ];
 
-const lines = (/** @type {string} */ text) => text.split('\n').map(line => line.trim()).filter(Boolean);
-const words = (/** @type {string} */ text) => text.split(',').map(word => word.trim()).filter(Boolean);
+const lines = (/** @type {string} */ text) =>
+  text
+    .split('\n')
+    .map(line => line.trim())
+    .filter(Boolean);
+const words = (/** @type {string} */ text) =>
+  text
+    .split(',')
+    .map(word => word.trim())
+    .filter(Boolean);
 /** Text as base64 of UTF-8. @param {string} text */
 const encoded = text => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 
@@ -33,22 +113,60 @@ export function body(values) {
   const disk = {boot_index: 0, destination_type: 'volume', delete_on_termination: values.ends};
   return {
     server: {
-      name: values.name, flavorRef: values.flavor, min_count: Number(values.count) || 1, max_count: Number(values.count) || 1,
+      name: values.name,
+      flavorRef: values.flavor,
+      min_count: Number(values.count) || 1,
+      max_count: Number(values.count) || 1,
       networks: values.networks.length ? values.networks.map((/** @type {string} */ uuid) => ({uuid})) : 'auto',
       ...(values.source === 'image' ? {imageRef: values.image} : {}),
-      ...(values.source === 'new' ? {block_device_mapping_v2: [{...disk, uuid: values.image, source_type: 'image', volume_size: Number(values.size)}]} : {}),
-      ...(values.source === 'volume' ? {block_device_mapping_v2: [{...disk, uuid: values.volume, source_type: 'volume'}]} : {}),
-      ...(values.key ? {key_name: values.key} : {}), ...(values.groups.length ? {security_groups: values.groups.map((/** @type {string} */ name) => ({name}))} : {}),
-      ...(values.zone ? {availability_zone: values.zone} : {}), ...(values.description ? {description: values.description} : {}), ...(values.tags ? {tags: words(values.tags)} : {}),
-      ...(values.metadata ? {metadata: Object.fromEntries(lines(values.metadata).map(line => [line.split('=')[0], line.slice(line.indexOf('=') + 1)]))} : {}),
-      ...(values.user_data ? {user_data: encoded(values.user_data)} : {}), ...(values.config_drive ? {config_drive: true} : {}),
+      ...(values.source === 'new'
+        ? {
+            block_device_mapping_v2: [
+              {...disk, uuid: values.image, source_type: 'image', volume_size: Number(values.size)},
+            ],
+          }
+        : {}),
+      ...(values.source === 'volume'
+        ? {block_device_mapping_v2: [{...disk, uuid: values.volume, source_type: 'volume'}]}
+        : {}),
+      ...(values.key ? {key_name: values.key} : {}),
+      ...(values.groups.length ? {security_groups: values.groups.map((/** @type {string} */ name) => ({name}))} : {}),
+      ...(values.zone ? {availability_zone: values.zone} : {}),
+      ...(values.description ? {description: values.description} : {}),
+      ...(values.tags ? {tags: words(values.tags)} : {}),
+      ...(values.metadata
+        ? {
+            metadata: Object.fromEntries(
+              lines(values.metadata).map(line => [line.split('=')[0], line.slice(line.indexOf('=') + 1)]),
+            ),
+          }
+        : {}),
+      ...(values.user_data ? {user_data: encoded(values.user_data)} : {}),
+      ...(values.config_drive ? {config_drive: true} : {}),
     },
     ...(values.group ? {'os:scheduler_hints': {group: values.group}} : {}),
   };
 }
 
 /** @param {any} values */
-export const command = values => openstack('server create', ['--flavor', values.flavor], ['--image', values.source !== 'volume' && values.image], ['--boot-from-volume', values.source === 'new' && values.size], ['--volume', values.source === 'volume' && values.volume],
-  ...values.networks.map((/** @type {string} */ network) => ['--network', network]), ['--key-name', values.key], ...values.groups.map((/** @type {string} */ group) => ['--security-group', group]), ['--availability-zone', values.zone], ['--hint', values.group && `group=${values.group}`],
-  ['--description', values.description], ...words(values.tags).map(tag => /** @type {[string, string]} */ (['--tag', tag])), ...lines(values.metadata).map(line => /** @type {[string, string]} */ (['--property', line])), values.user_data && '--user-data FILE', values.config_drive && '--use-config-drive',
-  ['--max', Number(values.count) > 1 && values.count], ['', ''], values.name ? `'${values.name.replaceAll("'", "'\\''")}'` : 'NAME');
+export const command = values =>
+  openstack(
+    'server create',
+    ['--flavor', values.flavor],
+    ['--image', values.source !== 'volume' && values.image],
+    ['--boot-from-volume', values.source === 'new' && values.size],
+    ['--volume', values.source === 'volume' && values.volume],
+    ...values.networks.map((/** @type {string} */ network) => ['--network', network]),
+    ['--key-name', values.key],
+    ...values.groups.map((/** @type {string} */ group) => ['--security-group', group]),
+    ['--availability-zone', values.zone],
+    ['--hint', values.group && `group=${values.group}`],
+    ['--description', values.description],
+    ...words(values.tags).map(tag => /** @type {[string, string]} */ (['--tag', tag])),
+    ...lines(values.metadata).map(line => /** @type {[string, string]} */ (['--property', line])),
+    values.user_data && '--user-data FILE',
+    values.config_drive && '--use-config-drive',
+    ['--max', Number(values.count) > 1 && values.count],
+    ['', ''],
+    values.name ? `'${values.name.replaceAll("'", "'\\''")}'` : 'NAME',
+  );

@@ -16,7 +16,12 @@ const SETTLED_MS = 500;
 /** @param {{query: URLSearchParams}} props */
 export default function Create({query}) {
   const groups = GROUPS.filter(group => !group.service || has(group.service));
-  const [values, setValues] = useState(/** @returns {Record<string, any>} */ () => ({...initial(groups.flatMap(group => group.fields)), ...(query.get('image') ? {image: query.get('image')} : {})}));
+  const [values, setValues] = useState(
+    /** @returns {Record<string, any>} */ () => ({
+      ...initial(groups.flatMap(group => group.fields)),
+      ...(query.get('image') ? {image: query.get('image')} : {}),
+    }),
+  );
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [busy, setBusy] = useState(false);
   const submit = async (/** @type {Event} */ event) => {
@@ -24,17 +29,30 @@ export default function Create({query}) {
     setBusy(true);
     setError(null);
     try {
-      const {server} = await call('compute', '/servers', {method: 'POST', body: body(values), headers: {'Idempotency-Key': crypto.randomUUID?.() ?? String(Math.random())}});
+      const {server} = await call('compute', '/servers', {
+        method: 'POST',
+        body: body(values),
+        headers: {'Idempotency-Key': crypto.randomUUID?.() ?? String(Math.random())},
+      });
       done(`${t('Create a server')}: ${values.name}`);
       go(Number(values.count) > 1 ? '/servers' : `/servers/${server.id}/timeline`);
-    } catch (why) { setError(/** @type {Error} */ (why)); } finally { setBusy(false); }
+    } catch (why) {
+      setError(/** @type {Error} */ (why));
+    } finally {
+      setBusy(false);
+    }
   };
   return html`
     <${Head} title=${t('Create a server')} back=${['#/servers', t('Servers')]} />
     <form class="create" onSubmit=${submit}>
-      <div class="create-fields">${groups.map(group => html`
-        ${group.folded ? html`<details class="card"><summary>${t(group.title)}</summary><${Fields} fields=${group.fields} values=${values} onChange=${setValues} /></details>`
-    : html`<${Card} title=${t(group.title)}><${Fields} fields=${group.fields} values=${values} onChange=${setValues} /></${Card}>`}`)}</div>
+      <div class="create-fields">${groups.map(
+        group => html`
+        ${
+          group.folded
+            ? html`<details class="card"><summary>${t(group.title)}</summary><${Fields} fields=${group.fields} values=${values} onChange=${setValues} /></details>`
+            : html`<${Card} title=${t(group.title)}><${Fields} fields=${group.fields} values=${values} onChange=${setValues} /></${Card}>`
+        }`,
+      )}</div>
       <aside class="create-side"><${Check} values=${values} />
         <div class="card"><${Refusal} error=${error} /><${Command} command=${command(values)} />
           <button class="primary large" disabled=${busy}>${busy ? t('One moment …') : Number(values.count) > 1 ? t('Create {count} servers', {count: values.count}) : t('Create the server')}</button></div></aside>
@@ -43,17 +61,25 @@ export default function Create({query}) {
 
 /** What would come of it: the quota, and for administrators where it would be placed. @param {{values: any}} props */
 function Check({values}) {
-  const facts = useLoad(signal => Promise.all([call('compute', '/limits', {signal}).then(found => found.limits.absolute), options.flavors()]), []);
+  const facts = useLoad(
+    signal =>
+      Promise.all([call('compute', '/limits', {signal}).then(found => found.limits.absolute), options.flavors()]),
+    [],
+  );
   const [limits, flavors] = facts.data ?? [];
   const flavor = flavors?.find(one => one.value === values.flavor)?.row;
   const count = Number(values.count) || 0;
   return html`<${Card} title=${t('What would come of it')}>
     <${Refusal} error=${facts.error} />
-    ${!limits ? html`<${Busy} label=${t('Loading …')} />` : html`<div class="stack">
+    ${
+      !limits
+        ? html`<${Busy} label=${t('Loading …')} />`
+        : html`<div class="stack">
       <${Meter} label=${t('Servers')} used=${limits.totalInstancesUsed} more=${count} total=${limits.maxTotalInstances} show=${number} />
       <${Meter} label=${t('Virtual CPUs')} used=${limits.totalCoresUsed} more=${count * (flavor?.vcpus ?? 0)} total=${limits.maxTotalCores} show=${number} />
       <${Meter} label=${t('Memory')} used=${limits.totalRAMUsed} more=${count * (flavor?.ram ?? 0)} total=${limits.maxTotalRAMSize} show=${mebibytes} />
-      ${isAdmin() && html`<${Placement} values=${values} />`}</div>`}
+      ${isAdmin() && html`<${Placement} values=${values} />`}</div>`
+    }
   </${Card}>`;
 }
 
@@ -66,14 +92,31 @@ function Placement({values}) {
     if (!document.server.flavorRef || !(document.server.imageRef || document.server.block_device_mapping_v2)) return;
     document.server.name ||= 'server';
     const control = new AbortController();
-    call('compute', '/os-scheduler/explain', {method: 'POST', body: document, query: {limit: 5}, signal: control.signal}).then(
-      found => setState({found: found.explanation}), error => { if (!control.signal.aborted) setState({error}); });
+    call('compute', '/os-scheduler/explain', {
+      method: 'POST',
+      body: document,
+      query: {limit: 5},
+      signal: control.signal,
+    }).then(
+      found => setState({found: found.explanation}),
+      error => {
+        if (!control.signal.aborted) setState({error});
+      },
+    );
     return () => control.abort();
   }, [asked]);
   const {found, error} = state;
   if (error) return html`<${Refusal} error=${error} />`;
   if (!found) return null;
-  return html`<div aria-live="polite"><h3>${t('Where it would be placed')}</h3>${found.choices.length
-    ? html`<${Facts} rows=${[[t('Hosts that fit'), `${number(found.remaining)} / ${number(found.hosts)}`], [t('It would go to'), html`<span class="chips">${found.choices.slice(0, 6).map((/** @type {any} */ one) => html`<span class="chip">${one.host}</span>`)}</span>`]]} />`
-    : html`<p class="refusal"><${Badge} state="error" /> ${found.reason}</p>`}</div>`;
+  return html`<div aria-live="polite"><h3>${t('Where it would be placed')}</h3>${
+    found.choices.length
+      ? html`<${Facts} rows=${[
+          [t('Hosts that fit'), `${number(found.remaining)} / ${number(found.hosts)}`],
+          [
+            t('It would go to'),
+            html`<span class="chips">${found.choices.slice(0, 6).map((/** @type {any} */ one) => html`<span class="chip">${one.host}</span>`)}</span>`,
+          ],
+        ]} />`
+      : html`<p class="refusal"><${Badge} state="error" /> ${found.reason}</p>`
+  }</div>`;
 }

@@ -9,9 +9,32 @@ import {Ago, Busy, Card, Empty, Facts, Head, Refusal} from '../parts/basics.js';
 /** @param {{query: URLSearchParams}} props */
 export default function Explain({query}) {
   const [server, setServer] = useState(query.get('server') ?? '');
-  const failed = useLoad(signal => call('compute', '/servers/detail', {signal, query: {all_tenants: 1, status: 'ERROR', limit: 20, sort_key: 'updated_at', sort_dir: 'desc'}}).then(found => found.servers), []);
-  const found = useLoad(async signal => server ? (await call('compute', '/os-scheduler/explain', {method: 'POST', signal, body: {server_id: server}, query: {limit: 10}})).explanation : null, [server]);
-  const choose = (/** @type {string} */ id) => { setServer(id); setQuery({server: id}); };
+  const failed = useLoad(
+    signal =>
+      call('compute', '/servers/detail', {
+        signal,
+        query: {all_tenants: 1, status: 'ERROR', limit: 20, sort_key: 'updated_at', sort_dir: 'desc'},
+      }).then(found => found.servers),
+    [],
+  );
+  const found = useLoad(
+    async signal =>
+      server
+        ? (
+            await call('compute', '/os-scheduler/explain', {
+              method: 'POST',
+              signal,
+              body: {server_id: server},
+              query: {limit: 10},
+            })
+          ).explanation
+        : null,
+    [server],
+  );
+  const choose = (/** @type {string} */ id) => {
+    setServer(id);
+    setQuery({server: id});
+  };
   return html`
     <${Head} title=${t('Why no host?')} />
     <div class="toolbar"><input type="search" aria-label=${t('Id of a server')} placeholder=${t('Id of a server')} value=${server} onChange=${(/** @type {any} */ event) => choose(event.target.value.trim())} /></div>
@@ -26,7 +49,16 @@ export default function Explain({query}) {
 const Explanation = ({found}) => html`
   <${Card} title=${t('If it were placed now')}>
     ${found.reason ? html`<p class="refusal">${found.reason}</p>` : ''}
-    <${Facts} rows=${[[t('Asked'), `${found.asked.vcpus} vCPU, ${mebibytes(found.asked.memory_mb)}, ${found.asked.local_gb} GiB`], [t('Hosts'), number(found.hosts)], [t('Left'), number(found.remaining)], [t('It would go to'), found.choices.map((/** @type {any} */ one) => one.host).join(', ')]]} /></${Card}>
-  <${Card} title=${t('Filter by filter')} class="span"><ol class="funnel">${found.filters.filter((/** @type {any} */ row) => row.asked).map((/** @type {any} */ row) => html`
-    <li class=${row.removed ? 'bad' : ''}><div class="funnel-bar" style=${{width: `${found.hosts ? row.passed / found.hosts * 100 : 0}%`}}></div><strong>${row.name}</strong><span>${t('{count} left', {count: number(row.passed)})}${row.removed ? ` · −${number(row.removed)}` : ''}</span>${row.removed > 0 && html`<p>${row.reason}</p>`}</li>`)}</ol></${Card}>
+    <${Facts} rows=${[
+      [t('Asked'), `${found.asked.vcpus} vCPU, ${mebibytes(found.asked.memory_mb)}, ${found.asked.local_gb} GiB`],
+      [t('Hosts'), number(found.hosts)],
+      [t('Left'), number(found.remaining)],
+      [t('It would go to'), found.choices.map((/** @type {any} */ one) => one.host).join(', ')],
+    ]} /></${Card}>
+  <${Card} title=${t('Filter by filter')} class="span"><ol class="funnel">${found.filters
+    .filter((/** @type {any} */ row) => row.asked)
+    .map(
+      (/** @type {any} */ row) => html`
+    <li class=${row.removed ? 'bad' : ''}><div class="funnel-bar" style=${{width: `${found.hosts ? (row.passed / found.hosts) * 100 : 0}%`}}></div><strong>${row.name}</strong><span>${t('{count} left', {count: number(row.passed)})}${row.removed ? ` · −${number(row.removed)}` : ''}</span>${row.removed > 0 && html`<p>${row.reason}</p>`}</li>`,
+    )}</ol></${Card}>
   ${found.nearest.length > 0 && html`<${Card} title=${t('Nearest misses')} class="span"><ul class="brief wide">${found.nearest.map((/** @type {any} */ row) => html`<li><strong>${row.host}</strong><p class="quiet">${row.lacks.map((/** @type {any} */ one) => `${one.filter}: ${one.reason}`).join('; ')}</p></li>`)}</ul></${Card}>`}`;

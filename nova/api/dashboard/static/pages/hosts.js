@@ -6,14 +6,30 @@ import {mebibytes, number, t} from '../core/text.js';
 import {Badge, Busy, Card, Empty, Facts, Head, Meter, Refusal} from '../parts/basics.js';
 
 const MEASURES = [
-  {name: 'memory', label: 'Memory', used: 'memory_mb_used', total: 'memory_mb'}, {name: 'cpu', label: 'CPUs', used: 'vcpus_used', total: 'vcpus'}, {name: 'disk', label: 'Disk', used: 'local_gb_used', total: 'local_gb'}];
+  {name: 'memory', label: 'Memory', used: 'memory_mb_used', total: 'memory_mb'},
+  {name: 'cpu', label: 'CPUs', used: 'vcpus_used', total: 'vcpus'},
+  {name: 'disk', label: 'Disk', used: 'local_gb_used', total: 'local_gb'},
+];
 const MOST = 20000;
 
 /** @param {AbortSignal} signal */
 async function read(signal) {
-  const [hypervisors, services] = await Promise.all([all('compute', '/os-hypervisors/detail', 'hypervisors', {signal, version: '2.87', query: {limit: 1000}, most: MOST}), call('compute', '/os-services', {signal, query: {binary: 'nova-compute'}})]);
+  const [hypervisors, services] = await Promise.all([
+    all('compute', '/os-hypervisors/detail', 'hypervisors', {
+      signal,
+      version: '2.87',
+      query: {limit: 1000},
+      most: MOST,
+    }),
+    call('compute', '/os-services', {signal, query: {binary: 'nova-compute'}}),
+  ]);
   const zones = new Map(services.services.map((/** @type {any} */ row) => [row.host, row.zone]));
-  return hypervisors.map(row => ({...row, host: row.service?.host, zone: zones.get(row.service?.host) ?? '–'})).sort((one, other) => one.zone.localeCompare(other.zone) || String(one.host).localeCompare(other.host, undefined, {numeric: true}));
+  return hypervisors
+    .map(row => ({...row, host: row.service?.host, zone: zones.get(row.service?.host) ?? '–'}))
+    .sort(
+      (one, other) =>
+        one.zone.localeCompare(other.zone) || String(one.host).localeCompare(other.host, undefined, {numeric: true}),
+    );
 }
 
 export default function Hosts() {
@@ -30,31 +46,50 @@ export default function Hosts() {
     <${Refusal} error=${loaded.error} />
     ${!loaded.data && loaded.loading && html`<${Busy} label=${t('Loading …')} />`}
     ${loaded.data && !rows.length && html`<${Empty} icon="hosts" text=${t('There are no hosts.')} />`}
-    ${rows.length > 0 && html`<div class="grid">
+    ${
+      rows.length > 0 &&
+      html`<div class="grid">
       <${Card} title=${t('All hosts')} class="span"><div class="meters">
         <${Meter} label=${t('CPUs')} used=${sum('vcpus_used')} total=${sum('vcpus')} show=${number} /><${Meter} label=${t('Memory')} used=${sum('memory_mb_used')} total=${sum('memory_mb')} show=${mebibytes} /><${Meter} label=${t('Disk')} used=${sum('local_gb_used')} total=${sum('local_gb')} show=${(/** @type {number} */ size) => `${number(size)} GiB`} /></div></${Card}>
       ${zones.map(zone => html`<${Card} key=${zone} title=${t('Zone {name}', {name: zone})} class="span"><${Squares} rows=${rows.filter(row => row.zone === zone)} by=${by} onChoose=${setChosen} chosen=${chosen} /></${Card}>`)}
-      <${Card} title=${chosen ? chosen.hypervisor_hostname : t('A host')} class="span">${chosen ? html`<${Facts} rows=${[
-    [t('State'), html`<${Badge} state=${chosen.state} /> <${Badge} state=${chosen.status} />`], [t('Kind'), chosen.hypervisor_type], [t('Servers'), number(chosen.running_vms)], [t('CPUs'), `${number(chosen.vcpus_used)} / ${number(chosen.vcpus)}`],
-    [t('Memory'), `${mebibytes(chosen.memory_mb_used)} / ${mebibytes(chosen.memory_mb)}`], [t('Disk'), `${number(chosen.local_gb_used)} / ${number(chosen.local_gb)} GiB`], [t('Address'), chosen.host_ip]]} />` : html`<p class="quiet">${t('Point at a square, or walk through them with the arrow keys.')}</p>`}</${Card}>
-      <p class="quiet"><a href="#/hypervisors">${t('The same as a table')}</a></p></div>`}`;
+      <${Card} title=${chosen ? chosen.hypervisor_hostname : t('A host')} class="span">${
+        chosen
+          ? html`<${Facts} rows=${[
+              [t('State'), html`<${Badge} state=${chosen.state} /> <${Badge} state=${chosen.status} />`],
+              [t('Kind'), chosen.hypervisor_type],
+              [t('Servers'), number(chosen.running_vms)],
+              [t('CPUs'), `${number(chosen.vcpus_used)} / ${number(chosen.vcpus)}`],
+              [t('Memory'), `${mebibytes(chosen.memory_mb_used)} / ${mebibytes(chosen.memory_mb)}`],
+              [t('Disk'), `${number(chosen.local_gb_used)} / ${number(chosen.local_gb)} GiB`],
+              [t('Address'), chosen.host_ip],
+            ]} />`
+          : html`<p class="quiet">${t('Point at a square, or walk through them with the arrow keys.')}</p>`
+      }</${Card}>
+      <p class="quiet"><a href="#/hypervisors">${t('The same as a table')}</a></p></div>`
+    }`;
 }
 
 /** @param {{rows: any[], by: any, chosen: any, onChoose: (row: any) => void}} props */
 function Squares({rows, by, chosen, onChoose}) {
   const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const [width, setWidth] = useState(0);
-  const size = rows.length > 3000 ? 8 : rows.length > 400 ? 14 : 30, gap = size > 20 ? 5 : 2;
+  const size = rows.length > 3000 ? 8 : rows.length > 400 ? 14 : 30,
+    gap = size > 20 ? 5 : 2;
   const across = Math.max(1, Math.floor((width + gap) / (size + gap)));
   useEffect(() => {
     const watch = new ResizeObserver(([entry]) => setWidth(entry.contentRect.width));
     if (canvas.current?.parentElement) watch.observe(canvas.current.parentElement);
     return () => watch.disconnect();
   }, []);
-  useEffect(() => { if (canvas.current && width) draw(canvas.current, rows, by, chosen, {size, gap, across, width}); });
+  useEffect(() => {
+    if (canvas.current && width) draw(canvas.current, rows, by, chosen, {size, gap, across, width});
+  });
   const at = (/** @type {any} */ event) => {
     const box = event.currentTarget.getBoundingClientRect();
-    return rows[Math.floor((event.clientY - box.top) / (size + gap)) * across + Math.floor((event.clientX - box.left) / (size + gap))];
+    return rows[
+      Math.floor((event.clientY - box.top) / (size + gap)) * across +
+        Math.floor((event.clientX - box.left) / (size + gap))
+    ];
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
     const step = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across}[event.key];
@@ -62,33 +97,52 @@ function Squares({rows, by, chosen, onChoose}) {
     event.preventDefault();
     onChoose(rows[Math.min(rows.length - 1, Math.max(0, rows.indexOf(chosen) + step))]);
   };
-  return html`<div class="map"><canvas ref=${canvas} tabindex="0" role="img" aria-label=${t('{count} hosts; {full} are nearly full', {count: rows.length, full: rows.filter(row => share(row, by) > .9).length})}
-    onMouseMove=${(/** @type {any} */ event) => { const row = at(event); if (row && row !== chosen) onChoose(row); }} onClick=${(/** @type {any} */ event) => onChoose(at(event) ?? null)} onKeyDown=${keys}></canvas></div>`;
+  return html`<div class="map"><canvas ref=${canvas} tabindex="0" role="img" aria-label=${t('{count} hosts; {full} are nearly full', {count: rows.length, full: rows.filter(row => share(row, by) > 0.9).length})}
+    onMouseMove=${(/** @type {any} */ event) => {
+      const row = at(event);
+      if (row && row !== chosen) onChoose(row);
+    }} onClick=${(/** @type {any} */ event) => onChoose(at(event) ?? null)} onKeyDown=${keys}></canvas></div>`;
 }
 
 /** @param {any} row @param {any} by */
-const share = (row, by) => row[by.total] ? row[by.used] / row[by.total] : 0;
+const share = (row, by) => (row[by.total] ? row[by.used] / row[by.total] : 0);
 
 /** @param {HTMLCanvasElement} canvas @param {any[]} rows @param {any} by @param {any} chosen @param {{size: number, gap: number, across: number, width: number}} place */
 function draw(canvas, rows, by, chosen, {size, gap, across, width}) {
-  const scale = devicePixelRatio || 1, height = Math.ceil(rows.length / across) * (size + gap);
-  canvas.width = width * scale; canvas.height = height * scale;
-  canvas.style.width = width + 'px'; canvas.style.height = height + 'px';
+  const scale = devicePixelRatio || 1,
+    height = Math.ceil(rows.length / across) * (size + gap);
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  canvas.style.width = width + 'px';
+  canvas.style.height = height + 'px';
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
   const probe = document.createElement('span');
   canvas.after(probe);
-  const [empty, good, warn, bad, edge] = ['--line', '--good-fill', '--warn-fill', '--bad-fill', '--text'].map(name => { probe.style.color = `var(${name})`; return getComputedStyle(probe).color; });
+  const [empty, good, warn, bad, edge] = ['--line', '--good-fill', '--warn-fill', '--bad-fill', '--text'].map(name => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  });
   probe.remove();
   pen.scale(scale, scale);
   rows.forEach((row, place) => {
-    const x = place % across * (size + gap), y = Math.floor(place / across) * (size + gap), part = Math.min(1, share(row, by));
+    const x = (place % across) * (size + gap),
+      y = Math.floor(place / across) * (size + gap),
+      part = Math.min(1, share(row, by));
     pen.fillStyle = row.state === 'up' ? empty : bad;
     pen.fillRect(x, y, size, size);
     if (row.state === 'up') {
-      pen.fillStyle = part > .9 ? bad : part > .7 ? warn : good;
+      pen.fillStyle = part > 0.9 ? bad : part > 0.7 ? warn : good;
       pen.fillRect(x, y + size * (1 - part), size, size * part);
     }
-    if (row.state === 'up' && row.status !== 'enabled') { pen.strokeStyle = warn; pen.strokeRect(x + .5, y + .5, size - 1, size - 1); }
-    if (row === chosen) { pen.strokeStyle = edge; pen.lineWidth = 2; pen.strokeRect(x - 1, y - 1, size + 2, size + 2); pen.lineWidth = 1; }
+    if (row.state === 'up' && row.status !== 'enabled') {
+      pen.strokeStyle = warn;
+      pen.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+    }
+    if (row === chosen) {
+      pen.strokeStyle = edge;
+      pen.lineWidth = 2;
+      pen.strokeRect(x - 1, y - 1, size + 2, size + 2);
+      pen.lineWidth = 1;
+    }
   });
 }

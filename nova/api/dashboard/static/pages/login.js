@@ -6,17 +6,24 @@ import {Refusal} from '../parts/basics.js';
 import {Icon} from '../parts/icons.js';
 import {ThemeButton} from '../parts/theme.js';
 
-const KEPT = 'nova.login';          // the names, never the password
+const KEPT = 'nova.login'; // the names, never the password
 
 /** @param {{reason: string}} props */
 export function Login({reason}) {
   const kept = JSON.parse(localStorage.getItem(KEPT) ?? '{}');
-  const [given, setGiven] = useState({user: kept.user ?? '', password: '', domain: kept.domain ?? 'default', project: kept.project ?? ''});
+  const [given, setGiven] = useState({
+    user: kept.user ?? '',
+    password: '',
+    domain: kept.domain ?? 'default',
+    project: kept.project ?? '',
+  });
   const [factor, setFactor] = useState(/** @type {any} */ (null));
   const [choice, setChoice] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [busy, setBusy] = useState(false);
-  useEffect(() => { document.title = t('Log in') + ' · ' + t('Cloud dashboard'); }, []);
+  useEffect(() => {
+    document.title = t('Log in') + ' · ' + t('Cloud dashboard');
+  }, []);
 
   /** @param {() => Promise<any>} work */
   const attempt = async work => {
@@ -30,27 +37,37 @@ export function Login({reason}) {
     } catch (why) {
       if (why instanceof PasscodeNeeded) setFactor({receipt: why.receipt, userId: why.userId, passcode: ''});
       else setError(/** @type {Error} */ (why));
-    } finally { setBusy(false); }
+    } finally {
+      setBusy(false);
+    }
   };
-  const submit = (/** @type {Event} */ event) => { event.preventDefault(); attempt(() => login(given, factor ?? undefined)); };
-  const typed = (/** @type {string} */ name) => (/** @type {any} */ event) => setGiven({...given, [name]: event.target.value});
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    attempt(() => login(given, factor ?? undefined));
+  };
+  const typed = (/** @type {string} */ name) => (/** @type {any} */ event) =>
+    setGiven({...given, [name]: event.target.value});
   return html`
     <main class="login">
       <div class="login-card">
         <div class="login-head"><span class="logo big"><${Icon} name="flavor" size=${26} /></span><h1>${t('Cloud dashboard')}</h1><${ThemeButton} /></div>
         ${reason === 'expired' && html`<p class="hint" role="status">${t('Your session has ended. Log in again.')}</p>`}
-        ${choice ? html`<${Projects} choice=${choice} onChoose=${(/** @type {string} */ project) => attempt(() => choose(choice.token, project))} />`
-    : factor ? html`<form onSubmit=${submit}>
+        ${
+          choice
+            ? html`<${Projects} choice=${choice} onChoose=${(/** @type {string} */ project) => attempt(() => choose(choice.token, project))} />`
+            : factor
+              ? html`<form onSubmit=${submit}>
           <label for="passcode">${t('Passcode')}</label><input id="passcode" inputmode="numeric" autocomplete="one-time-code" required autofocus
             value=${factor.passcode} onInput=${(/** @type {any} */ event) => setFactor({...factor, passcode: event.target.value})} />
           <button class="primary" disabled=${busy}>${t('Log in')}</button></form>`
-      : html`<form onSubmit=${submit}>
+              : html`<form onSubmit=${submit}>
           <label for="user">${t('User')}</label><input id="user" required autocomplete="username" autofocus value=${given.user} onInput=${typed('user')} />
           <label for="password">${t('Password')}</label><input id="password" type="password" required autocomplete="current-password" value=${given.password} onInput=${typed('password')} />
           <details open=${given.domain !== 'default' || !!given.project}><summary>${t('Project and domain')}</summary>
             <label for="project">${t('Project')} <span class="quiet">${t('optional')}</span></label><input id="project" value=${given.project} onInput=${typed('project')} />
             <label for="domain">${t('Domain')}</label><input id="domain" value=${given.domain} onInput=${typed('domain')} /></details>
-          <button class="primary" disabled=${busy}>${busy ? t('One moment …') : t('Log in')}</button></form>`}
+          <button class="primary" disabled=${busy}>${busy ? t('One moment …') : t('Log in')}</button></form>`
+        }
         <${Refusal} error=${error} />
       </div>
     </main>`;
@@ -59,5 +76,7 @@ export function Login({reason}) {
 /** @param {{choice: {projects: {id: string, name: string}[]}, onChoose: (project: string) => void}} props */
 const Projects = ({choice, onChoose}) => html`
   <h2>${t('Which project?')}</h2>
-  <ul class="choices">${choice.projects.map((project, place) => html`
-    <li><button type="button" autofocus=${place === 0} onClick=${() => onChoose(project.id)}>${project.name}</button></li>`)}</ul>`;
+  <ul class="choices">${choice.projects.map(
+    (project, place) => html`
+    <li><button type="button" autofocus=${place === 0} onClick=${() => onChoose(project.id)}>${project.name}</button></li>`,
+  )}</ul>`;

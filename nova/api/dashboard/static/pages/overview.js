@@ -14,17 +14,33 @@ const SHOWN = 6;
 /** @param {AbortSignal} signal */
 const limits = signal => call('compute', '/limits', {signal}).then(found => found.limits.absolute);
 /** @param {AbortSignal} signal */
-const volumeLimits = signal => has('volume') ? call('volume', '/limits', {signal}).then(found => found.limits.absolute).catch(() => null) : Promise.resolve(null);
+const volumeLimits = signal =>
+  has('volume')
+    ? call('volume', '/limits', {signal})
+        .then(found => found.limits.absolute)
+        .catch(() => null)
+    : Promise.resolve(null);
 /** @param {AbortSignal} signal */
-const recent = signal => call('compute', '/servers/detail', {signal, query: {limit: SHOWN, sort_key: 'updated_at', sort_dir: 'desc'}}).then(found => found.servers);
+const recent = signal =>
+  call('compute', '/servers/detail', {signal, query: {limit: SHOWN, sort_key: 'updated_at', sort_dir: 'desc'}}).then(
+    found => found.servers,
+  );
 /** @param {AbortSignal} signal */
-const broken = signal => call('compute', '/servers/detail', {signal, query: {limit: SHOWN, status: 'ERROR', sort_key: 'updated_at', sort_dir: 'desc'}}).then(found => found.servers);
+const broken = signal =>
+  call('compute', '/servers/detail', {
+    signal,
+    query: {limit: SHOWN, status: 'ERROR', sort_key: 'updated_at', sort_dir: 'desc'},
+  }).then(found => found.servers);
 
 export default function Overview() {
   const quota = useLoad(signal => Promise.all([limits(signal), volumeLimits(signal)]), []);
   const last = useLoad(recent, []);
   const failed = useLoad(broken, []);
-  const renew = () => { quota.reload(); last.reload(); failed.reload(); };
+  const renew = () => {
+    quota.reload();
+    last.reload();
+    failed.reload();
+  };
   useServerEvents(renew, renew);
   const [compute, volume] = quota.data ?? [];
   return html`
@@ -33,13 +49,20 @@ export default function Overview() {
     <${Refusal} error=${quota.error} />
     <div class="grid">
       <${Card} title=${t('Quota')} class="span">
-        ${!compute ? html`<${Busy} label=${t('Loading …')} />` : html`<div class="meters">
+        ${
+          !compute
+            ? html`<${Busy} label=${t('Loading …')} />`
+            : html`<div class="meters">
           <${Meter} label=${t('Servers')} used=${compute.totalInstancesUsed} total=${compute.maxTotalInstances} show=${number} />
           <${Meter} label=${t('Virtual CPUs')} used=${compute.totalCoresUsed} total=${compute.maxTotalCores} show=${number} />
           <${Meter} label=${t('Memory')} used=${compute.totalRAMUsed} total=${compute.maxTotalRAMSize} show=${mebibytes} />
-          ${volume && html`<${Meter} label=${t('Volumes')} used=${volume.totalVolumesUsed} total=${volume.maxTotalVolumes} show=${number} />
-            <${Meter} label=${t('Volume storage')} used=${volume.totalGigabytesUsed} total=${volume.maxTotalVolumeGigabytes} show=${(/** @type {number} */ size) => bytes(size * 2 ** 30)} />`}
-        </div>`}
+          ${
+            volume &&
+            html`<${Meter} label=${t('Volumes')} used=${volume.totalVolumesUsed} total=${volume.maxTotalVolumes} show=${number} />
+            <${Meter} label=${t('Volume storage')} used=${volume.totalGigabytesUsed} total=${volume.maxTotalVolumeGigabytes} show=${(/** @type {number} */ size) => bytes(size * 2 ** 30)} />`
+          }
+        </div>`
+        }
       </${Card}>
       <${Card} title=${t('Changed last')} action=${html`<a href="#/servers">${t('All servers')}</a>`}>
         <${Brief} loaded=${last} empty=${t('There are no servers yet.')} /></${Card}>
@@ -51,6 +74,8 @@ export default function Overview() {
 const Brief = ({loaded, empty}) => html`
   <${Refusal} error=${loaded.error} />
   ${loaded.data && !loaded.data.length && html`<${Empty} icon="server" text=${empty} />`}
-  <ul class="brief">${(loaded.data ?? []).map(server => html`
+  <ul class="brief">${(loaded.data ?? []).map(
+    server => html`
     <li key=${server.id}><a href=${link('servers', server.id)}>${server.name}</a><${Badge} state=${server.status} task=${server['OS-EXT-STS:task_state']} />
-      <span class="quiet"><${Ago} at=${server.updated} /></span>${server.fault && html`<p class="quiet">${server.fault.message}</p>`}</li>`)}</ul>`;
+      <span class="quiet"><${Ago} at=${server.updated} /></span>${server.fault && html`<p class="quiet">${server.fault.message}</p>`}</li>`,
+  )}</ul>`;

@@ -4,6 +4,7 @@ import {call, has} from '../core/api.js';
 import {useServerEvents} from '../core/events.js';
 import {useLoad} from '../core/load.js';
 import {link} from '../core/router.js';
+import {isAdmin} from '../core/session.js';
 import {date, mebibytes, bytes, span, t} from '../core/text.js';
 import {SERVER_ACTIONS} from '../data/server_actions.js';
 import {PARTS} from '../data/server_parts.js';
@@ -13,69 +14,155 @@ import {Ago, Badge, Busy, Card, Empty, Facts, Head, Refusal, Tabs} from '../part
 import {Icon} from '../parts/icons.js';
 import {Table} from '../parts/table.js';
 
-const LOG_LINES = 300, LOG_MS = 4000, LOG_MOST_MS = 60000;
+const LOG_LINES = 300,
+  LOG_MS = 4000,
+  LOG_MOST_MS = 60000;
 
 /** @param {{id: string, tab: string}} props */
 export function Server({id, tab}) {
-  const loaded = useLoad(signal => call('compute', `/servers/${encodeURIComponent(id)}`, {signal}).then(found => found.server), [id]);
+  const loaded = useLoad(
+    signal => call('compute', `/servers/${encodeURIComponent(id)}`, {signal}).then(found => found.server),
+    [id],
+  );
   const [doing, setDoing] = useState(/** @type {any} */ (null));
   const [round, setRound] = useState(0);
-  const renew = () => { loaded.reload(); setRound((/** @type {number} */ before) => before + 1); };
-  const live = useServerEvents(server => { if (server.id === id) renew(); }, renew);
+  const renew = () => {
+    loaded.reload();
+    setRound((/** @type {number} */ before) => before + 1);
+  };
+  const live = useServerEvents(server => {
+    if (server.id === id) renew();
+  }, renew);
   const server = loaded.data;
-  if (!server) return loaded.error ? html`<${Head} title=${t('Server')} back=${['#/servers', t('Servers')]} /><${Refusal} error=${loaded.error} />` : html`<${Busy} label=${t('Loading …')} />`;
+  if (!server)
+    return loaded.error
+      ? html`<${Head} title=${t('Server')} back=${['#/servers', t('Servers')]} /><${Refusal} error=${loaded.error} />`
+      : html`<${Busy} label=${t('Loading …')} />`;
   const doable = allowed(SERVER_ACTIONS, server);
   const choose = (/** @type {any} */ action, /** @type {any} */ row = server) => setDoing({action, rows: [row]});
-  const tabs = [{name: 'overview', label: t('Overview')}, {name: 'timeline', label: t('Timeline')}, {name: 'log', label: t('Console log')},
-    ...PARTS.filter(part => !part.service || has(part.service)).map(part => ({name: part.name, label: t(part.title)}))];
+  const tabs = [
+    {name: 'overview', label: t('Overview')},
+    {name: 'timeline', label: t('Timeline')},
+    {name: 'log', label: t('Console log')},
+    ...PARTS.filter(part => !part.service || has(part.service)).map(part => ({name: part.name, label: t(part.title)})),
+  ];
   const part = PARTS.find(one => one.name === tab);
   return html`
     <${Head} title=${server.name} back=${['#/servers', t('Servers')]} note=${html`<span class="thin"><${Badge} state=${server.status} task=${server['OS-EXT-STS:task_state']} /></span>`}>
       <span class="live ${live ? 'on' : ''}">${live ? t('Live') : t('Not live')}</span>
-      ${doable.filter(action => action.main).slice(0, 3).map(action => html`<button type="button" onClick=${() => choose(action)}>${action.name === 'console' && html`<${Icon} name="console" size=${16} />`}${t(action.label)}</button>`)}
+      ${doable
+        .filter(action => action.main)
+        .slice(0, 3)
+        .map(
+          action =>
+            html`<button type="button" onClick=${() => choose(action)}>${action.name === 'console' && html`<${Icon} name="console" size=${16} />`}${t(action.label)}</button>`,
+        )}
       <${ActionMenu} text=${t('Actions')} label=${t('Actions of {name}', {name: server.name})} actions=${doable} onChoose=${choose} /></${Head}>
-    ${server.fault && html`<p class="refusal"><strong>${server.fault.message}</strong>${server.fault.details && html`<br />${server.fault.details}`}</p>`}
+    <${Refusal} error=${loaded.error} />
+    ${server.fault && html`<p class="refusal"><strong>${server.fault.message}</strong>${server.fault.details && html`<br />${server.fault.details}`}${isAdmin() && html` <a href=${'#/explain?server=' + id}>${t('Why no host?')}</a>`}</p>`}
     <${Tabs} tabs=${tabs} chosen=${tab} href=${(/** @type {string} */ name) => link('servers', id, name)} />
-    ${tab === 'overview' ? html`<${Overview} server=${server} />`
-    : tab === 'timeline' ? html`<${Timeline} id=${id} round=${round} />`
-      : tab === 'log' ? html`<${ConsoleLog} id=${id} />`
-        : part ? html`<${Part} key=${part.name} ...${{part, server, round, choose}} />` : html`<${Empty} text=${t('There is no such page.')} />`}
-    ${doing && html`<${ActionDialog} ...${doing} nameOf=${(/** @type {any} */ row) => row.name || row.id || row.key || ''} onClose=${() => setDoing(null)}
-      onDone=${() => { renew(); if (doing.action.name === 'delete' && doing.rows[0] === server) location.hash = '#/servers'; }} />`}`;
+    ${
+      tab === 'overview'
+        ? html`<${Overview} server=${server} />`
+        : tab === 'timeline'
+          ? html`<${Timeline} id=${id} round=${round} />`
+          : tab === 'log'
+            ? html`<${ConsoleLog} id=${id} />`
+            : part
+              ? html`<${Part} key=${part.name} ...${{part, server, round, choose}} />`
+              : html`<${Empty} text=${t('There is no such page.')} />`
+    }
+    ${
+      doing &&
+      html`<${ActionDialog} ...${doing} nameOf=${(/** @type {any} */ row) => row.name || row.id || row.key || ''} onClose=${() => setDoing(null)}
+      onDone=${() => {
+        renew();
+        if (doing.action.name === 'delete' && doing.rows[0].id === id) location.hash = '#/servers';
+      }} />`
+    }`;
 }
 
 /** @param {{server: any}} props */
 const Overview = ({server}) => html`
   <div class="grid">
     <${Card} title=${t('Server')}><${Facts} rows=${[
-      [t('Id'), html`<span class="mono">${server.id}</span>`], [t('Description'), server.description], [t('Addresses'), html`<span class="mono">${addresses(server).join(', ') || '–'}</span>`],
-      [t('Image'), source(server)], [t('Key pair'), server.key_name], [t('Created'), date(server.created)], [t('Started'), server['OS-SRV-USG:launched_at'] && date(server['OS-SRV-USG:launched_at'])],
-      [t('Changed'), date(server.updated)], [t('Locked'), server.locked ? server.locked_reason || t('yes') : '']]} /></${Card}>
+      [t('Id'), html`<span class="mono">${server.id}</span>`],
+      [t('Description'), server.description],
+      [t('Addresses'), html`<span class="mono">${addresses(server).join(', ') || '–'}</span>`],
+      [t('Image'), source(server)],
+      [t('Key pair'), server.key_name],
+      [t('Created'), date(server.created)],
+      [t('Started'), server['OS-SRV-USG:launched_at'] && date(server['OS-SRV-USG:launched_at'])],
+      [t('Changed'), date(server.updated)],
+      [t('Locked'), server.locked ? server.locked_reason || t('yes') : ''],
+    ]} /></${Card}>
     <${Card} title=${t('Flavor')}><${Facts} rows=${[
-      [t('Name'), server.flavor?.original_name], [t('Virtual CPUs'), server.flavor?.vcpus], [t('Memory'), mebibytes(server.flavor?.ram)],
-      [t('Root disk'), bytes(server.flavor?.disk * 2 ** 30)], [t('Extra disk'), server.flavor?.ephemeral ? bytes(server.flavor.ephemeral * 2 ** 30) : ''], [t('Swap'), server.flavor?.swap ? mebibytes(server.flavor.swap) : ''],
-      ...Object.entries(server.flavor?.extra_specs ?? {})]} /></${Card}>
+      [t('Name'), server.flavor?.original_name],
+      [t('Virtual CPUs'), server.flavor?.vcpus],
+      [t('Memory'), mebibytes(server.flavor?.ram)],
+      [t('Root disk'), bytes(server.flavor?.disk * 2 ** 30)],
+      [t('Extra disk'), server.flavor?.ephemeral ? bytes(server.flavor.ephemeral * 2 ** 30) : ''],
+      [t('Swap'), server.flavor?.swap ? mebibytes(server.flavor.swap) : ''],
+      ...Object.entries(server.flavor?.extra_specs ?? {}),
+    ]} /></${Card}>
     <${Card} title=${t('Where it is')}><${Facts} rows=${[
-      [t('Zone'), server['OS-EXT-AZ:availability_zone']], [t('Host'), server['OS-EXT-SRV-ATTR:host']], [t('Node'), server['OS-EXT-SRV-ATTR:hypervisor_hostname']],
-      [t('Name there'), server['OS-EXT-SRV-ATTR:instance_name']], [t('Server group'), !!server.server_groups?.length && server.server_groups.map((/** @type {string} */ group) => html`<a href=${link('server-groups', group)}>${group}</a> `)],
-      [t('Security groups'), [...new Set((server.security_groups ?? []).map((/** @type {any} */ group) => group.name))].join(', ')], [t('Host status'), server.host_status], [t('Project'), server.tenant_id], [t('User'), server.user_id]]} /></${Card}>
+      [t('Zone'), server['OS-EXT-AZ:availability_zone']],
+      [t('Host'), server['OS-EXT-SRV-ATTR:host']],
+      [t('Node'), server['OS-EXT-SRV-ATTR:hypervisor_hostname']],
+      [t('Name there'), server['OS-EXT-SRV-ATTR:instance_name']],
+      [
+        t('Server group'),
+        !!server.server_groups?.length &&
+          server.server_groups.map(
+            (/** @type {string} */ group) => html`<a href=${link('server-groups', group)}>${group}</a> `,
+          ),
+      ],
+      [
+        t('Security groups'),
+        [...new Set((server.security_groups ?? []).map((/** @type {any} */ group) => group.name))].join(', '),
+      ],
+      [t('Host status'), server.host_status],
+      [t('Project'), server.tenant_id],
+      [t('User'), server.user_id],
+    ]} /></${Card}>
     <${Card} title=${t('Tags')}><div class="chips">${(server.tags ?? []).map((/** @type {string} */ tag) => html`<span class="chip">${tag}</span>`)}${!server.tags?.length && html`<span class="quiet">${t('There are none.')}</span>`}</div></${Card}>
   </div>`;
 
 /** What was done to it, the newest first. @param {{id: string, round: number}} props */
 function Timeline({id, round}) {
-  const loaded = useLoad(async signal => {
-    const {instanceActions} = await call('compute', `/servers/${id}/os-instance-actions`, {signal, query: {limit: 50}});
-    return Promise.all(instanceActions.map((/** @type {any} */ action, /** @type {number} */ place) => place > 14 ? action
-      : call('compute', `/servers/${id}/os-instance-actions/${action.request_id}`, {signal}).then(found => found.instanceAction)));
-  }, [id, round]);
-  if (!loaded.data) return loaded.error ? html`<${Refusal} error=${loaded.error} />` : html`<${Busy} label=${t('Loading …')} />`;
-  return html`<ol class="timeline">${loaded.data.map(action => html`
+  const loaded = useLoad(
+    async signal => {
+      const {instanceActions} = await call('compute', `/servers/${id}/os-instance-actions`, {
+        signal,
+        query: {limit: 50},
+      });
+      return Promise.all(
+        instanceActions.map((/** @type {any} */ action, /** @type {number} */ place) =>
+          place > 14
+            ? action
+            : call('compute', `/servers/${id}/os-instance-actions/${action.request_id}`, {signal}).then(
+                found => found.instanceAction,
+              ),
+        ),
+      );
+    },
+    [id, round],
+  );
+  if (!loaded.data)
+    return loaded.error ? html`<${Refusal} error=${loaded.error} />` : html`<${Busy} label=${t('Loading …')} />`;
+  return html`<ol class="timeline">${loaded.data.map(
+    action => html`
     <li key=${action.request_id} class=${action.message ? 'bad' : ''}><div class="timeline-head"><strong>${action.action}</strong><${Ago} at=${action.start_time} />
       <span class="quiet mono">${action.request_id}</span></div>${action.message && html`<p class="refusal">${action.message}</p>`}
-      <ul>${(action.events ?? []).slice().reverse().map((/** @type {any} */ event) => html`
+      <ul>${(action.events ?? [])
+        .slice()
+        .reverse()
+        .map(
+          (/** @type {any} */ event) => html`
         <li><${Badge} state=${event.result ?? 'running'} /> <span>${event.event.replace(/^compute_/, '').replaceAll('_', ' ')}</span> <span class="quiet">${span(event.start_time, event.finish_time)}${event.host ? ` · ${event.host}` : ''}</span>
-          ${event.details && html`<p class="quiet">${event.details}</p>`}</li>`)}</ul></li>`)}</ol>`;
+          ${event.details && html`<p class="quiet">${event.details}</p>`}</li>`,
+        )}</ul></li>`,
+  )}</ol>`;
 }
 
 /** The end of what the guest writes to its serial line, read again while it is looked at. @param {{id: string}} props */
@@ -87,23 +174,39 @@ function ConsoleLog({id}) {
   useEffect(() => {
     if (!running) return;
     const control = new AbortController();
-    let timer = 0, wait = LOG_MS, before = '';
+    let timer = 0,
+      wait = LOG_MS,
+      before = '';
     const read = async () => {
       try {
         if (!document.hidden) {
-          const {output} = await call('compute', `/servers/${id}/action`, {method: 'POST', body: {'os-getConsoleOutput': {length: LOG_LINES}}, signal: control.signal});
-          wait = output === before ? Math.min(2 * wait, LOG_MOST_MS) : LOG_MS;       // each read is a line of the audit log
+          const {output} = await call('compute', `/servers/${id}/action`, {
+            method: 'POST',
+            body: {'os-getConsoleOutput': {length: LOG_LINES}},
+            signal: control.signal,
+          });
+          wait = output === before ? Math.min(2 * wait, LOG_MOST_MS) : LOG_MS; // each read is a line of the audit log
           before = output;
           setText(output);
           setError(null);
         }
         timer = setTimeout(read, wait);
-      } catch (why) { if (!control.signal.aborted) { setError(/** @type {Error} */ (why)); setRunning(false); } }
+      } catch (why) {
+        if (!control.signal.aborted) {
+          setError(/** @type {Error} */ (why));
+          setRunning(false);
+        }
+      }
     };
     read();
-    return () => { clearTimeout(timer); control.abort(); };
+    return () => {
+      clearTimeout(timer);
+      control.abort();
+    };
   }, [id, running]);
-  useEffect(() => { if (frame.current) frame.current.scrollTop = frame.current.scrollHeight; }, [text]);
+  useEffect(() => {
+    if (frame.current) frame.current.scrollTop = frame.current.scrollHeight;
+  }, [text]);
   return html`
     <div class="toolbar"><label class="inline"><input type="checkbox" checked=${running} onChange=${() => setRunning(!running)} /> ${t('Follow')}</label><span class="quiet">${t('The last {count} lines', {count: LOG_LINES})}</span></div>
     <${Refusal} error=${error} />
@@ -118,6 +221,9 @@ function Part({part, server, round, choose}) {
     <div class="toolbar"><span class="grow"></span>${part.add && html`<button type="button" onClick=${() => choose(part.add, server)}><${Icon} name="plus" size=${16} /> ${t(part.add.label)}</button>`}</div>
     <${Refusal} error=${loaded.error} />
     ${loaded.data && !rows.length && html`<${Empty} text=${t('There are none.')} />`}
-    ${rows.length > 0 && html`<${Table} label=${t(part.title)} columns=${part.columns} rows=${rows} idOf=${part.id} nameOf=${part.id} sort=${null} sortable=${() => false} onSort=${() => null}
-      actions=${part.actions} onAction=${(/** @type {any} */ action, /** @type {any[]} */ on) => choose(action, on[0])} selected=${new Set()} onSelect=${null} />`}`;
+    ${
+      rows.length > 0 &&
+      html`<${Table} label=${t(part.title)} columns=${part.columns} rows=${rows} idOf=${part.id} nameOf=${part.id} sort=${null} sortable=${() => false} onSort=${() => null}
+      actions=${part.actions} onAction=${(/** @type {any} */ action, /** @type {any[]} */ on) => choose(action, on[0])} selected=${new Set()} onSelect=${null} />`
+    }`;
 }

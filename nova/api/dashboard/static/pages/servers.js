@@ -14,10 +14,14 @@ import {Icon} from '../parts/icons.js';
 import {Table} from '../parts/table.js';
 import {Server} from './server.js';
 
-const SIZE = 50, RENEW_MS = 1500;
+const SIZE = 50,
+  RENEW_MS = 1500;
 
 /** @param {{path: string[], query: URLSearchParams}} props */
-export default ({path, query}) => path[1] ? html`<${Server} key=${path[1]} id=${path[1]} tab=${path[2] ?? 'overview'} />` : html`<${Servers} query=${query} />`;
+export default ({path, query}) =>
+  path[1]
+    ? html`<${Server} key=${path[1]} id=${path[1]} tab=${path[2] ?? 'overview'} />`
+    : html`<${Servers} query=${query} />`;
 
 /** @param {any} server */
 const nameOf = server => server.name;
@@ -35,17 +39,36 @@ function Servers({query}) {
   const [doing, setDoing] = useState(/** @type {any} */ (null));
   const wanted = useSettled(find.trim(), 250);
   const marker = markers[markers.length - 1];
-  const loaded = useLoad(async signal => {
-    const sortKey = SERVER_COLUMNS.find(column => column.name === sort.by)?.sort;
-    const {servers} = await call('compute', '/servers/detail', {signal, query: {limit: SIZE, marker, status,
-      ...filter(wanted), sort_key: sortKey, sort_dir: sort.down ? 'desc' : 'asc', all_tenants: everyone ? 1 : ''}});
-    return servers;
-  }, [marker, wanted, status, everyone, sort]);
-  const live = useFollowed(loaded) && !everyone;            // the stream is of one project
-  const first = () => { setMarkers(['']); setSelected(new Set()); };
+  const loaded = useLoad(
+    async signal => {
+      const sortKey = SERVER_COLUMNS.find(column => column.name === sort.by)?.sort;
+      const {servers} = await call('compute', '/servers/detail', {
+        signal,
+        query: {
+          limit: SIZE,
+          marker,
+          status,
+          ...filter(wanted),
+          sort_key: sortKey,
+          sort_dir: sort.down ? 'desc' : 'asc',
+          all_tenants: everyone ? 1 : '',
+        },
+      });
+      return servers;
+    },
+    [marker, wanted, status, everyone, sort],
+  );
+  const live = useFollowed(loaded) && !everyone; // the stream is of one project
+  const first = () => {
+    setMarkers(['']);
+    setSelected(new Set());
+  };
   const narrow = (/** @type {{find?: string, status?: string, all?: boolean}} */ by) => {
     const now = {find, status, all: everyone, ...by};
-    setFind(now.find); setStatus(now.status); setEveryone(now.all); first();
+    setFind(now.find);
+    setStatus(now.status);
+    setEveryone(now.all);
+    first();
     setQuery({find: now.find, status: now.status, all: now.all ? '1' : ''});
   };
   const rows = loaded.data ?? [];
@@ -64,12 +87,27 @@ function Servers({query}) {
     <${Refusal} error=${loaded.error} />
     ${!loaded.data && loaded.loading && html`<${Busy} label=${t('Loading …')} />`}
     ${loaded.data && !rows.length && html`<${Empty} icon="server" text=${wanted || status ? t('No server fits.') : t('There are no servers yet.')}>${!wanted && !status && html`<a class="button primary" href="#/create">${t('Create a server')}</a>`}</${Empty}>`}
-    ${rows.length > 0 && html`<${Table} label=${t('Servers')} ...${{columns, rows, idOf, nameOf, sort, selected}} sortable=${(/** @type {any} */ column) => !!column.sort}
-      onSort=${(/** @type {any} */ by) => { setSort(by); first(); }} actions=${SERVER_ACTIONS} onAction=${(/** @type {any} */ action, /** @type {any[]} */ on) => setDoing({action, rows: on})} onSelect=${setSelected} />`}
-    ${(markers.length > 1 || rows.length === SIZE) && html`<nav class="pager" aria-label=${t('Pages of the list')}>
+    ${
+      rows.length > 0 &&
+      html`<${Table} label=${t('Servers')} ...${{columns, rows, idOf, nameOf, sort, selected}} sortable=${(/** @type {any} */ column) => !!column.sort}
+      onSort=${(/** @type {any} */ by) => {
+        setSort(by);
+        first();
+      }} actions=${SERVER_ACTIONS} onAction=${(/** @type {any} */ action, /** @type {any[]} */ on) => setDoing({action, rows: on})} onSelect=${setSelected} />`
+    }
+    ${
+      (markers.length > 1 || rows.length === SIZE) &&
+      html`<nav class="pager" aria-label=${t('Pages of the list')}>
       <button type="button" disabled=${markers.length === 1} onClick=${() => setMarkers(markers.slice(0, -1))}>${t('Back')}</button><span class="quiet">${t('Page {number}', {number: markers.length})}</span>
-      <button type="button" disabled=${rows.length < SIZE} onClick=${() => setMarkers([...markers, rows[rows.length - 1].id])}>${t('Next')}</button></nav>`}
-    ${doing && html`<${ActionDialog} ...${doing} nameOf=${nameOf} onClose=${() => setDoing(null)} onDone=${() => { setSelected(new Set()); loaded.reload(); }} />`}`;
+      <button type="button" disabled=${rows.length < SIZE} onClick=${() => setMarkers([...markers, rows[rows.length - 1].id])}>${t('Next')}</button></nav>`
+    }
+    ${
+      doing &&
+      html`<${ActionDialog} ...${doing} nameOf=${nameOf} onClose=${() => setDoing(null)} onDone=${() => {
+        setSelected(new Set());
+        loaded.reload();
+      }} />`
+    }`;
 }
 
 /** The filter of the API for what was typed. @param {string} text */
@@ -86,22 +124,36 @@ function useFollowed(loaded) {
   const latest = useRef(loaded);
   latest.current = loaded;
   const later = () => {
-    timer.current ||= setTimeout(() => { timer.current = 0; latest.current.reload(); }, RENEW_MS);
+    timer.current ||= setTimeout(() => {
+      timer.current = 0;
+      latest.current.reload();
+    }, RENEW_MS);
   };
   return useServerEvents(server => {
     const {data, set} = latest.current;
     const place = data?.findIndex(row => row.id === server.id) ?? -1;
-    if (!data || place < 0 || server.status === 'DELETED') { later(); return; }
-    set(data.map((row, at) => at === place ? {...row, ...server} : row));
+    if (!data || place < 0 || server.status === 'DELETED') {
+      later();
+      return;
+    }
+    set(data.map((row, at) => (at === place ? {...row, ...server} : row)));
   }, later);
 }
 
 /** What can be done to all that are selected. @param {{rows: any[], onChoose: (action: any, rows: any[]) => void}} props */
 function Bulk({rows, onChoose}) {
   if (!rows.length) return null;
-  const possible = SERVER_ACTIONS.filter(action => action.bulk && (!action.admin || isAdmin()) && rows.some(row => action.when?.(row)));
-  return html`<div class="bulk"><strong role="status">${t('{count} selected', {count: rows.length})}</strong>${possible.map(action => html`
-    <button type="button" class=${action.danger ? 'danger small' : 'small'} onClick=${() => onChoose(action, rows.filter(row => action.when?.(row)))}>${t(action.label)}</button>`)}</div>`;
+  const possible = SERVER_ACTIONS.filter(
+    action => action.bulk && (!action.admin || isAdmin()) && rows.some(row => action.when?.(row)),
+  );
+  return html`<div class="bulk"><strong role="status">${t('{count} selected', {count: rows.length})}</strong>${possible.map(
+    action => html`
+    <button type="button" class=${action.danger ? 'danger small' : 'small'} onClick=${() =>
+      onChoose(
+        action,
+        rows.filter(row => action.when?.(row)),
+      )}>${t(action.label)}</button>`,
+  )}</div>`;
 }
 
 /** @param {any} server */

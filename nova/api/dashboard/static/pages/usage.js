@@ -10,32 +10,84 @@ import {Table, sorted} from '../parts/table.js';
 const DAY_MS = 86400000;
 /** @type {import('../parts/table.js').Column[]} */
 const PROJECTS = [
-  {name: 'project', label: 'Project', value: row => row.name ?? row.tenant_id}, {name: 'servers', label: 'Servers', number: true, value: row => row.server_usages?.length ?? 0},
-  {name: 'vcpus', label: 'CPU hours', number: true, value: row => row.total_vcpus_usage ?? 0, show: row => number(row.total_vcpus_usage ?? 0, 1)},
-  {name: 'memory', label: 'GiB hours of memory', number: true, value: row => (row.total_memory_mb_usage ?? 0) / 1024, show: row => number((row.total_memory_mb_usage ?? 0) / 1024, 1)},
-  {name: 'disk', label: 'GiB hours of disk', number: true, value: row => row.total_local_gb_usage ?? 0, show: row => number(row.total_local_gb_usage ?? 0, 1)}];
+  {name: 'project', label: 'Project', value: row => row.name ?? row.tenant_id},
+  {name: 'servers', label: 'Servers', number: true, value: row => row.server_usages?.length ?? 0},
+  {
+    name: 'vcpus',
+    label: 'CPU hours',
+    number: true,
+    value: row => row.total_vcpus_usage ?? 0,
+    show: row => number(row.total_vcpus_usage ?? 0, 1),
+  },
+  {
+    name: 'memory',
+    label: 'GiB hours of memory',
+    number: true,
+    value: row => (row.total_memory_mb_usage ?? 0) / 1024,
+    show: row => number((row.total_memory_mb_usage ?? 0) / 1024, 1),
+  },
+  {
+    name: 'disk',
+    label: 'GiB hours of disk',
+    number: true,
+    value: row => row.total_local_gb_usage ?? 0,
+    show: row => number(row.total_local_gb_usage ?? 0, 1),
+  },
+];
 /** @type {import('../parts/table.js').Column[]} */
 const SERVERS = [
-  {name: 'name', label: 'Name', value: row => row.name}, {name: 'state', label: 'State', value: row => row.state}, {name: 'hours', label: 'Hours', number: true, value: row => row.hours, show: row => number(row.hours, 1)},
-  {name: 'vcpus', label: 'CPUs', number: true, value: row => row.vcpus}, {name: 'memory', label: 'Memory (MiB)', number: true, value: row => row.memory_mb, show: row => number(row.memory_mb)}, {name: 'started', label: 'Started', value: row => row.started_at, show: row => ago(row.started_at)}, {name: 'ended', label: 'Ended', value: row => row.ended_at, show: row => row.ended_at ? ago(row.ended_at) : '–'}];
+  {name: 'name', label: 'Name', value: row => row.name},
+  {name: 'state', label: 'State', value: row => row.state},
+  {name: 'hours', label: 'Hours', number: true, value: row => row.hours, show: row => number(row.hours, 1)},
+  {name: 'vcpus', label: 'CPUs', number: true, value: row => row.vcpus},
+  {
+    name: 'memory',
+    label: 'Memory (MiB)',
+    number: true,
+    value: row => row.memory_mb,
+    show: row => number(row.memory_mb),
+  },
+  {name: 'started', label: 'Started', value: row => row.started_at, show: row => ago(row.started_at)},
+  {name: 'ended', label: 'Ended', value: row => row.ended_at, show: row => (row.ended_at ? ago(row.ended_at) : '–')},
+];
 
 /** @param {number} days @param {AbortSignal} signal */
 async function read(days, signal) {
-  const query = {start: new Date(Date.now() - days * DAY_MS).toISOString().slice(0, 19), end: new Date(Date.now() + 60000).toISOString().slice(0, 19)};
+  const query = {
+    start: new Date(Date.now() - days * DAY_MS).toISOString().slice(0, 19),
+    end: new Date(Date.now() + 60000).toISOString().slice(0, 19),
+  };
   const project = required().project?.id;
   const own = (await call('compute', `/os-simple-tenant-usage/${project}`, {signal, query})).tenant_usage;
   if (!isAdmin()) return {own, every: [own].filter(one => one.tenant_id)};
-  const [every, projects] = await Promise.all([call('compute', '/os-simple-tenant-usage', {signal, query: {...query, detailed: 1}}), all('identity', '/projects', 'projects', {signal})]);
-  return {own, every: every.tenant_usages.map((/** @type {any} */ row) => ({...row, name: projects.find(one => one.id === row.tenant_id)?.name}))};
+  const [every, projects] = await Promise.all([
+    call('compute', '/os-simple-tenant-usage', {signal, query: {...query, detailed: 1}}),
+    all('identity', '/projects', 'projects', {signal}),
+  ]);
+  return {
+    own,
+    every: every.tenant_usages.map((/** @type {any} */ row) => ({
+      ...row,
+      name: projects.find(one => one.id === row.tenant_id)?.name,
+    })),
+  };
 }
 
 export default function Usage() {
   const [days, setDays] = useState('30');
   const [sort, setSort] = useState(/** @type {any} */ (null));
   const loaded = useLoad(signal => read(Number(days), signal), [days]);
-  const table = (/** @type {string} */ title, /** @type {any[]} */ rows, /** @type {any[]} */ columns, /** @type {(row: any) => string} */ idOf) => html`<${Card} title=${title} class="span">${rows.length
-    ? html`<${Table} label=${title} ...${{columns, sort, idOf}} rows=${sorted(rows, columns, sort)} nameOf=${(/** @type {any} */ row) => row.name ?? short(row.tenant_id)} sortable=${() => true} onSort=${setSort} actions=${[]} onAction=${() => null} selected=${new Set()} onSelect=${null} />`
-    : html`<${Empty} icon="usage" text=${t('Nothing was used.')} />`}</${Card}>`;
+  const table = (
+    /** @type {string} */ title,
+    /** @type {any[]} */ rows,
+    /** @type {any[]} */ columns,
+    /** @type {(row: any) => string} */ idOf,
+  ) =>
+    html`<${Card} title=${title} class="span">${
+      rows.length
+        ? html`<${Table} label=${title} ...${{columns, sort, idOf}} rows=${sorted(rows, columns, sort)} nameOf=${(/** @type {any} */ row) => row.name ?? short(row.tenant_id)} sortable=${() => true} onSort=${setSort} actions=${[]} onAction=${() => null} selected=${new Set()} onSelect=${null} />`
+        : html`<${Empty} icon="usage" text=${t('Nothing was used.')} />`
+    }</${Card}>`;
   return html`
     <${Head} title=${t('Usage')}><label class="inline">${t('The last')} <select value=${days} onChange=${(/** @type {any} */ event) => setDays(event.target.value)}>${['1', '7', '30', '90', '365'].map(one => html`<option value=${one} selected=${one === days}>${t('{count} days', {count: one})}</option>`)}</select></label></${Head}>
     <${Refusal} error=${loaded.error} />

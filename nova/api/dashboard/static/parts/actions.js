@@ -20,7 +20,8 @@ import {Icon} from './icons.js';
  */
 
 /** The actions that a thing's state allows. @param {Action[]} actions @param {any} row */
-export const allowed = (actions, row) => actions.filter(action => (!action.admin || isAdmin()) && (!action.when || action.when(row)));
+export const allowed = (actions, row) =>
+  actions.filter(action => (!action.admin || isAdmin()) && (!action.when || action.when(row)));
 
 /** @param {Action} action @param {any} row @param {any} values @param {(share: number) => void} progress */
 const perform = (action, row, values, progress) => {
@@ -34,7 +35,7 @@ const perform = (action, row, values, progress) => {
  * @param {{action: Action, rows: any[], onClose: () => void, onDone: () => void, nameOf: (row: any) => string}} props
  */
 export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
-  const fields = typeof action.form === 'function' ? action.form(rows[0]) : action.form ?? [];
+  const fields = typeof action.form === 'function' ? action.form(rows[0]) : (action.form ?? []);
   const [values, setValues] = useState(() => initial(fields));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [busy, setBusy] = useState(false);
@@ -48,21 +49,33 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
     setBusy(true);
     setError(null);
     try {
-      const results = action.many && many ? await action.many(rows, values) : await each(action, rows, values, setShare);
+      const results =
+        action.many && many ? await action.many(rows, values) : await each(action, rows, values, setShare);
       const refused = results.filter(result => result.error);
-      if (!many && refused.length) { setError(refused[0].error); return; }
+      if (!many && refused.length) {
+        setError(refused[0].error);
+        return;
+      }
       for (const {row, error: why} of refused) failed(`${t(action.label)}: ${nameOf(row)}`, /** @type {Error} */ (why));
-      if (refused.length < results.length) done(`${t(action.label)}: ${many ? t('{count} done', {count: results.length - refused.length}) : what}`);
+      if (refused.length < results.length)
+        done(`${t(action.label)}: ${many ? t('{count} done', {count: results.length - refused.length}) : what}`);
       onDone();
       const shown = !many && action.secret?.(/** @type {any} */ (results[0]).answer);
       const opened = !many && action.open?.(/** @type {any} */ (results[0]).answer);
-      if (opened) { setSecret({label: t('The console is at this address, once.'), link: opened}); return; }
-      if (shown) setSecret(shown); else onClose();
+      if (opened) {
+        setSecret({label: t('The console is at this address, once.'), link: opened});
+        return;
+      }
+      if (shown) setSecret(shown);
+      else onClose();
     } catch (why) {
       setError(/** @type {Error} */ (why));
-    } finally { setBusy(false); }
+    } finally {
+      setBusy(false);
+    }
   };
-  if (secret) return html`<${Dialog} title=${t(action.label)} onClose=${onClose}><${Secret} secret=${secret} onClose=${onClose} /></${Dialog}>`;
+  if (secret)
+    return html`<${Dialog} title=${t(action.label)} onClose=${onClose}><${Secret} secret=${secret} onClose=${onClose} /></${Dialog}>`;
   return html`
     <${Dialog} title=${`${t(action.label)}${what ? ` · ${what}` : ''}`} onClose=${onClose}>
       <form class="dialog-body" onSubmit=${submit}>
@@ -71,7 +84,10 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
         <${Fields} fields=${fields} values=${values} onChange=${setValues} />
         ${busy && share > 0 && html`<progress max="1" value=${share} aria-label=${t('Progress')}></progress>`}
         <${Refusal} error=${error} />
-        <${Command} command=${rows.slice(0, 20).map(row => action.command(row, values)).join('\n')} />
+        <${Command} command=${rows
+          .slice(0, 20)
+          .map(row => action.command(row, values))
+          .join('\n')} />
         <div class="dialog-foot">
           <button type="button" onClick=${onClose}>${t('Cancel')}</button>
           <button class=${action.danger ? 'danger' : 'primary'} disabled=${busy} autofocus=${!fields.length}>${busy ? t('One moment …') : t(action.label)}</button>
@@ -87,7 +103,9 @@ async function each(action, rows, values, progress) {
   for (const row of rows) {
     try {
       results.push({row, error: null, answer: await perform(action, row, values, progress)});
-    } catch (error) { results.push({row, error: /** @type {Error} */ (error)}); }
+    } catch (error) {
+      results.push({row, error: /** @type {Error} */ (error)});
+    }
   }
   return results;
 }
@@ -122,7 +140,10 @@ export function ActionMenu({actions, onChoose, label, text}) {
   }, [open]);
   /** @param {KeyboardEvent} event */
   const keys = event => {
-    if (event.key === 'Escape') { setOpen(false); return; }
+    if (event.key === 'Escape') {
+      setOpen(false);
+      return;
+    }
     if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return;
     event.preventDefault();
     const items = [.../** @type {HTMLElement} */ (event.currentTarget).querySelectorAll('[role=menuitem]')];
@@ -133,8 +154,16 @@ export function ActionMenu({actions, onChoose, label, text}) {
   return html`
     <div class="menu" onKeyDown=${keys}>
       <button type="button" class=${text ? '' : 'icon-button'} aria-haspopup="menu" aria-expanded=${open} aria-label=${text ? undefined : label}
-        onClick=${(/** @type {Event} */ event) => { event.stopPropagation(); setOpen(!open); }}>${text} <${Icon} name=${text ? 'down' : 'more'} /></button>
-      ${open && html`<div class="menu-items" role="menu" aria-label=${label}>${actions.map(action => html`
-        <button type="button" role="menuitem" class=${action.danger ? 'dangerous' : ''} onClick=${() => onChoose(action)}>${t(action.label)}</button>`)}</div>`}
+        onClick=${(/** @type {Event} */ event) => {
+          event.stopPropagation();
+          setOpen(!open);
+        }}>${text} <${Icon} name=${text ? 'down' : 'more'} /></button>
+      ${
+        open &&
+        html`<div class="menu-items" role="menu" aria-label=${label}>${actions.map(
+          action => html`
+        <button type="button" role="menuitem" class=${action.danger ? 'dangerous' : ''} onClick=${() => onChoose(action)}>${t(action.label)}</button>`,
+        )}</div>`
+      }
     </div>`;
 }

@@ -5,35 +5,78 @@ import {Icon} from './icons.js';
 
 /** States by how they are to be seen. @type {Record<string, string>} */
 const TONES = {
-  ACTIVE: 'good', active: 'good', up: 'good', enabled: 'good', available: 'good', completed: 'good', confirmed: 'good',
-  finished: 'good', accepted: 'good', Success: 'good', done: 'good', BUILD: 'busy', queued: 'busy', saving: 'busy', creating: 'busy',
-  deleting: 'busy', attaching: 'busy', detaching: 'busy', downloading: 'busy', uploading: 'busy', migrating: 'busy', running: 'busy', preparing: 'busy', importing: 'busy',
-  RESIZE: 'busy', MIGRATING: 'busy', REBOOT: 'busy', HARD_REBOOT: 'busy', REBUILD: 'busy', VERIFY_RESIZE: 'warn',
-  REVERT_RESIZE: 'busy', 'in-use': 'info', PAUSED: 'warn', SUSPENDED: 'warn', RESCUE: 'warn', SOFT_DELETED: 'warn', disabled: 'warn', UNKNOWN: 'warn', unknown: 'warn',
-  ERROR: 'bad', error: 'bad', failed: 'bad', down: 'bad', denied: 'bad', Error: 'bad', killed: 'bad', DOWN: 'warn',
+  ACTIVE: 'good',
+  active: 'good',
+  up: 'good',
+  enabled: 'good',
+  available: 'good',
+  completed: 'good',
+  confirmed: 'good',
+  finished: 'good',
+  accepted: 'good',
+  Success: 'good',
+  done: 'good',
+  BUILD: 'busy',
+  queued: 'busy',
+  saving: 'busy',
+  creating: 'busy',
+  deleting: 'busy',
+  attaching: 'busy',
+  detaching: 'busy',
+  downloading: 'busy',
+  uploading: 'busy',
+  migrating: 'busy',
+  running: 'busy',
+  preparing: 'busy',
+  importing: 'busy',
+  RESIZE: 'busy',
+  MIGRATING: 'busy',
+  REBOOT: 'busy',
+  HARD_REBOOT: 'busy',
+  REBUILD: 'busy',
+  VERIFY_RESIZE: 'warn',
+  REVERT_RESIZE: 'busy',
+  'in-use': 'info',
+  PAUSED: 'warn',
+  SUSPENDED: 'warn',
+  RESCUE: 'warn',
+  SOFT_DELETED: 'warn',
+  disabled: 'warn',
+  UNKNOWN: 'warn',
+  unknown: 'warn',
+  ERROR: 'bad',
+  error: 'bad',
+  failed: 'bad',
+  down: 'bad',
+  denied: 'bad',
+  Error: 'bad',
+  killed: 'bad',
+  DOWN: 'warn',
 };
 
 /** A state as a badge. @param {{state: any, task?: string | null}} props */
 export function Badge({state, task}) {
   const said = state === true ? t('yes') : state === false ? t('no') : String(state ?? '–');
-  return html`<span class="badge ${task ? 'busy' : TONES[said] ?? 'plain'}"><span class="dot"></span>${said}</span>${
-    task && html`<span class="task">${task}</span>`}`;
+  return html`<span class="badge ${task ? 'busy' : (TONES[said] ?? 'plain')}"><span class="dot"></span>${said}</span>${
+    task && html`<span class="task">${task}</span>`
+  }`;
 }
 
 /** A moment, as how long ago it was. @param {{at: string | null | undefined}} props */
-export const Ago = ({at}) => at ? html`<time datetime=${at} title=${date(at)}>${ago(at)}</time>` : '–';
+export const Ago = ({at}) => (at ? html`<time datetime=${at} title=${date(at)}>${ago(at)}</time>` : '–');
 
 /** How much of something is taken. @param {{label: string, used: number, total: number, show?: (value: number) => string, more?: number}} props */
 export function Meter({label, used, total, show = String, more = 0}) {
   const unlimited = total < 0;
-  const share = unlimited || !total ? 0 : Math.min(100, used / total * 100);
-  const added = unlimited || !total ? 0 : Math.min(100 - share, more / total * 100);
+  const share = unlimited || !total ? 0 : Math.min(100, (used / total) * 100);
+  const added = unlimited || !total ? 0 : Math.min(100 - share, (more / total) * 100);
   const over = !unlimited && used + more > total;
   const tone = over ? 'bad' : share > 85 ? 'warn' : 'good';
   return html`
     <div class="meter">
       <div class="meter-text"><span>${label}</span><span class="quiet">${show(used)}${more ? ` + ${show(more)}` : ''} ${
-        unlimited ? t('of any number') : t('of {total}', {total: show(total)})}</span></div>
+        unlimited ? t('of any number') : t('of {total}', {total: show(total)})
+      }</span></div>
       <div class="bar ${tone}" role="meter" aria-label=${label} aria-valuemin="0" aria-valuemax=${unlimited ? Math.max(used, 1) : Math.max(total, used + more)}
           aria-valuenow=${used + more}>
         <span style=${{width: share + '%'}}></span><span class="more" style=${{width: added + '%'}}></span>
@@ -42,9 +85,12 @@ export function Meter({label, used, total, show = String, more = 0}) {
 }
 
 /** What an API refused, in its own words. @param {{error: Error | null}} props */
-export const Refusal = ({error}) => error && html`
+export const Refusal = ({error}) =>
+  error &&
+  html`
   <p class="refusal" role="alert">${error.message}${
-    /** @type {any} */ (error).requestId && html` <span class="quiet">${/** @type {any} */ (error).requestId}</span>`}</p>`;
+    /** @type {any} */ (error).requestId && html` <span class="quiet">${/** @type {any} */ (error).requestId}</span>`
+  }</p>`;
 
 /** @param {{label: string}} props */
 export const Busy = ({label}) => html`<p class="loading" role="status"><span class="spinner"></span>${label}</p>`;
@@ -55,7 +101,9 @@ export const Empty = ({icon = 'search', text, children}) => html`
 
 /** The top of a page. @param {{title: string, children?: any, back?: [string, string], note?: any}} props */
 export function Head({title, children, back, note}) {
-  useEffect(() => { document.title = `${title} · ${t('Cloud dashboard')}`; }, [title]);
+  useEffect(() => {
+    document.title = `${title} · ${t('Cloud dashboard')}`;
+  }, [title]);
   return html`
     <header class="page-head">
       <div>
@@ -68,8 +116,12 @@ export function Head({title, children, back, note}) {
 
 /** Names and values. @param {{rows: [string, any][]}} props */
 export const Facts = ({rows}) => html`
-  <dl class="facts">${rows.filter(([, value]) => value !== undefined && value !== null && value !== false && value !== '').map(([name, value]) => html`
-    <div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  <dl class="facts">${rows
+    .filter(([, value]) => value !== undefined && value !== null && value !== false && value !== '')
+    .map(
+      ([name, value]) => html`
+    <div><dt>${name}</dt><dd>${value}</dd></div>`,
+    )}</dl>`;
 
 /** @param {{title: string, children?: any, action?: any, class?: string}} props */
 export const Card = ({title, children, action, class: name = ''}) => html`
@@ -80,18 +132,26 @@ export const Card = ({title, children, action, class: name = ''}) => html`
  * @param {{tabs: {name: string, label: string}[], chosen: string, href: (name: string) => string}} props
  */
 export const Tabs = ({tabs, chosen, href}) => html`
-  <nav class="tabs" aria-label=${t('Sections')}>${tabs.map(tab => html`
-    <a href=${href(tab.name)} aria-current=${tab.name === chosen ? 'page' : undefined}>${tab.label}</a>`)}</nav>`;
+  <nav class="tabs" aria-label=${t('Sections')}>${tabs.map(
+    tab => html`
+    <a href=${href(tab.name)} aria-current=${tab.name === chosen ? 'page' : undefined}>${tab.label}</a>`,
+  )}</nav>`;
 
 /** A text with a button that copies it. @param {{text: string, label?: string}} props */
 export function Copied({text, label = t('Copy')}) {
   const [said, say] = useState('');
-  const copy = () => navigator.clipboard?.writeText(text).then(() => say(t('Copied')), () => say(t('Select it and copy it')));
+  const copy = () =>
+    navigator.clipboard?.writeText(text).then(
+      () => say(t('Copied')),
+      () => say(t('Select it and copy it')),
+    );
   return html`<div class="copied"><code tabindex="0">${text}</code>
     <button type="button" class="small" onClick=${copy}>${said || label}</button></div>`;
 }
 
 /** "Show as command". @param {{command: string}} props */
-export const Command = ({command}) => command && html`
+export const Command = ({command}) =>
+  command &&
+  html`
   <details class="command"><summary><${Icon} name="console" size=${15} /> ${t('Show as command')}</summary>
     <${Copied} text=${command} /></details>`;

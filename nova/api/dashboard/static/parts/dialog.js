@@ -13,7 +13,10 @@ export function Dialog({title, onClose, wide, children}) {
   }, []);
   return html`
     <dialog ref=${dialog} class=${wide ? 'wide' : ''} aria-label=${title} onClose=${onClose}
-        onCancel=${(/** @type {Event} */ event) => { event.preventDefault(); onClose(); }}>
+        onCancel=${(/** @type {Event} */ event) => {
+          event.preventDefault();
+          onClose();
+        }}>
       <div class="dialog-head"><h2>${title}</h2>
         <button type="button" class="icon-button" aria-label=${t('Close')} onClick=${onClose}><${Icon} name="close" /></button></div>
       ${children}

@@ -12,33 +12,59 @@ import {t} from '../core/text.js';
  */
 
 /** The values that a form begins with. @param {Field[]} fields @returns {Values} */
-export const initial = fields => Object.fromEntries(fields.map(field => [
-  field.name, field.value ?? (field.type === 'check' ? false : field.type === 'many' ? [] : '')]));
+export const initial = fields =>
+  Object.fromEntries(
+    fields.map(field => [
+      field.name,
+      field.value ?? (field.type === 'check' ? false : field.type === 'many' ? [] : ''),
+    ]),
+  );
 
 /** @param {{fields: Field[], values: Values, onChange: (change: (before: Values) => Values) => void}} props */
 export const Fields = ({fields, values, onChange}) => html`
-  <div class="fields">${fields.filter(field => !field.when || field.when(values)).map(field => html`
+  <div class="fields">${fields
+    .filter(field => !field.when || field.when(values))
+    .map(
+      field => html`
     <${One} key=${field.name} field=${field} values=${values}
-      set=${(/** @type {any} */ value) => onChange(before => ({...before, [field.name]: value}))} />`)}</div>`;
+      set=${(/** @type {any} */ value) => onChange(before => ({...before, [field.name]: value}))} />`,
+    )}</div>`;
 
 /** @param {{field: Field, values: Values, set: (value: any) => void}} props */
 function One({field, values, set}) {
   const id = 'f-' + field.name;
-  const [options, setOptions] = useState(/** @type {Option[] | null} */ (Array.isArray(field.options) ? field.options : null));
+  const [options, setOptions] = useState(
+    /** @type {Option[] | null} */ (Array.isArray(field.options) ? field.options : null),
+  );
   const [error, setError] = useState('');
-  useEffect(() => {
-    if (typeof field.options !== 'function') return;
-    let wanted = true;
-    field.options(values).then(found => {
-      if (!wanted) return;
-      setOptions(found);
-      if (field.type === 'select' && field.required && !field.none && !found.some(one => one.value === values[field.name])) set(found[0]?.value ?? '');
-    }, failure => wanted && setError(failure.message));
-    return () => { wanted = false; };
-  }, (field.depends ?? []).map(name => values[name]));
+  useEffect(
+    () => {
+      if (typeof field.options !== 'function') return;
+      let wanted = true;
+      field.options(values).then(
+        found => {
+          if (!wanted) return;
+          setOptions(found);
+          if (
+            field.type === 'select' &&
+            field.required &&
+            !field.none &&
+            !found.some(one => one.value === values[field.name])
+          )
+            set(found[0]?.value ?? '');
+        },
+        failure => wanted && setError(failure.message),
+      );
+      return () => {
+        wanted = false;
+      };
+    },
+    (field.depends ?? []).map(name => values[name]),
+  );
   const help = field.help || error;
   const common = {id, name: field.name, required: field.required, 'aria-describedby': help ? id + '-help' : undefined};
-  const said = help && html`<p class="help ${error ? 'bad' : ''}" id=${id + '-help'}>${error || t(field.help ?? '')}</p>`;
+  const said =
+    help && html`<p class="help ${error ? 'bad' : ''}" id=${id + '-help'}>${error || t(field.help ?? '')}</p>`;
   if (field.type === 'check') {
     return html`<div class="field check"><label><input type="checkbox" ...${common} checked=${values[field.name]}
       onChange=${(/** @type {any} */ event) => set(event.target.checked)} /> ${t(field.label)}</label>${said}</div>`;
@@ -51,11 +77,23 @@ function One({field, values, set}) {
 /** @param {{id: string, field: Field, options: Option[] | null, said: any, values: Values, set: (value: any) => void}} props */
 const Many = ({field, options, said, values, set}) => html`
   <fieldset class="field"><legend>${t(field.label)}</legend>
-    <div class="many">${!options ? t('Loading …') : !options.length ? html`<span class="quiet">${t('There are none.')}</span>` : options.map(option => html`
+    <div class="many">${
+      !options
+        ? t('Loading …')
+        : !options.length
+          ? html`<span class="quiet">${t('There are none.')}</span>`
+          : options.map(
+              option => html`
       <label><input type="checkbox" name=${field.name} value=${option.value} checked=${values[field.name].includes(option.value)}
-        onChange=${(/** @type {any} */ event) => set(event.target.checked ? [...values[field.name], option.value]
-          : values[field.name].filter((/** @type {string} */ one) => one !== option.value))} />
-        <span>${option.label}</span>${option.note && html`<span class="quiet">${option.note}</span>`}</label>`)}</div>${said}</fieldset>`;
+        onChange=${(/** @type {any} */ event) =>
+          set(
+            event.target.checked
+              ? [...values[field.name], option.value]
+              : values[field.name].filter((/** @type {string} */ one) => one !== option.value),
+          )} />
+        <span>${option.label}</span>${option.note && html`<span class="quiet">${option.note}</span>`}</label>`,
+            )
+    }</div>${said}</fieldset>`;
 
 /**
  * @param {Field} field @param {Option[] | null} options @param {Values} values @param {(value: any) => void} set
@@ -66,12 +104,14 @@ function control(field, options, values, set, common) {
   const typed = (/** @type {any} */ event) => set(event.target.value);
   if (field.type === 'select') {
     return html`<select ...${common} value=${value} onChange=${typed} disabled=${!options}>
-      ${(field.none || !field.required || !options) && html`<option value="">${options ? field.none ? t(field.none) : '–' : t('Loading …')}</option>`}
+      ${(field.none || !field.required || !options) && html`<option value="">${options ? (field.none ? t(field.none) : '–') : t('Loading …')}</option>`}
       ${(options ?? []).map(option => html`<option key=${option.value} value=${option.value} selected=${option.value === value}>${Array.isArray(field.options) ? t(option.label) : option.label}${option.note ? ` · ${option.note}` : ''}</option>`)}
     </select>`;
   }
-  if (field.type === 'textarea') return html`<textarea ...${common} rows="4" spellcheck="false" onInput=${typed} value=${value}></textarea>`;
-  if (field.type === 'file') return html`<input type="file" ...${common} onChange=${(/** @type {any} */ event) => set(event.target.files[0] ?? null)} />`;
+  if (field.type === 'textarea')
+    return html`<textarea ...${common} rows="4" spellcheck="false" onInput=${typed} value=${value}></textarea>`;
+  if (field.type === 'file')
+    return html`<input type="file" ...${common} onChange=${(/** @type {any} */ event) => set(event.target.files[0] ?? null)} />`;
   return html`<input type=${field.type ?? 'text'} ...${common} min=${field.min} max=${field.max} pattern=${field.pattern} value=${value}
     autocomplete=${field.type === 'password' ? 'new-password' : 'off'} onInput=${typed} />`;
 }

@@ -14,14 +14,19 @@ import {Palette} from './palette.js';
 import {ThemeButton} from './theme.js';
 
 /** The sections that this user and this cloud have. */
-export const sections = () => SECTIONS.filter(section => !section.admin || isAdmin()).map(section => ({
-  ...section, pages: section.pages.filter(page => !page.hidden && (!page.service || has(page.service)))}));
+export const sections = () =>
+  SECTIONS.filter(section => !section.admin || isAdmin()).map(section => ({
+    ...section,
+    pages: section.pages.filter(page => !page.hidden && (!page.service || has(page.service))),
+  }));
 
 export function Shell() {
   const place = usePlace();
   const [palette, setPalette] = useState(false);
   const [drawer, setDrawer] = useState(false);
-  useEffect(() => { setDrawer(false); }, [place]);
+  useEffect(() => {
+    setDrawer(false);
+  }, [place]);
   useEffect(() => {
     const keys = (/** @type {KeyboardEvent} */ event) => {
       const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(/** @type {Element} */ (event.target).tagName);
@@ -34,7 +39,10 @@ export function Shell() {
     return () => removeEventListener('keydown', keys);
   }, []);
   return html`
-    <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>${t('Skip to the content')}</a>
+    <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => {
+      event.preventDefault();
+      document.getElementById('main')?.focus();
+    }}>${t('Skip to the content')}</a>
     <div class="shell ${drawer ? 'drawer-open' : ''}">
       <${Top} openPalette=${() => setPalette(true)} openDrawer=${() => setDrawer(!drawer)} drawer=${drawer} />
       <${Side} at=${place.path[0] ?? ''} />
@@ -63,21 +71,31 @@ function ProjectChoice() {
   const {project} = required();
   const [projects, setProjects] = useState(project ? [project] : []);
   useEffect(() => {
-    call('identity', '/auth/projects').then(found => setProjects(found.projects), () => null);
+    call('identity', '/auth/projects').then(
+      found => setProjects(found.projects),
+      () => null,
+    );
   }, []);
   return html`
     <label class="project"><span class="unseen">${t('Project')}</span>
-      <select value=${project?.id} onChange=${(/** @type {any} */ event) => switchProject(event.target.value).catch(error => {
-    event.target.value = project?.id;
-    failed(t('The project was not changed'), error);
-  })}>${projects.map(one => html`<option key=${one.id} value=${one.id} selected=${one.id === project?.id}>${one.name}</option>`)}</select></label>`;
+      <select value=${project?.id} onChange=${(/** @type {any} */ event) =>
+        switchProject(event.target.value).catch(error => {
+          event.target.value = project?.id;
+          failed(t('The project was not changed'), error);
+        })}>${projects.map(one => html`<option key=${one.id} value=${one.id} selected=${one.id === project?.id}>${one.name}</option>`)}</select></label>`;
 }
 
 /** @param {{at: string}} props */
 const Side = ({at}) => html`
-  <nav class="side" aria-label=${t('Pages')}>${sections().map(section => section.pages.length > 0 && html`
-    <div class="side-section"><h2>${t(section.label)}</h2><ul>${section.pages.map(page => html`
-      <li><a href=${'#/' + page.path} aria-current=${page.path === at || page.path === 'servers' && at === 'create' ? 'page' : undefined}><${Icon} name=${page.icon} /><span>${t(page.label)}</span></a></li>`)}</ul></div>`)}</nav>`;
+  <nav class="side" aria-label=${t('Pages')}>${sections().map(
+    section =>
+      section.pages.length > 0 &&
+      html`
+    <div class="side-section"><h2>${t(section.label)}</h2><ul>${section.pages.map(
+      page => html`
+      <li><a href=${'#/' + page.path} aria-current=${page.path === at || (page.path === 'servers' && at === 'create') ? 'page' : undefined}><${Icon} name=${page.icon} /><span>${t(page.label)}</span></a></li>`,
+    )}</ul></div>`,
+  )}</nav>`;
 
 /** The page of a place; its module is loaded when it is first shown. @param {{place: import('../core/router.js').Place}} props */
 function Outlet({place}) {
@@ -86,16 +104,23 @@ function Outlet({place}) {
   const moved = useRef(false);
   useEffect(() => {
     let wanted = true;
-    page?.load().then(module => wanted && setShown({path: page.path, component: module.default, page}),
-      error => wanted && setShown({path: page.path, error}));
-    return () => { wanted = false; };
+    page?.load().then(
+      module => wanted && setShown({path: page.path, component: module.default, page}),
+      error => wanted && setShown({path: page.path, error}),
+    );
+    return () => {
+      wanted = false;
+    };
   }, [page]);
-  useEffect(() => {          // who hears the page hears that it is another one
-    if (moved.current) /** @type {HTMLElement | null} */ (document.querySelector('main h1'))?.focus({preventScroll: true});
+  useEffect(() => {
+    // who hears the page hears that it is another one
+    if (moved.current)
+      /** @type {HTMLElement | null} */ (document.querySelector('main h1'))?.focus({preventScroll: true});
     moved.current = true;
     scrollTo(0, 0);
   }, [shown, place.path.join('/')]);
-  if (!page) return html`<${Empty} icon="question" text=${t('There is no such page.')}><a class="button" href="#/">${t('Overview')}</a></${Empty}>`;
+  if (!page)
+    return html`<${Empty} icon="question" text=${t('There is no such page.')}><a class="button" href="#/">${t('Overview')}</a></${Empty}>`;
   if (!shown || shown.path !== page.path) return html`<${Busy} label=${t('Loading …')} />`;
   if (shown.error) {
     return html`<${Empty} icon="reload" text=${t('The dashboard was renewed.')}><button type="button" class="primary" onClick=${() => location.reload()}>${t('Load it again')}</button><${Refusal} error=${shown.error} /></${Empty}>`;

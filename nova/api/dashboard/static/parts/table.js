@@ -15,10 +15,25 @@ import {Icon} from './icons.js';
  *   sortable: (column: Column) => boolean, onSort: (sort: Sort) => void, actions: import('./actions.js').Action[],
  *   onAction: (action: import('./actions.js').Action, rows: any[]) => void, selected: Set<string>, onSelect: ((selected: Set<string>) => void) | null}} props
  */
-export function Table({columns, rows, idOf, nameOf, label, sort, sortable, onSort, actions, onAction, selected, onSelect}) {
+export function Table({
+  columns,
+  rows,
+  idOf,
+  nameOf,
+  label,
+  sort,
+  sortable,
+  onSort,
+  actions,
+  onAction,
+  selected,
+  onSelect,
+}) {
   const every = useRef(/** @type {HTMLInputElement | null} */ (null));
   const chosen = rows.filter(row => selected.has(idOf(row))).length;
-  useEffect(() => { if (every.current) every.current.indeterminate = chosen > 0 && chosen < rows.length; });
+  useEffect(() => {
+    if (every.current) every.current.indeterminate = chosen > 0 && chosen < rows.length;
+  });
   const toggle = (/** @type {string} */ id) => {
     const next = new Set(selected);
     if (!next.delete(id)) next.add(id);
@@ -27,29 +42,42 @@ export function Table({columns, rows, idOf, nameOf, label, sort, sortable, onSor
   return html`
     <div class="table-frame" tabindex="0" role="region" aria-label=${label}><table>
       <thead><tr>
-        ${onSelect && html`<th class="narrow"><input type="checkbox" ref=${every} aria-label=${t('Select all')} checked=${chosen === rows.length && chosen > 0}
-          onChange=${() => onSelect(chosen === rows.length ? new Set() : new Set(rows.map(idOf)))} /></th>`}
+        ${
+          onSelect &&
+          html`<th class="narrow"><input type="checkbox" ref=${every} aria-label=${t('Select all')} checked=${chosen === rows.length && chosen > 0}
+          onChange=${() => onSelect(chosen === rows.length ? new Set() : new Set(rows.map(idOf)))} /></th>`
+        }
         ${columns.map(column => html`<${Heading} ...${{column, sort, onSort}} active=${sortable(column)} />`)}
         ${actions.length > 0 && html`<th class="narrow"><span class="unseen">${t('Actions')}</span></th>`}
       </tr></thead>
-      <tbody>${rows.map(row => html`
+      <tbody>${rows.map(
+        row => html`
         <tr key=${idOf(row)} class=${selected.has(idOf(row)) ? 'selected' : ''}>
-          ${onSelect && html`<td class="narrow select"><input type="checkbox" aria-label=${t('Select {name}', {name: nameOf(row)})}
-            checked=${selected.has(idOf(row))} onChange=${() => toggle(idOf(row))} /></td>`}
-          ${columns.map((column, place) => html`<td data-label=${t(column.label)} class="${column.number ? 'number' : ''} ${place ? '' : 'first'}">${column.show ? column.show(row) : column.value(row) ?? '–'}</td>`)}
-          ${actions.length > 0 && html`<td class="narrow acts"><${ActionMenu} label=${t('Actions of {name}', {name: nameOf(row)})} actions=${allowed(actions, row)}
-            onChoose=${(/** @type {any} */ action) => onAction(action, [row])} /></td>`}
-        </tr>`)}</tbody>
+          ${
+            onSelect &&
+            html`<td class="narrow select"><input type="checkbox" aria-label=${t('Select {name}', {name: nameOf(row)})}
+            checked=${selected.has(idOf(row))} onChange=${() => toggle(idOf(row))} /></td>`
+          }
+          ${columns.map((column, place) => html`<td data-label=${t(column.label)} class="${column.number ? 'number' : ''} ${place ? '' : 'first'}">${column.show ? column.show(row) : (column.value(row) ?? '–')}</td>`)}
+          ${
+            actions.length > 0 &&
+            html`<td class="narrow acts"><${ActionMenu} label=${t('Actions of {name}', {name: nameOf(row)})} actions=${allowed(actions, row)}
+            onChoose=${(/** @type {any} */ action) => onAction(action, [row])} /></td>`
+          }
+        </tr>`,
+      )}</tbody>
     </table></div>`;
 }
 
 /** @param {{column: Column, sort: Sort | null, onSort: (sort: Sort) => void, active: boolean}} props */
 function Heading({column, sort, onSort, active}) {
   const mine = sort && sort.by === column.name ? sort : null;
-  const order = mine ? mine.down ? 'descending' : 'ascending' : undefined;
-  return html`<th scope="col" class=${column.number ? 'number' : ''} aria-sort=${order}>${active
-    ? html`<button type="button" class="sorter ${order ?? ''}" onClick=${() => onSort({by: column.name, down: !!mine && !mine.down})}>${t(column.label)}<${Icon} name="down" size=${13} /></button>`
-    : t(column.label)}</th>`;
+  const order = mine ? (mine.down ? 'descending' : 'ascending') : undefined;
+  return html`<th scope="col" class=${column.number ? 'number' : ''} aria-sort=${order}>${
+    active
+      ? html`<button type="button" class="sorter ${order ?? ''}" onClick=${() => onSort({by: column.name, down: !!mine && !mine.down})}>${t(column.label)}<${Icon} name="down" size=${13} /></button>`
+      : t(column.label)
+  }</th>`;
 }
 
 /** Rows in an order. @param {any[]} rows @param {Column[]} columns @param {Sort | null} sort */
@@ -57,7 +85,9 @@ export function sorted(rows, columns, sort) {
   const column = columns.find(one => one.name === sort?.by);
   if (!column || !sort) return rows;
   const order = new Intl.Collator(undefined, {numeric: true});
-  const compare = (/** @type {any} */ one, /** @type {any} */ other) => typeof one === 'number' && typeof other === 'number'
-    ? one - other : order.compare(String(one ?? ''), String(other ?? ''));
+  const compare = (/** @type {any} */ one, /** @type {any} */ other) =>
+    typeof one === 'number' && typeof other === 'number'
+      ? one - other
+      : order.compare(String(one ?? ''), String(other ?? ''));
   return [...rows].sort((one, other) => (sort.down ? -1 : 1) * compare(column.value(one), column.value(other)));
 }

@@ -1,25 +1,140 @@
 // Aggregates, and the zones that they make.
 import {html} from '../../core/html.js';
+import {call} from '../../core/api.js';
 import {openstack} from '../../core/command.js';
 import * as options from '../../core/options.js';
+import {t} from '../../core/text.js';
+import {Ago, Badge, Card, Empty} from '../../parts/basics.js';
 
-const act = (/** @type {string} */ name, /** @type {any} */ row, /** @type {any} */ body) => ({method: 'POST', path: `/os-aggregates/${row.id}/action`, body: {[name]: body}});
+const act = (/** @type {string} */ name, /** @type {any} */ row, /** @type {any} */ body) => ({
+  method: 'POST',
+  path: `/os-aggregates/${row.id}/action`,
+  body: {[name]: body},
+});
 const own = async (/** @type {any} */ row) => row.hosts.map((/** @type {string} */ value) => ({value, label: value}));
+
+/** How far the maintenance of one host is. @param {{row: any}} props */
+function Maintenance({row}) {
+  const {waiting = 0, moving = 0, moved = 0, failed = 0} = row.counts ?? {};
+  const all = waiting + moving + moved + failed;
+  return html`<li>
+    <strong>${row.host}</strong><${Badge} state=${row.status} /><span class="quiet"><${Ago} at=${row.updated_at} /></span>
+    ${all > 0 && html`<progress max=${all} value=${moved} aria-label=${t('Progress')}></progress>`}
+    ${row.message && html`<p class="quiet">${row.message}</p>`}
+  </li>`;
+}
 
 /** @type {import('../resources.js').Resource} */
 export default {
-  service: 'compute', path: '/os-aggregates', key: 'aggregates', empty: 'There are no aggregates yet.',
-  columns: [{name: 'name', label: 'Name', value: row => row.name}, {name: 'zone', label: 'Zone', value: row => row.availability_zone || '–'}, {name: 'hosts', label: 'Hosts', value: row => row.hosts.join(', '), show: row => html`<span class="chips">${row.hosts.map((/** @type {string} */ host) => html`<span class="chip">${host}</span>`)}</span>`},
-    {name: 'metadata', label: 'Metadata', value: row => Object.entries(row.metadata ?? {}).filter(([key]) => key !== 'availability_zone').map(pair => pair.join('=')).join(', ') || '–'}],
-  create: {name: 'make-aggregate', label: 'Make an aggregate', form: [{name: 'name', label: 'Name', required: true}, {name: 'availability_zone', label: 'Zone'}],
-    request: (_row, {name, availability_zone: zone}) => ({method: 'POST', path: '/os-aggregates', body: {aggregate: {name, ...(zone ? {availability_zone: zone} : {})}}}), command: (_row, {name, availability_zone: zone}) => openstack('aggregate create', ['--zone', zone], name || 'NAME')},
+  service: 'compute',
+  path: '/os-aggregates',
+  key: 'aggregates',
+  empty: 'There are no aggregates yet.',
+  one: 'aggregate',
+  facts: row => [
+    ['Id', row.id],
+    ['Zone', row.availability_zone],
+    ['Hosts', row.hosts.join(', ')],
+    ...Object.entries(row.metadata ?? {}),
+  ],
+  more: async row => (await call('compute', `/os-aggregates/${row.id}/os-host-maintenance`))['os-host-maintenance'],
+  parts: (_row, hosts) =>
+    html`<${Card} title=${t('Maintenance')}>${
+      hosts.length
+        ? html`<ul class="brief">${hosts.map((/** @type {any} */ one) => html`<${Maintenance} row=${one} />`)}</ul>`
+        : html`<${Empty} icon="hosts" text=${t('No host is being maintained.')} />`
+    }</${Card}>`,
+  columns: [
+    {name: 'name', label: 'Name', value: row => row.name},
+    {name: 'zone', label: 'Zone', value: row => row.availability_zone || '–'},
+    {
+      name: 'hosts',
+      label: 'Hosts',
+      value: row => row.hosts.join(', '),
+      show: row =>
+        html`<span class="chips">${row.hosts.map((/** @type {string} */ host) => html`<span class="chip">${host}</span>`)}</span>`,
+    },
+    {
+      name: 'metadata',
+      label: 'Metadata',
+      value: row =>
+        Object.entries(row.metadata ?? {})
+          .filter(([key]) => key !== 'availability_zone')
+          .map(pair => pair.join('='))
+          .join(', ') || '–',
+    },
+  ],
+  create: {
+    name: 'make-aggregate',
+    label: 'Make an aggregate',
+    form: [
+      {name: 'name', label: 'Name', required: true},
+      {name: 'availability_zone', label: 'Zone'},
+    ],
+    request: (_row, {name, availability_zone: zone}) => ({
+      method: 'POST',
+      path: '/os-aggregates',
+      body: {aggregate: {name, ...(zone ? {availability_zone: zone} : {})}},
+    }),
+    command: (_row, {name, availability_zone: zone}) => openstack('aggregate create', ['--zone', zone], name || 'NAME'),
+  },
   actions: [
-    {name: 'add-host', label: 'Add a host', form: [{name: 'host', label: 'Host', type: 'select', required: true, options: options.hosts}], request: (row, {host}) => act('add_host', row, {host}), command: (row, {host}) => openstack('aggregate add host', String(row.id), host || 'HOST')},
-    {name: 'remove-host', label: 'Remove a host', when: row => row.hosts.length > 0, form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}], request: (row, {host}) => act('remove_host', row, {host}), command: (row, {host}) => openstack('aggregate remove host', String(row.id), host || 'HOST')},
-    {name: 'metadata', label: 'Set metadata', form: [{name: 'key', label: 'Key', required: true}, {name: 'value', label: 'Value', help: 'Empty: the key is removed.'}], request: (row, {key, value}) => act('set_metadata', row, {metadata: {[key]: value || null}}), command: (row, {key, value}) => openstack(value ? 'aggregate set' : 'aggregate unset', ['--property', value ? `${key}=${value}` : key], String(row.id))},
-    {name: 'maintain', label: 'Begin maintenance of a host', when: row => row.hosts.length > 1, ask: 'Its servers move to other hosts of the aggregate.', form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}],
-      request: (row, {host}) => act('os-host-maintenance:start', row, {host}), command: (row, {host}) => `# no command: POST /os-aggregates/${row.id}/action {"os-host-maintenance:start": {"host": "${host}"}}`},
-    {name: 'maintained', label: 'End maintenance of a host', when: row => row.hosts.length > 1, form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}],
-      request: (row, {host}) => act('os-host-maintenance:stop', row, {host}), command: (row, {host}) => `# no command: POST /os-aggregates/${row.id}/action {"os-host-maintenance:stop": {"host": "${host}"}}`},
-    {name: 'delete', label: 'Delete', danger: true, when: row => !row.hosts.length, request: row => ({method: 'DELETE', path: `/os-aggregates/${row.id}`}), command: row => openstack('aggregate delete', String(row.id))}],
+    {
+      name: 'add-host',
+      label: 'Add a host',
+      form: [{name: 'host', label: 'Host', type: 'select', required: true, options: options.hosts}],
+      request: (row, {host}) => act('add_host', row, {host}),
+      command: (row, {host}) => openstack('aggregate add host', String(row.id), host || 'HOST'),
+    },
+    {
+      name: 'remove-host',
+      label: 'Remove a host',
+      when: row => row.hosts.length > 0,
+      form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}],
+      request: (row, {host}) => act('remove_host', row, {host}),
+      command: (row, {host}) => openstack('aggregate remove host', String(row.id), host || 'HOST'),
+    },
+    {
+      name: 'metadata',
+      label: 'Set metadata',
+      form: [
+        {name: 'key', label: 'Key', required: true},
+        {name: 'value', label: 'Value', help: 'Empty: the key is removed.'},
+      ],
+      request: (row, {key, value}) => act('set_metadata', row, {metadata: {[key]: value || null}}),
+      command: (row, {key, value}) =>
+        openstack(
+          value ? 'aggregate set' : 'aggregate unset',
+          ['--property', value ? `${key}=${value}` : key],
+          String(row.id),
+        ),
+    },
+    {
+      name: 'maintain',
+      label: 'Begin maintenance of a host',
+      when: row => row.hosts.length > 1,
+      ask: 'Its servers move to other hosts of the aggregate.',
+      form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}],
+      request: (row, {host}) => act('os-host-maintenance:start', row, {host}),
+      command: (row, {host}) =>
+        `# no command: POST /os-aggregates/${row.id}/action {"os-host-maintenance:start": {"host": "${host}"}}`,
+    },
+    {
+      name: 'maintained',
+      label: 'End maintenance of a host',
+      when: row => row.hosts.length > 1,
+      form: row => [{name: 'host', label: 'Host', type: 'select', required: true, options: () => own(row)}],
+      request: (row, {host}) => act('os-host-maintenance:stop', row, {host}),
+      command: (row, {host}) =>
+        `# no command: POST /os-aggregates/${row.id}/action {"os-host-maintenance:stop": {"host": "${host}"}}`,
+    },
+    {
+      name: 'delete',
+      label: 'Delete',
+      danger: true,
+      when: row => !row.hosts.length,
+      request: row => ({method: 'DELETE', path: `/os-aggregates/${row.id}`}),
+      command: row => openstack('aggregate delete', String(row.id)),
+    },
+  ],
 };

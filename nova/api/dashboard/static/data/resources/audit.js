@@ -6,9 +6,37 @@ import {Ago, Badge} from '../../parts/basics.js';
 
 /** @type {import('../resources.js').Resource} */
 export default {
-  service: 'compute', path: '/os-audit', key: 'audit_records', paged: true, query: () => isAdmin() ? {all_projects: true} : {}, empty: 'Nothing was done yet.',
-  columns: [{name: 'action', label: 'Action', value: row => row.action?.replace('os_compute_api:', '')}, {name: 'outcome', label: 'Outcome', value: row => row.outcome, show: row => html`<span><${Badge} state=${row.outcome} /></span>`}, {name: 'code', label: 'Code', number: true, value: row => row.code},
-    {name: 'target', label: 'Of what', value: row => `${row.target_type ?? ''} ${row.target_id ?? ''}`, show: row => html`<span>${row.target_type ?? '–'} <span class="mono quiet" title=${row.target_id}>${row.target_id ? short(row.target_id) : ''}</span></span>`},
-    {name: 'user', label: 'User', value: row => row.user_id, show: row => html`<span class="mono" title=${row.user_id}>${short(row.user_id)}</span>`}, {name: 'from', label: 'From', value: row => row.remote_address}, {name: 'reason', label: 'Reason', value: row => row.reason || '–'}, {name: 'at', label: 'When', value: row => row.created_at, show: row => html`<${Ago} at=${row.created_at} />`}],
+  service: 'compute',
+  path: '/os-audit',
+  key: 'audit_records',
+  paged: true,
+  query: () => (isAdmin() ? {all_projects: true} : {}),
+  empty: 'Nothing was done yet.',
+  columns: [
+    {name: 'action', label: 'Action', value: row => row.action?.replace('os_compute_api:', '')},
+    {
+      name: 'outcome',
+      label: 'Outcome',
+      value: row => row.outcome,
+      show: row => html`<span><${Badge} state=${row.outcome} /></span>`,
+    },
+    {name: 'code', label: 'Code', number: true, value: row => row.code},
+    {
+      name: 'target',
+      label: 'Of what',
+      value: row => `${row.target_type ?? ''} ${row.target_id ?? ''}`,
+      show: row =>
+        html`<span>${row.target_type ?? '–'} <span class="mono quiet" title=${row.target_id}>${row.target_id ? short(row.target_id) : ''}</span></span>`,
+    },
+    {
+      name: 'user',
+      label: 'User',
+      value: row => row.user_id,
+      show: row => html`<span class="mono" title=${row.user_id}>${short(row.user_id)}</span>`,
+    },
+    {name: 'from', label: 'From', value: row => row.remote_address},
+    {name: 'reason', label: 'Reason', value: row => row.reason || '–'},
+    {name: 'at', label: 'When', value: row => row.created_at, show: row => html`<${Ago} at=${row.created_at} />`},
+  ],
   actions: [],
 };

@@ -8,31 +8,145 @@ import {Table} from '../../parts/table.js';
 
 /** Known extra specs, explained; the API checks their values. @type {Record<string, string>} */
 const KNOWN = {
-  'hw:cpu_policy': 'shared: CPUs float; dedicated: each is pinned to one of the host', 'hw:cpu_thread_policy': 'how pinned CPUs use siblings: prefer, isolate, require', 'hw:numa_nodes': 'number of NUMA nodes that the guest sees',
-  'hw:mem_page_size': 'small, large, any, or a size: pages behind the memory', 'hw:cpu_sockets': 'sockets that the guest sees', 'hw:cpu_cores': 'cores of each socket', 'hw:cpu_threads': 'threads of each core',
-  'hw:watchdog_action': 'what happens when the guest hangs: reset, poweroff, pause, none', 'hw:boot_menu': 'whether the guest shows a boot menu', 'hw_rng:allowed': 'whether the guest has a random number generator',
-  'quota:cpu_shares': 'weight of its CPU time', 'quota:disk_read_bytes_sec': 'bytes a second read from its disks at most', 'quota:disk_write_bytes_sec': 'bytes a second written at most', 'pci_passthrough:alias': 'devices of the host: alias:count',
+  'hw:cpu_policy': 'shared: CPUs float; dedicated: each is pinned to one of the host',
+  'hw:cpu_thread_policy': 'how pinned CPUs use siblings: prefer, isolate, require',
+  'hw:numa_nodes': 'number of NUMA nodes that the guest sees',
+  'hw:mem_page_size': 'small, large, any, or a size: pages behind the memory',
+  'hw:cpu_sockets': 'sockets that the guest sees',
+  'hw:cpu_cores': 'cores of each socket',
+  'hw:cpu_threads': 'threads of each core',
+  'hw:watchdog_action': 'what happens when the guest hangs: reset, poweroff, pause, none',
+  'hw:boot_menu': 'whether the guest shows a boot menu',
+  'hw_rng:allowed': 'whether the guest has a random number generator',
+  'quota:cpu_shares': 'weight of its CPU time',
+  'quota:disk_read_bytes_sec': 'bytes a second read from its disks at most',
+  'quota:disk_write_bytes_sec': 'bytes a second written at most',
+  'pci_passthrough:alias': 'devices of the host: alias:count',
   'aggregate_instance_extra_specs:': 'metadata that the aggregate of its host must have',
 };
 /** @type {import('../../parts/actions.js').Action} */
-const setSpec = {name: 'set-spec', label: 'Set an extra spec', form: [{name: 'key', label: 'Key', required: true, help: Object.keys(KNOWN).slice(0, 6).join(', ') + ' …'}, {name: 'value', label: 'Value', required: true}],
-  request: (row, {key, value}) => ({method: 'POST', path: `/flavors/${row.id}/os-extra_specs`, body: {extra_specs: {[key]: value}}}), command: (row, {key, value}) => openstack('flavor set', ['--property', `${key}=${value}`], row.id)};
+const setSpec = {
+  name: 'set-spec',
+  label: 'Set an extra spec',
+  form: [
+    {name: 'key', label: 'Key', required: true, help: Object.keys(KNOWN).slice(0, 6).join(', ') + ' …'},
+    {name: 'value', label: 'Value', required: true},
+  ],
+  request: (row, {key, value}) => ({
+    method: 'POST',
+    path: `/flavors/${row.id}/os-extra_specs`,
+    body: {extra_specs: {[key]: value}},
+  }),
+  command: (row, {key, value}) => openstack('flavor set', ['--property', `${key}=${value}`], row.id),
+};
 /** @type {import('../../parts/actions.js').Action} */
-const removeSpec = {name: 'remove-spec', label: 'Remove', danger: true, request: row => ({method: 'DELETE', path: `/flavors/${row.flavor}/os-extra_specs/${encodeURIComponent(row.id)}`}), command: row => openstack('flavor unset', ['--property', row.id], row.flavor)};
+const removeSpec = {
+  name: 'remove-spec',
+  label: 'Remove',
+  danger: true,
+  request: row => ({method: 'DELETE', path: `/flavors/${row.flavor}/os-extra_specs/${encodeURIComponent(row.id)}`}),
+  command: row => openstack('flavor unset', ['--property', row.id], row.flavor),
+};
 
 /** @type {import('../resources.js').Resource} */
 export default {
-  service: 'compute', path: '/flavors/detail', item: '/flavors', one: 'flavor', key: 'flavors', query: {is_public: 'None'}, empty: 'There are no flavors.',
-  columns: [{name: 'name', label: 'Name', value: row => row.name}, {name: 'vcpus', label: 'CPUs', number: true, value: row => row.vcpus}, {name: 'memory', label: 'Memory', number: true, value: row => row.ram, show: row => mebibytes(row.ram)}, {name: 'disk', label: 'Root disk', number: true, value: row => row.disk, show: row => `${number(row.disk)} GiB`},
-    {name: 'public', label: 'Public', value: row => row['os-flavor-access:is_public'] ? 'yes' : 'no', show: row => html`<span><${Badge} state=${row['os-flavor-access:is_public']} /></span>`}, {name: 'specs', label: 'Extra specs', number: true, value: row => Object.keys(row.extra_specs ?? {}).length}],
-  facts: row => [['Id', row.id], ['Virtual CPUs', row.vcpus], ['Memory', mebibytes(row.ram)], ['Root disk', bytes(row.disk * 2 ** 30)], ['Extra disk', `${row['OS-FLV-EXT-DATA:ephemeral']} GiB`], ['Swap', `${row.swap || 0} MiB`], ['Description', row.description]],
-  more: async row => Object.entries((await call('compute', `/flavors/${row.id}/os-extra_specs`)).extra_specs).map(([id, value]) => ({id, value, flavor: row.id})),
-  parts: (row, specs, _reload, choose) => html`<${Card} title=${t('Extra specs')} action=${html`<button type="button" class="small" onClick=${() => choose(setSpec, row)}>${t('Set an extra spec')}</button>`}>${specs.length ? html`<${Table} label=${t('Extra specs')} rows=${specs} idOf=${(/** @type {any} */ spec) => spec.id} nameOf=${(/** @type {any} */ spec) => spec.id}
-    columns=${[{name: 'key', label: 'Key', value: (/** @type {any} */ spec) => spec.id}, {name: 'value', label: 'Value', value: (/** @type {any} */ spec) => spec.value}, {name: 'meaning', label: 'Meaning', value: (/** @type {any} */ spec) => KNOWN[spec.id] ?? KNOWN[Object.keys(KNOWN).find(key => key.endsWith(':') && spec.id.startsWith(key)) ?? ''] ?? '–'}]}
-    sort=${null} sortable=${() => false} onSort=${() => null} actions=${[removeSpec]} onAction=${(/** @type {any} */ action, /** @type {any[]} */ on) => choose(action, on[0])} selected=${new Set()} onSelect=${null} />` : html`<${Empty} icon="flavor" text=${t('There are none.')} />`}</${Card}>`,
-  create: {name: 'make-flavor', label: 'Make a flavor', form: [{name: 'name', label: 'Name', required: true}, {name: 'vcpus', label: 'Virtual CPUs', type: 'number', min: 1, value: 1, required: true}, {name: 'ram', label: 'Memory (MiB)', type: 'number', min: 1, value: 512, required: true}, {name: 'disk', label: 'Root disk (GiB)', type: 'number', min: 0, value: 1, required: true},
-    {name: 'isPublic', label: 'Public', type: 'check', value: true}],
-    request: (_row, values) => ({method: 'POST', path: '/flavors', body: {flavor: {name: values.name, vcpus: Number(values.vcpus), ram: Number(values.ram), disk: Number(values.disk), 'os-flavor-access:is_public': values.isPublic}}}),
-    command: (_row, values) => openstack('flavor create', ['--vcpus', values.vcpus], ['--ram', values.ram], ['--disk', values.disk], !values.isPublic && '--private', values.name || 'NAME')},
-  actions: [setSpec, {name: 'delete', label: 'Delete', danger: true, bulk: true, ask: 'Servers that have it keep it.', request: row => ({method: 'DELETE', path: `/flavors/${row.id}`}), command: row => openstack('flavor delete', row.id)}],
+  service: 'compute',
+  path: '/flavors/detail',
+  item: '/flavors',
+  one: 'flavor',
+  key: 'flavors',
+  query: {is_public: 'None'},
+  empty: 'There are no flavors.',
+  columns: [
+    {name: 'name', label: 'Name', value: row => row.name},
+    {name: 'vcpus', label: 'CPUs', number: true, value: row => row.vcpus},
+    {name: 'memory', label: 'Memory', number: true, value: row => row.ram, show: row => mebibytes(row.ram)},
+    {name: 'disk', label: 'Root disk', number: true, value: row => row.disk, show: row => `${number(row.disk)} GiB`},
+    {
+      name: 'public',
+      label: 'Public',
+      value: row => (row['os-flavor-access:is_public'] ? 'yes' : 'no'),
+      show: row => html`<span><${Badge} state=${row['os-flavor-access:is_public']} /></span>`,
+    },
+    {name: 'specs', label: 'Extra specs', number: true, value: row => Object.keys(row.extra_specs ?? {}).length},
+  ],
+  facts: row => [
+    ['Id', row.id],
+    ['Virtual CPUs', row.vcpus],
+    ['Memory', mebibytes(row.ram)],
+    ['Root disk', bytes(row.disk * 2 ** 30)],
+    ['Extra disk', `${row['OS-FLV-EXT-DATA:ephemeral']} GiB`],
+    ['Swap', `${row.swap || 0} MiB`],
+    ['Description', row.description],
+  ],
+  more: async row =>
+    Object.entries((await call('compute', `/flavors/${row.id}/os-extra_specs`)).extra_specs).map(([id, value]) => ({
+      id,
+      value,
+      flavor: row.id,
+    })),
+  parts: (row, specs, _reload, choose) =>
+    html`<${Card} title=${t('Extra specs')} action=${html`<button type="button" class="small" onClick=${() => choose(setSpec, row)}>${t('Set an extra spec')}</button>`}>${
+      specs.length
+        ? html`<${Table} label=${t('Extra specs')} rows=${specs} idOf=${(/** @type {any} */ spec) => spec.id} nameOf=${(/** @type {any} */ spec) => spec.id}
+    columns=${[
+      {name: 'key', label: 'Key', value: (/** @type {any} */ spec) => spec.id},
+      {name: 'value', label: 'Value', value: (/** @type {any} */ spec) => spec.value},
+      {
+        name: 'meaning',
+        label: 'Meaning',
+        value: (/** @type {any} */ spec) =>
+          KNOWN[spec.id] ??
+          KNOWN[Object.keys(KNOWN).find(key => key.endsWith(':') && spec.id.startsWith(key)) ?? ''] ??
+          '–',
+      },
+    ]}
+    sort=${null} sortable=${() => false} onSort=${() => null} actions=${[removeSpec]} onAction=${(/** @type {any} */ action, /** @type {any[]} */ on) => choose(action, on[0])} selected=${new Set()} onSelect=${null} />`
+        : html`<${Empty} icon="flavor" text=${t('There are none.')} />`
+    }</${Card}>`,
+  create: {
+    name: 'make-flavor',
+    label: 'Make a flavor',
+    form: [
+      {name: 'name', label: 'Name', required: true},
+      {name: 'vcpus', label: 'Virtual CPUs', type: 'number', min: 1, value: 1, required: true},
+      {name: 'ram', label: 'Memory (MiB)', type: 'number', min: 1, value: 512, required: true},
+      {name: 'disk', label: 'Root disk (GiB)', type: 'number', min: 0, value: 1, required: true},
+      {name: 'isPublic', label: 'Public', type: 'check', value: true},
+    ],
+    request: (_row, values) => ({
+      method: 'POST',
+      path: '/flavors',
+      body: {
+        flavor: {
+          name: values.name,
+          vcpus: Number(values.vcpus),
+          ram: Number(values.ram),
+          disk: Number(values.disk),
+          'os-flavor-access:is_public': values.isPublic,
+        },
+      },
+    }),
+    command: (_row, values) =>
+      openstack(
+        'flavor create',
+        ['--vcpus', values.vcpus],
+        ['--ram', values.ram],
+        ['--disk', values.disk],
+        !values.isPublic && '--private',
+        values.name || 'NAME',
+      ),
+  },
+  actions: [
+    setSpec,
+    {
+      name: 'delete',
+      label: 'Delete',
+      danger: true,
+      bulk: true,
+      ask: 'Servers that have it keep it.',
+      request: row => ({method: 'DELETE', path: `/flavors/${row.id}`}),
+      command: row => openstack('flavor delete', row.id),
+    },
+  ],
 };

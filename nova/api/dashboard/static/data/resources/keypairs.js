@@ -4,18 +4,71 @@ import {openstack} from '../../core/command.js';
 import {t} from '../../core/text.js';
 import {Ago} from '../../parts/basics.js';
 
-const MAKES = '2.91';          // the last version at which the API makes the private key
+const MAKES = '2.91'; // the last version at which the API makes the private key
 
 /** @type {import('../resources.js').Resource} */
 export default {
-  service: 'compute', path: '/os-keypairs', key: 'keypairs', unwrap: row => row.keypair, id: row => row.name, empty: 'There are no key pairs yet.',
-  columns: [{name: 'name', label: 'Name', value: row => row.name}, {name: 'type', label: 'Kind', value: row => row.type}, {name: 'fingerprint', label: 'Fingerprint', value: row => row.fingerprint, show: row => html`<span class="mono">${row.fingerprint}</span>`}],
-  one: 'keypair', facts: row => [['Name', row.name], ['Kind', row.type], ['Fingerprint', row.fingerprint], ['Public key', html`<code>${row.public_key}</code>`], ['Created', html`<${Ago} at=${row.created_at} />`]],
-  create: {name: 'make-keypair', label: 'Make or import', form: [
-    {name: 'name', label: 'Name', required: true},
-    {name: 'public_key', label: 'Public key', type: 'textarea', help: 'Of a key that you have, as ~/.ssh/id_ed25519.pub holds it. Empty: a pair is made, and its private key shown once.'}],
-    request: (_row, {name, public_key: key}) => ({method: 'POST', path: '/os-keypairs', version: key ? undefined : MAKES, body: {keypair: {name, type: 'ssh', ...(key ? {public_key: key.trim()} : {})}}}),
-    secret: answer => answer.keypair.private_key ? {label: t('The private key. It is shown now and never again.'), text: answer.keypair.private_key, file: `${answer.keypair.name}.pem`} : null,
-    command: (_row, {name, public_key: key}) => openstack('keypair create', key && '--public-key FILE', name || 'NAME')},
-  actions: [{name: 'delete', label: 'Delete', danger: true, bulk: true, ask: 'Servers that have it keep it.', request: row => ({method: 'DELETE', path: `/os-keypairs/${encodeURIComponent(row.name)}`}), command: row => openstack('keypair delete', row.name)}],
+  service: 'compute',
+  path: '/os-keypairs',
+  key: 'keypairs',
+  unwrap: row => row.keypair,
+  id: row => row.name,
+  empty: 'There are no key pairs yet.',
+  columns: [
+    {name: 'name', label: 'Name', value: row => row.name},
+    {name: 'type', label: 'Kind', value: row => row.type},
+    {
+      name: 'fingerprint',
+      label: 'Fingerprint',
+      value: row => row.fingerprint,
+      show: row => html`<span class="mono">${row.fingerprint}</span>`,
+    },
+  ],
+  one: 'keypair',
+  facts: row => [
+    ['Name', row.name],
+    ['Kind', row.type],
+    ['Fingerprint', row.fingerprint],
+    ['Public key', html`<code>${row.public_key}</code>`],
+    ['Created', html`<${Ago} at=${row.created_at} />`],
+  ],
+  create: {
+    name: 'make-keypair',
+    label: 'Make or import',
+    form: [
+      {name: 'name', label: 'Name', required: true},
+      {
+        name: 'public_key',
+        label: 'Public key',
+        type: 'textarea',
+        help: 'Of a key that you have, as ~/.ssh/id_ed25519.pub holds it. Empty: a pair is made, and its private key shown once.',
+      },
+    ],
+    request: (_row, {name, public_key: key}) => ({
+      method: 'POST',
+      path: '/os-keypairs',
+      version: key ? undefined : MAKES,
+      body: {keypair: {name, type: 'ssh', ...(key ? {public_key: key.trim()} : {})}},
+    }),
+    secret: answer =>
+      answer.keypair.private_key
+        ? {
+            label: t('The private key. It is shown now and never again.'),
+            text: answer.keypair.private_key,
+            file: `${answer.keypair.name}.pem`,
+          }
+        : null,
+    command: (_row, {name, public_key: key}) => openstack('keypair create', key && '--public-key FILE', name || 'NAME'),
+  },
+  actions: [
+    {
+      name: 'delete',
+      label: 'Delete',
+      danger: true,
+      bulk: true,
+      ask: 'Servers that have it keep it.',
+      request: row => ({method: 'DELETE', path: `/os-keypairs/${encodeURIComponent(row.name)}`}),
+      command: row => openstack('keypair delete', row.name),
+    },
+  ],
 };

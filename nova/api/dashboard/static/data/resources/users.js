@@ -8,11 +8,34 @@ import {Badge} from '../../parts/basics.js';
 
 /** @type {import('../resources.js').Resource} */
 export default {
-  service: 'identity', path: '/users', key: 'users', empty: 'There are no users.',
-  columns: [{name: 'name', label: 'Name', value: row => row.name}, {name: 'id', label: 'Id', value: row => row.id, show: row => html`<span class="mono">${row.id}</span>`}, {name: 'enabled', label: 'Enabled', value: row => row.enabled ? 'yes' : 'no', show: row => html`<span><${Badge} state=${row.enabled} /></span>`}, {name: 'description', label: 'Description', value: row => row.description || '–'}],
-  create: {name: 'make-user', label: 'Make a user', form: [{name: 'name', label: 'Name', required: true}, {name: 'password', label: 'Password', type: 'password', required: true}, {name: 'project', label: 'Member of', type: 'select', options: options.projects, none: 'no project yet'}],
+  service: 'identity',
+  path: '/users',
+  key: 'users',
+  empty: 'There are no users.',
+  columns: [
+    {name: 'name', label: 'Name', value: row => row.name},
+    {name: 'id', label: 'Id', value: row => row.id, show: row => html`<span class="mono">${row.id}</span>`},
+    {
+      name: 'enabled',
+      label: 'Enabled',
+      value: row => (row.enabled ? 'yes' : 'no'),
+      show: row => html`<span><${Badge} state=${row.enabled} /></span>`,
+    },
+    {name: 'description', label: 'Description', value: row => row.description || '–'},
+  ],
+  create: {
+    name: 'make-user',
+    label: 'Make a user',
+    form: [
+      {name: 'name', label: 'Name', required: true},
+      {name: 'password', label: 'Password', type: 'password', required: true},
+      {name: 'project', label: 'Member of', type: 'select', options: options.projects, none: 'no project yet'},
+    ],
     perform: async (_row, {name, password, project}) => {
-      const made = await call('identity', '/users', {method: 'POST', body: {user: {name, password, ...(project ? {default_project_id: project} : {})}}});
+      const made = await call('identity', '/users', {
+        method: 'POST',
+        body: {user: {name, password, ...(project ? {default_project_id: project} : {})}},
+      });
       if (project) {
         const member = (await options.roles()).find((/** @type {any} */ role) => role.label === 'member');
         if (!member) throw new Error(t('There is no role called member.'));
@@ -20,14 +43,79 @@ export default {
       }
       return made;
     },
-    command: (_row, {name, project}) => openstack('user create', ['--project', project], '--password-prompt', name || 'NAME') + (project ? '\n' + openstack('role add', ['--project', project], ['--user', name], 'member') : '')},
+    command: (_row, {name, project}) =>
+      openstack('user create', ['--project', project], '--password-prompt', name || 'NAME') +
+      (project ? '\n' + openstack('role add', ['--project', project], ['--user', name], 'member') : ''),
+  },
   actions: [
-    {name: 'role', label: 'Give a role', form: [{name: 'project', label: 'Project', type: 'select', required: true, options: options.projects}, {name: 'role', label: 'Role', type: 'select', required: true, options: options.roles}],
-      request: (row, {project, role}) => ({service: 'identity', method: 'PUT', path: `/projects/${project}/users/${row.id}/roles/${role}`}), command: (row, {project, role}) => openstack('role add', ['--project', project], ['--user', row.id], role)},
-    {name: 'unrole', label: 'Take a role away', danger: true, form: [{name: 'project', label: 'Project', type: 'select', required: true, options: options.projects}, {name: 'role', label: 'Role', type: 'select', required: true, options: options.roles}],
-      request: (row, {project, role}) => ({service: 'identity', method: 'DELETE', path: `/projects/${project}/users/${row.id}/roles/${role}`}), command: (row, {project, role}) => openstack('role remove', ['--project', project], ['--user', row.id], role)},
-    {name: 'password', label: 'Set the password', form: [{name: 'password', label: 'New password', type: 'password', required: true}], request: (row, {password}) => ({service: 'identity', method: 'PATCH', path: `/users/${row.id}`, body: {user: {password}}}), command: row => openstack('user set --password-prompt', row.id)},
-    {name: 'disable', label: 'Disable', when: row => row.enabled, danger: true, bulk: true, request: row => ({service: 'identity', method: 'PATCH', path: `/users/${row.id}`, body: {user: {enabled: false}}}), command: row => openstack('user set --disable', row.id)},
-    {name: 'enable', label: 'Enable', when: row => !row.enabled, request: row => ({service: 'identity', method: 'PATCH', path: `/users/${row.id}`, body: {user: {enabled: true}}}), command: row => openstack('user set --enable', row.id)},
-    {name: 'delete', label: 'Delete', danger: true, request: row => ({service: 'identity', method: 'DELETE', path: `/users/${row.id}`}), command: row => openstack('user delete', row.id)}],
+    {
+      name: 'role',
+      label: 'Give a role',
+      form: [
+        {name: 'project', label: 'Project', type: 'select', required: true, options: options.projects},
+        {name: 'role', label: 'Role', type: 'select', required: true, options: options.roles},
+      ],
+      request: (row, {project, role}) => ({
+        service: 'identity',
+        method: 'PUT',
+        path: `/projects/${project}/users/${row.id}/roles/${role}`,
+      }),
+      command: (row, {project, role}) => openstack('role add', ['--project', project], ['--user', row.id], role),
+    },
+    {
+      name: 'unrole',
+      label: 'Take a role away',
+      danger: true,
+      form: [
+        {name: 'project', label: 'Project', type: 'select', required: true, options: options.projects},
+        {name: 'role', label: 'Role', type: 'select', required: true, options: options.roles},
+      ],
+      request: (row, {project, role}) => ({
+        service: 'identity',
+        method: 'DELETE',
+        path: `/projects/${project}/users/${row.id}/roles/${role}`,
+      }),
+      command: (row, {project, role}) => openstack('role remove', ['--project', project], ['--user', row.id], role),
+    },
+    {
+      name: 'password',
+      label: 'Set the password',
+      form: [{name: 'password', label: 'New password', type: 'password', required: true}],
+      request: (row, {password}) => ({
+        service: 'identity',
+        method: 'PATCH',
+        path: `/users/${row.id}`,
+        body: {user: {password}},
+      }),
+      command: row => openstack('user set --password-prompt', row.id),
+    },
+    {
+      name: 'disable',
+      label: 'Disable',
+      when: row => row.enabled,
+      danger: true,
+      bulk: true,
+      request: row => ({
+        service: 'identity',
+        method: 'PATCH',
+        path: `/users/${row.id}`,
+        body: {user: {enabled: false}},
+      }),
+      command: row => openstack('user set --disable', row.id),
+    },
+    {
+      name: 'enable',
+      label: 'Enable',
+      when: row => !row.enabled,
+      request: row => ({service: 'identity', method: 'PATCH', path: `/users/${row.id}`, body: {user: {enabled: true}}}),
+      command: row => openstack('user set --enable', row.id),
+    },
+    {
+      name: 'delete',
+      label: 'Delete',
+      danger: true,
+      request: row => ({service: 'identity', method: 'DELETE', path: `/users/${row.id}`}),
+      command: row => openstack('user delete', row.id),
+    },
+  ],
 };
