@@ -9,11 +9,12 @@
 # Needs no root: file systems are filled with mke2fs -d and mtools. Needs the packages named in PACKAGES.
 #
 # The guest asks DHCP for its address, fetches its key and name from the metadata service (or the config drive),
-# starts an ssh server that takes keys only, and prints one line that begins with "guest ready:" on its serial console.
+# starts an ssh server that takes keys only, and QEMU's guest agent where the machine has a channel for it, and prints
+# one line that begins with "guest ready:" on its serial console.
 set -euo pipefail
 
 PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio gzip syslinux syslinux-common fdisk kmod qemu-utils dpkg apt"
-MODULES="virtio_pci virtio_blk virtio_net virtio-rng virtio_balloon ata_piix sr_mod sd_mod isofs button evdev"
+MODULES="virtio_pci virtio_blk virtio_net virtio-rng virtio_balloon virtio_console ata_piix sr_mod sd_mod isofs button evdev"
 KERNEL_OPTIONS="console=ttyS0 quiet loglevel=3 panic=5 net.ifnames=0 tsc=unstable"
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -40,7 +41,8 @@ echo "guest image: fetching the kernel and the ssh server"
 kernel=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ {print $2; exit}')
 [ -n "$kernel" ] || { echo "guest image: apt knows no linux-image-cloud-amd64; run apt-get update" >&2; exit 1; }
 mkdir packages && (cd packages && apt-get -o APT::Sandbox::User=root -qq download "$kernel" dropbear-bin \
-    libtomcrypt1 libtommath1 libcrypt1 zlib1g libc6 libgmp10)
+    libtomcrypt1 libtommath1 libcrypt1 zlib1g libc6 libgmp10 \
+    qemu-guest-agent libglib2.0-0 libnuma1 libudev1 liburing2 libpcre2-8-0)
 for package in packages/*.deb; do dpkg-deb -x "$package" "unpacked"; done
 cp unpacked/boot/vmlinuz-* kernel
 
@@ -65,11 +67,14 @@ for applet in $(busybox --list); do
     [ "$applet" = busybox ] || ln -s busybox "root/bin/$applet"
 done
 ln -s ../bin/busybox root/sbin/init
-for library in ld-linux-x86-64.so.2 libc.so.6 libcrypt.so.1 libgmp.so.10 libtomcrypt.so.1 libtommath.so.1 libz.so.1; do
+for library in ld-linux-x86-64.so.2 libc.so.6 libcrypt.so.1 libgmp.so.10 libtomcrypt.so.1 libtommath.so.1 libz.so.1 \
+    libm.so.6 libglib-2.0.so.0 libgmodule-2.0.so.0 libnuma.so.1 libudev.so.1 liburing.so.2 libpcre2-8.so.0; do
     cp -L "$(find unpacked -name "$library" | head -n 1)" root/lib/x86_64-linux-gnu/
 done
 mv root/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 root/lib64/
 cp unpacked/usr/sbin/dropbear root/sbin/dropbear
+cp unpacked/usr/sbin/qemu-ga root/sbin/qemu-ga
+ln -s ../bin/busybox root/sbin/hwclock      # where the agent looks for it
 install -m 755 "$here/guest/rc" root/etc/rc
 install -m 755 "$here/guest/udhcpc" root/etc/udhcpc
 printf 'root::0:0:root:/root:/bin/sh\n' >root/etc/passwd

@@ -2,6 +2,7 @@
 import contextlib
 import dataclasses
 import logging
+from collections.abc import Iterator
 
 from nova import actions
 from nova import context
@@ -18,6 +19,11 @@ LOG = logging.getLogger(__name__)
 # of an image that was being made, or of a backup
 ABANDON = dataclasses.replace(actions.ACTIONS['createImage'], started=None, restart=None, tasks=(
     *actions.ACTIONS['createImage'].tasks, states.IMAGE_BACKUP))
+
+
+def is_true(value: object) -> bool:
+    """Whether an image property says yes."""
+    return str(value).lower() in ('1', 'true', 'yes', 'on')
 
 
 def of_task(host: Host, task: tasks.Task) -> image_api.BoundImages:
@@ -47,8 +53,35 @@ class Snapshots:
             if task.instance.image_id:
                 host.driver.snapshot(task.ctx, task.instance, image_id, task.step)
             else:
-                host.conductor.snapshot_volumes(ctx, instance_uuid=instance.uuid, image_id=image_id)
+                with self._at_rest(task.instance):
+                    host.conductor.snapshot_volumes(ctx, instance_uuid=instance.uuid, image_id=image_id)
             task.ends(power_state=host.driver.power_state(task.instance))
+
+    @contextlib.contextmanager
+    def _at_rest(self, instance: objects.Instance) -> Iterator[None]:
+        """The guest's file systems rest meanwhile, where its image says that it has an agent that does it.
+
+        :raises VirtError: they do not, and the image says os_require_quiesce
+        """
+        driver, properties = self._host.driver, instance.image_properties or {}
+        required = is_true(properties.get('os_require_quiesce'))
+        wanted = required or is_true(properties.get('hw_qemu_guest_agent'))
+        if required and not driver.capabilities()['quiesce']:
+            raise exception.VirtError(operation='bring the file systems to rest', reason='this hypervisor cannot do it')
+        if not wanted or not driver.capabilities()['quiesce'] or driver.power_state(instance) == states.SHUTDOWN:
+            yield
+            return
+        try:
+            try:
+                driver.quiesce(instance)
+            except exception.VirtError as error:
+                if required:
+                    raise
+                LOG.warning('The volumes of %s are copied while it writes: %s', instance.uuid, error.message)
+            yield
+        finally:
+            with contextlib.suppress(exception.VirtError, exception.GuestNotFound):     # one that did not come to rest
+                driver.unquiesce(instance)
 
     def backup_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
                         backup_type: str, rotation: int) -> None:

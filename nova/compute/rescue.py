@@ -8,6 +8,7 @@ from nova import objects
 from nova import utils
 from nova.compute import tasks
 from nova.compute.host import Host
+from nova.virt import metadata
 
 
 class Rescue:
@@ -32,7 +33,10 @@ class Rescue:
             networks = host.set_up_networks(ctx, server)
             with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have lost its guest
                 host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
-            host.driver.rescue(task.ctx, server, networks, image, admin_password, devices)
+            drive = None
+            if server.config_drive:              # where the rescued system finds its password
+                drive = metadata.files(server, networks, [], admin_password, host.conf.metadata.dhcp_domain)
+            host.driver.rescue(task.ctx, server, networks, image, admin_password, devices, drive)
             task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow())
 
     def unrescue_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

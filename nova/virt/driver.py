@@ -219,11 +219,12 @@ class Rescue:
     feature = 'rescue'
 
     def rescue(self, context: RequestContext, instance: Any, network_info: Any, image: Any, admin_password: str,
-               block_devices: Any) -> Any:
+               block_devices: Any, config_drive: Any = None) -> Any:
         """Start the guest from a disk made of ``image``, its own root disk attached as well; idempotent.
 
         :param image: dict as ImageSource.show gives it
-        :param block_devices: as in SpawnRequest
+        :param block_devices, config_drive: as in SpawnRequest
+        :raises ImageUnacceptable: no guest can be rescued with this image; the guest has its own disks, and is off
         """
         raise NotImplementedError
 
@@ -284,6 +285,20 @@ class Password:
 
     def set_admin_password(self, instance: Any, password: str) -> Any:
         """Change the administrator's password in the guest; raises VirtError when no agent there does it."""
+        raise NotImplementedError
+
+
+class Quiesce:
+    """Bringing what runs in the guest to rest while its volumes are copied; ``snapshot`` does so by itself."""
+
+    feature = 'quiesce'
+
+    def quiesce(self, instance: Any) -> Any:
+        """Write out the file systems, and hold back what is written next; raises VirtError when no agent does it."""
+        raise NotImplementedError
+
+    def unquiesce(self, instance: Any) -> Any:
+        """Go on; no error when it is not at rest."""
         raise NotImplementedError
 
 
@@ -497,5 +512,5 @@ class ImageCache:
         raise NotImplementedError
 
 
-MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, CrashDump, Diagnostics, Interfaces, Consoles,
-          Volumes, Shares, Resize, LiveMigration, ExtendVolume, AssistedSnapshots, HostControl, ImageCache)
+MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
+          Consoles, Volumes, Shares, Resize, LiveMigration, ExtendVolume, AssistedSnapshots, HostControl, ImageCache)

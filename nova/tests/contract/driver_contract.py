@@ -237,16 +237,39 @@ class DriverContract:
             rig.driver.unrescue(None, guest, [])
             self.assert_state(rig, guest, states.RUNNING)
 
+    @pytest.mark.parametrize('device, bus', [('disk', 'usb'), ('cdrom', 'ide')])
+    def test_a_stable_rescue_and_back(self, rig, guest, device, bus):
+        self.needs(rig, driver.StableRescue)
+        image = {**rig.image, 'properties': {'hw_rescue_device': device, 'hw_rescue_bus': bus}}
+        rig.driver.rescue(None, guest, [], image, 'secret', [])
+        self.assert_state(rig, guest, states.RUNNING)
+        rig.driver.unrescue(None, guest, [])
+        self.assert_state(rig, guest, states.RUNNING)
+
     def test_destroy_of_a_rescued_guest_leaves_nothing(self, rig, guest):
         self.needs(rig, driver.Rescue)
         rig.driver.rescue(None, guest, [], rig.image, 'secret', [])
         rig.driver.destroy(None, guest, [])
         assert rig.leftovers(guest.uuid) == []
 
-    def test_a_password_is_changed(self, rig, guest):
+    @pytest.fixture
+    def guest_with_agent(self, rig, instance):
+        """A running instance whose system has an agent that answers."""
+        self.spawn(rig, instance, image={**rig.image, 'properties': {'hw_qemu_guest_agent': 'yes'}})
+        rig.booted(instance)
+        return instance
+
+    def test_a_password_is_changed(self, rig, guest_with_agent):
         self.needs(rig, driver.Password)
         for _ in range(2):
-            rig.driver.set_admin_password(guest, 'secret')
+            rig.driver.set_admin_password(guest_with_agent, 'secret')
+
+    def test_rest_and_its_end(self, rig, guest_with_agent):
+        self.needs(rig, driver.Quiesce)
+        rig.driver.quiesce(guest_with_agent)
+        self.assert_state(rig, guest_with_agent, states.RUNNING)
+        for _ in range(2):
+            rig.driver.unquiesce(guest_with_agent)
 
     def test_a_crash_dump_leaves_a_guest(self, rig, guest):
         self.needs(rig, driver.CrashDump)

@@ -34,7 +34,7 @@ class Driver(fake.FakeDriver):
         self._try(context, instance, request.image and request.image['id'])
         super().spawn(context, instance, request)
 
-    def rescue(self, context, instance, network_info, image, admin_password, block_devices):
+    def rescue(self, context, instance, network_info, image, admin_password, block_devices, config_drive=None):
         self._try(context, instance, image['id'])
         super().rescue(context, instance, network_info, image, admin_password, block_devices)
 

@@ -279,6 +279,29 @@ def test_an_image_of_a_server_on_volumes_is_of_snapshots(cloud, user, image_id):
     assert show(user, own['volumeId'])['snapshot_id'] == mapping['snapshot_id']
 
 
+@pytest.mark.parametrize('required', [True, False])
+def test_what_runs_on_volumes_rests_while_they_are_copied(cloud, user, required):
+    """Where the image has an agent; that it does not come to rest ends the image only when the image says so."""
+    more = {'os_require_quiesce': 'yes'} if required else {}
+    agents = user.upload_image(hw_qemu_guest_agent='yes', **more)
+    server_id = boot(user, None, block_device_mapping_v2=[_boot_device(source_type='image', uuid=agents)])
+    user.wait_for(server_id)
+    driver = next(driver for driver in drivers(cloud).values() if server_id in driver.guests())
+
+    def copy():
+        answer = user.post(f'/servers/{server_id}/action', {'createImage': {'name': 'copy'}})
+        assert answer.status_code == 202, answer.text
+        user.wait_for(server_id)
+        return user.get(f'/image/v2/images/{answer.json()["image_id"]}').json().get('status')
+    assert copy() == 'active' and driver.machine.guests[server_id]['rests'] is False
+    driver.failures['quiesce'] = 1.0
+    try:
+        assert copy() == (None if required else 'active')
+    finally:
+        del driver.failures['quiesce']
+    gone(user, server_id)
+
+
 @pytest.mark.parametrize('devices, words', [
     ([_boot_device(source_type='image', volume_size=None)], 'size'),
     ([{'source_type': 'blank', 'destination_type': 'volume', 'boot_index': 0}], 'size'),

@@ -18,10 +18,22 @@ CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 35900}
 PORTS = 10000                # of each kind
 
 
-class GuestOperations(machine.Feature, driver.Password, driver.CrashDump, driver.Diagnostics, driver.Consoles):
+class GuestOperations(machine.Feature, driver.Password, driver.Quiesce, driver.CrashDump, driver.Diagnostics,
+                      driver.Consoles):
     def set_admin_password(self, instance: Instance, password: str) -> None:
         with self.machine.operation('set_admin_password'), self.machine.lock:
             self.machine.guest(instance)['password'] = hashlib.sha256(password.encode()).hexdigest()
+            self.machine.save()
+
+    def quiesce(self, instance: Instance) -> None:
+        self._set_rest('quiesce', instance, True)
+
+    def unquiesce(self, instance: Instance) -> None:
+        self._set_rest('unquiesce', instance, False)
+
+    def _set_rest(self, operation: str, instance: Instance, rests: bool) -> None:
+        with self.machine.operation(operation), self.machine.lock:
+            self.machine.guest(instance)['rests'] = rests
             self.machine.save()
 
     def trigger_crash_dump(self, instance: Instance) -> None:

@@ -16,7 +16,8 @@ class Rescue(machine.Feature, driver.Rescue, driver.StableRescue):
     """A rescued guest has ``rescue``: what it runs from."""
 
     def rescue(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]],
-               image: dict[str, str], admin_password: str, block_devices: list[Any]) -> None:
+               image: dict[str, str], admin_password: str, block_devices: list[Any],
+               config_drive: dict[str, bytes] | None = None) -> None:
         with self.machine.operation('rescue'), self.machine.lock:
             self.machine.put(instance, states.RUNNING, network_info, 'booted from the rescue image')
             self.machine.guest(instance)['rescue'] = {'image': image['id'], 'volumes': sorted(

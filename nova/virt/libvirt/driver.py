@@ -35,6 +35,9 @@ from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import feature as volumes
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.domain import processors
+from nova.virt.libvirt.life import hands
+from nova.virt.libvirt.life import rescue
+from nova.virt.libvirt.life import snapshots
 
 LOG = logging.getLogger(__name__)
 
@@ -44,9 +47,9 @@ SHUTDOWN_RETRY_S = 10                    # after which a guest gets the request 
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused images
 
 
-class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot,
+class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshots.Snapshots,
                     guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
-                    volumes.Volumes):
+                    rescue.Rescue, volumes.Volumes):
     """See the contract in nova/virt/driver.py.
 
     :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it;
@@ -75,6 +78,15 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self._weaknesses = []
         self._guest_traits = frozenset()
         self._processor = processors.Processor()
+        self.hands = self._hands()
+
+    def _hands(self):
+        return hands.Hands(
+            storage=self.storage, images=self.images, hypervisor=self.hypervisor, steps=self._steps,
+            copy_seconds=self.conf.libvirt.qemu_img_timeout,
+            operation=self._operation, recorded=self._recorded, known=self._guest_record, guest_of=self._guest_of,
+            start=self._define_and_start, define=self._define, shut_down=self._shut_down, power_off=self.power_off,
+            remove=self._remove, undo=self._undo)
 
     def init_host(self):
         self.storage.prepare()
@@ -98,6 +110,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         metrics.WEAKNESSES.watch(self, lambda watched: {(): len(watched.weaknesses)})
         LOG.info('Guests run with %s below %s.', self.virt_type, self.storage.directory)
         self._remove_unused_images()
+        self.thaw_what_a_crash_left()
 
     @property
     def weaknesses(self):
@@ -195,9 +208,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
             self._remove(uuid)           # what an attempt left that did not come to its end
             try:
                 disks, boot_files = self.storage.create(context, instance, request)
-                guest = spec.guest(
-                    instance, request, self.virt_type, self.storage, disks, boot_files, self._guest_traits,
-                    lambda machine: self.volumes_of(instance, request.block_devices, machine, disks))
+                guest = self._guest_of(instance, request, disks, boot_files)
                 self.storage.save(guest)
                 self._define_and_start(guest, request.await_networks)
             except Exception as error:
@@ -218,7 +229,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         with self._operation(instance.uuid):
             guest = None if keep_disks else self.storage.load(instance.uuid)
             if not keep_disks:
-                self._forget_kept(instance.uuid)
+                self.storage.forget_kept(instance.uuid)
             self._remove(instance.uuid, keep_disks)
             self.disconnect(guest.volumes if guest else ())
         self._remove_unused_images()
@@ -304,6 +315,15 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
         self.storage.save(guest)
         return guest
 
+    def _guest_of(self, instance, request, disks, boot_files, known=()):
+        return spec.guest(
+            instance, request, self.virt_type, self.storage, disks, boot_files, self._guest_traits,
+            lambda machine: self.volumes_of(instance, request.block_devices, machine, disks, known))
+
+    def _define(self, guest):
+        self._plug(guest)
+        self.hypervisor.run('define the guest', guests.define, guest.uuid, self._domain(guest))
+
     def _define_and_start(self, guest, await_networks=None):
         """Plug the guest's ports and let it run.
 
@@ -347,6 +367,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
     def unpause(self, instance):
         with self._operation(instance.uuid):
             self.hypervisor.guest('unpause the guest', instance.uuid, guests.unpause)
+            self.after_standstill(instance.uuid)
 
     def suspend(self, instance):
         with self._operation(instance.uuid):
@@ -354,59 +375,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.S
 
     def resume(self, context, instance, network_info):
         self.power_on(context, instance, network_info)
-
-    def snapshot(self, context, instance, image_id, progress):
-        uuid = instance.uuid
-        guest = self.storage.load(uuid)
-        if guest is None:
-            raise exception.GuestNotFound(instance_id=uuid)
-        progress(states.IMAGE_PENDING_UPLOAD)
-        try:
-            root = guest.disks[0]
-            with self.storage.snapshot_path(uuid, list(filter(None, (root.file, root.backing_file)))) as path:
-                self._copy_root(guest, path)
-                progress(states.IMAGE_UPLOADING)
-                self.images.upload(context, image_id, path, 'qcow2')
-        except OSError as error:
-            raise exception.VirtError(operation='make a snapshot', reason=error.strerror) from error
-
-    def _copy_root(self, guest, path):
-        """The root disk as it is at this moment, as one qcow2 file."""
-        root, *others = guest.disks
-        if self._is_active(guest.uuid):
-            if self._backup(guest.uuid, xml.backup(root, [*others, *guest.volumes], path)):
-                self._steps.let_read(path)
-                return
-            if self._is_active(guest.uuid):
-                raise exception.VirtError(operation='make a snapshot', reason='the copy of the disk failed')
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)          # the guest went off meanwhile: its disk rests now
-        self._qemu_img.convert(root.file, root.format, path, 'qcow2', root.backing_file)
-
-    def _is_active(self, uuid):
-        try:
-            return self.hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED)
-        except exception.GuestNotFound:
-            return False
-
-    def _backup(self, uuid, text, begin=None):
-        """True when QEMU has copied the disk while the guest went on."""
-        operation, deadline = 'make a snapshot', time.monotonic() + self.conf.libvirt.qemu_img_timeout
-        try:
-            self.hypervisor.guest(operation, uuid, begin or guests.begin_backup, text)
-            while time.monotonic() < deadline:
-                done = self.hypervisor.guest(operation, uuid, guests.backup_done)
-                if done is not None:
-                    return done
-                self.storage.check_room()
-                time.sleep(POLL)
-            self.hypervisor.guest(operation, uuid, guests.abort_job)
-        except exception.InsufficientStorage:
-            self.hypervisor.guest(operation, uuid, guests.abort_job)
-            raise
-        except exception.VirtError as error:
-            LOG.warning('Copying the disk of %s failed: %s', uuid, error)
-        return False
+        self.after_standstill(instance.uuid)
 
     def console_output(self, instance):
         if not self.storage.exists(instance.uuid):

@@ -4,89 +4,84 @@
 
 The new guest gets copies of the disks, so that a revert finds the old ones untouched. Formats stand in the record.
 """
-import contextlib
 import os
 import shutil
 import subprocess
+from typing import Any
 
 from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import files
-from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
+from nova.virt.libvirt.life import hands
 
 
-class Resize(driver.Resize):
-    """Needs what LibvirtDriver has. Guests of other hosts are refused: their disks are there."""
+class Resize(hands.Feature, driver.Resize):
+    """Guests of other hosts are refused: their disks are there."""
 
-    def accept_guest(self, context, instance, flavor):
+    def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
         if instance.host != self.host:
             raise exception.VirtError(operation='take the guest', reason='its disks are on another host')
 
-    def send_guest(self, context, instance, dest_host, network_info, timeout):
-        uuid, kept = instance.uuid, self.storage.kept_path(instance.uuid)
-        with self._operation(uuid):
-            if self.storage.load(uuid) is not None:      # it is the guest; what was put aside before is of no use
-                self.power_off(instance, timeout)
-                self._remove(uuid, keep_disks=True)
+    def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
+                   timeout: Any) -> dict[str, Any]:
+        uuid, stored = instance.uuid, self.hands.storage
+        kept = stored.kept_path(uuid)
+        with self.hands.operation(uuid):
+            if stored.load(uuid) is not None:      # it is the guest; what was put aside before is of no use
+                self.hands.power_off(instance, timeout)
+                self.hands.remove(uuid, keep_disks=True)
                 shutil.rmtree(kept, ignore_errors=True)
-                variables = self.storage.path(uuid, spec.NVRAM)
+                variables = stored.path(uuid, spec.NVRAM)
                 if os.path.exists(variables):
-                    self._steps.let_read(variables)
-                os.rename(self.storage.path(uuid), kept)
+                    self.hands.steps.let_read(variables)
+                os.rename(stored.path(uuid), kept)
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
         return {}
 
-    def finish_migration(self, context, instance, guest, request, power_on):
-        uuid = instance.uuid
-        old = self.storage.load_kept(uuid)
+    def finish_migration(self, context: Any, instance: Any, guest: Any, request: Any, power_on: bool) -> None:
+        uuid, stored = instance.uuid, self.hands.storage
+        old = stored.load_kept(uuid)
         if old is None:
             raise exception.GuestNotFound(instance_id=uuid)
-        with self._operation(uuid):
-            self._remove(uuid)
+        with self.hands.operation(uuid):
+            self.hands.remove(uuid)
             try:
-                disks, boot_files = _copies(self.storage, self._qemu_img, instance, old)
-                made = spec.guest(
-                    instance, request, self.virt_type, self.storage, disks, boot_files, self._guest_traits,
-                    lambda machine: self.volumes_of(instance, request.block_devices, machine, disks, old.volumes))
-                self.define_secrets(made.volumes)
-                self.storage.save(made)
-                self._define(made, power_on)
+                disks, boot_files = _copies(stored, self.hands.steps.qemu_img, instance, old)
+                made = self.hands.guest_of(instance, request, disks, boot_files, old.volumes)
+                stored.save(made)
+                self._bring_up(made, power_on)
             except Exception as error:
-                self._undo(uuid)
+                self.hands.undo(uuid)
                 if isinstance(error, OSError):
                     raise exception.VirtError(operation='resize the guest', reason=error.strerror) from error
                 raise
 
-    def drop_migrated(self, context, instance, network_info):
-        with self._operation(instance.uuid):
-            if self.storage.load_kept(instance.uuid) is not None:        # else it is the one that was taken back
-                self._remove(instance.uuid)
+    def drop_migrated(self, context: Any, instance: Any, network_info: Any) -> None:
+        with self.hands.operation(instance.uuid):
+            if self.hands.storage.load_kept(instance.uuid) is not None:     # else it is the one that was taken back
+                self.hands.remove(instance.uuid)
 
-    def finish_revert_migration(self, context, instance, network_info, block_devices, power_on):
-        uuid, kept = instance.uuid, self.storage.kept_path(instance.uuid)
-        with self._operation(uuid):
+    def finish_revert_migration(self, context: Any, instance: Any, network_info: Any, block_devices: Any,
+                                power_on: bool) -> None:
+        uuid, stored = instance.uuid, self.hands.storage
+        kept = stored.kept_path(uuid)
+        with self.hands.operation(uuid):
             if os.path.isdir(kept):
-                self._remove(uuid)
-                os.rename(kept, self.storage.path(uuid))
-            self._define(self._recorded(uuid, network_info), power_on)
+                self.hands.remove(uuid)
+                os.rename(kept, stored.path(uuid))
+            self._bring_up(self.hands.recorded(uuid, network_info), power_on)
 
-    def confirm_migration(self, context, instance, network_info):
-        self._forget_kept(instance.uuid)
+    def confirm_migration(self, context: Any, instance: Any, network_info: Any) -> None:
+        self.hands.storage.forget_kept(instance.uuid)
 
-    def kept_guests(self):
-        return self.storage.kept_guests()
+    def kept_guests(self) -> list[str]:
+        return list(self.hands.storage.kept_guests())
 
-    def _forget_kept(self, uuid):
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self.storage.kept_path(uuid))
-
-    def _define(self, guest, power_on):
-        self._plug(guest)
-        function = guests.define_and_start if power_on else guests.define
-        self.hypervisor.run('define the guest', function, guest.uuid, self._domain(guest))
+    def _bring_up(self, guest: Any, power_on: bool) -> None:
+        (self.hands.start if power_on else self.hands.define)(guest)
 
 
 def _copies(stored, qemu_img, instance, old):

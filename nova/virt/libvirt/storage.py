@@ -28,6 +28,7 @@ from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.life import rescued
 
 LOG = logging.getLogger(__name__)
 
@@ -142,6 +143,11 @@ class Storage:
         names = [name.removesuffix(KEPT) for name in os.listdir(self.directory) if name.endswith(KEPT)]
         return sorted(name for name in names if UUID.match(name))
 
+    def forget_kept(self, uuid):
+        """Remove for ever what was put aside of a guest; no error when there is nothing."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.kept_path(uuid))
+
     def remove(self, uuid):
         """Remove a guest's directory with all that is in it; no error when there is none."""
         path = self.path(uuid)
@@ -184,33 +190,41 @@ class Storage:
         uuid = instance.uuid
         os.mkdir(self.path(uuid))
         os.chmod(self.path(uuid), DIRECTORY_MODE)
-        boot_files = self._boot_files(context, instance, request.image)
+        # What an image names by now was not checked: the server's row has what its own named
+        boot_files = self.boot_files(context, uuid, request.image, {
+            part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
         bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
         volumes = {(row.get('device_name') or ' ')[-1] for row in request.block_devices
                    if row.get('destination_type') == 'volume'}
         targets = (f'{xml.DISK_BUSES[bus]}{letter}' for letter in 'abcdefghijklmnopqrstuvwxyz'
                    if letter not in volumes)
-        disks = [self._root(context, instance, request.image, next(targets), bus)] if request.image else []
+        disks = [self.image_disk(context, instance, request.image, next(targets), bus)] if request.image else []
         for number, size in enumerate(_ephemerals(instance, request.block_devices)):
             disks.append(self._blank(uuid, f'disk.ephemeral{number}', size, next(targets), bus))
         swap_mib = int((instance.flavor or {}).get('swap') or 0)
         if swap_mib:
             disks.append(self._blank(uuid, 'disk.swap', swap_mib * MIB, next(targets), bus))
         if request.config_drive is not None:
-            disks.append(self._config_drive(uuid, request.config_drive, next(targets), bus))
+            disks.append(self.config_drive(uuid, request.config_drive, next(targets), bus))
         if bus == 'ide' and len(disks) > xml.IDE_DISKS:
             raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         return disks, boot_files
 
-    def _root(self, context, instance, image, target, bus):
+    def image_disk(self, context, instance, image, target, bus, name='disk', root_gb=None):
+        """The Disk of a new file made of an image.
+
+        :param root_gb: GiB that it grows to; 0: as large as the image; None: as the server's
+        :raises ImageUnacceptable: it is larger than the server's root disk may be
+        """
         base = self.cache.fetch(context, image)
-        size = max(instance.root_gb * GIB, _aligned(base.virtual_size))
+        root_gb = instance.root_gb if root_gb is None else root_gb
+        size = max(root_gb * GIB, _aligned(base.virtual_size))
         limit = instance.root_gb * GIB or self.total_bytes()
         if base.virtual_size > limit:
             raise exception.ImageUnacceptable(
                 image_id=image['id'],
                 reason=f'its virtual size of {base.virtual_size} bytes is over the {limit} bytes of the root disk')
-        path = self.path(instance.uuid, 'disk')
+        path = self.path(instance.uuid, name)
         if self._images_type == 'qcow2':
             self._qemu_img.create(path, 'qcow2', size, base.path, base.format)
             disk = xml.Disk(path, 'qcow2', target, bus, cache=self.disk_cache,
@@ -246,8 +260,9 @@ class Storage:
             raise exception.BuildFailed(instance_id=uuid, reason=f'{make[0]} failed on {name}')
         return xml.Disk(path, 'raw', target, bus, cache=self.disk_cache)
 
-    def _config_drive(self, uuid, contents, target, bus):
-        path = self.path(uuid, 'disk.config')
+    def config_drive(self, uuid, contents, target, bus, name='disk.config'):
+        """The Disk of a new config drive with {path: bytes}; raises BuildFailed when they do not fit into one."""
+        path = self.path(uuid, name)
         try:
             configdrive.write(path, contents)
         except ValueError as error:
@@ -255,16 +270,19 @@ class Storage:
         files.give_to_guest(path)
         return xml.Disk(path, 'raw', target, bus, readonly=True)
 
-    def _boot_files(self, context, instance, image):
-        """Kernel and ramdisk as the server's row names them: what an image names by now was not checked."""
+    def boot_files(self, context, uuid, image, wanted):
+        """Kernel and ramdisk of a guest: {part: path} of new files.
+
+        :param wanted: {part: (image id, file name)}; a part without an id is left out
+        :raises ImageUnacceptable: they are no such images, or there is a ramdisk without a kernel
+        """
         found = {}
-        for part in ('kernel', 'ramdisk'):
-            image_id = getattr(instance, f'{part}_id', None)
+        for part, (image_id, name) in wanted.items():
             if image_id:
                 base = self.cache.fetch(context, self._images.show(context, image_id))
                 if base.format != 'raw':
                     raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
-                found[part] = self.path(instance.uuid, part)
+                found[part] = self.path(uuid, name)
                 # A copy: libvirt changes the owner of what it gives to a guest, and takes it away again at its end.
                 shutil.copyfile(base.path, found[part])
                 files.give_to_guest(found[part])
@@ -283,7 +301,7 @@ class Storage:
         status = os.statvfs(self.directory)
         promised = 0
         for guest in self.records():
-            for disk in guest.disks:
+            for disk in rescued.files(guest):
                 promised += max(0, _promised(disk))
         return status.f_frsize * status.f_bavail - promised
 
@@ -299,7 +317,8 @@ class Storage:
 
     def remove_unused_images(self):
         kept = [guest for guest in map(self.load_kept, self.kept_guests()) if guest]
-        self.cache.remove_unused({disk.backing_file for guest in [*self.records(), *kept] for disk in guest.disks})
+        self.cache.remove_unused({disk.backing_file for guest in [*self.records(), *kept]
+                                  for disk in rescued.files(guest)})
 
 
 def _bus(image):

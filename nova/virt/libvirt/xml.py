@@ -20,6 +20,7 @@ from nova.virt.libvirt.domain import ports
 from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.domain.tree import add as _add
 from nova.virt.libvirt.volumes import disk as volume_disks
+from nova.virt.libvirt.life import rescued as rescues
 
 NAMESPACE, OWNER_NAMESPACE, owner_of = identity.NAMESPACE, identity.OWNER_NAMESPACE, identity.owner_of
 
@@ -80,6 +81,7 @@ class Guest:
     arch        its processor's architecture as libvirt names it; None: that of the host
     cell, cpuset   of a guest without a topology: the NUMA node that it is kept in, and the CPUs as text (cells.py)
     consoles, serial_ports   what it has of them, and how many serial ports (graphics.py)
+    rescued     what it runs with while it is rescued; None: with its own disks
     """
 
     uuid: str
@@ -109,6 +111,7 @@ class Guest:
     consoles: dict = dataclasses.field(default_factory=dict)
     serial_ports: int = 1
     volumes: list = dataclasses.field(default_factory=list)
+    rescued: rescues.Rescued | None = None
 
     def ports(self):
         """The values of vifs.Port of the interfaces for which something is plugged."""
@@ -119,7 +122,8 @@ class Guest:
         values = dict(values, disks=[Disk(**disk) for disk in values['disks']],
                       interfaces=[Interface(**interface) for interface in values['interfaces']],
                       hostdevs=pci.load_devices(values.get('hostdevs', ())),
-                      volumes=[volume_disks.Volume(**volume) for volume in values.get('volumes', ())])
+                      volumes=[volume_disks.Volume(**volume) for volume in values.get('volumes', ())],
+                      rescued=rescues.load(values.get('rescued'), Disk))
         return cls(**values)
 
 
@@ -131,6 +135,7 @@ def domain(guest, host=None, cpu_mode=None, processor=None):
     :param processor: the processors.Processor with more of it
     :raises VirtError: the host is another one than that which it was placed on
     """
+    guest = rescues.booted(guest)
     topology = cells.placed(host, guest) if guest.numa else None
     root = etree.Element('domain', type=guest.virt_type)
     _add(root, 'name', guest.name)
@@ -161,6 +166,7 @@ def domain(guest, host=None, cpu_mode=None, processor=None):
     _devices(_add(root, 'devices'), guest)
     machine.launch_security(root, guest)
     volume_disks.arrange(root, guest.volumes, guest.disks)
+    rescues.order(root, guest)
     return etree.tostring(root, encoding='unicode')
 
 
@@ -180,7 +186,7 @@ def interface(port, guest):
     return etree.tostring(ports.port(etree.Element('devices'), port, guest), encoding='unicode')
 
 
-def backup(disk, others, target):
+def backup(disk: Disk, others: list[Disk], target: str) -> str:
     """The XML that asks for a full copy of one disk of a running guest as a qcow2 file
     (https://libvirt.org/formatbackup.html)."""
     root = etree.Element('domainbackup', mode='push')

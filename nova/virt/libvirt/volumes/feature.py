@@ -118,7 +118,7 @@ class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
             if volume.volume_id == new['volume_id']:
                 return
-            if not self._is_active(uuid):
+            if not self.is_active(uuid):
                 raise exception.VirtError(operation=operation, reason='the guest does not run')
             fresh = self._volume(instance, {**new, 'device_name': volume.target}, guest.machine, set())
             fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
@@ -164,9 +164,10 @@ class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
             if volume is None:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
             path = create_info['new_file']
-            if self._is_active(instance.uuid):
+            if self.is_active(instance.uuid):
                 others = [each.target for each in [*guest.disks, *guest.volumes] if each.target != volume.target]
-                if not self._backup(instance.uuid, disk.copy_of(volume.target, path, others), operations.begin_copy):
+                text = disk.copy_of(volume.target, path, others)
+                if not self.copy_running(instance.uuid, text, operations.begin_copy):
                     raise exception.VirtError(operation=operation, reason='the copy failed')
             elif volume.source['type'] == 'file':
                 _copy(operation, volume.source['path'], path)

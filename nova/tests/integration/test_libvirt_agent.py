@@ -1,0 +1,108 @@
+"""What QEMU's agent does in real guests; the same needs as test_libvirt.py."""
+import crypt
+import re
+import subprocess
+import time
+
+import pytest
+
+from nova import exception
+from nova import states
+from nova.tests.integration import test_libvirt as base
+
+pytestmark = base.pytestmark
+state_path, module_rig, rig, instance = base.state_path, base.module_rig, base.rig, base.instance
+WITH_AGENT = {'hw_qemu_guest_agent': 'yes'}
+
+
+def spawn(rig, instance, **properties):
+    """A guest with an agent whose system is up."""
+    instance.image_properties = {**WITH_AGENT, **properties}
+    base.spawn(rig, instance, image={**rig.image, 'properties': instance.image_properties})
+    rig.booted(instance)
+
+
+def answered(rig, instance, line, pattern):
+    """What the guest answers to a line typed at its console."""
+    rig.type(instance, line)
+    return base.wait_for(lambda: re.search(pattern, rig.console(instance)), base.BOOT_SECONDS, f'{pattern!r}')[1]
+
+
+def test_the_password_is_the_guests(rig, instance):
+    spawn(rig, instance)
+    rig.driver.set_admin_password(instance, 'my secret')
+    found = answered(rig, instance, 'cat /etc/passwd', rb'root:(\$[^:]+):').decode()
+    assert crypt.crypt('my secret', found) == found != crypt.crypt('another', found)
+
+
+@pytest.mark.parametrize('operation', ['quiesce', 'password'])
+def test_a_guest_without_an_agent_says_what_it_lacks(rig, instance, operation):
+    base.spawn(rig, instance)
+    with pytest.raises(exception.VirtError, match='hw_qemu_guest_agent=yes'):
+        rig.driver.quiesce(instance) if operation == 'quiesce' else rig.driver.set_admin_password(instance, 'x')
+
+
+def test_an_agent_that_does_not_answer_is_no_hang(rig, instance, monkeypatch):
+    monkeypatch.setattr('nova.virt.libvirt.life.agent.AGENT_SECONDS', 2)
+    instance.image_properties = {**WITH_AGENT, 'os_require_quiesce': 'yes'}
+    base.spawn(rig, instance, image={**rig.image, 'properties': instance.image_properties})
+    rig.driver.pause(instance)
+    began = time.monotonic()
+    with pytest.raises(exception.VirtError, match='does not answer'):
+        rig.driver.set_admin_password(instance, 'x')
+    with pytest.raises(exception.VirtError, match='is paused'):
+        rig.driver.snapshot(None, instance, 'refused', lambda step: None)
+    assert time.monotonic() - began < 30 and 'refused' not in rig.uploads
+    rig.driver.unpause(instance)
+    assert rig.driver.power_state(instance) == states.RUNNING
+
+
+def test_a_guest_at_rest_writes_nothing_until_it_goes_on(rig, instance):
+    spawn(rig, instance)
+    rig.driver.quiesce(instance)
+    rig.type(instance, 'touch /root/file; echo written-$((40 + 2))')
+    time.sleep(3)
+    assert b'written-42' not in rig.console(instance)
+    rig.driver.unquiesce(instance)
+    base.wait_for(lambda: b'written-42' in rig.console(instance), base.BOOT_SECONDS, 'the file')
+
+
+def test_a_guest_that_a_crash_left_at_rest_goes_on(rig, instance, state_path):
+    spawn(rig, instance)
+    rig.driver.quiesce(instance)
+    other = base.make_driver(state_path, rig.images)
+    other.init_host()
+    other.stop()
+    rig.type(instance, 'touch /root/file; echo written-$((40 + 2))')
+    base.wait_for(lambda: b'written-42' in rig.console(instance), base.BOOT_SECONDS, 'the file')
+
+
+def test_a_snapshot_has_what_was_not_written_out_yet(rig, instance, tmp_path):
+    spawn(rig, instance, os_require_quiesce='yes')
+    answered(rig, instance, 'echo only-in-memory-$((40 + 2)) >/root/file; echo d$((1))ne', rb'(d1ne)')
+    rig.driver.snapshot(None, instance, 'quiet', lambda step: None)
+    file = tmp_path / 'snapshot'
+    file.write_bytes(rig.uploads['quiet'][0])
+    subprocess.run(['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', file, tmp_path / 'raw'], check=True)
+    assert subprocess.run(['grep', '-aq', 'only-in-memory-42', tmp_path / 'raw']).returncode == 0
+    answered(rig, instance, 'touch /root/other; echo a$((1))ive', rb'(a1ive)')
+
+
+def test_a_required_rest_that_is_not_to_be_had_ends_the_snapshot(rig, instance):
+    instance.image_properties = {'os_require_quiesce': 'yes'}
+    base.spawn(rig, instance)
+    with pytest.raises(exception.VirtError, match='hw_qemu_guest_agent=yes'):
+        rig.driver.snapshot(None, instance, 'never', lambda step: None)
+    assert 'never' not in rig.uploads and rig.driver.power_state(instance) == states.RUNNING
+    rig.driver.power_off(instance)
+    rig.driver.snapshot(None, instance, 'off', lambda step: None)            # it is at rest
+    assert 'off' in rig.uploads
+
+
+def test_a_resumed_guest_knows_the_time(rig, instance):
+    spawn(rig, instance)
+    answered(rig, instance, 'date -s @1000000000; echo s$((1))t', rb'(s1t)')
+    rig.driver.suspend(instance)
+    rig.driver.resume(None, instance, [])
+    found = int(answered(rig, instance, 'echo now $(date +%s)', rb'now (\d+)'))
+    assert abs(found - time.time()) < 60

@@ -1,0 +1,81 @@
+"""Which disks a rescued guest has, and from which it boots: pure functions."""
+import dataclasses
+import json
+import shutil
+import subprocess
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova import exception
+from nova.tests.unit import test_libvirt_xml
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.life import rescue
+from nova.virt.libvirt.life import rescued
+
+IMAGE = {'id': 'an-image', 'properties': {}}
+
+
+def stable(device, bus, target):
+    own = test_libvirt_xml.guest()
+    disk = xml.Disk('/i/disk.rescue', 'qcow2', target, bus, backing_file='/i/_base/r.raw', backing_format='raw')
+    own.rescued = rescued.Rescued([*own.disks, disk], target=target, device=device)
+    return own
+
+
+KINDS = [('disk', 'virtio', 'vdc'), ('disk', 'usb', 'sda'), ('disk', 'scsi', 'sda'), ('cdrom', 'ide', 'hda'),
+         ('cdrom', 'sata', 'sda'), ('floppy', 'fdc', 'fda')]
+
+
+@pytest.mark.parametrize('device, bus, target', KINDS)
+def test_one_disk_alone_is_booted(device, bus, target):
+    root = etree.fromstring(xml.domain(stable(device, bus, target)))
+    disks = root.findall('./devices/disk')
+    assert [disk.get('device') for disk in disks] == ['disk', 'disk', device]
+    assert [disk.find('boot') is not None for disk in disks] == [False, False, True]
+    assert root.find('./os/boot') is None
+
+
+@pytest.mark.skipif(shutil.which('virt-xml-validate') is None, reason='virt-xml-validate is not installed')
+@pytest.mark.parametrize('device, bus, target', KINDS)
+def test_libvirts_schema_holds(device, bus, target, tmp_path):
+    path = tmp_path / 'domain.xml'
+    path.write_text(xml.domain(stable(device, bus, target)))
+    done = subprocess.run(['virt-xml-validate', path, 'domain'], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_record_is_read_as_it_was_written():
+    own = stable('cdrom', 'ide', 'hda')
+    again = xml.Guest.from_dict(json.loads(json.dumps(dataclasses.asdict(own))))
+    assert again == own and xml.domain(again) == xml.domain(own)
+    assert [disk.file for disk in rescued.files(own)] == ['/i/disk', '/i/disk.config', '/i/disk.rescue']
+
+
+def test_a_record_from_before_there_was_a_rescue():
+    values = dataclasses.asdict(test_libvirt_xml.guest())
+    del values['rescued']
+    assert xml.Guest.from_dict(values).rescued is None
+
+
+@pytest.mark.parametrize('properties, machine, found', [
+    ({}, 'pc', ('disk', 'virtio')), ({'hw_rescue_device': 'cdrom'}, 'pc', ('cdrom', 'ide')),
+    ({'hw_rescue_device': 'cdrom'}, 'q35', ('cdrom', 'sata')), ({'hw_rescue_bus': 'usb'}, 'pc', ('disk', 'usb')),
+    ({'hw_rescue_device': 'floppy'}, 'pc', ('floppy', 'fdc'))])
+def test_the_kind_of_the_rescue_disk(properties, machine, found):
+    assert rescue.kind(test_libvirt_xml.guest(machine=machine), {**IMAGE, 'properties': properties}) == found
+
+
+@pytest.mark.parametrize('properties, machine', [
+    ({'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'virtio'}, 'pc'), ({'hw_rescue_device': 'tape'}, 'pc'),
+    ({'hw_rescue_device': 'floppy', 'hw_rescue_bus': 'usb'}, 'pc'), ({'hw_rescue_bus': 'ide'}, 'q35')])
+def test_a_rescue_disk_that_cannot_be(properties, machine):
+    with pytest.raises(exception.ImageUnacceptable):
+        rescue.kind(test_libvirt_xml.guest(machine=machine), {**IMAGE, 'properties': properties})
+
+
+def test_a_guest_without_a_disk_of_its_own_on_this_host():
+    """As one that boots from a volume: its rescue disk is found a bus, and is alone in a classic rescue."""
+    own = test_libvirt_xml.guest(disks=[])
+    disk = xml.Disk('/i/disk.rescue', 'qcow2', 'vda')
+    assert rescue.kind(own, IMAGE) == ('disk', 'virtio') and rescue.classic(disk, []) == [disk]

@@ -1,0 +1,142 @@
+"""What QEMU's agent does inside of a guest: password, a quiet file system, the time.
+
+A guest has a channel to an agent when its image says hw_qemu_guest_agent=yes; whether an agent answers there is up to
+its system. Every request waits AGENT_SECONDS at most.
+
+A guest that is frozen cannot work until it is thawed. That it is to be thawed stands in a file before it is frozen, so
+that a restart of this process does it.
+"""
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import libvirt
+
+from nova import exception
+from nova import states
+from nova.virt import driver
+from nova.virt.libvirt import files
+from nova.virt.libvirt.life import hands
+
+LOG = logging.getLogger(__name__)
+
+AGENT_SECONDS = 10
+MARK = 'frozen'              # of a guest that has to be thawed
+ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; else root
+TRUE = ('1', 'true', 'yes', 'on')
+# libvirt's words for a guest whose agent is not there, sleeps, or has gone
+_SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
+
+
+class Agent(hands.Feature, driver.Password, driver.Quiesce):
+    def set_admin_password(self, instance: Any, password: str) -> None:
+        properties = instance.image_properties or {}
+        user = properties.get('os_admin_user') or ADMINISTRATORS.get(str(properties.get('os_type')), 'root')
+        operation = 'set the password'
+        check(operation, self.hands.known(instance.uuid))
+        self._ask(operation, instance.uuid, lambda domain: domain.setUserPassword(user, password, 0))
+
+    def quiesce(self, instance: Any) -> None:
+        with self.hands.operation(instance.uuid):
+            self._freeze(self.hands.known(instance.uuid))
+
+    def unquiesce(self, instance: Any) -> None:
+        with self.hands.operation(instance.uuid):
+            self._thaw(instance.uuid)
+
+    @contextlib.contextmanager
+    def quiet(self, instance: Any, guest: Any) -> Iterator[None]:
+        """The guest's file systems are at rest meanwhile, when it has an agent that does it.
+
+        :param guest: xml.Guest
+        :raises VirtError: they are not, and the image says os_require_quiesce
+        """
+        required = str((instance.image_properties or {}).get('os_require_quiesce', '')).lower() in TRUE
+        try:
+            try:
+                if required or guest.agent:
+                    self._freeze(guest)
+            except exception.VirtError as error:
+                if required:
+                    raise
+                LOG.warning('The file systems of %s are not at rest while its disk is copied: %s', guest.uuid,
+                            error.message)
+            yield
+        finally:
+            self._thaw_if_marked(guest.uuid)
+
+    def after_standstill(self, uuid: str) -> None:
+        """Let a guest that stood still know what time it is; one without an agent finds out by itself, or not."""
+        self._thaw_if_marked(uuid)
+        guest = self.hands.storage.load(uuid)
+        if guest is None or not guest.agent:
+            return
+        try:
+            self._ask('set the time', uuid, _set_time)
+        except exception.VirtError as error:
+            LOG.warning('The time of guest %s is not set: %s', uuid, error.message)
+
+    def thaw_what_a_crash_left(self) -> None:
+        for guest in self.hands.storage.guests():
+            self._thaw_if_marked(guest.uuid)
+
+    def _freeze(self, guest: Any) -> None:
+        operation = 'bring the file systems to rest'
+        check(operation, guest)
+        if self.hands.hypervisor.power_state(guest.uuid) == states.POWER_PAUSED:
+            raise exception.VirtError(operation=operation, reason='the guest is paused, and its agent with it')
+        path = self.hands.storage.path(guest.uuid, MARK)
+        with open(path, 'w') as file:
+            os.fsync(file.fileno())
+        self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
+
+    def _thaw_if_marked(self, uuid: str) -> None:
+        """Errors are logged: the guest may be off by now, and the next restart tries again."""
+        if os.path.exists(self.hands.storage.path(uuid, MARK)):
+            try:
+                self._thaw(uuid)
+            except (exception.VirtError, exception.GuestNotFound) as error:
+                LOG.warning('Guest %s is not thawed: %s', uuid, error.message)
+
+    def _thaw(self, uuid: str) -> None:
+        operation, guest = 'let the file systems go on', self.hands.known(uuid)
+        check(operation, guest)
+        if self.hands.hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED):
+            self._ask(operation, uuid, lambda domain: domain.fsThaw())
+        files.remove(self.hands.storage.path(uuid, MARK))        # one that is off starts without rest
+
+    def _ask(self, operation: str, uuid: str, request: Any) -> None:
+        self.hands.hypervisor.guest(operation, uuid, _bounded, operation, request)
+
+
+def check(operation: str, guest: Any) -> None:
+    """
+    :raises VirtError: the guest has no channel to an agent
+    """
+    if not guest.agent:
+        raise exception.VirtError(operation=operation, reason='the guest has no agent: its image does not say '
+                                  'hw_qemu_guest_agent=yes')
+
+
+def _bounded(domain: Any, operation: str, request: Any) -> None:
+    """Runs in ``Host.guest``. What the agent says, in words that tell what to do."""
+    try:
+        if not domain.isActive():
+            raise exception.VirtError(operation=operation, reason='the guest does not run')
+        domain.agentSetResponseTimeout(AGENT_SECONDS, 0)
+        request(domain)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() not in _SILENT:
+            raise
+        raise exception.VirtError(operation=operation, reason='the agent in the guest does not answer; it may still '
+                                  'boot, be paused, or not run an agent') from error
+
+
+def _set_time(domain: Any) -> None:
+    now = time.time()
+    domain.setTime({'seconds': int(now), 'nseconds': int(now % 1 * 10 ** 9)})

@@ -1,0 +1,135 @@
+"""Rescue: a guest runs from a disk made of another image, so that its own can be repaired.
+
+    <instances>/<uuid>/disk.rescue           overlay on the rescue image
+                       kernel.rescue, ramdisk.rescue
+                       disk.configrescue     config drive with the password of the rescue
+
+Classic: the rescue disk is the first one, the guest's own root disk the second; all else is taken away but the config
+drive. Stable, when the image says hw_rescue_device or hw_rescue_bus: every device stays what and where it is, and the
+rescue disk is added behind them; the guest boots from it.
+"""
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+from typing import Any
+
+from nova import exception
+from nova.virt import driver
+from nova.virt.libvirt import files
+from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.life import hands
+from nova.virt.libvirt.life import rescued
+
+DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
+BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}
+PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
+# kind of device: the buses that can have one, and the one that it gets when the image does not say
+BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sata', 'scsi', 'usb'),
+         'floppy': ('fdc',)}
+PREFIXES = {**xml.DISK_BUSES, 'fdc': 'fd'}
+LETTERS = 'abcdefghijklmnopqrstuvwxyz'
+
+
+class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
+    """Rescues guests, and ends it. The record says which of both a guest is: a restart finds it as it was."""
+
+    def rescue(self, context: Any, instance: Any, network_info: Any, image: Any, admin_password: str,
+               block_devices: Any, config_drive: Any = None) -> None:
+        uuid = instance.uuid
+        with self.hands.operation(uuid):
+            guest = self._back(uuid, network_info)
+            try:
+                guest.rescued = self._make(context, instance, guest, image, config_drive)
+                self.hands.storage.save(guest)
+                self.hands.start(guest)
+            except Exception as error:
+                with contextlib.suppress(exception.VirtError, OSError):     # the first error is the one to tell
+                    self._back(uuid, network_info)
+                if isinstance(error, OSError):
+                    raise exception.VirtError(operation='rescue the guest', reason=error.strerror) from error
+                raise
+
+    def unrescue(self, context: Any, instance: Any, network_info: Any) -> None:
+        with self.hands.operation(instance.uuid):
+            self.hands.start(self._back(instance.uuid, network_info))
+
+    def _back(self, uuid: str, network_info: Any) -> Any:
+        """The guest with its own disks, off; what a rescue made is gone.
+
+        :raises GuestNotFound:
+        """
+        guest = self.hands.recorded(uuid, network_info)
+        with contextlib.suppress(exception.GuestNotFound):
+            self.hands.hypervisor.guest('stop the guest', uuid, guests.stop_and_forget)
+        guest.rescued = None
+        self.hands.storage.save(guest)
+        for name in (DISK, CONFIG_DRIVE, *BOOT_FILES.values()):
+            files.remove(self.hands.storage.path(uuid, name))
+        return guest
+
+    def _make(self, context: Any, instance: Any, guest: Any, image: Any, config_drive: Any) -> rescued.Rescued:
+        """The files of a rescue, and how the guest gets them."""
+        storage, uuid, properties = self.hands.storage, instance.uuid, image.get('properties') or {}
+        device, bus = kind(guest, image)
+        boot_files = storage.boot_files(context, uuid, image, {
+            part: (properties.get(f'{part}_id'), name) for part, name in BOOT_FILES.items()})
+        stable = any(name in properties for name in PROPERTIES)
+        own = [self._with_drive(uuid, disk, config_drive) for disk in guest.disks]
+        others = own if stable else []
+        target = free_target(bus, {disk.target for disk in others})
+        disk = storage.image_disk(context, instance, image, target, bus, DISK,
+                                  root_gb=instance.root_gb if device == 'disk' else 0)
+        disk.readonly = device == 'cdrom'
+        disks = [*own, disk] if stable else classic(disk, own)
+        if sum(each.bus == 'ide' for each in disks) > xml.IDE_DISKS:
+            raise exception.ImageUnacceptable(image_id=image['id'], reason=f'IDE takes {xml.IDE_DISKS} disks at most')
+        made = rescued.Rescued(disks, **boot_files, target=disk.target if stable else None, device=device)
+        if made.kernel:
+            made.cmdline = properties.get('os_command_line') or spec.DEFAULT_CMDLINE.format(root=disk.target)
+        return made
+
+    def _with_drive(self, uuid: str, disk: Any, config_drive: Any) -> Any:
+        """A disk of the guest; its config drive is replaced by the one of the rescue."""
+        if config_drive is None or os.path.basename(disk.file) != 'disk.config':
+            return copy.copy(disk)
+        return self.hands.storage.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE)
+
+
+def kind(guest: Any, image: Any) -> tuple[str, str]:
+    """(device, bus) of the rescue disk.
+
+    :raises ImageUnacceptable: there is no such device, or not in a machine of this kind
+    """
+    properties = image.get('properties') or {}
+    device = properties.get('hw_rescue_device', 'disk')
+    q35 = xml.Q35.match(guest.machine) is not None
+    usual = {'disk': guest.disks[0].bus if guest.disks else 'virtio', 'cdrom': 'sata' if q35 else 'ide',
+             'floppy': 'fdc'}
+    bus = properties.get('hw_rescue_bus', usual.get(device))
+    if bus not in BUSES.get(device, ()):
+        raise exception.ImageUnacceptable(image_id=image['id'], reason=f'there is no {device} on the bus {bus}')
+    if q35 and bus == 'ide':
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='a q35 machine has no IDE disks')
+    return device, bus
+
+
+def classic(disk: Any, own: list[Any]) -> list[Any]:
+    """The disks of a classic rescue: ``disk`` first, then the guest's root disk and its config drive.
+
+    A guest whose root disk is no file of this host has the rescue disk alone.
+    """
+    kept = [each for each in own if os.path.basename(each.file) in ('disk', 'disk.config', CONFIG_DRIVE)]
+    taken = {disk.target}
+    for each in kept:
+        each.target = free_target(each.bus, taken)
+        taken.add(each.target)
+    return [disk, *kept]
+
+
+def free_target(bus: str, taken: set[str]) -> str:
+    """The first name that no other disk has; buses may share names."""
+    return next(name for name in (f'{PREFIXES[bus]}{letter}' for letter in LETTERS) if name not in taken)

@@ -1,0 +1,93 @@
+"""Snapshots: copies of a guest's root disk, of one that runs while it goes on."""
+from __future__ import annotations
+
+from collections.abc import Callable
+import contextlib
+import logging
+import os
+import time
+from typing import Any
+
+from nova import exception
+from nova import states
+from nova.virt import driver
+from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.life import agent
+
+LOG = logging.getLogger(__name__)
+
+POLL = 0.2                               # seconds between two looks at a copy
+OPERATION = 'make a snapshot'
+
+
+class Snapshots(agent.Agent, driver.Snapshot):
+    """A guest that runs is copied as it is at one moment, at which its agent, if it has one, has brought it to rest."""
+
+    def snapshot(self, context: Any, instance: Any, image_id: str, progress: Any) -> None:
+        guest = self.hands.known(instance.uuid)
+        progress(states.IMAGE_PENDING_UPLOAD)
+        try:
+            root = guest.disks[0]
+            sources = [path for path in (root.file, root.backing_file) if path]
+            with self.hands.storage.snapshot_path(instance.uuid, sources) as path:
+                self._copy_root(instance, guest, path)
+                progress(states.IMAGE_UPLOADING)
+                self.hands.images.upload(context, image_id, path, 'qcow2')
+        except OSError as error:
+            raise exception.VirtError(operation=OPERATION, reason=error.strerror) from error
+
+    def _copy_root(self, instance: Any, guest: Any, path: str) -> None:
+        """The root disk as it is at this moment, as one qcow2 file."""
+        root, *others = guest.disks
+        if self.is_active(guest.uuid):
+            with self.quiet(instance, guest):
+                begun = self._begin(guest.uuid, xml.backup(root, [*others, *guest.volumes], path))
+            if begun and self._ends_well(guest.uuid):
+                self.hands.steps.let_read(path)
+                return
+            if self.is_active(guest.uuid):
+                raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)          # the guest went off meanwhile: its disk rests now
+        self.hands.steps.qemu_img.convert(root.file, root.format, path, 'qcow2', root.backing_file)
+
+    def is_active(self, uuid: str) -> bool:
+        try:
+            return self.hands.hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED)
+        except exception.GuestNotFound:
+            return False
+
+    def copy_running(self, uuid: str, text: str, begin: Callable[..., None]) -> bool:
+        """True when QEMU has copied a disk while the guest went on.
+
+        :param text: XML of the copy
+        :param begin: of operations on a domain, which begins it
+        """
+        return self._begin(uuid, text, begin) and self._ends_well(uuid)
+
+    def _begin(self, uuid: str, text: str, begin: Callable[..., None] = guests.begin_backup) -> bool:
+        """Whether QEMU copies the disk, as it is now, while the guest goes on."""
+        try:
+            self.hands.hypervisor.guest(OPERATION, uuid, begin, text)
+        except exception.VirtError as error:
+            LOG.warning('Copying the disk of %s did not begin: %s', uuid, error)
+            return False
+        return True
+
+    def _ends_well(self, uuid: str) -> bool:
+        hypervisor, deadline = self.hands.hypervisor, time.monotonic() + self.hands.copy_seconds
+        try:
+            while time.monotonic() < deadline:
+                done = hypervisor.guest(OPERATION, uuid, guests.backup_done)
+                if done is not None:
+                    return bool(done)
+                self.hands.storage.check_room()
+                time.sleep(POLL)
+            hypervisor.guest(OPERATION, uuid, guests.abort_job)
+        except exception.InsufficientStorage:
+            hypervisor.guest(OPERATION, uuid, guests.abort_job)
+            raise
+        except exception.VirtError as error:
+            LOG.warning('Copying the disk of %s failed: %s', uuid, error)
+        return False
