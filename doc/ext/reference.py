@@ -5,6 +5,7 @@ import reference_metrics
 import reference_notifications
 import reference_placement
 import reference_states
+import reference_support
 import rst
 from oslo_config import cfg
 
@@ -22,6 +23,7 @@ Made at every build from the rows of the code: what stands here is what the serv
    api
    microversions
    states
+   support-matrix
    policies
    placement
    guest-options
@@ -38,6 +40,7 @@ def setup(app):
 
 def write(app):
     pages = {**reference_api.pages(), 'states': reference_states.page(),
+             'support-matrix': reference_support.page(),
              'placement': reference_placement.page(), 'guest-options': reference_guest_options.page(),
              'metrics': reference_metrics.page(),
              'notifications': reference_notifications.page(), 'options': options(),

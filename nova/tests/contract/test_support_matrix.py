@@ -1,0 +1,64 @@
+"""The support matrix of the documentation says of each driver what its capabilities say, and names tests that are."""
+import pathlib
+import re
+import sys
+
+import pytest
+
+from nova.tests.contract import driver_contract
+from nova.virt import driver
+from nova.virt import fake
+
+EXTENSION = pathlib.Path(__file__).parents[3] / 'doc' / 'ext'
+
+pytestmark = pytest.mark.skipif(not EXTENSION.exists(), reason='the documentation is not part of an installed nova')
+
+
+@pytest.fixture(scope='module')
+def support():
+    sys.path.insert(0, str(EXTENSION))
+    try:
+        import reference_support
+    finally:
+        sys.path.remove(str(EXTENSION))
+    return reference_support
+
+
+def test_every_feature_has_one_row(support):
+    assert sorted(row[2] for row in support.ROWS if row[2]) == sorted(mixin.feature for mixin in driver.MIXINS)
+
+
+def test_the_tests_are_there(support):
+    named = [row[3] for row in support.ROWS if row[3]]
+    assert len(named) > 15
+    assert [name for name in named if not hasattr(driver_contract.DriverContract, name)] == []
+
+
+def marks(support, column):
+    """{what: word of a driver} of the page."""
+    rows = re.findall(r'^   \* - (.+(?:\n     .*)*)', '\n'.join(support.page()), re.M)
+    cells = [[cell.strip() for cell in re.split(r'\n     - ', row)] for row in rows]
+    number = cells[0].index(column)
+    return {row[0]: row[number] for row in cells[1:]}
+
+
+def _expected(support, capabilities):
+    return {row[0]: 'yes' if row[2] is None or capabilities[row[2]] else 'no' for row in support.ROWS}
+
+
+def test_the_page_says_what_the_fake_driver_does(support):
+    found = marks(support, 'fake')
+    assert found == _expected(support, fake.FakeDriver.capabilities())
+
+
+def test_the_page_says_what_the_libvirt_driver_does(support):
+    pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+    from nova.virt.libvirt import driver as libvirt_driver
+    found = marks(support, 'libvirt')
+    assert found == _expected(support, libvirt_driver.LibvirtDriver.capabilities())
+    assert found['Rescue a server'] == 'yes' and set(found.values()) <= {'yes', 'no'}
+
+
+def test_a_driver_whose_library_is_missing_is_not_said_to_do_anything(support, monkeypatch):
+    monkeypatch.setitem(support.DRIVERS, 'libvirt', 'no_such_package.Driver')
+    assert set(marks(support, 'libvirt').values()) == {'unknown: its library is not installed'}
