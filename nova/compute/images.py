@@ -4,6 +4,8 @@ import dataclasses
 import logging
 from collections.abc import Iterator
 
+from oslo_utils import strutils
+
 from nova import actions
 from nova import context
 from nova import exception
@@ -19,11 +21,6 @@ LOG = logging.getLogger(__name__)
 # of an image that was being made, or of a backup
 ABANDON = dataclasses.replace(actions.ACTIONS['createImage'], started=None, restart=None, tasks=(
     *actions.ACTIONS['createImage'].tasks, states.IMAGE_BACKUP))
-
-
-def is_true(value: object) -> bool:
-    """Whether an image property says yes."""
-    return str(value).lower() in ('1', 'true', 'yes', 'on')
 
 
 def of_task(host: Host, task: tasks.Task) -> image_api.BoundImages:
@@ -64,8 +61,8 @@ class Snapshots:
         :raises VirtError: they do not, and the image says os_require_quiesce
         """
         driver, properties = self._host.driver, instance.image_properties or {}
-        required = is_true(properties.get('os_require_quiesce'))
-        wanted = required or is_true(properties.get('hw_qemu_guest_agent'))
+        required = strutils.bool_from_string(properties.get('os_require_quiesce'))
+        wanted = required or strutils.bool_from_string(properties.get('hw_qemu_guest_agent'))
         if required and not driver.capabilities()['quiesce']:
             raise exception.VirtError(operation='bring the file systems to rest', reason='this hypervisor cannot do it')
         if not wanted or not driver.capabilities()['quiesce'] or driver.power_state(instance) == states.SHUTDOWN:

@@ -5,6 +5,8 @@
                        disk.ephemeral0, disk.swap      raw
                        disk.config      config drive
                        kernel, ramdisk  of images that come in three parts
+                       *.rescue, disk.configrescue     what a rescued guest runs with: life/rescue.py
+                       frozen           there while its file systems are brought to rest: life/agent.py
                        console.log
     <instances>/_base/                  the image cache
 

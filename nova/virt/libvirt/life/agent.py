@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import libvirt
+from oslo_utils import strutils
 
 from nova import exception
 from nova import states
@@ -28,7 +29,6 @@ LOG = logging.getLogger(__name__)
 AGENT_SECONDS = 10
 MARK = 'frozen'              # of a guest that has to be thawed
 ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; else root
-TRUE = ('1', 'true', 'yes', 'on')
 # libvirt's words for a guest whose agent is not there, sleeps, or has gone
 _SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
 
@@ -56,7 +56,7 @@ class Agent(hands.Feature, driver.Password, driver.Quiesce):
         :param guest: xml.Guest
         :raises VirtError: they are not, and the image says os_require_quiesce
         """
-        required = str((instance.image_properties or {}).get('os_require_quiesce', '')).lower() in TRUE
+        required = strutils.bool_from_string((instance.image_properties or {}).get('os_require_quiesce'))
         try:
             try:
                 if required or guest.agent:
