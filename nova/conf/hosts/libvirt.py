@@ -48,4 +48,33 @@ OPTIONS = [
                     'loop does their I/O.'),
     cfg.IntOpt('qemu_img_timeout', default=3600, min=10, max=86400,
                help='Seconds that copying or converting one disk may take, before the operation fails.'),
+    cfg.StrOpt('live_migration_uri', default='qemu+tls://%s/system', max_length=255,
+               help="Address of another host's libvirt, with %s for the host's address. It has to let this host in; "
+                    'whoever it lets in owns that host, so TLS with certificates of both ends is the default.'),
+    cfg.StrOpt('live_migration_inbound_addr', max_length=255,
+               help='Address of this host at which its libvirt and QEMU are reached by other hosts, where a network '
+                    'of its own carries migrations. Unset: my_ip.'),
+    cfg.BoolOpt('live_migration_with_native_tls', default=False,
+                help='Whether QEMU encrypts memory and disks on their way, with the certificates that qemu.conf names '
+                     '(default_tls_x509_cert_dir). The same on all hosts.'),
+    cfg.BoolOpt('live_migration_permit_post_copy', default=False,
+                help='Whether a forced completion runs the guest at the destination before all of its memory is there, '
+                     'instead of pausing it. A guest is lost when the network breaks meanwhile.'),
+    cfg.BoolOpt('live_migration_permit_auto_converge', default=False,
+                help='Whether QEMU slows down a guest that writes memory faster than it can be copied.'),
+    cfg.IntOpt('live_migration_bandwidth', default=0, min=0, max=1 << 20,
+               help='MiB/s that one migration may take of the network. 0: no limit.'),
+    cfg.IntOpt('live_migration_parallel_connections', default=1, min=1, max=64,
+               help='Connections that carry the memory of one guest; more than one where a single one does not fill '
+                    'the network.'),
+    cfg.IntOpt('live_migration_downtime', default=500, min=50, max=60000,
+               help='Milliseconds that a guest may stand still at the end of its migration. A shorter one takes longer '
+                    'to reach, and may never be.'),
+    cfg.IntOpt('live_migration_completion_timeout', default=800, min=0, max=86400,
+               help='Seconds that a migration may take for each GiB of memory and copied disks. 0: no limit.'),
+    cfg.IntOpt('live_migration_progress_timeout', default=300, min=0, max=86400,
+               help='Seconds after which a migration that has never less left to copy is given up. 0: never.'),
+    cfg.StrOpt('live_migration_timeout_action', default='abort', choices=['abort', 'force_complete'],
+               help='What becomes of a migration that passes one of its limits: the guest stays where it is, or it is '
+                    'paused (or, where that is permitted, runs at the destination already) until all is copied.'),
 ]

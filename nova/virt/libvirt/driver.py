@@ -25,8 +25,10 @@ from nova.virt.libvirt import guest_operations
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
+from nova.virt.libvirt.moves import live_migration
 from nova.virt.libvirt import remote
 from nova.virt.libvirt import resize
+from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import steps
 from nova.virt.libvirt import storage
@@ -49,7 +51,7 @@ IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused 
 
 class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshots.Snapshots,
                     guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
-                    rescue.Rescue, volumes.Volumes):
+                    rescue.Rescue, volumes.Volumes, live_migration.LiveMigration):
     """See the contract in nova/virt/driver.py.
 
     :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it;
@@ -67,13 +69,13 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             directory, images, self._qemu_img, inspect_image,
             options.images_type, options.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
-            image_signatures.Verifier(conf.image.certificates_directory).verify)
+            image_signatures.Verifier(conf.image.certificates_directory).verify, host)
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
         self.connectors = connectors.Connectors(host)
         self.virt_type = self.topology = None
         self._placing = threading.Lock()
         self._lock = threading.Lock()
-        self._busy, self._pending = {}, set()
+        self._busy, self._pending, self._outgoing = {}, set(), {}
         self._images_looked_at = 0
         self._weaknesses = []
         self._guest_traits = frozenset()
@@ -109,6 +111,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             LOG.warning('GUESTS ARE NOT KEPT APART: %s', weakness)
         metrics.WEAKNESSES.watch(self, lambda watched: {(): len(watched.weaknesses)})
         LOG.info('Guests run with %s below %s.', self.virt_type, self.storage.directory)
+        self.settle_migrations()
         self._remove_unused_images()
         self.thaw_what_a_crash_left()
 
@@ -200,12 +203,16 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
                 return states.SHUTDOWN
             raise
 
+    def has_disks(self, instance):
+        return shared_storage.came_over(self.storage.load(instance.uuid), instance.host, self.host)
+
     # ---- life -------------------------------------------------------------------------
 
     def spawn(self, context, instance, request):
         uuid = instance.uuid
         with self._operation(uuid):
             self._remove(uuid)           # what an attempt left that did not come to its end
+            self.storage.remove(uuid)    # also disks of another host: the guest is made anew
             try:
                 disks, boot_files = self.storage.create(context, instance, request)
                 guest = self._guest_of(instance, request, disks, boot_files)
@@ -247,7 +254,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             self.hypervisor.run('remove the TPM', guests.forget, uuid, xml.domain(made))
         for port in guest.ports() if guest is not None else ():
             self._steps.unplug(uuid, port)
-        if not keep_disks:
+        if not keep_disks and shared_storage.may_remove(guest, self.host):
             self.storage.remove(uuid)
 
     def _remove_unused_images(self):
@@ -342,9 +349,12 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         for port in guest.ports():
             self._steps.plug(guest.uuid, port)
 
-    def _domain(self, guest):
+    def _domain(self, guest, keep=True):
         """The domain XML of a guest, which gets its place on the host now, when its topology does not say it, and its
-        consoles."""
+        consoles.
+
+        :param keep: write the place down; the record is not another host's
+        """
         host = self.topology
         with self._placing:
             others = [other for other in self.storage.guests() if other.uuid != guest.uuid]
@@ -355,7 +365,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             guest.consoles = graphics.assign(
                 self.conf, guest.consoles, guest.serial_ports, lambda name: self.storage.path(guest.uuid, name),
                 graphics.used_ports(others))
-            self.storage.save(guest)
+            if keep:
+                self.storage.save(guest)
         return xml.domain(guest, host, self._processor.mode, self._processor)
 
     # ---- features ---------------------------------------------------------------------

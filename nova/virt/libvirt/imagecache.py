@@ -147,6 +147,10 @@ class ImageCache:
             if not entry.name.endswith(SCRATCH) and entry.is_file(follow_symlinks=False):
                 protect(entry.path)
 
+    def path_of(self, name):
+        """Where the image with this file name is, when it is here."""
+        return self._path(name)
+
     def _path(self, name):
         return os.path.join(self._directory, name)
 

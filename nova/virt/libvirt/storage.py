@@ -86,11 +86,12 @@ class Storage:
     :param max_age: seconds; see ImageCache
     :param reserve: nova.runtime.disk_space.Reserve that snapshots leave
     :param verify: see ImageCache
+    :param host: whose guests are saved and listed here; others may share the directory. None: all are
     """
 
     def __init__(self, directory, images, qemu_img, inspect=None, images_type='qcow2', max_age=86400,
-                 reserve=disk_space.Reserve(), verify=None):
-        self.directory, self._reserve = directory, reserve
+                 reserve=disk_space.Reserve(), verify=None, host=None):
+        self.directory, self._reserve, self._host = directory, reserve, host
         self._qemu_img, self._images, self._images_type = qemu_img, images, images_type
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
@@ -101,8 +102,10 @@ class Storage:
         os.makedirs(self._base, exist_ok=True)
         for path in (self.directory, self._base):
             os.chmod(path, DIRECTORY_MODE)
+        others = {guest.uuid for guest in self.records() if not self._is_ours(guest)}    # theirs may be under way
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
-            shutil.rmtree(path, ignore_errors=True)
+            if os.path.basename(os.path.dirname(path)) not in others:
+                shutil.rmtree(path, ignore_errors=True)
         self.cache.clean()
         self.cache.protect()
         self.disk_cache = 'none' if _direct_io(self.directory) else 'writeback'
@@ -122,11 +125,17 @@ class Storage:
         return xml.Guest.from_dict(values) if values else None
 
     def guests(self):
-        """[Guest] of all records."""
-        found = (self.load(name) for name in sorted(os.listdir(self.directory)) if UUID.match(name))
-        return [guest for guest in found if guest is not None]
+        """[Guest] of the records of this host."""
+        return [guest for guest in self.records() if self._is_ours(guest)]
+
+    def _is_ours(self, guest):
+        return self._host is None or guest.host in (None, self._host)
 
     def save(self, guest):
+        if self._host is not None:
+            if guest.host not in (None, self._host):
+                guest.taken_from = guest.host
+            guest.host = self._host
         files.write_json(self.path(guest.uuid, RECORD), dataclasses.asdict(guest))
 
     # ---- what a resize puts aside -------------------------------------------------
@@ -141,9 +150,10 @@ class Storage:
         return xml.Guest.from_dict(values) if values else None
 
     def kept_guests(self):
-        """Uuids of the guests that were put aside."""
+        """Uuids of the guests of this host that were put aside."""
         names = [name.removesuffix(KEPT) for name in os.listdir(self.directory) if name.endswith(KEPT)]
-        return sorted(name for name in names if UUID.match(name))
+        found = {name: self.load_kept(name) for name in names if UUID.match(name)}
+        return sorted(name for name, guest in found.items() if guest is None or self._is_ours(guest))
 
     def forget_kept(self, uuid):
         """Remove for ever what was put aside of a guest; no error when there is nothing."""
@@ -298,6 +308,11 @@ class Storage:
         status = os.statvfs(self.directory)
         return status.f_frsize * status.f_blocks
 
+    def unused_bytes(self):
+        """Bytes that are free, whatever was promised of them."""
+        status = os.statvfs(self.directory)
+        return status.f_frsize * status.f_bavail
+
     def free_bytes(self):
         """Bytes that are free and not promised to a guest: disks are sparse and will grow."""
         status = os.statvfs(self.directory)
@@ -308,9 +323,9 @@ class Storage:
         return status.f_frsize * status.f_bavail - promised
 
     def records(self):
-        """The recorded Guest of every directory."""
+        """The recorded Guest of every directory, also of hosts that share it."""
         found = []
-        for name in os.listdir(self.directory):
+        for name in sorted(os.listdir(self.directory)):
             if UUID.match(name):
                 guest = self.load(name)
                 if guest:

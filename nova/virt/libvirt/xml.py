@@ -82,6 +82,7 @@ class Guest:
     cell, cpuset   of a guest without a topology: the NUMA node that it is kept in, and the CPUs as text (cells.py)
     consoles, serial_ports   what it has of them, and how many serial ports (graphics.py)
     rescued     what it runs with while it is rescued; None: with its own disks
+    host, successor, taken_from   whose it is, to whom it goes, from whom it came: moves/shared_storage.py
     """
 
     uuid: str
@@ -112,6 +113,9 @@ class Guest:
     serial_ports: int = 1
     volumes: list = dataclasses.field(default_factory=list)
     rescued: rescues.Rescued | None = None
+    host: str | None = None
+    successor: str | None = None
+    taken_from: str | None = None
 
     def ports(self):
         """The values of vifs.Port of the interfaces for which something is plugged."""

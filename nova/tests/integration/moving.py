@@ -1,0 +1,189 @@
+"""Hosts with a libvirt each, in namespaces of their own on one machine, between which guests move; see ``hosts``."""
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import typing
+from concurrent import futures
+
+import pytest
+
+from nova import conf as configuration
+from nova import states
+from nova.tests.integration import test_libvirt as base
+from nova.virt import driver
+from nova.virt.libvirt import driver as libvirt_driver
+
+TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
+needed = pytest.mark.skipif(os.geteuid() != 0 or not (base.GUEST / 'guest.qcow2').exists(),
+                            reason='needs root, and the guest image that NOVA_TEST_GUEST_DIR names')
+DRIVE = {'openstack/latest/meta_data.json': b'{"hostname": "mover"}'}
+
+
+class Hosts:
+    """Started hosts.
+
+    :ivar drivers: {name: LibvirtDriver}, and ``images`` that all of them have
+    :ivar parts: {name of a host: its libvirtd, with start, stop, kill}
+    """
+
+    def __init__(self, directory: pathlib.Path, cluster: typing.Any, names: list[str], options: dict) -> None:
+        self.share = options.pop('share', None)
+        self.directory, self.cluster, self.names, self.options = directory, cluster, names, options
+        self.images, self.drivers, self.parts = base.Images(), {}, {}
+
+    def address(self, name: str) -> str:
+        return self.cluster.settings.compute_address(int(name.removeprefix('compute')))
+
+    def make_driver(self, name: str, **options: typing.Any) -> libvirt_driver.LibvirtDriver:
+        """The driver of a host, as after a restart when there is one; its disks lie where all do that share them."""
+        place = self.directory / (self.share or name)
+        conf = configuration.new(
+            files=[], state_path=str(place), my_ip=self.address(name), **{
+                'libvirt__connection_uri': self.cluster.hosts.uri(name), 'libvirt__wait_soft_reboot_seconds': 2,
+                'libvirt__live_migration_uri': self.uri, **self.options, **options})
+        made = libvirt_driver.LibvirtDriver(conf, name, self.images, base.inspect)
+        made.init_host()
+        self.drivers[name] = made
+        return made
+
+    @property
+    def uri(self) -> str:
+        return f'qemu+unix:///system?socket={self.directory}/by-address/%s/run/libvirt/libvirt-sock'
+
+    def virsh(self, name: str, *words: str) -> str:
+        return self.cluster.hosts.virsh(name, *words)
+
+    def guests(self) -> dict[str, dict[str, int]]:
+        """{host: {uuid: power state}} as the hypervisors have it."""
+        return {name: self.cluster.hosts.guests(name) for name in self.names}
+
+    def namespace(self, name: str) -> str:
+        return self.cluster.settings.NAMESPACES + name
+
+    def inside(self, name: str, *command: str) -> None:
+        """Run a command in the network namespace of a host."""
+        subprocess.run(['ip', 'netns', 'exec', self.namespace(name), *command], check=True)
+
+    def files(self, name: str, uuid: str) -> list[str]:
+        """Names of what a host has of a guest."""
+        place = pathlib.Path(self.drivers[name].storage.path(uuid))
+        return sorted(path.name for path in place.iterdir()) if place.exists() else []
+
+    def spawn(self, name: str, **values: typing.Any) -> typing.Any:
+        """An instance with a guest that runs on a host."""
+        instance = base.make_instance(**{'memory_mb': 96, **values})
+        instance.host = name
+        image = self.images.show(None, base.DISK_ID)
+        self.drivers[name].spawn(None, instance, driver.SpawnRequest(image=image, network_info=[], config_drive=DRIVE))
+        return instance
+
+    def booted(self, name: str, instance: typing.Any) -> None:
+        base.wait_for(lambda: base.PROMPT in self.drivers[name].console_output(instance), base.BOOT_SECONDS,
+                      'the guest to boot')
+
+    def type(self, name: str, instance: typing.Any, line: str, answer: str) -> None:
+        """Type a line at the guest's serial console and wait for what it prints; it is typed until it is heard."""
+        path = self.virsh(name, 'ttyconsole', instance.uuid).strip()
+
+        def answered() -> bool:
+            if answer.encode() in self.drivers[name].console_output(instance):
+                return True
+            fd = os.open(path, os.O_RDWR | os.O_NOCTTY)
+            base.tty.setraw(fd)
+            os.write(fd, line.encode() + b'\n')
+            threading.Event().wait(1.5)                  # QEMU looks once a second whether somebody has opened it
+            os.close(fd)
+            return answer.encode() in self.drivers[name].console_output(instance)
+        base.wait_for(answered, 60, f'the guest to answer {line!r}')
+
+    def clear(self) -> None:
+        """No guest is left, and nothing of one."""
+        for made in self.drivers.values():
+            for uuid in [*made.guests(), *(guest.uuid for guest in made.storage.records()), *made.kept_guests()]:
+                made.destroy(None, base.make_instance(uuid=uuid), [])
+                shutil.rmtree(made.storage.path(uuid), ignore_errors=True)
+
+    # ---- moves as the compute service makes them ----
+
+    def prepare(self, source: str, dest: str, instance: typing.Any, vifs: typing.Sequence = (),
+                block: bool | None = None) -> dict:
+        """What the two drivers find out before a live migration."""
+        facts = self.drivers[dest].check_destination(instance, block, False)
+        facts = self.drivers[source].check_source(instance, facts)
+        return self.drivers[dest].pre_live_migration(None, instance, list(vifs), [], facts)
+
+    def migrate(self, source: str, dest: str, instance: typing.Any, progress: typing.Callable = lambda values: None,
+                **values: typing.Any) -> dict:
+        """The whole of a live migration, with the rollback of one that fails."""
+        facts = self.prepare(source, dest, instance, **values)
+        try:
+            self.drivers[source].live_migrate(None, instance, {'host': dest, 'address': self.address(dest)}, facts,
+                                              progress)
+        except Exception:
+            self.drivers[dest].rollback_live_migration(None, instance, [], facts)
+            self.drivers[dest].destroy(None, instance, [])
+            raise
+        self.drivers[source].post_live_migration_at_source(None, instance, [], facts)
+        self.drivers[dest].post_live_migration_at_destination(None, instance, [])
+        instance.host = dest
+        return facts
+
+    def only_at(self, name: str, instance: typing.Any, state: int = states.RUNNING) -> None:
+        """The guest is on one host, and no other has anything of it."""
+        found = {host: guests[instance.uuid] for host, guests in self.guests().items() if instance.uuid in guests}
+        assert found == {name: state}
+        for other in self.names:
+            if other != name and self.drivers[other].storage.directory != self.drivers[name].storage.directory:
+                assert self.files(other, instance.uuid) == []
+
+
+@contextlib.contextmanager
+def hosts(count: int = 2, prepare: typing.Callable | None = None, **options: typing.Any,
+          ) -> collections.abc.Iterator[Hosts]:
+    """So many hosts with a driver each. ``share``: name of a directory that they have in common.
+
+    :param prepare: called with Hosts before a libvirt starts
+    """
+    directory = pathlib.Path(tempfile.mkdtemp(prefix='nova-moves-', dir='/var/tmp'))
+    directory.chmod(0o711)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('NOVA_CLUSTER_DIR', str(directory))
+        patch.syspath_prepend(str(TOOLS))
+        for name in [name for name in sys.modules if name.partition('.')[0] == 'cluster']:
+            patch.delitem(sys.modules, name)             # its state directory is chosen at its import
+        import cluster.hosts
+        import cluster.parts
+        import cluster.prepare
+        import cluster.settings
+        fleet = cluster.settings.save('mariadb', count, libvirt=count)
+        made = Hosts(directory, cluster, [f'compute{number}' for number in range(1, count + 1)], options)
+        try:
+            cluster.prepare.network(fleet)
+            (directory / 'by-address').mkdir()
+            for name in made.names:
+                cluster.hosts.prepare(name)
+                (directory / 'by-address' / made.address(name)).symlink_to(cluster.hosts.directory(name))
+            if prepare is not None:
+                prepare(made)
+            made.parts = {part.name.removeprefix('libvirt-'): part for part in cluster.parts.nova(fleet)
+                          if part.name.startswith('libvirt-')}
+            with futures.ThreadPoolExecutor() as pool:
+                assert all(pool.map(lambda part: part.start(), made.parts.values()))
+            for name in made.names:
+                made.make_driver(name)
+            yield made
+        finally:
+            for each in made.drivers.values():
+                each.stop()
+            for part in made.parts.values():
+                part.stop()
+            cluster.prepare.remove_network()
+            shutil.rmtree(directory)

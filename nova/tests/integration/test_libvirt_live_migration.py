@@ -1,0 +1,170 @@
+"""Live migration of QEMU guests between two hosts that share no disks; the needs are those of moving.py."""
+import os
+import pathlib
+import signal
+import threading
+
+import pytest
+
+from nova import exception
+from nova import states
+from nova.tests.integration import moving
+
+pytestmark = moving.needed
+ONE, TWO = 'compute1', 'compute2'
+
+
+@pytest.fixture(scope='module')
+def fleet():
+    with moving.hosts() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def clean(fleet):
+    yield
+    fleet.clear()
+
+
+def slowly(fleet, name, **options):
+    """A host whose migrations take their time."""
+    fleet.drivers[name].stop()
+    return fleet.make_driver(name, libvirt__live_migration_bandwidth=1, **options)
+
+
+def at_first(function):
+    """A callback for reports of progress that calls ``function`` once, when something was copied."""
+    done = threading.Event()
+
+    def report(values):
+        if not done.is_set() and values['memory_processed_bytes'] + values['disk_processed_bytes']:
+            done.set()
+            function()
+    return report
+
+
+def test_a_guest_goes_with_its_disks_and_comes_back(fleet):
+    """It never restarts; what it has written is there, and its config drive."""
+    instance = fleet.spawn(ONE, ephemeral_gb=1)
+    fleet.booted(ONE, instance)
+    fleet.type(ONE, instance, 'X=memo; echo on-the-disk >/dev/vdb; sync; echo $X-ry', 'memo-ry')
+    reports = []
+    facts = fleet.migrate(ONE, TWO, instance, reports.append)
+    assert facts['block_migration'] and facts['incremental']
+    fleet.only_at(TWO, instance)
+    assert reports and set(reports[-1]) == {f'{part}_{name}_bytes' for part in ('memory', 'disk')
+                                            for name in ('total', 'processed', 'remaining')}
+    assert {'disk', 'disk.ephemeral0', 'disk.config', 'guest.json'} <= set(fleet.files(TWO, instance.uuid))
+    fleet.type(TWO, instance, 'head -n1 /dev/vdb; echo $X-came', 'memo-came')
+    assert b'\non-the-disk' in fleet.drivers[TWO].console_output(instance)
+    text = fleet.virsh(TWO, 'dumpxml', '--inactive', instance.uuid) + fleet.virsh(TWO, 'dumpxml', instance.uuid)
+    assert f'{fleet.directory}/{ONE}/' not in text and f'{fleet.directory}/{TWO}/' in text
+    fleet.migrate(TWO, ONE, instance)
+    fleet.only_at(ONE, instance)
+    fleet.type(ONE, instance, 'echo $X-back', 'memo-back')
+    fleet.drivers[ONE].reboot(None, instance, [], True)
+    fleet.booted(ONE, instance)
+
+
+def test_an_image_that_is_gone_is_no_hindrance(fleet, monkeypatch):
+    """The destination cannot have the image; the disk arrives whole, with nothing below it."""
+    instance = fleet.spawn(ONE)
+    fleet.booted(ONE, instance)
+    for path in pathlib.Path(fleet.drivers[TWO].storage.directory, '_base').iterdir():
+        path.unlink()
+
+    def gone(_context, image_id):
+        raise exception.ImageNotFound(image_id=image_id)
+    monkeypatch.setattr(fleet.images, 'show', gone)
+    facts = fleet.migrate(ONE, TWO, instance)
+    assert not facts['incremental']
+    fleet.only_at(TWO, instance)
+    assert [disk.backing_file for disk in fleet.drivers[TWO].storage.load(instance.uuid).disks] == [None, None]
+    fleet.drivers[TWO].reboot(None, instance, [], True)
+    fleet.booted(TWO, instance)
+
+
+def test_what_cannot_go_is_refused_before(fleet, monkeypatch):
+    instance = fleet.spawn(ONE)
+    there, here = fleet.drivers[TWO], fleet.drivers[ONE]
+    facts = there.check_destination(instance, None, False)
+    for wrong, said in (({'free_bytes': 1 << 20}, 'GiB there'),
+                        ({'cpu_features': ['sse']}, 'the processor there lacks'),
+                        ({'block_migration': False}, 'share no storage'), ({'tls': True}, 'native_tls'),
+                        ({'virt_type': 'kvm'}, 'with kvm there')):
+        with pytest.raises(exception.MigrationPreCheckError, match=said):
+            here.check_source(instance, {**facts, **wrong})
+    assert facts['cpu_features'] and here.check_source(instance, facts)['block_migration']
+    fleet.only_at(ONE, instance)
+
+
+def test_an_aborted_one_stays(fleet):
+    driver = slowly(fleet, ONE)
+    instance = fleet.spawn(ONE)
+    fleet.booted(ONE, instance)
+    with pytest.raises(exception.MigrationAborted):
+        fleet.migrate(ONE, TWO, instance, at_first(lambda: driver.abort_live_migration(instance)))
+    fleet.only_at(ONE, instance)
+
+    def refuse():
+        raise exception.InstanceChanged(instance_id=instance.uuid)
+    with pytest.raises(exception.InstanceChanged):
+        fleet.migrate(ONE, TWO, instance, at_first(refuse))
+    fleet.only_at(ONE, instance)
+
+
+def test_one_that_takes_too_long_stays_or_is_hurried(fleet):
+    slowly(fleet, ONE, libvirt__live_migration_completion_timeout=1)
+    instance = fleet.spawn(ONE)
+    with pytest.raises(exception.VirtError, match='it took too long'):
+        fleet.migrate(ONE, TWO, instance)
+    fleet.only_at(ONE, instance)
+    fleet.drivers[ONE].stop()
+    fleet.make_driver(ONE)
+    paused = []
+    driver = fleet.drivers[ONE]
+
+    def hurry():
+        driver.force_complete_live_migration(instance)
+        paused.append(driver.power_state(instance))
+    fleet.migrate(ONE, TWO, instance, at_first(hurry))
+    fleet.only_at(TWO, instance)
+
+
+def test_a_destination_whose_qemu_dies_leaves_the_guest_where_it_was(fleet):
+    slowly(fleet, ONE)
+    instance = fleet.spawn(ONE)
+    fleet.booted(ONE, instance)
+
+    def kill():
+        pid, = pathlib.Path(fleet.directory, 'hosts', TWO, 'run/libvirt/qemu').glob('instance-*.pid')
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+    with pytest.raises(exception.VirtError):
+        fleet.migrate(ONE, TWO, instance, at_first(kill))
+    fleet.only_at(ONE, instance)
+    fleet.type(ONE, instance, 'echo still-$((40+2))', 'still-42')
+
+
+def test_a_compute_that_restarts_ends_what_it_had_begun(fleet):
+    """libvirt goes on without nova-compute; a new one finds the guest here, with nothing under way."""
+    driver = slowly(fleet, ONE)
+    instance = fleet.spawn(ONE)
+    facts = fleet.prepare(ONE, TWO, instance)
+    begun, ended = threading.Event(), []
+
+    def sends():
+        try:
+            driver.live_migrate(None, instance, {'host': TWO, 'address': fleet.address(TWO)}, facts,
+                                at_first(begun.set))
+        except exception.NovaException as error:
+            ended.append(error)
+    thread = threading.Thread(target=sends)
+    thread.start()
+    assert begun.wait(60)
+    again = fleet.make_driver(ONE)               # beside the old one, which sees its migration end
+    assert again.guests() == {instance.uuid: states.RUNNING}
+    thread.join(60)
+    assert len(ended) == 1
+    fleet.drivers[TWO].rollback_live_migration(None, instance, [], facts)
+    fleet.only_at(ONE, instance)
+    driver.stop()

@@ -1,0 +1,73 @@
+"""Moves of QEMU guests between hosts that share the directory of all guests; the needs are those of moving.py."""
+import pytest
+
+from nova import exception
+from nova import states
+from nova.tests.integration import moving
+
+pytestmark = moving.needed
+ONE, TWO = 'compute1', 'compute2'
+OPTIONS = {'share': 'shared'}
+
+
+@pytest.fixture(scope='module')
+def fleet():
+    with moving.hosts(**OPTIONS) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def clean(fleet):
+    yield
+    fleet.clear()
+
+
+def test_shared_disks_are_found_and_stay_where_they_are(fleet):
+    instance = fleet.spawn(ONE)
+    fleet.booted(ONE, instance)
+    disk = fleet.drivers[ONE].storage.path(instance.uuid, 'disk')
+    with open(disk, 'rb') as file:
+        with pytest.raises(exception.MigrationPreCheckError, match='share the disks'):
+            fleet.prepare(ONE, TWO, instance, block=True)
+        facts = fleet.migrate(ONE, TWO, instance)
+        assert not facts['block_migration']
+        fleet.only_at(TWO, instance)
+        with open(disk, 'rb') as after:
+            assert moving.os.path.sameopenfile(file.fileno(), after.fileno())
+    assert fleet.drivers[TWO].storage.load(instance.uuid).host == TWO
+    fleet.drivers[ONE].destroy(None, instance, [])           # a host that comes back does not take them away
+    fleet.drivers[TWO].reboot(None, instance, [], True)
+    fleet.booted(TWO, instance)
+
+
+def test_a_rollback_takes_no_disk_away(fleet):
+    instance = fleet.spawn(ONE)
+
+    def refuse(_values):
+        raise exception.InstanceChanged(instance_id=instance.uuid)
+    with pytest.raises(exception.InstanceChanged):
+        fleet.migrate(ONE, TWO, instance, refuse)
+    fleet.only_at(ONE, instance)
+    assert fleet.drivers[ONE].storage.load(instance.uuid).successor is None
+    fleet.drivers[ONE].reboot(None, instance, [], True)
+    fleet.booted(ONE, instance)
+    fleet.drivers[ONE].destroy(None, instance, [])
+    assert fleet.files(ONE, instance.uuid) == []
+
+
+def test_an_evacuated_guest_keeps_its_disks(fleet):
+    """Also when the attempt is made twice, and when the first host comes back."""
+    instance = fleet.spawn(ONE)
+    fleet.booted(ONE, instance)
+    fleet.type(ONE, instance, 'echo kept-$((40+2)) >/etc/kept; sync; cat /etc/kept', 'kept-42')
+    assert not fleet.drivers[ONE].has_disks(instance)
+    fleet.virsh(ONE, 'destroy', instance.uuid)
+    there = fleet.drivers[TWO]
+    for _attempt in range(2):
+        assert there.has_disks(instance)
+        there.destroy(None, instance, [], keep_disks=True)
+        there.power_on(None, instance, [])
+    assert fleet.drivers[ONE].has_disks(instance) is False or instance.host == ONE
+    fleet.drivers[ONE].destroy(None, instance, [])
+    assert fleet.guests() == {ONE: {}, TWO: {instance.uuid: states.RUNNING}}
+    fleet.drivers[TWO].reboot(None, instance, [], True)

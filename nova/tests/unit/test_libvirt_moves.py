@@ -1,0 +1,146 @@
+"""What a host makes of another host's word, and whose a guest's files are: without a hypervisor."""
+import json
+import types
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova import exception
+from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import migration_xml
+from nova.virt.libvirt.moves import shared_storage
+
+pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+UUID = '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c11'
+
+
+def store(path, host):
+    path.mkdir(exist_ok=True)
+    made = storage.Storage(str(path), None, types.SimpleNamespace(), host=host)
+    made.prepare()
+    return made
+
+
+def record(stored):
+    directory = stored.directory
+    return xml.Guest(
+        uuid=UUID, name='instance-1', owner=directory, virt_type='qemu', vcpus=1, memory_mb=64, kernel='/old/kernel',
+        console_log=f'{directory}/{UUID}/console.log', interfaces=[xml.Interface('52:54:00:0:0:1', 'br-a', 'tap-a')],
+        disks=[xml.Disk(f'{directory}/{UUID}/disk', 'qcow2', 'vda', backing_file=f'{directory}/_base/img.qcow2',
+                        backing_format='qcow2'),
+               xml.Disk(f'{directory}/{UUID}/disk.config', 'raw', 'vdb', readonly=True)])
+
+
+def sent(stored):
+    """As it comes over the wire."""
+    values = {**json.loads(json.dumps(xml.dataclasses.asdict(record(stored))))}
+    for disk in values['disks']:
+        disk['size'] = 1 << 20
+    return values
+
+
+VIF = {'type': 'bridge', 'address': '52:54:00:0:0:1', 'devname': 'tap-b', 'network': {'bridge': 'br-b', 'mtu': 1400}}
+
+
+def test_a_guest_that_comes_has_this_hosts_paths_and_networks(tmp_path):
+    one, two = store(tmp_path / 'one', 'one'), store(tmp_path / 'two', 'two')
+    guest = arrival.unpacked(sent(one), UUID, two, 'qemu', [VIF])
+    assert str(tmp_path / 'one') not in json.dumps(xml.dataclasses.asdict(guest))
+    assert [disk.file for disk in guest.disks] == [two.path(UUID, 'disk'), two.path(UUID, 'disk.config')]
+    assert guest.disks[0].backing_file == f'{two.directory}/_base/img.qcow2'
+    assert guest.kernel == two.path(UUID, 'kernel')
+    assert [(port.bridge, port.devname, port.mtu) for port in guest.interfaces] == [('br-b', 'tap-b', 1400)]
+    assert guest.host is None and arrival.sizes(sent(one)) == {'disk': 1 << 20, 'disk.config': 1 << 20}
+
+
+def test_what_is_this_hosts_own_is_not_taken_from_another(tmp_path):
+    """A host that was taken over names a file, or a device, of the destination."""
+    one, two = store(tmp_path / 'one', 'one'), store(tmp_path / 'two', 'two')
+    hostile = {**sent(one), 'volumes': [{'source': {'type': 'file', 'path': '/etc/shadow'}}], 'nvram': '/etc/passwd',
+               'hostdevs': [{'address': '0000:00:1f.0'}], 'consoles': {'serial': {'paths': ['/run/any.sock']}},
+               'rescued': {'disks': [{'file': '/etc/shadow'}]}}
+    guest = arrival.unpacked(hostile, UUID, two, 'qemu', [VIF])
+    assert (guest.volumes, guest.hostdevs, guest.consoles, guest.rescued) == ([], [], {}, None)
+    assert guest.nvram == two.path(UUID, 'disk.nvram') and '/etc/' not in json.dumps(xml.dataclasses.asdict(guest))
+    assert not set(arrival.OWN) & set(arrival.packed(record_with_files(one)))
+
+
+def record_with_files(stored):
+    guest = record(stored)
+    guest.disks = []
+    return guest
+
+
+@pytest.mark.parametrize('wrong', [
+    {'settings': {'x': 1}}, {'settings': {'x': 'y' * 300}}, {'serial_ports': 9}, {'arch': 'vax'},
+    {'uuid': '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c12'}, {'machine': 'pc;rm'}, {'vif_model': 'any'}, {'disks': []},
+    {'disks': 'text'}, {'disks': [{'file': '/x/shadow', 'format': 'raw', 'target': 'vda'}]},
+    {'disks': [{'file': '/x/disk', 'format': 'vmdk', 'target': 'vda'}]},
+    {'disks': [{'file': '/x/disk', 'format': 'raw', 'target': '../a'}]},
+    {'disks': [{'file': '/x/disk', 'format': 'raw', 'target': 'vda'}] * 2}, {'unknown': 1}])
+def test_what_our_hosts_do_not_say_is_refused(tmp_path, wrong):
+    one = store(tmp_path / 'one', 'one')
+    with pytest.raises(exception.VirtError, match='not valid'):
+        arrival.unpacked({**sent(one), **wrong}, UUID, one, 'qemu', [])
+
+
+def test_sizes_are_numbers(tmp_path):
+    values = sent(store(tmp_path / 'one', 'one'))
+    for wrong in (-1, 1 << 60, '7', None, True):
+        values['disks'][0]['size'] = wrong
+        with pytest.raises(exception.VirtError, match='not valid'):
+            arrival.sizes(values)
+
+
+def test_the_running_definition_keeps_its_machine_and_gets_the_destinations_files(tmp_path):
+    one, two = store(tmp_path / 'one', 'one'), store(tmp_path / 'two', 'two')
+    here = record(one)
+    there = arrival.unpacked(sent(one), UUID, two, 'qemu', [VIF])
+    here.cpuset, there.cpuset = '0-1', '2-3'
+    running = etree.fromstring(xml.domain(here))
+    etree.SubElement(running.find('./devices/disk'), 'address', type='pci', slot='0x09')
+    made = etree.fromstring(migration_xml.for_destination(etree.tostring(running, encoding='unicode'),
+                                                          xml.domain(there)))
+    text = etree.tostring(made, encoding='unicode')
+    assert str(tmp_path / 'one') not in text and '/old/kernel' not in text
+    assert made.find('./devices/disk/address').get('slot') == '0x09'
+    assert made.find('vcpu').get('cpuset') == '2-3'
+    assert made.find('./devices/interface/source').get('bridge') == 'br-b'
+    assert made.find('./devices/interface/target').get('dev') == 'tap-b'
+    there.disks.pop()
+    with pytest.raises(exception.VirtError, match='disk vdb'):
+        migration_xml.for_destination(xml.domain(here), xml.domain(there))
+
+
+def test_only_hosts_with_the_same_file_share(tmp_path):
+    one, same, other = (store(tmp_path / name, host) for name, host in (('a', 'one'), ('a', 'two'), ('b', 'two')))
+    for stored in (one, other):
+        (tmp_path / stored.directory / UUID).mkdir()
+    assert shared_storage.sight(one, UUID) is None
+    one.save(record(one))
+    other.save(record(one))
+    assert shared_storage.sight(one, UUID) == shared_storage.sight(same, UUID) != shared_storage.sight(other, UUID)
+
+
+def test_whose_files_they_are(tmp_path):
+    """Neither a rollback nor a host that comes back removes what another one uses."""
+    one, two = store(tmp_path / 'a', 'one'), store(tmp_path / 'a', 'two')
+    (tmp_path / 'a' / UUID).mkdir()
+    one.save(record(one))
+
+    def may(host):
+        return shared_storage.may_remove(one.load(UUID), host)
+    assert (may('one'), may('two')) == (True, False) and [len(each.guests()) for each in (one, two)] == [1, 0]
+    shared_storage.hand_over(one, one.load(UUID), 'two')
+    assert (may('one'), may('two')) == (False, False)
+    shared_storage.hand_over(one, one.load(UUID), None)
+    assert (may('one'), may('two')) == (True, False)
+    assert shared_storage.came_over(two.load(UUID), 'one', 'two') and not shared_storage.came_over(
+        one.load(UUID), 'one', 'one')
+    two.save(two.load(UUID))
+    assert (may('one'), may('two')) == (False, True)
+    assert shared_storage.came_over(two.load(UUID), 'one', 'two')          # again, after a crash
+    assert not shared_storage.came_over(two.load(UUID), 'three', 'two')    # what was left of an older stay
+    assert shared_storage.may_remove(None, 'two') and not shared_storage.came_over(None, 'one', 'two')

@@ -1,0 +1,103 @@
+"""The record of a guest as one host tells it to another, which makes its own of it.
+
+The other host is believed in what the guest is. Where its files lie, who owns them and what it is plugged into is this
+host's own knowledge: of each path only the last part counts, and only when it is the name of a file that we make.
+"""
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from typing import Any
+
+from nova import exception
+from nova.hardware import guest_options
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
+
+DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
+TARGET = re.compile(r'[a-z]{2}[a-z]\Z')
+FORMATS = ('raw', 'qcow2')
+DISKS = 26
+# What each host makes for itself, of what the conductor says and of its own options. By another host's word the path
+# of a volume, or the address of a device, would be a way to what is here.
+OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces')
+SETTING = 255                            # characters of a value
+BOOT_FILES = ('kernel', 'ramdisk')
+SIZES = range(1 << 50)                   # bytes of a disk
+
+
+def packed(guest: xml.Guest) -> dict[str, Any]:
+    """The record as JSON can have it, with the size of each disk in bytes; reads the disks' headers."""
+    values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in OWN}
+    for disk in values['disks']:
+        disk['size'] = size_of(disk['file'], disk['format'])
+    return values
+
+
+def size_of(path: str, disk_format: str) -> int:
+    """Bytes that a guest sees of a disk whose format is the recorded one."""
+    return storage.qcow2_size(path) if disk_format == 'qcow2' else os.path.getsize(path)
+
+
+def sizes(values: dict[str, Any]) -> dict[str, int]:
+    """{name of the disk's file: bytes}.
+
+    :raises VirtError: as ``unpacked``
+    """
+    found = {os.path.basename(str(disk.get('file'))): disk.get('size') for disk in values.get('disks', ())}
+    if any(type(size) is not int or size not in SIZES for size in found.values()):
+        raise _refusal()
+    return found
+
+
+def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_type: str,
+             network_info: list[dict[str, Any]]) -> xml.Guest:
+    """The Guest with the paths of this host, on the networks that it has here.
+
+    :param values: what ``packed`` gave on the other host
+    :raises VirtError: it is not what our hosts say
+    """
+    try:
+        told = {name: value for name, value in values.items() if name not in OWN}
+        guest = xml.Guest.from_dict({**told, 'interfaces': [], 'disks': [
+            {name: value for name, value in disk.items() if name != 'size'} for disk in values['disks']]})
+        disks = [_own(disk, uuid, stored) for disk in guest.disks]
+    except (KeyError, TypeError, AttributeError):
+        raise _refusal() from None
+    machine, model = str(guest.machine), str(guest.vif_model)
+    if (guest.uuid != uuid or not 1 <= len(disks) <= DISKS or not xml.MACHINE_TYPE.match(machine)
+            or model not in xml.VIF_MODELS or len({disk.file for disk in disks}) < len(disks)
+            or not _are_settings(guest.settings) or guest.arch not in (None, *xml.MACHINES)
+            or guest.serial_ports not in range(1, guest_options.MOST_SERIAL_PORTS + 1)):
+        raise _refusal()
+    guest.nvram = stored.path(uuid, spec.NVRAM)
+    for part in BOOT_FILES:
+        setattr(guest, part, stored.path(uuid, part) if getattr(guest, part) else None)
+    guest.owner, guest.virt_type, guest.disks = stored.directory, virt_type, disks
+    guest.console_log = stored.path(uuid, 'console.log')
+    guest.interfaces = spec.interfaces(network_info, guest.vif_model)
+    guest.cell = guest.cpuset = guest.host = guest.successor = guest.taken_from = None
+    return guest
+
+
+def _are_settings(settings: Any) -> bool:
+    return isinstance(settings, dict) and all(
+        isinstance(value, str) and len(value) <= SETTING for pair in settings.items() for value in pair)
+
+
+def _own(disk: xml.Disk, uuid: str, stored: storage.Storage) -> xml.Disk:
+    name = os.path.basename(disk.file)
+    if not DISK.match(name) or disk.format not in FORMATS or disk.bus not in xml.DISK_BUSES or not TARGET.match(
+            disk.target) or disk.backing_format not in (None, *FORMATS):
+        raise _refusal()
+    # How a disk is cached depends on the file system of this host.
+    cache = disk.cache if disk.readonly else stored.disk_cache
+    return dataclasses.replace(
+        disk, file=stored.path(uuid, name), cache=cache,
+        backing_file=stored.cache.path_of(os.path.basename(disk.backing_file)) if disk.backing_file else None)
+
+
+def _refusal() -> exception.VirtError:
+    return exception.VirtError(operation='take the guest', reason='what its host says about it is not valid')

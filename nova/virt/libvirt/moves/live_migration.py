@@ -1,0 +1,333 @@
+"""Live migration of QEMU guests, with the disks that this host has of them or with those that both hosts share.
+
+The destination makes the guest's files and a definition of its own; the source sends the running machine into it. What
+became of a migration whose end nobody saw is read from the two hypervisors, never guessed.
+"""
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from typing import Any, TYPE_CHECKING
+
+import libvirt
+
+from nova import exception
+from nova import states
+from nova.runtime import concurrency
+from nova.virt import driver
+from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import disk_transfer
+from nova.virt.libvirt import files
+from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt.moves import migration_xml
+from nova.virt.libvirt.moves import outgoing
+from nova.virt.libvirt.moves import shared_storage
+from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+
+LOG = logging.getLogger(__name__)
+
+POLL = 0.2                               # seconds between two looks at a migration
+SETTLES_S = 60                           # libvirt ends a migration that was aborted, or that its own end interrupted
+CONFIG_DRIVE = 'disk.config'             # guests do not write it, and libvirt copies no such disk
+
+
+class LiveMigration(driver.LiveMigration):
+    """Mixed into the libvirt driver."""
+
+    # What LibvirtDriver has.
+    conf: Any
+    host: str
+    hypervisor: Any
+    storage: storage.Storage
+    images: Any
+    virt_type: str
+    _qemu_img: Any
+    _operation: Any
+    _guest_record: Any
+    _domain: Any
+    _remove: Any
+    volumes_of: Any
+    define_secrets: Any
+    disconnect: Any
+    _outgoing: dict[str, outgoing.Job]
+
+    # ---- checks ----
+
+    def check_destination(self, instance: Instance, block_migration: bool | None,
+                          disk_over_commit: bool) -> dict[str, Any]:
+        options = self.conf.libvirt
+        return {'block_migration': block_migration, 'over_commit': bool(disk_over_commit),
+                'seen': shared_storage.sight(self.storage, instance.uuid),
+                'free_bytes': self.storage.unused_bytes() if disk_over_commit else self.storage.free_bytes(),
+                'cpu_features': self.hypervisor.run('describe the processor', outgoing.cpu_features, self.virt_type),
+                'virt_type': self.virt_type, 'tls': options.live_migration_with_native_tls,
+                'address': options.live_migration_inbound_addr or self.conf.my_ip}
+
+    def check_source(self, instance: Instance, facts: dict[str, Any]) -> dict[str, Any]:
+        guest = self._guest_record(instance.uuid)
+        if guest.hostdevs:
+            raise exception.MigrationPreCheckError(reason='it has PCI devices of this host')
+        if facts['virt_type'] != self.virt_type:
+            raise exception.MigrationPreCheckError(reason=(
+                f'guests run with {self.virt_type} here and with {facts["virt_type"]} there'))
+        if facts['tls'] != self.conf.libvirt.live_migration_with_native_tls:
+            raise exception.MigrationPreCheckError(
+                reason='[libvirt] live_migration_with_native_tls is not the same on both hosts')
+        seen = shared_storage.sight(self.storage, instance.uuid)
+        shared = seen is not None and seen == facts['seen']
+        if facts['block_migration'] is not None and facts['block_migration'] == shared:
+            raise exception.MigrationPreCheckError(reason=(
+                'the hosts share the disks of the server; they are not copied (block migration)' if shared else
+                'the hosts share no storage; a migration with its disks (block migration) is needed'))
+        if not shared:
+            _check_room(guest, facts)
+        self._check_cpu(instance.uuid, facts)
+        values = arrival.packed(guest)
+        return {'block_migration': not shared, 'guest': values, 'address': facts['address'], 'tls': facts['tls'],
+                'source': {'uri': self._uri_of(self.conf.libvirt.live_migration_inbound_addr or self.conf.my_ip),
+                           'directory': self.storage.path(instance.uuid)}}
+
+    def _check_cpu(self, uuid: str, facts: dict[str, Any]) -> None:
+        """:raises MigrationPreCheckError: the destination's processor lacks what the guest was started with"""
+        cpu = migration_xml.cpu_of(self.hypervisor.guest('read the processor', uuid, outgoing.running_xml))
+        needed = self.hypervisor.run('describe the processor', outgoing.cpu_features, self.virt_type, cpu)
+        if needed is None or facts['cpu_features'] is None:
+            return                       # libvirt of the destination compares once more when it starts the guest
+        missing = sorted(set(needed) - set(facts['cpu_features']))
+        if missing:
+            raise exception.MigrationPreCheckError(reason=(
+                f'the processor there lacks what the guest may use: {", ".join(missing[:10])}'))
+
+    def _uri_of(self, address: str) -> str:
+        """Of the libvirt of another host."""
+        return self.conf.libvirt.live_migration_uri.replace('%s', f'[{address}]' if ':' in address else address)
+
+    # ---- at the destination ----
+
+    def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
+                           block_devices: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
+        uuid, copied = instance.uuid, facts['block_migration']
+        guest = arrival.unpacked(facts['guest'], uuid, self.storage, self.virt_type, network_info)
+        guest.numa = facts.get('numa_topology')
+        guest.volumes = self.volumes_of(instance, block_devices, guest.machine, guest.disks)
+        self.define_secrets(guest.volumes)
+        incremental = False
+        with self._operation(uuid):
+            self._remove(uuid, keep_disks=not copied)    # of an attempt that did not come to its end
+            if copied:
+                try:
+                    incremental = self._make_disks(context, guest, facts)
+                    self.storage.save(guest)
+                except OSError as error:
+                    raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
+            text = self._domain(guest, keep=copied)
+        return {**facts, 'domain': text, 'incremental': incremental}
+
+    def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> bool:
+        """Files as large as those of the source, for the migration to fill; whether they stand on cached images."""
+        directory = self.storage.path(guest.uuid)
+        os.mkdir(directory)
+        os.chmod(directory, storage.DIRECTORY_MODE)
+        sizes = arrival.sizes(facts['guest'])
+        incremental = all(self._has_image(context, disk) for disk in guest.disks if disk.backing_file)
+        for disk in guest.disks:
+            if disk.readonly:
+                continue
+            if not incremental:
+                disk.backing_file = disk.backing_format = None
+            size = sizes[os.path.basename(disk.file)]
+            if disk.format == 'qcow2':
+                self._qemu_img.create(disk.file, 'qcow2', size, disk.backing_file, disk.backing_format)
+            else:
+                with open(disk.file, 'xb') as file:
+                    file.truncate(size)
+            files.give_to_guest(disk.file)
+        names = [os.path.basename(disk.file) for disk in guest.disks if disk.readonly]
+        names += [part for part in arrival.BOOT_FILES if getattr(guest, part)]
+        disk_transfer.fetch(facts['source']['uri'], facts['source']['directory'], names, directory,
+                            self.conf.libvirt.qemu_img_timeout)
+        return incremental
+
+    def _has_image(self, context: RequestContext, disk: xml.Disk) -> bool:
+        """Whether the image below a disk is in this host's cache, by now."""
+        path = disk.backing_file or ''
+        image_id = os.path.basename(path).rpartition('.')[0]
+        try:
+            found = self.storage.cache.fetch(context, self.images.show(context, image_id))
+        except exception.NovaException as error:
+            LOG.info('Image %s cannot be had (%s); the disk is copied with what it has of it.', image_id, error)
+            return False
+        return bool(found.path == path)
+
+    def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
+                                           network_info: list[dict[str, Any]]) -> None:
+        self.storage.save(self._recorded_here(instance.uuid))
+
+    def _recorded_here(self, uuid: str) -> xml.Guest:
+        """The record of a guest that has come; with shared disks it is what the source has written."""
+        guest = self._guest_record(uuid)
+        guest.host = guest.successor = None
+        return guest
+
+    def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
+                                facts: dict[str, Any]) -> None:
+        with self._operation(instance.uuid):
+            volumes = self._volumes_here(instance.uuid)
+            self._remove(instance.uuid, keep_disks=not facts.get('block_migration'))
+            self.disconnect(volumes)
+
+    def _volumes_here(self, uuid: str) -> list[Any]:
+        guest = self.storage.load(uuid)
+        return guest.volumes if guest is not None else []
+
+    # ---- at the source ----
+
+    def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str | None],
+                     facts: dict[str, Any], progress: Any) -> None:
+        uuid, copied = instance.uuid, facts['block_migration']
+        guest = self._guest_record(uuid)
+        job = self._outgoing[uuid] = outgoing.Job()
+        with self._operation(uuid):
+            try:
+                if not copied:
+                    shared_storage.hand_over(self.storage, guest, destination['host'])
+                self._send(job, guest, facts, progress)
+            except BaseException:
+                shared_storage.hand_over(self.storage, self.storage.load(uuid) or guest, None)
+                raise
+            finally:
+                del self._outgoing[uuid]
+
+    def _send(self, job: outgoing.Job, guest: xml.Guest, facts: dict[str, Any], progress: Any) -> None:
+        uuid, options, tls, copied = guest.uuid, self.conf.libvirt, facts['tls'], facts['block_migration']
+        targets = [disk.target for disk in guest.disks if copied and not disk.readonly]
+        was = self.hypervisor.power_state(uuid)
+        running = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.running_xml)
+        uri = self._uri_of(facts['address'])
+        concurrency.spawn(
+            'migration', job.run, self.hypervisor, uuid, uri,
+            outgoing.parameters(options, running, facts['domain'], facts['address'], targets, tls),
+            outgoing.flags(options, copied, facts['incremental'], tls))
+        try:
+            self._watch(job, uuid, progress)
+        except BaseException as error:
+            self._end(job, uuid)
+            if job.error is None or self._has_left(uuid, uri, was):
+                LOG.info('Guest %s had gone before its migration could be ended: %s', uuid, error)
+                return
+            raise
+        if job.error is not None and not self._has_left(uuid, uri, was):
+            if job.aborted.is_set():
+                raise exception.MigrationAborted(instance_id=uuid)
+            raise job.error
+
+    def _watch(self, job: outgoing.Job, uuid: str, progress: Any) -> None:
+        """Until the job ends: report, and keep the limits.
+
+        :raises VirtError: it took too long; the job goes on
+        """
+        options = self.conf.libvirt
+        limits = outgoing.Limits(options.live_migration_completion_timeout, options.live_migration_progress_timeout)
+        slow = options.live_migration_downtime
+        while not job.done.wait(POLL):
+            with contextlib.suppress(exception.VirtError):       # it has just ended, or libvirt is away
+                if slow and self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress):
+                    self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.set_downtime, slow)
+                    slow = 0
+                values = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)
+            if job.done.is_set() or not values:
+                continue
+            progress(values)
+            why = limits.passed(values)
+            if why and options.live_migration_timeout_action == 'abort':
+                raise exception.VirtError(operation=outgoing.OPERATION, reason=why)
+            if why:
+                self.force_complete_live_migration_of(uuid)
+
+    def _end(self, job: outgoing.Job, uuid: str) -> None:
+        """Let a migration end, whatever it takes."""
+        while not job.done.is_set():
+            with contextlib.suppress(exception.VirtError):
+                self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.abort)
+            job.done.wait(POLL)
+
+    def _has_left(self, uuid: str, uri: str, was: int) -> bool:
+        """Whether the guest is at the destination after a call that failed; else it runs here again, as it ``was``."""
+        state = self._settled_state(uuid)
+        if state == was:
+            return False
+        if state is None:                # it is forgotten here only after the destination has it
+            return True
+        try:
+            there = concurrency.blocking(outgoing.is_at, uri, uuid)
+        except libvirt.libvirtError as unreachable:
+            LOG.error('Guest %s stays as it is here (power state %s): whether the destination runs it is not known '
+                      '(%s).', uuid, state, unreachable.get_error_message())
+            return False
+        if there:
+            self.hypervisor.guest(outgoing.OPERATION, uuid, guests.undefine)
+        elif was == states.RUNNING and state == states.POWER_PAUSED:
+            self.hypervisor.guest(outgoing.OPERATION, uuid, guests.unpause)
+        return bool(there)
+
+    def _settled_state(self, uuid: str) -> int | None:
+        """The guest's power state once no migration of it is under way; None: there is none."""
+        deadline = time.monotonic() + SETTLES_S
+        try:
+            while not self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):
+                if time.monotonic() > deadline:
+                    raise exception.VirtError(operation=outgoing.OPERATION, reason='libvirt does not end it')
+                time.sleep(POLL)
+            return int(self.hypervisor.power_state(uuid))
+        except exception.GuestNotFound:
+            return None
+
+    def settle_migrations(self) -> None:
+        """End what migrations an earlier life of this process began, so that each guest is here or is not."""
+        for uuid, state in self.hypervisor.guests().items():
+            guest = self.storage.load(uuid)
+            if state in outgoing.ACTIVE and self._settled_state(uuid) in outgoing.ACTIVE and guest is not None and (
+                    guest.host == self.host):
+                shared_storage.hand_over(self.storage, guest, None)
+
+    def abort_live_migration(self, instance: Instance) -> None:
+        job = self._outgoing.get(instance.uuid)
+        if job is not None:
+            job.aborted.set()
+            self.hypervisor.guest(outgoing.OPERATION, instance.uuid, outgoing.abort)
+
+    def force_complete_live_migration(self, instance: Instance) -> None:
+        if instance.uuid in self._outgoing:
+            self.force_complete_live_migration_of(instance.uuid)
+
+    def force_complete_live_migration_of(self, uuid: str) -> None:
+        with contextlib.suppress(exception.GuestNotFound):
+            self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.hurry,
+                                  self.conf.libvirt.live_migration_permit_post_copy)
+
+    def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: Any,
+                                      facts: dict[str, Any]) -> None:
+        """By the record: what the destination shares stays. ``facts`` are not there after a restart."""
+        with self._operation(instance.uuid):
+            volumes = self._volumes_here(instance.uuid)
+            self._remove(instance.uuid, keep_disks=not shared_storage.may_remove(
+                self.storage.load(instance.uuid), self.host))
+            self.disconnect(volumes)
+
+
+def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
+    """:raises MigrationPreCheckError: the destination has no room for the disks"""
+    used = facts['over_commit']
+    needed = sum(os.stat(disk.file).st_blocks * 512 if used else arrival.size_of(disk.file, disk.format)
+                 for disk in guest.disks)
+    if needed > facts['free_bytes']:
+        raise exception.MigrationPreCheckError(reason=(
+            f'its disks need {needed / storage.GIB:.1f} GiB there, of which {facts["free_bytes"] / storage.GIB:.1f} '
+            f'GiB are free'))

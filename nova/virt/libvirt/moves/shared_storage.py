@@ -1,0 +1,52 @@
+"""Whose a guest's directory is, where several hosts may share the directory of all guests.
+
+The record names the host that the guest belongs to, and while it leaves for one that shares its disks the one that it
+goes to. From that follows who may remove the files:
+
+* a host removes only a directory whose record names it, and names nobody that comes after it;
+* a directory with the record of another host is that host's, or stands on storage that both share.
+
+Nothing is written to find out whether two hosts share: both look at the record, and see the same file or not.
+"""
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+
+from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
+
+
+def sight(stored: storage.Storage, uuid: str) -> list[str | int] | None:
+    """What two hosts see alike only where it is the same file; None where nothing is."""
+    try:
+        with open(stored.path(uuid, storage.RECORD), 'rb') as file:
+            status, data = os.fstat(file.fileno()), file.read()
+    except FileNotFoundError:
+        return None
+    return [status.st_ino, status.st_mtime_ns, hashlib.sha256(data).hexdigest()]
+
+
+def may_remove(guest: xml.Guest | None, host: str) -> bool:
+    """Whether a host may remove the files of a guest, by their record."""
+    return guest is None or guest.host in (None, host) and guest.successor is None
+
+
+def hand_over(stored: storage.Storage, guest: xml.Guest, successor: str | None) -> None:
+    """Note for whom the guest's disks are kept when it goes from here; None: it stays."""
+    if guest.successor != successor:
+        stored.save(dataclasses.replace(guest, successor=successor))
+
+
+def came_over(guest: xml.Guest | None, owner: str | None, host: str) -> bool:
+    """Whether ``host`` sees the disks of a guest of another host, ``owner``, because they share them.
+
+    The record that this host has kept of a guest that it had long ago is none of ``owner``. One that it has taken over
+    already, in an attempt that did not come to its end, is.
+    """
+    if guest is None:
+        return False
+    if guest.host == host:
+        return guest.taken_from is not None and owner in (guest.taken_from, host)
+    return guest.host is not None and guest.host == owner
