@@ -124,9 +124,3 @@ def test_a_resize_that_fails_leaves_what_was_put_aside(rig, instance):
     assert instance.uuid not in rig.driver.guests() and rig.driver.kept_guests() == [instance.uuid]
     rig.driver.finish_revert_migration(None, instance, [], [], True)
     rig.booted(instance)
-
-
-def test_guests_of_other_hosts_are_refused(rig, instance):
-    instance.host = 'another-host'
-    with pytest.raises(exception.VirtError):
-        rig.driver.accept_guest(None, instance, {})

@@ -4,6 +4,7 @@ import pytest
 from nova import exception
 from nova import states
 from nova.tests.integration import moving
+from nova.virt import driver
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
@@ -71,3 +72,17 @@ def test_an_evacuated_guest_keeps_its_disks(fleet):
     fleet.drivers[ONE].destroy(None, instance, [])
     assert fleet.guests() == {ONE: {}, TWO: {instance.uuid: states.RUNNING}}
     fleet.drivers[TWO].reboot(None, instance, [], True)
+
+
+def test_a_cold_move_fetches_nothing_and_is_reverted(fleet):
+    instance = fleet.spawn(ONE)
+    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    sent['source']['uri'] = 'test:///nowhere'
+    image = fleet.images.show(None, moving.base.DISK_ID)
+    fleet.drivers[TWO].finish_migration(None, instance, sent, driver.SpawnRequest(image=image, network_info=[]), True)
+    assert fleet.guests() == {ONE: {}, TWO: {instance.uuid: states.RUNNING}}
+    assert fleet.drivers[ONE].kept_guests() == [instance.uuid] and fleet.drivers[TWO].kept_guests() == []
+    fleet.drivers[TWO].drop_migrated(None, instance, [])
+    fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)
+    fleet.only_at(ONE, instance)
+    fleet.booted(ONE, instance)

@@ -25,6 +25,7 @@ from nova.virt.libvirt import guest_operations
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
+from nova.virt.libvirt.moves import cold
 from nova.virt.libvirt.moves import live_migration
 from nova.virt.libvirt import remote
 from nova.virt.libvirt import resize
@@ -51,7 +52,8 @@ IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused 
 
 class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshots.Snapshots,
                     guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
-                    rescue.Rescue, volumes.Volumes, live_migration.LiveMigration):
+                    rescue.Rescue, volumes.Volumes, live_migration.LiveMigration,
+                    cold.ColdMoves):
     """See the contract in nova/virt/driver.py.
 
     :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it;

@@ -60,6 +60,12 @@ class QemuImg:
         self._run('resize a disk', ['resize', '-q', '-f', disk_format, path, str(size)],
                   reads=[backing_file] if backing_file else [], writes=[path], largest=size)
 
+    def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str) -> None:
+        """Name the file below a disk anew; it has the same content as the one before, which is not opened."""
+        self._run('put an image below a disk', ['rebase', '-q', '-u', '-f', disk_format, '-b', backing_file, '-F',
+                                                backing_format, path], reads=[backing_file], writes=[path],
+                  largest=_size(path, disk_format))
+
     def convert(self, path: str, disk_format: str, target: str, target_format: str,
                 backing_file: str | None = None) -> None:
         """Copy a disk that no guest writes to, with all that is below it, into a new file.

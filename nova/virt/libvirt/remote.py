@@ -7,6 +7,7 @@ Operation                 Arguments                                             
 ``qemu_img.info``         path, format                                           SETUID, SETGID, SETPCAP, KILL: the
 ``qemu_img.create``       path, format, size; backing file and format            program runs as a user of its own.
 ``qemu_img.resize``       path, format, size; backing file                       CHOWN, FOWNER, DAC_OVERRIDE: a file is
+``qemu_img.rebase``       path, format, backing file and format
 ``qemu_img.convert``      path, format, target, target format; backing file      that user's meanwhile
 ``guest.let_read``        path                                                   FOWNER: what QEMU writes is its user's
 ``guest.console``         uuid                                                   DAC_OVERRIDE: virtlogd writes as root
@@ -94,6 +95,10 @@ class RemoteQemuImg:
     def resize(self, path: str, disk_format: str, size: int, backing_file: str | None = None) -> None:
         self._helper.call('qemu_img.resize', path=path, disk_format=disk_format, size=size, backing_file=backing_file)
 
+    def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str) -> None:
+        self._helper.call('qemu_img.rebase', path=path, disk_format=disk_format, backing_file=backing_file,
+                          backing_format=backing_format)
+
     def convert(self, path: str, disk_format: str, target: str, target_format: str,
                 backing_file: str | None = None) -> None:
         _make(target)
@@ -149,6 +154,10 @@ def operations(conf, directory: str, uid: int) -> dict[str, typing.Callable[...,
     def resize(path, disk_format, size, backing_file):
         tool.resize(allowed.disk(path), allowed.format(disk_format), allowed.size(size), allowed.backing(backing_file))
 
+    def rebase(path, disk_format, backing_file, backing_format):
+        tool.rebase(allowed.disk(path), allowed.format(disk_format), allowed.backing(backing_file),
+                    allowed.format(backing_format))
+
     def convert(path, disk_format, target, target_format, backing_file):
         tool.convert(allowed.file(path), allowed.format(disk_format), allowed.disk(target),
                      allowed.format(target_format), allowed.backing(backing_file))
@@ -174,7 +183,8 @@ def operations(conf, directory: str, uid: int) -> dict[str, typing.Callable[...,
         made |= {'vif.plug': plug, 'vif.unplug': unplug}
     if conf.libvirt.sandbox_images:      # else it would be root
         made |= {'qemu_img.prepare': lambda: tool.prepare(directory), 'qemu_img.info': info,
-                 'qemu_img.create': create, 'qemu_img.resize': resize, 'qemu_img.convert': convert}
+                 'qemu_img.create': create, 'qemu_img.resize': resize, 'qemu_img.convert': convert,
+                 'qemu_img.rebase': rebase}
     return made
 
 
@@ -195,7 +205,7 @@ class _Allowed:
         return self._plain(path, DISK)
 
     def backing(self, path):
-        return None if path is None else self._plain(path, CACHED)
+        return None if path is None else self._plain(path, CACHED, DISK)
 
     def _plain(self, path, *patterns):
         rest = _text(path).removeprefix(self._prefix)

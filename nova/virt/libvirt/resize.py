@@ -10,6 +10,7 @@ import subprocess
 from typing import Any
 
 from nova import exception
+from nova.hardware import guest_options
 from nova.virt import driver
 from nova.virt.libvirt import files
 from nova.virt.libvirt import spec
@@ -18,11 +19,19 @@ from nova.virt.libvirt.life import hands
 
 
 class Resize(hands.Feature, driver.Resize):
-    """Guests of other hosts are refused: their disks are there."""
+    """On this host, and with moves.cold.ColdMoves, which the driver has, between hosts."""
+
+    # What ColdMoves has.
+    host: str
+    sent: Any
+    has_come: Any
+    finish_arrival: Any
 
     def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
-        if instance.host != self.host:
-            raise exception.VirtError(operation='take the guest', reason='its disks are on another host')
+        """The claim has counted the room."""
+        settings = guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
+        if instance.host != self.host and 'tpm_version' in settings:
+            raise exception.VirtError(operation='take the guest', reason='the state of its TPM is on another host')
 
     def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
                    timeout: Any) -> dict[str, Any]:
@@ -39,13 +48,13 @@ class Resize(hands.Feature, driver.Resize):
                 os.rename(stored.path(uuid), kept)
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
-        return {}
+        return self.sent(uuid)
 
     def finish_migration(self, context: Any, instance: Any, guest: Any, request: Any, power_on: bool) -> None:
         uuid, stored = instance.uuid, self.hands.storage
         old = stored.load_kept(uuid)
         if old is None:
-            raise exception.GuestNotFound(instance_id=uuid)
+            return self.finish_arrival(context, instance, guest, request, power_on)
         with self.hands.operation(uuid):
             self.hands.remove(uuid)
             try:
@@ -61,7 +70,8 @@ class Resize(hands.Feature, driver.Resize):
 
     def drop_migrated(self, context: Any, instance: Any, network_info: Any) -> None:
         with self.hands.operation(instance.uuid):
-            if self.hands.storage.load_kept(instance.uuid) is not None:     # else it is the one that was taken back
+            # else it is the one that was taken back
+            if self.hands.storage.load_kept(instance.uuid) is not None or self.has_come(instance.uuid):
                 self.hands.remove(instance.uuid)
 
     def finish_revert_migration(self, context: Any, instance: Any, network_info: Any, block_devices: Any,

@@ -83,6 +83,7 @@ class Guest:
     consoles, serial_ports   what it has of them, and how many serial ports (graphics.py)
     rescued     what it runs with while it is rescued; None: with its own disks
     host, successor, taken_from   whose it is, to whom it goes, from whom it came: moves/shared_storage.py
+    moved_from     where a cold move has fetched it
     """
 
     uuid: str
@@ -116,6 +117,7 @@ class Guest:
     host: str | None = None
     successor: str | None = None
     taken_from: str | None = None
+    moved_from: str | None = None
 
     def ports(self):
         """The values of vifs.Port of the interfaces for which something is plugged."""

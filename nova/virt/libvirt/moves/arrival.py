@@ -28,11 +28,15 @@ BOOT_FILES = ('kernel', 'ramdisk')
 SIZES = range(1 << 50)                   # bytes of a disk
 
 
-def packed(guest: xml.Guest) -> dict[str, Any]:
-    """The record as JSON can have it, with the size of each disk in bytes; reads the disks' headers."""
+def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
+    """The record as JSON can have it, with the size of each disk in bytes; reads the disks' headers.
+
+    :param directory: where the disks are by now; None: where the record says
+    """
     values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in OWN}
     for disk in values['disks']:
-        disk['size'] = size_of(disk['file'], disk['format'])
+        path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
+        disk['size'] = size_of(path, disk['format'])
     return values
 
 
@@ -78,7 +82,8 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     guest.owner, guest.virt_type, guest.disks = stored.directory, virt_type, disks
     guest.console_log = stored.path(uuid, 'console.log')
     guest.interfaces = spec.interfaces(network_info, guest.vif_model)
-    guest.cell = guest.cpuset = guest.host = guest.successor = guest.taken_from = None
+    guest.cell = guest.cpuset = guest.host = guest.successor = None
+    guest.taken_from = guest.moved_from = None
     return guest
 
 

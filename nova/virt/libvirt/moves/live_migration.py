@@ -91,8 +91,7 @@ class LiveMigration(driver.LiveMigration):
         self._check_cpu(instance.uuid, facts)
         values = arrival.packed(guest)
         return {'block_migration': not shared, 'guest': values, 'address': facts['address'], 'tls': facts['tls'],
-                'source': {'uri': self._uri_of(self.conf.libvirt.live_migration_inbound_addr or self.conf.my_ip),
-                           'directory': self.storage.path(instance.uuid)}}
+                'source': {'uri': self.own_uri(), 'directory': self.storage.path(instance.uuid)}}
 
     def _check_cpu(self, uuid: str, facts: dict[str, Any]) -> None:
         """:raises MigrationPreCheckError: the destination's processor lacks what the guest was started with"""
@@ -104,6 +103,10 @@ class LiveMigration(driver.LiveMigration):
         if missing:
             raise exception.MigrationPreCheckError(reason=(
                 f'the processor there lacks what the guest may use: {", ".join(missing[:10])}'))
+
+    def own_uri(self) -> str:
+        """Of this host's libvirt, for other hosts."""
+        return self._uri_of(self.conf.libvirt.live_migration_inbound_addr or self.conf.my_ip)
 
     def _uri_of(self, address: str) -> str:
         """Of the libvirt of another host."""

@@ -1,0 +1,94 @@
+"""Cold moves of QEMU guests between two hosts that share no disks; the needs are those of moving.py."""
+import os
+import pathlib
+
+import pytest
+
+from nova import exception
+from nova import states
+from nova.tests.integration import moving
+from nova.tests.integration import test_libvirt as base
+from nova.virt import driver
+
+pytestmark = moving.needed
+ONE, TWO = 'compute1', 'compute2'
+
+
+@pytest.fixture(scope='module')
+def fleet():
+    with moving.hosts() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def clean(fleet):
+    yield
+    fleet.clear()
+
+
+def finish(fleet, instance, sent):
+    image = fleet.images.show(None, base.DISK_ID)
+    fleet.drivers[TWO].finish_migration(None, instance, sent, driver.SpawnRequest(image=image, network_info=[]), True)
+
+
+def test_a_guest_is_resized_to_another_host_and_confirmed(fleet):
+    instance = fleet.spawn(ONE, ephemeral_gb=1)
+    fleet.booted(ONE, instance)
+    fleet.type(ONE, instance, 'echo on-the-disk >/dev/vdb; sync; echo is-$((40+2))', 'is-42')
+    fleet.drivers[TWO].accept_guest(None, instance, {})
+    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    instance.root_gb, instance.memory_mb = 2, 128
+    for _attempt in range(2):                            # again, after a crash
+        finish(fleet, instance, sent)
+    assert fleet.guests() == {ONE: {}, TWO: {instance.uuid: states.RUNNING}}
+    fleet.booted(TWO, instance)
+    fleet.type(TWO, instance, 'head -n1 /dev/vdb; echo came-$((40+2))', 'came-42')
+    assert b'\non-the-disk' in fleet.drivers[TWO].console_output(instance)
+    place = pathlib.Path(fleet.drivers[TWO].storage.path(instance.uuid))
+    assert base.libvirt_driver.storage.qcow2_size(place / 'disk') == 2 << 30
+    assert (place / 'disk.ephemeral0').stat().st_blocks * 512 < 100 << 20       # holes did not become zeros
+    assert fleet.drivers[ONE].kept_guests() == [instance.uuid] and fleet.drivers[TWO].kept_guests() == []
+    fleet.drivers[ONE].confirm_migration(None, instance, [])
+    fleet.only_at(TWO, instance)
+    assert 'nova-' not in fleet.virsh(ONE, 'pool-list', '--all')
+
+
+def test_a_move_is_reverted(fleet):
+    instance = fleet.spawn(ONE)
+    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    finish(fleet, instance, sent)
+    for _attempt in range(2):
+        fleet.drivers[TWO].drop_migrated(None, instance, [])
+    for _attempt in range(2):
+        fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)
+        fleet.drivers[ONE].drop_migrated(None, instance, [])         # the guest that was taken back is none that came
+    fleet.only_at(ONE, instance)
+    assert not os.path.exists(fleet.drivers[ONE].storage.kept_path(instance.uuid))
+    fleet.booted(ONE, instance)
+
+
+def test_an_image_that_is_gone_comes_along(fleet, monkeypatch):
+    instance = fleet.spawn(ONE)
+    sent, show = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0), fleet.images.show
+    for path in pathlib.Path(fleet.drivers[TWO].storage.directory, '_base').iterdir():
+        path.unlink()
+
+    class Gone(type(fleet.images)):
+        def show(self, context, image_id):
+            raise exception.ImageNotFound(image_id=image_id)
+    monkeypatch.setattr(fleet.drivers[TWO], 'images', Gone())
+    finish(fleet, instance, sent)
+    assert show(None, base.DISK_ID)
+    fleet.booted(TWO, instance)
+    assert 'disk.base' in fleet.files(TWO, instance.uuid)
+
+
+def test_a_source_that_cannot_be_reached_leaves_nothing_and_keeps_the_guest(fleet):
+    instance = fleet.spawn(ONE)
+    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    away = {**sent, 'source': {**sent['source'], 'uri': fleet.uri.replace('%s', 'nowhere')}}
+    with pytest.raises(exception.VirtError, match='fetch the disks'):
+        finish(fleet, instance, away)
+    assert fleet.files(TWO, instance.uuid) == [] and instance.uuid not in fleet.drivers[TWO].guests()
+    fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)
+    fleet.booted(ONE, instance)

@@ -1,0 +1,121 @@
+"""Cold moves between hosts: the files of a guest that was put aside are fetched by the host where it goes.
+
+The source only says what there is. So nothing waits there for the destination, a nova-compute that is restarted on
+either side breaks nothing, and a destination that begins again begins with an empty directory.
+"""
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova.virt import driver
+from nova.virt.libvirt import files
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import disk_transfer
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+
+BASE_IMAGE = 'disk.base'                 # the image below the root disk, where this host cannot have it otherwise
+
+
+class ColdMoves:
+    """Mixed into the libvirt driver, beside its Resize."""
+
+    # What LibvirtDriver has.
+    conf: Any
+    storage: storage.Storage
+    virt_type: str
+    _qemu_img: Any
+    _operation: Any
+    _remove: Any
+    _undo: Any
+    _define: Any
+    _define_and_start: Any
+    _guest_of: Any
+    _has_image: Any
+    own_uri: Any
+
+    def sent(self, uuid: str) -> dict[str, Any]:
+        """What the destination needs of a guest that was put aside here."""
+        guest, kept = self.storage.load_kept(uuid), self.storage.kept_path(uuid)
+        guest.moved_from = None          # what comes back by a revert is no guest that has come
+        files.write_json(os.path.join(kept, storage.RECORD), dataclasses.asdict(guest))
+        return {'guest': arrival.packed(guest, kept), 'source': {'uri': self.own_uri(), 'directory': kept}}
+
+    def has_come(self, uuid: str) -> bool:
+        """Whether a cold move has brought the guest, and nothing has put it aside since."""
+        guest = self.storage.load(uuid)
+        return guest is not None and guest.moved_from is not None
+
+    def finish_arrival(self, context: RequestContext, instance: Instance, sent: dict[str, Any],
+                       request: driver.SpawnRequest, power_on: bool) -> None:
+        """As ``finish_migration``, for a guest of another host that shares no disks with this one."""
+        uuid = instance.uuid
+        if 'guest' not in sent:
+            raise exception.GuestNotFound(instance_id=uuid)
+        moved = arrival.unpacked(sent['guest'], uuid, self.storage, self.virt_type, request.network_info)
+        with self._operation(uuid):
+            self._remove(uuid)           # of an attempt that did not come to its end
+            try:
+                disks, boot_files = self._fetch(context, instance, moved, sent['source'])
+                made = self._guest_of(instance, request, disks, boot_files)
+                made.moved_from = sent['source']['directory']
+                self.storage.save(made)
+                (self._define_and_start if power_on else self._define)(made)
+            except Exception as error:
+                self._undo(uuid)
+                if isinstance(error, OSError):
+                    raise exception.VirtError(operation='move the guest', reason=error.strerror) from error
+                raise
+
+    def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: dict[str, str],
+               ) -> tuple[list[xml.Disk], dict[str, str]]:
+        """The guest's files in a new directory, its disks as large as its flavor says: (disks, boot files)."""
+        uuid, timeout = instance.uuid, self.conf.libvirt.qemu_img_timeout
+        directory, sizes = self.storage.path(uuid), flavor_sizes(instance)
+        disks = [disk for disk in moved.disks if sizes['disk.swap'] or os.path.basename(disk.file) != 'disk.swap']
+        boot_files = {part: getattr(moved, part) for part in arrival.BOOT_FILES if getattr(moved, part)}
+        variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
+        os.mkdir(directory)
+        os.chmod(directory, storage.DIRECTORY_MODE)
+        disk_transfer.fetch(source['uri'], source['directory'],
+                            [*(os.path.basename(disk.file) for disk in disks), *boot_files, *variables], directory,
+                            timeout)
+        for disk in disks:
+            if disk.backing_file:
+                self._put_image_below(context, uuid, disk, source)
+            self._grow(disk, sizes.get(os.path.basename(disk.file), 0))
+        return disks + self.storage.blanks(
+            uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks), boot_files
+
+    def _put_image_below(self, context: RequestContext, uuid: str, disk: xml.Disk, source: dict[str, str]) -> None:
+        """Let a disk that came stand on this host's copy of its image, or on one that is fetched with it."""
+        if not self._has_image(context, disk):
+            name = os.path.basename(disk.backing_file or '')
+            base = os.path.join(os.path.dirname(source['directory']), storage.BASE)
+            disk_transfer.fetch(source['uri'], base, [name], self.storage.path(uuid),
+                                self.conf.libvirt.qemu_img_timeout)
+            disk.backing_file = self.storage.path(uuid, BASE_IMAGE)
+            os.rename(self.storage.path(uuid, name), disk.backing_file)
+        self._qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
+
+    def _grow(self, disk: xml.Disk, size: int) -> None:
+        if disk.readonly or size <= arrival.size_of(disk.file, disk.format):
+            return
+        if disk.format == 'qcow2':
+            self._qemu_img.resize(disk.file, disk.format, size, disk.backing_file)
+        else:
+            os.truncate(disk.file, size)
+
+
+def flavor_sizes(instance: Instance) -> dict[str, int]:
+    """{name of a disk's file: bytes} that the server's flavor gives; 0: it has none, or no wish."""
+    return {'disk': instance.root_gb * storage.GIB, 'disk.ephemeral0': instance.ephemeral_gb * storage.GIB,
+            'disk.swap': int((instance.flavor or {}).get('swap') or 0) * storage.MIB}
