@@ -152,7 +152,8 @@ class Authority:
                 .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
                 .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH,
                                                       ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-                .add_extension(_usage(digital_signature=True), critical=True)
+                # not critical: else libvirt and QEMU want key encipherment, which keys of this kind do not do
+                .add_extension(_usage(digital_signature=True), critical=False)
                 .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
                                critical=False)
                 .sign(signing_key, hashes.SHA256()))

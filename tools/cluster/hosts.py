@@ -17,6 +17,16 @@ from cluster.processes import run
 
 PLACES = ('run', 'etc', 'lib', 'log', 'cache')
 ANSWERS_S, ENDS_S = 20, 10
+QEMU_GROUP = 'libvirt-qemu'                # reads the keys for its own connections
+# hosts let each other in by certificates of the fleet's own authority
+TLS = '''listen_tls = 1
+listen_tcp = 0
+listen_addr = "{address}"
+auth_tls = "none"
+ca_file = "{pki}/cacert.pem"
+cert_file = "{pki}/servercert.pem"
+key_file = "{pki}/serverkey.pem"
+'''
 # there is no log daemon, and the cgroups of this machine are not its own
 QEMU = 'stdio_handler = "file"\ncgroup_controllers = []\n'
 # virsh list's choices -> power state
@@ -42,9 +52,37 @@ def prepare(name):
     for place in PLACES:
         (directory(name) / place).mkdir(parents=True, exist_ok=True)
     ident = uuid.uuid5(uuid.NAMESPACE_URL, str(directory(name)))
-    (directory(name) / 'etc' / 'libvirtd.conf').write_text(
-        f'host_uuid = "{ident}"\nunix_sock_rw_perms = "0700"\nauth_unix_rw = "none"\n')
-    (directory(name) / 'etc' / 'qemu.conf').write_text(QEMU)
+    place, address = directory(name) / 'etc', settings.compute_address(int(name.removeprefix('compute')))
+    (place / 'libvirtd.conf').write_text(
+        f'host_uuid = "{ident}"\nunix_sock_rw_perms = "0700"\nauth_unix_rw = "none"\n' + TLS.format(
+            address=address, pki=place / 'pki'))
+    (place / 'qemu.conf').write_text(QEMU + f'default_tls_x509_cert_dir = "{place / "pki"}"\n'
+                                     'default_tls_x509_verify = 1\n')
+    _certificates(name, address, place / 'pki')
+
+
+def _certificates(name, address, pki):
+    """Those of a host, which is server and client, under the names that libvirt and QEMU look for."""
+    from nova.runtime import certificates
+    authority = certificates.Authority(settings.DIRECTORY / 'tls')
+    pair = authority.pair(name, [address])
+    pki.mkdir(exist_ok=True)
+    pki.chmod(0o711)
+    for source, kind, names in ((authority.trusted, 'ca', ('cacert.pem', 'ca-cert.pem')),
+                                (pair.certificate, 'cert', ('{end}cert.pem', '{end}-cert.pem')),
+                                (pair.key, 'key', ('{end}key.pem', '{end}-key.pem'))):
+        for end in ('server', 'client') if kind != 'ca' else ('',):
+            for each in names:
+                made = pki / each.format(end=end)
+                shutil.copyfile(source, made)
+                made.chmod(0o640 if kind == 'key' else 0o644)
+                if kind == 'key':
+                    shutil.chown(made, group=QEMU_GROUP)
+
+
+def migration_uri(name):
+    """Where a host reaches the libvirt of another one, with %s for its address."""
+    return f'qemu+tls://%s/system?pkipath={directory(name)}/etc/pki'
 
 
 def switched_on(name):

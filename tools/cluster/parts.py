@@ -125,7 +125,7 @@ def nova(fleet):
 def _libvirt_host(fleet, name, number):
     """What a compute with guests of QEMU needs on its host: libvirt, and bridges."""
     where = {'namespace': settings.NAMESPACES + name, 'address': settings.compute_address(number)}
-    serve = hosts.inside(name, settings.TREE / 'tools' / 'libvirt-host.sh', 'serve')
+    serve = hosts.inside(name, settings.TREE / 'tools' / 'libvirt-host.sh', 'serve', '--listen')
     yield Part(f'libvirt-{name}', serve, hosts.answers(name), **where)
     if fleet.network == 'neutron':
         return

@@ -293,7 +293,8 @@ trusted_proxies = {settings.ADDRESS}
         own = f'{FAKE}state_dir = {directory}/{name}/fake\n'
         where = {'host': name, 'address': settings.compute_address(number)}
         if name in fleet.libvirt_names:
-            own = f'{LIBVIRT}[libvirt]\nconnection_uri = {hosts.uri(name)}\n'
+            own = (f'{LIBVIRT}[libvirt]\nconnection_uri = {hosts.uri(name)}\n'
+                   f'live_migration_uri = {hosts.migration_uri(name)}\nlive_migration_with_native_tls = true\n')
             if fleet.network == 'neutron':
                 own += f'[os_vif_ovs]\novsdb_connection = {neutron.connection(name)}\n'
             file(f'network-{name}', shared, messages(cell), databases(cell or 'cell1'), LIBVIRT, _joins(name),

@@ -66,6 +66,15 @@ tls = on
 cert_file = /etc/nova/{name}.pem
 key_file = /etc/nova/{name}.key''', '''haproxy.cfg, in the line of that server
 ssl verify required ca-file /etc/nova/ca.pem verifyhost {name}'''),
+    'hypervisor': ('''each compute host; {name}.pem and {name}.key stand for server and client
+/etc/pki/libvirt/servercert.pem, clientcert.pem and private/serverkey.pem, clientkey.pem; /etc/pki/CA/cacert.pem
+/etc/pki/qemu/server-cert.pem, client-cert.pem, server-key.pem, client-key.pem (for the group of QEMU) and ca-cert.pem
+/etc/libvirt/qemu.conf
+default_tls_x509_cert_dir = "/etc/pki/qemu"
+default_tls_x509_verify = 1
+# then: systemctl enable --now libvirtd-tls.socket''', '''nova.conf of nova-compute
+[libvirt]
+live_migration_with_native_tls = true'''),
     'metadata': ('''nova.conf of nova-api-metadata
 [metadata]
 cert_file = /etc/nova/{name}.pem

@@ -48,15 +48,12 @@ class Hosts:
         conf = configuration.new(
             files=[], state_path=str(place), my_ip=self.address(name), **{
                 'libvirt__connection_uri': self.cluster.hosts.uri(name), 'libvirt__wait_soft_reboot_seconds': 2,
-                'libvirt__live_migration_uri': self.uri, **self.options, **options})
+                'libvirt__live_migration_uri': self.cluster.hosts.migration_uri(name),
+                'libvirt__live_migration_with_native_tls': True, **self.options, **options})
         made = libvirt_driver.LibvirtDriver(conf, name, self.images, base.inspect)
         made.init_host()
         self.drivers[name] = made
         return made
-
-    @property
-    def uri(self) -> str:
-        return f'qemu+unix:///system?socket={self.directory}/by-address/%s/run/libvirt/libvirt-sock'
 
     def virsh(self, name: str, *words: str) -> str:
         return self.cluster.hosts.virsh(name, *words)
@@ -167,10 +164,8 @@ def hosts(count: int = 2, prepare: typing.Callable | None = None, **options: typ
         made = Hosts(directory, cluster, [f'compute{number}' for number in range(1, count + 1)], options)
         try:
             cluster.prepare.network(fleet)
-            (directory / 'by-address').mkdir()
             for name in made.names:
                 cluster.hosts.prepare(name)
-                (directory / 'by-address' / made.address(name)).symlink_to(cluster.hosts.directory(name))
             if prepare is not None:
                 prepare(made)
             made.parts = {part.name.removeprefix('libvirt-'): part for part in cluster.parts.nova(fleet)

@@ -86,7 +86,7 @@ def test_an_image_that_is_gone_comes_along(fleet, monkeypatch):
 def test_a_source_that_cannot_be_reached_leaves_nothing_and_keeps_the_guest(fleet):
     instance = fleet.spawn(ONE)
     sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
-    away = {**sent, 'source': {**sent['source'], 'uri': fleet.uri.replace('%s', 'nowhere')}}
+    away = {**sent, 'source': {**sent['source'], 'uri': f'qemu+unix:///system?socket={fleet.directory}/nowhere'}}
     with pytest.raises(exception.VirtError, match='fetch the disks'):
         finish(fleet, instance, away)
     assert fleet.files(TWO, instance.uuid) == [] and instance.uuid not in fleet.drivers[TWO].guests()

@@ -1,14 +1,19 @@
 """Live migration of QEMU guests between two hosts that share no disks; the needs are those of moving.py."""
+import contextlib
 import os
 import pathlib
 import signal
+import socket
 import threading
 
 import pytest
 
 from nova import exception
 from nova import states
+from nova.runtime import certificates
 from nova.tests.integration import moving
+
+libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
@@ -168,3 +173,62 @@ def test_a_compute_that_restarts_ends_what_it_had_begun(fleet):
     fleet.drivers[TWO].rollback_live_migration(None, instance, [], facts)
     fleet.only_at(ONE, instance)
     driver.stop()
+
+
+MARKER = b'a-line-that-nobody-else-reads'
+
+
+class Listener:
+    """Somebody on the network between the hosts; ``heard`` says whether MARKER came by."""
+
+    def __init__(self, device):
+        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))         # ETH_P_ALL
+        self._socket.bind((device, 0))
+        self._socket.settimeout(0.5)
+        self._end, self.heard, self.packets = threading.Event(), False, 0
+        self._thread = threading.Thread(target=self._listen)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def _listen(self):
+        while not self._end.is_set():
+            with contextlib.suppress(TimeoutError):
+                self.heard |= MARKER in self._socket.recv(1 << 17)
+                self.packets += 1
+
+    def __exit__(self, *_error):
+        self._end.set()
+        self._thread.join()
+        self._socket.close()
+
+
+@pytest.mark.parametrize('tls', [False, True])
+def test_memory_and_disks_are_encrypted_on_their_way(fleet, tls):
+    """Without TLS they are heard, which shows that the listener would hear them."""
+    for name in (ONE, TWO):
+        fleet.drivers[name].stop()
+        fleet.make_driver(name, libvirt__live_migration_with_native_tls=tls)
+    instance = fleet.spawn(ONE, ephemeral_gb=1)
+    fleet.booted(ONE, instance)
+    fleet.type(ONE, instance, f'yes {MARKER.decode()} | head -c 500000 >/dev/vdb; sync; echo done-$((40+2))', 'done-42')
+    with Listener(fleet.cluster.settings.CABLES + '1') as listener:
+        fleet.migrate(ONE, TWO, instance)
+    fleet.only_at(TWO, instance)
+    assert listener.packets > 100 and listener.heard is not tls
+
+
+def test_strangers_are_kept_out(fleet):
+    """A certificate of another authority, and none at all."""
+    stranger = fleet.directory / 'stranger'
+    pair = certificates.Authority(stranger).pair('stranger', ['127.0.0.1'])
+    uri = f'qemu+tls://{fleet.address(TWO)}/system?pkipath={stranger}'
+    (stranger / 'cacert.pem').write_bytes((fleet.directory / 'tls' / 'ca.pem').read_bytes())
+    with pytest.raises(libvirt.libvirtError):
+        libvirt.open(uri)
+    for source, name in ((pair.certificate, 'clientcert.pem'), (pair.key, 'clientkey.pem')):
+        (stranger / name).write_bytes(source.read_bytes())
+    with pytest.raises(libvirt.libvirtError):
+        libvirt.open(uri)
+    libvirt.open(fleet.cluster.hosts.migration_uri(ONE).replace('%s', fleet.address(TWO))).close()

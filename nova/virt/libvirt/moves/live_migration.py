@@ -217,7 +217,8 @@ class LiveMigration(driver.LiveMigration):
         concurrency.spawn(
             'migration', job.run, self.hypervisor, uuid, uri,
             outgoing.parameters(options, running, facts['domain'], facts['address'], targets, tls),
-            outgoing.flags(options, copied, facts['incremental'], tls))
+            outgoing.flags(options, copied, facts['incremental'], tls,
+                           seen=not copied and _uncached(guest)))
         try:
             self._watch(job, uuid, progress)
         except BaseException as error:
@@ -323,6 +324,11 @@ class LiveMigration(driver.LiveMigration):
             self._remove(instance.uuid, keep_disks=not shared_storage.may_remove(
                 self.storage.load(instance.uuid), self.host))
             self.disconnect(volumes)
+
+
+def _uncached(guest: xml.Guest) -> bool:
+    """Whether what the guest writes is at once where every host sees it."""
+    return all(disk.readonly or disk.cache in ('none', 'directsync') for disk in guest.disks)
 
 
 def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:

@@ -73,12 +73,13 @@ class Limits:
         return ''
 
 
-def flags(options: Any, copied: bool, incremental: bool, tls: bool) -> int:
+def flags(options: Any, copied: bool, incremental: bool, tls: bool, seen: bool) -> int:
     """Of migrateToURI3.
 
     :param options: [libvirt]
     :param copied: local disks go along
     :param incremental: of them only what lies above their images, which the destination has
+    :param seen: the disks are not copied, both hosts have seen the same file, and none of them caches it
     """
     found = _BASE
     if copied:
@@ -86,6 +87,8 @@ def flags(options: Any, copied: bool, incremental: bool, tls: bool) -> int:
     for wanted, flag in ((options.live_migration_permit_auto_converge, libvirt.VIR_MIGRATE_AUTO_CONVERGE),
                          (options.live_migration_permit_post_copy, libvirt.VIR_MIGRATE_POSTCOPY),
                          (options.live_migration_parallel_connections > 1, libvirt.VIR_MIGRATE_PARALLEL),
+                         # libvirt goes by its list of file systems, and takes any other for a local one
+                         (seen, libvirt.VIR_MIGRATE_UNSAFE),
                          (tls, libvirt.VIR_MIGRATE_TLS)):
         found |= flag if wanted else 0
     return found
