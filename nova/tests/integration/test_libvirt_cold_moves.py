@@ -86,9 +86,9 @@ def test_an_image_that_is_gone_comes_along(fleet, monkeypatch):
 def test_a_source_that_cannot_be_reached_leaves_nothing_and_keeps_the_guest(fleet):
     instance = fleet.spawn(ONE)
     sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
-    away = {**sent, 'source': {**sent['source'], 'uri': f'qemu+unix:///system?socket={fleet.directory}/nowhere'}}
-    with pytest.raises(exception.VirtError, match='fetch the disks'):
-        finish(fleet, instance, away)
+    for address, said in (('127.0.0.77', 'fetch the disks'), ('h/system?command=/bin/touch', 'address is none')):
+        with pytest.raises(exception.VirtError, match=said):
+            finish(fleet, instance, {**sent, 'source': {**sent['source'], 'address': address}})
     assert fleet.files(TWO, instance.uuid) == [] and instance.uuid not in fleet.drivers[TWO].guests()
     fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)
     fleet.booted(ONE, instance)

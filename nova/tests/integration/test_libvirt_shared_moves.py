@@ -77,7 +77,7 @@ def test_an_evacuated_guest_keeps_its_disks(fleet):
 def test_a_cold_move_fetches_nothing_and_is_reverted(fleet):
     instance = fleet.spawn(ONE)
     sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
-    sent['source']['uri'] = 'test:///nowhere'
+    sent['source']['address'] = '127.0.0.77'
     image = fleet.images.show(None, moving.base.DISK_ID)
     fleet.drivers[TWO].finish_migration(None, instance, sent, driver.SpawnRequest(image=image, network_info=[]), True)
     assert fleet.guests() == {ONE: {}, TWO: {instance.uuid: states.RUNNING}}

@@ -40,14 +40,15 @@ class ColdMoves:
     _define_and_start: Any
     _guest_of: Any
     _has_image: Any
-    own_uri: Any
+    own_address: Any
+    uri_of: Any
 
     def sent(self, uuid: str) -> dict[str, Any]:
         """What the destination needs of a guest that was put aside here."""
         guest, kept = self.storage.load_kept(uuid), self.storage.kept_path(uuid)
         guest.moved_from = None          # what comes back by a revert is no guest that has come
         files.write_json(os.path.join(kept, storage.RECORD), dataclasses.asdict(guest))
-        return {'guest': arrival.packed(guest, kept), 'source': {'uri': self.own_uri(), 'directory': kept}}
+        return {'guest': arrival.packed(guest, kept), 'source': {'address': self.own_address(), 'directory': kept}}
 
     def has_come(self, uuid: str) -> bool:
         """Whether a cold move has brought the guest, and nothing has put it aside since."""
@@ -85,7 +86,7 @@ class ColdMoves:
         variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
         os.mkdir(directory)
         os.chmod(directory, storage.DIRECTORY_MODE)
-        disk_transfer.fetch(source['uri'], source['directory'],
+        disk_transfer.fetch(self.uri_of(source['address']), source['directory'],
                             [*(os.path.basename(disk.file) for disk in disks), *boot_files, *variables], directory,
                             timeout)
         for disk in disks:
@@ -100,7 +101,7 @@ class ColdMoves:
         if not self._has_image(context, disk):
             name = os.path.basename(disk.backing_file or '')
             base = os.path.join(os.path.dirname(source['directory']), storage.BASE)
-            disk_transfer.fetch(source['uri'], base, [name], self.storage.path(uuid),
+            disk_transfer.fetch(self.uri_of(source['address']), base, [name], self.storage.path(uuid),
                                 self.conf.libvirt.qemu_img_timeout)
             disk.backing_file = self.storage.path(uuid, BASE_IMAGE)
             os.rename(self.storage.path(uuid, name), disk.backing_file)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import time
 from typing import Any, TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import spec
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import shared_storage
@@ -35,7 +37,7 @@ LOG = logging.getLogger(__name__)
 
 POLL = 0.2                               # seconds between two looks at a migration
 SETTLES_S = 60                           # libvirt ends a migration that was aborted, or that its own end interrupted
-CONFIG_DRIVE = 'disk.config'             # guests do not write it, and libvirt copies no such disk
+ADDRESS = re.compile(r'[0-9A-Za-z][0-9A-Za-z.:-]{0,254}\Z')
 
 
 class LiveMigration(driver.LiveMigration):
@@ -68,7 +70,7 @@ class LiveMigration(driver.LiveMigration):
                 'free_bytes': self.storage.unused_bytes() if disk_over_commit else self.storage.free_bytes(),
                 'cpu_features': self.hypervisor.run('describe the processor', outgoing.cpu_features, self.virt_type),
                 'virt_type': self.virt_type, 'tls': options.live_migration_with_native_tls,
-                'address': options.live_migration_inbound_addr or self.conf.my_ip}
+                'address': self.own_address()}
 
     def check_source(self, instance: Instance, facts: dict[str, Any]) -> dict[str, Any]:
         guest = self._guest_record(instance.uuid)
@@ -91,7 +93,7 @@ class LiveMigration(driver.LiveMigration):
         self._check_cpu(instance.uuid, facts)
         values = arrival.packed(guest)
         return {'block_migration': not shared, 'guest': values, 'address': facts['address'], 'tls': facts['tls'],
-                'source': {'uri': self.own_uri(), 'directory': self.storage.path(instance.uuid)}}
+                'source': {'address': self.own_address(), 'directory': self.storage.path(instance.uuid)}}
 
     def _check_cpu(self, uuid: str, facts: dict[str, Any]) -> None:
         """:raises MigrationPreCheckError: the destination's processor lacks what the guest was started with"""
@@ -104,12 +106,18 @@ class LiveMigration(driver.LiveMigration):
             raise exception.MigrationPreCheckError(reason=(
                 f'the processor there lacks what the guest may use: {", ".join(missing[:10])}'))
 
-    def own_uri(self) -> str:
+    def own_address(self) -> str:
         """Of this host's libvirt, for other hosts."""
-        return self._uri_of(self.conf.libvirt.live_migration_inbound_addr or self.conf.my_ip)
+        return str(self.conf.libvirt.live_migration_inbound_addr or self.conf.my_ip)
 
-    def _uri_of(self, address: str) -> str:
-        """Of the libvirt of another host."""
+    def uri_of(self, address: str) -> str:
+        """Of the libvirt of another host.
+
+        :param address: what that host says of itself; libvirt would take commands to run out of a URI
+        :raises VirtError: it is no address
+        """
+        if not isinstance(address, str) or not ADDRESS.match(address):
+            raise exception.VirtError(operation='reach the other host', reason='what it says is its address is none')
         return self.conf.libvirt.live_migration_uri.replace('%s', f'[{address}]' if ':' in address else address)
 
     # ---- at the destination ----
@@ -154,7 +162,7 @@ class LiveMigration(driver.LiveMigration):
             files.give_to_guest(disk.file)
         names = [os.path.basename(disk.file) for disk in guest.disks if disk.readonly]
         names += [part for part in arrival.BOOT_FILES if getattr(guest, part)]
-        disk_transfer.fetch(facts['source']['uri'], facts['source']['directory'], names, directory,
+        disk_transfer.fetch(self.uri_of(facts['source']['address']), facts['source']['directory'], names, directory,
                             self.conf.libvirt.qemu_img_timeout)
         return incremental
 
@@ -171,13 +179,12 @@ class LiveMigration(driver.LiveMigration):
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
                                            network_info: list[dict[str, Any]]) -> None:
-        self.storage.save(self._recorded_here(instance.uuid))
-
-    def _recorded_here(self, uuid: str) -> xml.Guest:
-        """The record of a guest that has come; with shared disks it is what the source has written."""
-        guest = self._guest_record(uuid)
+        guest = self._guest_record(instance.uuid)        # with shared disks it is what the source has written
         guest.host = guest.successor = None
-        return guest
+        if guest.numa:
+            guest.numa = instance.numa_topology
+        guest.interfaces = spec.interfaces(network_info, guest.vif_model)
+        self.storage.save(guest)
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
                                 facts: dict[str, Any]) -> None:
@@ -213,7 +220,7 @@ class LiveMigration(driver.LiveMigration):
         targets = [disk.target for disk in guest.disks if copied and not disk.readonly]
         was = self.hypervisor.power_state(uuid)
         running = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.running_xml)
-        uri = self._uri_of(facts['address'])
+        uri = self.uri_of(facts['address'])
         concurrency.spawn(
             'migration', job.run, self.hypervisor, uuid, uri,
             outgoing.parameters(options, running, facts['domain'], facts['address'], targets, tls),
@@ -239,7 +246,7 @@ class LiveMigration(driver.LiveMigration):
         """
         options = self.conf.libvirt
         limits = outgoing.Limits(options.live_migration_completion_timeout, options.live_migration_progress_timeout)
-        slow = options.live_migration_downtime
+        slow, hurried, values = options.live_migration_downtime, False, None
         while not job.done.wait(POLL):
             with contextlib.suppress(exception.VirtError):       # it has just ended, or libvirt is away
                 if slow and self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress):
@@ -252,8 +259,10 @@ class LiveMigration(driver.LiveMigration):
             why = limits.passed(values)
             if why and options.live_migration_timeout_action == 'abort':
                 raise exception.VirtError(operation=outgoing.OPERATION, reason=why)
-            if why:
-                self.force_complete_live_migration_of(uuid)
+            if why and not hurried:
+                hurried = True
+                with contextlib.suppress(exception.VirtError):       # it is too late for that, or was requested before
+                    self.force_complete_live_migration_of(uuid)
 
     def _end(self, job: outgoing.Job, uuid: str) -> None:
         """Let a migration end, whatever it takes."""
