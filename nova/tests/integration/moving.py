@@ -182,3 +182,5 @@ def hosts(count: int = 2, prepare: typing.Callable | None = None, **options: typ
                 part.stop()
             cluster.prepare.remove_network()
             shutil.rmtree(directory)
+            for name in [name for name in sys.modules if name.partition('.')[0] == 'cluster']:
+                del sys.modules[name]

@@ -12,6 +12,7 @@ from typing import Any, TYPE_CHECKING
 from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import files
+from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
@@ -105,6 +106,7 @@ class ColdMoves:
                                 self.conf.libvirt.qemu_img_timeout)
             disk.backing_file = self.storage.path(uuid, BASE_IMAGE)
             os.rename(self.storage.path(uuid, name), disk.backing_file)
+            imagecache.protect(disk.backing_file)        # QEMU reads it as it is, and nobody writes it
         self._qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
 
     def _grow(self, disk: xml.Disk, size: int) -> None:
