@@ -168,6 +168,7 @@ def make_extra_specs(_directory):
         specs = _json(data, dict)
         if not all(isinstance(value, str) and len(value) <= 255 and len(key) <= 255 for key, value in specs.items()):
             raise exception.BadRequest('No texts.')
+        guest_options.check(specs, {key.replace(':', '_'): value for key, value in specs.items()})
         guest_options.check_specs(specs)
     return run
 

@@ -177,6 +177,27 @@ def test_bounds_of_disks(rig, spawn):
     assert found['read_bytes_sec'] == '10485760' and found['write_iops_sec'] == '100'
 
 
+def test_a_queue_for_each_vcpu(rig, spawn):
+    instance = spawn({'hw:vif_multiqueue_enabled': 'true'}, {}, vcpus=2, booted=False, network_info=[rig.vif()])
+    assert dumped(instance).find("devices/interface/driver[@queues='2']") is not None
+    assert 'mq = true' in monitor(instance, 'info qtree')
+
+
+def test_bounds_of_a_port(rig, spawn):
+    """Where the kernel has what tc needs they are there; where not, the build fails and says so."""
+    port = rig.vif()
+    try:
+        instance = spawn({'quota:vif_inbound_average': '1024', 'quota:vif_outbound_average': '512'}, {}, booted=False,
+                         network_info=[port])
+    except exception.BuildFailed as error:
+        assert 'tc' in error.message
+    else:
+        text = subprocess.check_output(['virsh', '-c', base.URI, 'domiftune', instance.uuid, port['devname']],
+                                       text=True)
+        found = dict(line.split(':') for line in text.replace(' ', '').splitlines() if ':' in line)
+        assert (found['inbound.average'], found['outbound.average']) == ('1024', '512')
+
+
 def test_a_scsi_controller_has_queues(rig, spawn):
     instance = spawn({}, {'hw_disk_bus': 'scsi'}, vcpus=2, booted=False)
     assert 'num_queues = 2' in monitor(instance, 'info qtree')
