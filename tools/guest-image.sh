@@ -77,6 +77,7 @@ cp unpacked/usr/sbin/qemu-ga root/sbin/qemu-ga
 ln -s ../bin/busybox root/sbin/hwclock      # where the agent looks for it
 install -m 755 "$here/guest/rc" root/etc/rc
 install -m 755 "$here/guest/udhcpc" root/etc/udhcpc
+install -m 755 "$here/guest/chpasswd" root/sbin/chpasswd    # Debian's busybox has none
 printf 'root::0:0:root:/root:/bin/sh\n' >root/etc/passwd
 printf 'root:x:0:\n' >root/etc/group
 printf 'guest\n' >root/etc/hostname

@@ -89,7 +89,7 @@ class Agent(hands.Feature, driver.Password, driver.Quiesce):
         operation = 'bring the file systems to rest'
         check(operation, guest)
         if self.hands.hypervisor.power_state(guest.uuid) == states.POWER_PAUSED:
-            raise exception.VirtError(operation=operation, reason='the guest is paused, and its agent with it')
+            raise exception.VirtError(operation=operation, reason='the guest is paused or off, and its agent with it')
         path = self.hands.storage.path(guest.uuid, MARK)
         with open(path, 'w') as file:
             os.fsync(file.fileno())
@@ -126,15 +126,15 @@ def check(operation: str, guest: Any) -> None:
 def _bounded(domain: Any, operation: str, request: Any) -> None:
     """Runs in ``Host.guest``. What the agent says, in words that tell what to do."""
     try:
-        if not domain.isActive():
-            raise exception.VirtError(operation=operation, reason='the guest does not run')
+        if domain.state()[0] not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
+            raise exception.VirtError(operation=operation, reason='the guest is paused or off, and its agent with it')
         domain.agentSetResponseTimeout(AGENT_SECONDS, 0)
         request(domain)
     except libvirt.libvirtError as error:
         if error.get_error_code() not in _SILENT:
             raise
         raise exception.VirtError(operation=operation, reason='the agent in the guest does not answer; it may still '
-                                  'boot, be paused, or not run an agent') from error
+                                  'boot, or not run an agent') from error
 
 
 def _set_time(domain: Any) -> None:
