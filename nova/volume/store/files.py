@@ -105,6 +105,7 @@ class VolumeFiles:
             fetched = part.removesuffix(PART) + '.image' + PART
             try:
                 download(fetched)
+                os.chmod(fetched, files.GUEST_MODE)      # the sandbox reads it through its group
                 self._check(disk_space.used_bytes(fetched))
                 if disk_format in RAW_FORMATS:
                     _copy(fetched, part)
