@@ -29,14 +29,16 @@ GIB = 2 ** 30
 def cloud():
     directory = pathlib.Path(tempfile.mkdtemp(prefix='nova-volumes-', dir='/var/tmp'))      # QEMU's user passes through
     directory.chmod(0o711)
-    with cloud_fixture.running(directory, compute_driver='libvirt', libvirt__virt_type='qemu') as made:
-        client = made.client()
-        client.upload_image((test_libvirt.GUEST / 'guest.qcow2').read_bytes(), 'guest', disk_format='qcow2')
-        yield made
-        for server in client.get('/servers').json()['servers']:
-            client.delete('/servers/' + server['id'])
-            client.wait_for(server['id'], 'DELETED')
-    shutil.rmtree(directory)
+    try:
+        with cloud_fixture.running(directory, compute_driver='libvirt', libvirt__virt_type='qemu') as made:
+            client = made.client()
+            client.upload_image((test_libvirt.GUEST / 'guest.qcow2').read_bytes(), 'guest', disk_format='qcow2')
+            yield made
+            for server in client.get('/servers').json()['servers']:
+                client.delete('/servers/' + server['id'])
+                wait_for(lambda: client.get('/servers/' + server['id']).status_code == 404, 120, 'its end')
+    finally:
+        shutil.rmtree(directory)
 
 
 @pytest.fixture(scope='module')
