@@ -16,6 +16,7 @@ from nova.web import json_schema
 from nova.web.routes import Route
 
 ZONE = {'zoneState': {'available': True}}
+ALWAYS_FORCED = 66       # microversion that makes snapshots of volumes in use without being forced to
 ONLINE_EXTEND = 42       # microversion that lets a volume in use grow
 
 
@@ -261,7 +262,7 @@ def create_snapshot(request):
     given = request.body
     made = request.store.create_snapshot(
         request.context, given['volume_id'], _named(given).get('name'), _named(given).get('description'),
-        force=listing.true(given.get('force', False)), metadata=given.get('metadata'))
+        force=request.microversion >= ALWAYS_FORCED or listing.true(given.get('force', False)), metadata=given.get('metadata'))
     return {'snapshot': views.new_snapshot(made, request)}
 
 
