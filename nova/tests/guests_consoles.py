@@ -29,12 +29,16 @@ class Hypervisor:
         self.seen, self.clients = b'', []
         self._listener = socket.create_server(('127.0.0.1', 0))
         self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._closing = False
+        self._listener.settimeout(0.1)
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
+        while not self._closing:
+            with contextlib.suppress(TimeoutError):
                 client, _peer = self._listener.accept()
+                client.settimeout(None)
                 self.clients.append(client)
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
@@ -67,7 +71,8 @@ class Hypervisor:
         self.clients.clear()
 
     def close(self):
-        self._listener.shutdown(socket.SHUT_RDWR)        # wakes who accepts, under eventlet, too
+        self._closing = True
+        self._thread.join()                              # else a green thread waits on a number that is another's
         self._listener.close()
         self.end()
 
