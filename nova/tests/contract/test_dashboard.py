@@ -61,3 +61,15 @@ def test_the_table_of_pages_names_resources_that_exist():
         assert f"'{name}'" in found['data/resources.js']
     for path in re.findall(r"import\('\.\./(pages/\w+\.js)'\)", found['data/navigation.js']):
         assert path in found
+
+
+def test_imports_point_downwards():
+    """The frame alone knows the table of pages, which loads them when they are shown."""
+    rooms = ['vendor', 'core', 'parts', 'data', 'pages', 'main.js']
+    wrong = []
+    for name, text in sources().items():
+        for path in re.findall(r"^import .* from '([^']+)'|^\} from '([^']+)'", text, re.M):
+            target = (app.STATIC / name).parent.joinpath(''.join(path)).resolve().relative_to(app.STATIC)
+            if rooms.index(target.parts[0]) > rooms.index(name.split('/')[0]):
+                wrong.append((name, target.as_posix()))
+    assert wrong == [('parts/shell.js', 'data/navigation.js')]

@@ -133,8 +133,8 @@ export async function all(service, path, key, options = {}) {
     const document = await call(service, path, {...options, query});
     const rows = document[key] ?? [];
     found.push(...rows);
-    const more = (document[`${key}_links`] ?? []).some((/** @type {any} */ link) => link.rel === 'next');
-    if (!more || !rows.length || found.length >= (options.most ?? 5000)) return found;
-    query = {...query, marker: rows[rows.length - 1].id};
+    const next = (document[`${key}_links`] ?? []).find((/** @type {any} */ link) => link.rel === 'next');
+    if (!next || !rows.length || found.length >= (options.most ?? 5000)) return found;
+    query = {...query, marker: new URL(next.href, location.href).searchParams.get('marker')};
   }
 }

@@ -4,7 +4,7 @@ import {ask} from './api.js';
 import {current, onChange} from './session.js';
 
 const AGAIN_MS = 1000,
-  REFUSED_MS = 30000;
+  REFUSED_MS = 10000;
 
 /**
  * Follow the project's servers until stopped.

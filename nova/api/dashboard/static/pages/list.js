@@ -39,8 +39,7 @@ async function read(resource, marker, signal) {
     ? (await call(resource.service, resource.path, {...options, query: {...query, limit: SIZE, marker}}))[resource.key]
     : await all(resource.service, resource.path, resource.key, {...options, query});
   const rows = resource.unwrap ? found.map(resource.unwrap) : found;
-  const kept = resource.keep ? rows.filter(resource.keep) : rows;
-  return {rows: resource.fill ? await resource.fill(kept) : kept, more: !!resource.paged && found.length === SIZE};
+  return {rows: resource.fill ? await resource.fill(rows) : rows, more: !!resource.paged && found.length === SIZE};
 }
 
 /** @param {{resource: Resource, page: any, query: URLSearchParams}} props */
@@ -91,7 +90,7 @@ function Rows({resource, page, query}) {
   return html`
     <${Head} title=${t(page.label)}>${create && html`<button type="button" class="primary" onClick=${() => setDoing({action: create, rows: [{}]})}><${Icon} name="plus" size=${16} /> ${t(create.label)}</button>`}</${Head}>
     ${resource.note && html`<p class="quiet note">${t(resource.note)}</p>`}
-    <div class="toolbar"><input type="search" aria-label=${t('Find in this list')} placeholder=${t('Find in this list')} value=${find} onInput=${search} /><span class="grow"></span>
+    <div class="toolbar"><input type="search" aria-label=${resource.paged ? t('Find on this page') : t('Find in this list')} placeholder=${resource.paged ? t('Find on this page') : t('Find in this list')} value=${find} onInput=${search} /><span class="grow"></span>
       <span class="quiet" role="status">${loaded.data ? t('{count} shown', {count: rows.length}) : ''}</span>
       <button type="button" class="icon-button" aria-label=${t('Load again')} title=${t('Load again')} onClick=${loaded.reload}><${Icon} name="reload" /></button></div>
     ${

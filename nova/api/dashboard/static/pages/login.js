@@ -8,9 +8,17 @@ import {ThemeButton} from '../parts/theme.js';
 
 const KEPT = 'nova.login'; // the names, never the password
 
+function names() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT) ?? '{}');
+  } catch {
+    return {};
+  }
+}
+
 /** @param {{reason: string}} props */
 export function Login({reason}) {
-  const kept = JSON.parse(localStorage.getItem(KEPT) ?? '{}');
+  const kept = names();
   const [given, setGiven] = useState({
     user: kept.user ?? '',
     password: '',

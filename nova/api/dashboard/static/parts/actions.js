@@ -63,7 +63,7 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
       const shown = !many && action.secret?.(/** @type {any} */ (results[0]).answer);
       const opened = !many && action.open?.(/** @type {any} */ (results[0]).answer);
       if (opened) {
-        setSecret({label: t('The console is at this address, once.'), link: opened});
+        setSecret({label: t('The console is at this address, once.'), ...(/^https?:/.test(opened) ? {link: opened} : {text: opened})});
         return;
       }
       if (shown) setSecret(shown);
