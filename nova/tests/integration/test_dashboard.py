@@ -115,7 +115,7 @@ def test_first_view_is_small_and_fast(cloud, demo, tmp_path):
     while len(seen) < 3 and (not seen or max(seen[-1][0], seen[-1][2]) >= FIRST_VIEW_S * 1000):
         seen.append(visit(cloud, tmp_path / str(len(seen))))
         took, sent, again, whole = seen[-1]
-        print(f'first view after {took:.0f} ms with {sent} bytes, overview after {again:.0f} ms with {whole} bytes in all')
+        print(f'first view after {took:.0f} ms with {sent} bytes, overview after {again:.0f} ms with {whole} in all')
         assert 0 < sent <= whole < BOUND
     assert max(seen[-1][0], seen[-1][2]) < FIRST_VIEW_S * 1000, seen
 
