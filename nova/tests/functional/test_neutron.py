@@ -7,6 +7,7 @@ from nova import exception
 from nova import objects
 from nova.network.neutron import api
 from nova.network.neutron import manager
+from nova.rpc import retrying_client
 from nova.tests import neutron_service
 from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
@@ -454,6 +455,22 @@ def test_a_service_that_is_away_while_a_server_is_deleted(cloud, neutron):
         neutron.away = False
     waiting.wait_for(lambda: not neutron.ports(), 40, 'the ports to go')
     cloud.demo.wait_for(made, 'DELETED')
+
+
+def test_a_service_that_stays_away(cloud, neutron, monkeypatch):
+    monkeypatch.setattr(retrying_client, 'RELAYED_S', 1)
+    made = cloud.demo.boot(cloud.image, version='2.1')['id']
+    cloud.demo.wait_for(made)
+    neutron.away = True
+    try:
+        cloud.demo.delete(f'/servers/{made}')
+        cloud.demo.wait_for(made, 'ERROR')
+    finally:
+        neutron.away = False
+    assert neutron.ports(device_id=made)
+    cloud.demo.delete(f'/servers/{made}')
+    waiting.wait_for(lambda: cloud.demo.get(f'/servers/{made}').status_code == 404, 20, 'the delete')
+    assert not neutron.ports()
 
 
 def test_no_host_can_bind(cloud, neutron):
