@@ -237,9 +237,12 @@ class NeutronManager:
     # ---- reading
 
     def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Document]:
-        """A server's ports in order; those of its trunks below them are the trunk's, and stay where they are."""
+        """A server's ports in order, as our mark says: whoever owns a port may write any server's id and ``compute:…``
+        into it. Ports below a trunk are the trunk's, and stay where they are.
+        """
         rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
-        return vifs.in_order([row for row in rows if row['device_owner'].startswith(COMPUTE)])
+        return vifs.in_order([row for row in rows if row['device_owner'].startswith(COMPUTE)
+                              and vifs.POSITION in vifs.profile(row)])
 
     def _vifs(self, ctx: nova_context.RequestContext, ports: list[Document],
               prepared: dict[str, Document] | None = None) -> list[Document]:

@@ -184,6 +184,17 @@ def test_subports_of_a_trunk_are_left_alone(rig):
     assert [port['id'] for port in rig.neutron.ports()] == [below]
 
 
+def test_a_port_that_claims_to_be_a_servers_is_not(rig):
+    """Owners of ports may write the id of anybody's server into them: it must not be plugged there, nor deleted."""
+    network, foreign = rig.neutron.network(ALICE), rig.neutron.network(BOB)
+    rig.neutron.port(BOB, foreign, device_id=SERVER, device_owner='compute:nova')
+    vif, = rig.allocate([request(network_id=network)])
+    assert [each['id'] for each in rig.manager.setup_for_instance(rig.ctx, server(), 'host2')] == [vif['id']]
+    assert rig.manager.find_port(rig.ctx, SERVER, rig.neutron.ports(project_id=BOB)[0]['id'], None) is None
+    rig.give_back()
+    assert [port['project_id'] for port in rig.neutron.ports()] == [BOB]
+
+
 def test_a_server_moves(rig):
     network = rig.neutron.network(ALICE)
     vif, = rig.allocate([request(network_id=network)])
