@@ -177,10 +177,12 @@ def network(conf, bus, host, api_db, cell_db, helper=None):
     if conf.network.backend == 'neutron':
         return _neutron(conf, bus, host, cell_db)
     from nova.network import drivers
+    from nova.network import gateways
     from nova.network import interface
     from nova.network import manager as network_manager
 
-    manager = network_manager.NetworkManager(conf, api_db, host, drivers.load(conf, helper), cell_db)
+    manager = network_manager.NetworkManager(conf, api_db, host, drivers.load(conf, helper), cell_db,
+                                             bus.client(interface.INTERFACE))
 
     def audit():
         with api_db.reader() as conn:
@@ -194,7 +196,8 @@ def network(conf, bus, host, api_db, cell_db, helper=None):
             manager.audit(live, uuids)
     return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus),
                            admission=authority.admission_of(cell_db), tasks=[
-        ('sync', NETWORK_SYNC_INTERVAL, manager.sync), ('audit', AUDIT_INTERVAL, audit),
+        ('report', gateways.REPORT_S, manager.report), ('sync', NETWORK_SYNC_INTERVAL, manager.sync),
+        ('audit', AUDIT_INTERVAL, audit),
         ('audit_late', LATE_INTERVAL, audit_late)])
 
 

@@ -17,6 +17,7 @@ from nova.network import ipam
 from nova.network import quotas
 from nova.network import security
 from nova.network import selection
+from nova.network.host_network import dns_name
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
@@ -59,7 +60,8 @@ class Attachments:
             port = bind(conn, port, request, project_id, binding)
             return self._vif_of(conn, port)
         network, subnets = selection.usable_network(known, request['network_id'], project_id)
-        port = {**new_port(project_id, network['id'], binding), 'id': request['port_id']}
+        port = {**new_port(project_id, network['id'], {**binding, 'dns_name': dns_name(instance)}),
+                'id': request['port_id']}
         claim(conn, self._network.conf, network, subnets, port, request['fixed_ip'])
         networks.insert(conn, t.ports, [port])
         security_groups.bind(conn, [(port['id'], group) for group in security.resolve(conn, project_id, None)])

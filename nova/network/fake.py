@@ -21,8 +21,9 @@ class FakeDriver:
     def start(self) -> None:
         """Look at what this host can do; raises NetworkPlumbingError when something needed is missing."""
 
-    def refresh(self, load: Callable[..., Any]) -> None:
+    def refresh(self, load: Callable[..., Any]) -> list[str]:
         """Make the host's bridges, DHCP and filters as ``load()``, a HostState, says."""
+        return []
 
     def teardown(self) -> None:
         """Remove all that was set up."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import dataclasses
+import re
 from typing import Any, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
@@ -10,7 +11,12 @@ from sqlalchemy import Connection
 
 from nova import context as nova_context
 from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.networks import routers
+from nova.db.tables import network as t
 from nova.objects import network_info
+
+LABEL = re.compile('[a-z0-9]([a-z0-9-]*[a-z0-9])?')
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
@@ -40,16 +46,46 @@ class HostNetwork:
         """VIFs of ports as the database has them."""
         known = networks.usable(conn, nova_context.ALL_PROJECTS, {row['network_id'] for row in rows}) if rows else {}
         fixed = networks.addresses_of(conn, [row['id'] for row in rows])
-        return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], [])) for row in rows]
+        more = extras(conn, rows, {ident: network for ident, (network, _subnets) in known.items()})
+        return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], []), more) for row in rows]
+
+
+@dataclasses.dataclass(frozen=True)
+class Extras:
+    """What ports of networks between hosts have besides.
+
+    served    {subnet id: the address of DHCP and DNS there}
+    floating  {(port id, fixed address): floating address}
+    """
+
+    served: dict[str, str] = dataclasses.field(default_factory=dict)
+    floating: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+
+
+NOTHING = Extras()
+
+
+def extras(conn: Connection, rows: list[Any], known: dict[str, NetworksRow]) -> Extras:
+    """The Extras of ports, in three statements; in none where all of their networks are the hosts' own."""
+    crossing = [ident for ident, network in known.items() if network['network_type'] == networks.OVERLAY]
+    if not crossing:
+        return NOTHING
+    servers = [port['id'] for port in networks.many(conn, t.ports, crossing, 'network_id')
+               if port['device_owner'] == ports.DHCP]
+    served = {entry['subnet_id']: entry['ip_address']
+              for held in networks.addresses_of(conn, servers).values() for entry in held}
+    return Extras(served, routers.floating_of(conn, [row['id'] for row in rows]))
 
 
 def vif(conf: ConfigOpts, port: Any, network: NetworksRow, subnets: list[SubnetsRow],
-        fixed: list[dict[str, str]]) -> dict[str, Any]:
+        fixed: list[dict[str, str]], more: Extras = NOTHING) -> dict[str, Any]:
     """One entry of a server's network information (nova/objects/network_info.py)."""
+    floating = {each['ip_address']: more.floating.get((port['id'], each['ip_address'])) for each in fixed}
     by_subnet: dict[str, list[dict[str, Any]]] = {}
     for entry in fixed:
         by_subnet.setdefault(entry['subnet_id'], []).append(
-            {'address': entry['ip_address'], 'type': 'fixed', 'floating_ips': []})
+            {'address': entry['ip_address'], 'type': 'fixed', 'floating_ips': [
+                {'address': outside, 'type': 'floating'} for outside in [floating[entry['ip_address']]] if outside]})
     return {
         'id': port['id'],
         'address': port['mac_address'],
@@ -63,7 +99,7 @@ def vif(conf: ConfigOpts, port: Any, network: NetworksRow, subnets: list[Subnets
             'bridge': network['bridge'],
             'mtu': network['mtu'],
             'subnets': [
-                _subnet(conf, subnet, by_subnet[subnet['id']])
+                _subnet(conf, subnet, by_subnet[subnet['id']], network, more.served.get(subnet['id']))
                 for subnet in subnets
                 if subnet['id'] in by_subnet
             ],
@@ -71,8 +107,13 @@ def vif(conf: ConfigOpts, port: Any, network: NetworksRow, subnets: list[Subnets
     }
 
 
-def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]]) -> dict[str, Any]:
+def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]], network: NetworksRow,
+            served: str | None) -> dict[str, Any]:
     gateway = subnet['gateway_ip']
+    if network['network_type'] == networks.OVERLAY:
+        return {'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
+                'dns': [*([served] if served else []), *subnet['dns_nameservers']], 'ips': ips,
+                'routes': subnet['host_routes'], 'dhcp_server': served}
     return {'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
             'dns': name_servers(conf, subnet), 'ips': ips, 'routes': subnet['host_routes'],
             'dhcp_server': gateway if subnet['enable_dhcp'] else None}
@@ -82,3 +123,9 @@ def name_servers(conf: ConfigOpts, subnet: SubnetsRow) -> list[str]:
     """The name servers that DHCP gives to guests of a subnet (a row)."""
     return (subnet['dns_nameservers'] or [str(ip) for ip in conf.network.dns_servers]
             or ([subnet['gateway_ip']] if subnet['gateway_ip'] else []))
+
+
+def dns_name(instance: Instance) -> str:
+    """The name by which others of its networks find a server; '' where it has none."""
+    name = (instance.hostname or '').lower()[:63] if instance.obj_attr_is_set('hostname') else ''
+    return name if LABEL.fullmatch(name) else ''

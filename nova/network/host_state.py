@@ -1,16 +1,7 @@
-"""What one host's plumbing is made from: plain data, read from the database in one moment."""
+"""What one host's plumbing is made from: plain data, read from the database in one moment (host_load)."""
 from __future__ import annotations
 
-from collections.abc import Callable
 import dataclasses
-from typing import Any
-
-from sqlalchemy import Connection
-
-from nova.db.networks import networks
-from nova.db.networks import ports
-from nova.db.networks import security_groups
-from nova.db.tables import network as t
 
 
 @dataclasses.dataclass
@@ -29,6 +20,7 @@ class Network:
     mtu: int
     is_default: bool
     subnets: list
+    external: bool = False
 
 
 @dataclasses.dataclass
@@ -41,6 +33,72 @@ class Port:
     bridge: str
     addresses: list
     groups: list
+    pairs: list = dataclasses.field(default_factory=list)         # [{'ip_address', 'mac_address' or None}]
+    secured: bool = True                                          # False: no filter but that of frames' tags
+
+
+@dataclasses.dataclass
+class OverlaySubnet:
+    """``mode``: how guests get IPv6 addresses, as the API names it, or None. ``dns``: besides the service's own."""
+
+    cidr: str
+    gateway: str | None
+    dhcp: str | None                # the address of DHCP and DNS in it; None: it is not served
+    dns: list
+    routes: list                    # [{'destination', 'nexthop'}]
+    mode: str | None
+
+
+@dataclasses.dataclass
+class Overlay:
+    """A network between hosts.
+
+    mac        of the port that answers DHCP and DNS, on each host the same; None: nothing is served
+    leases     [{'mac', 'address', 'name', 'options': [{'opt_name', 'opt_value', 'ip_version'}]}] of all its ports
+    remotes    [[MAC, address of the host that has it]] of ports elsewhere
+    """
+
+    id: str
+    bridge: str
+    number: int
+    mtu: int
+    mac: str | None
+    subnets: list
+    leases: list
+    remotes: list
+
+
+@dataclasses.dataclass
+class Leg:
+    """An interface of a router: its port's id and MAC, the bridge, and its addresses with prefix lengths."""
+
+    port: str
+    mac: str
+    bridge: str
+    mtu: int
+    addresses: list
+    modes: list = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] that it advertises
+
+
+@dataclasses.dataclass
+class Router:
+    """
+    outside      the Leg to the outside, or None
+    gateway      the next hop there, or None
+    snat         whether what has no floating address leaves under the router's
+    floating     [[floating address, fixed address]]
+    forwarded    [[floating address, protocol, port, fixed address, port there]]
+    """
+
+    id: str
+    up: bool
+    inside: list
+    outside: Leg | None
+    gateway: str | None
+    snat: bool
+    routes: list
+    floating: list
+    forwarded: list
 
 
 @dataclasses.dataclass
@@ -54,55 +112,7 @@ class HostState:
     ports: list
     rules: dict
     members: dict
-
-
-def load(conn: Connection, host: str, devname: Callable[..., Any]) -> HostState:
-    """The HostState of a host, in seven statements.
-
-    :param devname: port id -> name of its device
-    """
-    rows = ports.on_host(conn, host)
-    idents = [row['id'] for row in rows]
-    fixed = networks.addresses_of(conn, idents)
-    groups = security_groups.of_ports(conn, idents)
-    used = {group for of_port in groups.values() for group in of_port}
-    rules = {group: [] for group in used}
-    for rule in networks.many(conn, t.security_group_rules, used, 'security_group_id'):
-        rules[rule['security_group_id']].append(rule)
-    remote = {
-        rule['remote_group_id'] for of_group in rules.values() for rule in of_group if rule['remote_group_id']
-    }
-    known = {row['id']: row for row in
-             networks.page(conn, t.networks, t.networks.c.bridge != '', [('id', 'asc')], None, None)}
-    subnets = {}
-    for row in networks.many(conn, t.subnets, known, 'network_id'):
-        subnets.setdefault(row['network_id'], []).append(
-            Subnet(
-                row['cidr'], row['gateway_ip'], row['enable_dhcp'], row['dns_nameservers'], row['host_routes']
-            )
-        )
-    return HostState(
-        networks=[
-            Network(row['id'], row['bridge'], row['mtu'], row['is_default'], subnets.get(ident, []))
-            for ident, row in known.items()
-        ],
-        ports=[
-            Port(
-                row['id'],
-                devname(row['id']),
-                row['mac_address'],
-                known[row['network_id']]['bridge'],
-                [entry['ip_address'] for entry in fixed.get(row['id'], [])] if row['admin_state_up'] else [],
-                groups.get(row['id'], []),
-            )
-            for row in rows
-            if row['network_id'] in known
-        ],
-        rules={group: sorted(of_group, key=lambda rule: rule['id']) for group, of_group in rules.items()},
-        members={
-            group: sorted(found)
-            for group, found in (
-                {group: [] for group in remote} | security_groups.members(conn, remote)
-            ).items()
-        },
-    )
+    overlays: list = dataclasses.field(default_factory=list)
+    routers: list = dataclasses.field(default_factory=list)
+    outside: dict = dataclasses.field(default_factory=dict)        # {bridge: bridge of the operator} of networks there
+    tunnel: str = ''                                               # this host's address between hosts

@@ -30,6 +30,6 @@ INTERFACE = Interface(
     Method('network_info', ('instance_uuid',), call=True),
     # the server has left its host and is on none; ports and addresses stay its own
     Method('leave_host', ('instance_uuid', 'host'), call=True),
-    # security groups or rules changed: refresh the filters of these ports' host
-    Method('refresh_security', ('port_ids',)),
+    # ports, security groups or rules changed: each host brings its plumbing in line
+    Method('refresh_security', ('port_ids',), fanout=True),
 )

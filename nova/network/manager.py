@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable
 import datetime
-import functools
 import logging
 import threading
 import time
@@ -24,16 +23,20 @@ from nova.db.servers import ownership
 from nova.db.servers import request_specs
 from nova.db.tables import network as t
 from nova.network import attach
-from nova.network import host_state
+from nova.network import gateways
+from nova.network import host_load
 from nova.network import ipam
 from nova.network import migrate
 from nova.network import security
 from nova.network import selection
 from nova.network.host_network import HostNetwork
+from nova.network.host_network import dns_name
+from nova.network.host_network import extras
 from nova.network.host_network import vif
 from nova.network.interface import INTERFACE
 from nova.objects import network_info
 from nova.rpc.interface import Methods
+from nova.runtime import metrics
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
@@ -54,15 +57,19 @@ class NetworkManager:
     :param host: name of this host
     :param driver: drivers.load(conf)
     :param cell_db: Database of the cell whose hosts it serves: says where servers are; None: no host asks
+    :param others: client of the network services of all hosts, whose plumbing follows; None: there are none
     """
 
     methods: Methods
 
     def __init__(self, conf: ConfigOpts, api_db: Database, host: str, driver: FakeDriver,
-                 cell_db: Database | None = None) -> None:
+                 cell_db: Database | None = None, others: Any = None) -> None:
         self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver
         self._cell_db = cell_db
-        self._refresh = Combined(functools.partial(driver.refresh, self.load))
+        self._others = others
+        self._address = str(conf.network.tunnel_address or conf.my_ip)
+        self.gateways = gateways.Gateways(conf, api_db, host, self._address)
+        self._plumb = Combined(self._plumb_once)
         self._network = HostNetwork(conf, api_db, host, self._refresh)
         self.attachments = attach.Attachments(self._network)
         self.migrations = migrate.Migrations(self._network)
@@ -85,17 +92,37 @@ class NetworkManager:
         """Bring bridges, DHCP and filters of this host in line with the database; guests go on
         undisturbed."""
         self.driver.start()
+        self.gateways.report()
         self._refresh()
+
+    def report(self) -> None:
+        """Periodic: say that this host is there, and follow where routers and other hosts are."""
+        if self.gateways.report():
+            self._plumb()
+
+    def _plumb_once(self) -> None:
+        for kind in self.driver.refresh(self.load):
+            metrics.NETWORK_MENDED.labels(kind).inc()
+
+    def _refresh(self) -> None:
+        """Bring the plumbing of this host in line with the database, and have other hosts do so."""
+        self._plumb()
+        if self._others is not None and self.gateways.others:
+            try:
+                self._others.refresh_security(nova_context.admin_context(), port_ids=[])
+            except exception.Unavailable as error:
+                LOG.warning('Other hosts were not told of a change, and find it within a minute: %s', error)
 
     def sync(self) -> None:
         """Periodic: repair what others changed on the host, and free the addresses whose quarantine is over."""
-        self._refresh()
+        self._plumb()
         self.api_db.run(networks.forget_resting, ipam.quarantine(2 * self.conf.network.dhcp_lease_time))
 
     def load(self) -> Any:
         """The host_state.HostState that the database has for this host."""
         with self.api_db.reader() as conn:
-            return host_state.load(conn, self.host, network_info.devname)
+            return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
+                                  self._address)
 
     # ---- rows of the interface -------------------------------------------------------
 
@@ -117,7 +144,7 @@ class NetworkManager:
         )
         if vifs:
             self._given.append((time.monotonic(), instance.uuid))
-            if host == self.host:
+            if host == self.host or self.gateways.others:
                 self._refresh()
         return vifs
 
@@ -154,7 +181,7 @@ class NetworkManager:
             return self._network.vifs(conn, rows)
 
         vifs = self.api_db.run(move)
-        if vifs and host == self.host:
+        if vifs and (host == self.host or self.gateways.others):
             self._refresh()
         return vifs
 
@@ -165,8 +192,8 @@ class NetworkManager:
             self._refresh()
 
     def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
-        """Groups or rules changed: load the filters of this host again."""
-        self._refresh()
+        """Ports, groups or rules changed somewhere: bring this host in line."""
+        self._plumb()
 
     # ---- periodic -------------------------------------------------------------------
 
@@ -228,7 +255,8 @@ class NetworkManager:
             else:
                 network, subnets = selection.usable_network(usable, request['network_id'], project_id)
                 port = attach.new_port(project_id, network['id'],
-                                       {**binding, 'position': position, 'tag': request.get('tag')})
+                                       {**binding, 'dns_name': dns_name(instance), 'position': position,
+                                        'tag': request.get('tag')})
                 fixed[port['id']] = attach.claim(conn, self.conf, network, subnets, port,
                                                  request.get('fixed_ip'))
                 made.append(port)
@@ -237,7 +265,8 @@ class NetworkManager:
         security_groups.bind(conn, [(port['id'], group) for port in made for group in groups])
         given = [port['id'] for port in rows if port['id'] not in fixed]
         fixed.update(networks.addresses_of(conn, given))
-        return [vif(self.conf, port, *usable[port['network_id']], fixed.get(port['id'], [])) for port in rows]
+        more = extras(conn, rows, {port['network_id']: usable[port['network_id']][0] for port in rows})
+        return [vif(self.conf, port, *usable[port['network_id']], fixed.get(port['id'], []), more) for port in rows]
 
 
 def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:

@@ -32,7 +32,7 @@ def of_host(host: str, exchange: str) -> Rights:
     queues = rf'{SERVED}(\.{name})?|{SERVED}_fanout_{RANDOM}|reply_{re.escape(reply_names.prefix(host))}{RANDOM}'
     sources = rf'{re.escape(exchange)}|{SERVED}_fanout'
     return Rights(configure=f'^({sources}|{queues})$',
-                  write=rf'^({re.escape(exchange)}|amq\.default|{queues})$',
+                  write=rf'^({re.escape(exchange)}|amq\.default|network_fanout|{queues})$',
                   read=f'^({sources}|{queues})$',
                   topic_write=rf'^(conductor|network|{SERVED}\.{name})$',
                   topic_read=rf'^{SERVED}(\.{name})?$')

@@ -213,6 +213,7 @@ class Client:
             return None
         version, arguments = fitted
         rpc = self._rpc.prepare(server=server, version=version, timeout=method.timeout,
+                                fanout=True if method.fanout and server is None else None,
                                 call_monitor_timeout=SIGN_OF_LIFE_S if method.timeout > SIGN_OF_LIFE_S else None,
                                 **delivery.OPTIONS)
         try:

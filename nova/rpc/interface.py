@@ -48,6 +48,7 @@ class Method:
                0: no bound of its own
     newer      Newer rows of the arguments that came later than the method
     optional   True: not sent, and None is the answer, where the receivers are older than the method. False: refused
+    fanout     True: without a server's name it goes to all services of the kind; a cast
     unpinned   True: sent whatever the receivers know; one that is older than the method says so (RemoteError)
     versions   the answer has 'versions': {topic: lowest VERSION of its services}, see rpc/versions.py
     """
@@ -60,6 +61,7 @@ class Method:
     at_once: int = 0
     newer: tuple[Any, ...] = ()
     optional: bool = False
+    fanout: bool = False
     unpinned: bool = False
     versions: bool = False
 

@@ -44,6 +44,13 @@ OPTIONS = [
                 help='Address ranges, as 10.128.0.0/9, in which projects may make networks and subnets of their '
                      'own in the routing table of the hosts. Empty: networks of projects are apart from it and '
                      'from each other, with any addresses, and administrators alone make others.'),
+    cfg.HostAddressOpt('tunnel_address', version=4,
+                       help='Address of this host, to which other hosts send the frames of networks of projects '
+                            '(VXLAN, UDP port 4789). Whoever reaches it there can send into these networks: it '
+                            'belongs into a network of the hosts alone. Empty: my_ip.'),
+    cfg.BoolOpt('routers', default=True,
+                help='Whether routers of projects may be put on this host, for hosts that reach the physical '
+                     'networks.'),
     cfg.DictOpt('physical_networks', default={},
                 help='Where networks to the outside leave the hosts, as NAME:BRIDGE. The bridge is one that the '
                      'operator made, with a card of the host. A network to the outside that names none is on a '

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EVERYBODY, SHARED, EXTERNAL = '*', 'access_as_shared', 'access_as_external'        # of a share
 FLAT, OVERLAY = 'flat', 'vxlan'             # types of networks
-SEGMENTS = range(1, 1 << 24)                # numbers of overlay networks (RFC 7348)
+SEGMENTS = range(1, 1 << 16)                # numbers of overlay networks, also those of connections' zones: 16 bits
 
 
 def stamped(values: dict[str, Any]) -> dict[str, Any]:

@@ -74,9 +74,10 @@ def remove_floating(conn: sa.Connection, ident: str) -> None:
     networks.delete(conn, t.floating_ips, ident)
 
 
-def unplaced(conn: sa.Connection) -> list[str]:
-    """Ids of the routers that are on no host."""
-    return list(conn.execute(sa.select(t.routers.c.id).where(t.routers.c.host == '')).scalars())
+def places(conn: sa.Connection) -> dict[str, str]:
+    """{router id: its host, '' for none}"""
+    return {ident: host for ident, host in conn.execute(
+        sa.select(t.routers.c.id, t.routers.c.host).order_by(t.routers.c.id))}
 
 
 def on_hosts(conn: sa.Connection) -> dict[str, int]:

@@ -82,11 +82,6 @@ def network(value):
         return _invalid('a network such as 10.0.0.0/24 is expected.')
 
 
-def prefix(value):
-    """An address, or a range of them."""
-    return network(value) if isinstance(value, str) and '/' in value else address(value)
-
-
 def host_name(value):
     """A label of a DNS name, or nothing."""
     value = text(63)(value).lower()

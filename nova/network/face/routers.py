@@ -8,6 +8,7 @@ from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
+from nova.network import gateways
 from nova.network import ipam
 from nova.network.face import attributes as a
 from nova.network.face import faults
@@ -39,7 +40,7 @@ def create(conn, face, context, values):
     quotas.check(conn, face.conf, 'router', project)
     row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'],
            'description': values['description'] or '', 'admin_state_up': values['admin_state_up'],
-           'external_network_id': None, 'enable_snat': True, 'routes': [], 'host': ''}
+           'external_network_id': None, 'enable_snat': True, 'routes': [], 'host': gateways.choose(conn)}
     db_networks.insert(conn, t.routers, [row])
     if values['external_gateway_info']:
         _set_gateway(conn, face, context, row, values['external_gateway_info'])

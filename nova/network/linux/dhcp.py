@@ -82,8 +82,15 @@ class Dhcp:
                 for subnet in served(network)
             )
         )
-        changed = write(self.hosts, text)
-        arguments = self.arguments(network, lease_time, name_servers)
+        self.keep(text, self.arguments(network, lease_time, name_servers))
+
+    def keep(self, text: str, arguments: list[str], changed: bool = False) -> None:
+        """Have a server with these hosts and arguments.
+
+        :param text: of the file of hosts
+        :param changed: another file that it reads again was written
+        """
+        changed = write(self.hosts, text) or changed
         pid = self.pid()
         if pid and (self._stale(text) or command_line(pid) != arguments):
             self.stop()

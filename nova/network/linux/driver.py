@@ -6,6 +6,8 @@ restarts, and
 """
 from __future__ import annotations
 
+import dataclasses
+import ipaddress
 import logging
 import os
 import pathlib
@@ -17,12 +19,17 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
+from nova.network.linux import frames
+from nova.network.linux import namespaces
+from nova.network.linux import overlay
+from nova.network.linux import router
 from nova.network.linux import rules
 from nova.network.linux import runner
+from nova.network.linux import services
 
 LOG = logging.getLogger(__name__)
 
-COMMANDS = {'ip': 'iproute2', 'nft': 'nftables', 'dnsmasq': 'dnsmasq-base'}
+COMMANDS = {'ip': 'iproute2', 'bridge': 'iproute2', 'nft': 'nftables', 'dnsmasq': 'dnsmasq-base'}
 PATH = '/usr/sbin:/usr/bin:/sbin:/bin'
 # Below /run: dnsmasq gives up root and could not read below a private state directory; nothing here is needed
 # after a reboot.
@@ -30,7 +37,7 @@ RUN_DIRECTORY = '/run/nova-network'
 
 
 class LinuxDriver:
-    """FlatDHCP on this host.
+    """The networks of this host: those in its own routing table, those between hosts, and routers.
 
     :param conf: the configuration
     :param run: a Runner
@@ -40,7 +47,11 @@ class LinuxDriver:
         self.conf, self.run = conf, run or runner.Runner()
         self.table = rules.table_name(conf.network.bridge)
         self.directory = pathlib.Path(RUN_DIRECTORY) / conf.network.bridge
+        self.overlays, self.routers = self.directory / 'overlays', self.directory / 'routers'
         self._loaded: str | None = None
+        self._mended: list[str] = []
+        self._known: set[str] = set()             # namespaces that were there before
+        self._routers: dict[str, router.RouterPlumbing] = {}
 
     def start(self) -> None:
         """Check what the host must have and switch on forwarding.
@@ -59,9 +70,13 @@ class LinuxDriver:
             self.run('modprobe', 'br_netfilter')
         self.run('sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward')
 
-    def refresh(self, load: Any) -> None:
-        """Make bridges, DHCP and filters as ``load()``, a HostState, says."""
+    def refresh(self, load: Any) -> list[str]:
+        """Make bridges, DHCP, filters and routers as ``load()``, a HostState, says.
+
+        :returns: the kinds of what was there before and had to be made again
+        """
         state = load()
+        self._mended.clear()
         served = [network for network in state.networks if network.subnets]
         # filters first: a guest's device never stands without them
         self._filter(state)
@@ -74,12 +89,76 @@ class LinuxDriver:
                              self.conf.network.dhcp_lease_time, self._name_servers)
             else:
                 server.stop()
-        for name in set(bridge.ours(self.directory)) - {network.bridge for network in served}:
+        for name in set(self._bridges()) - {network.bridge for network in served}:
             self._remove(name)
+        for each in state.overlays:
+            self._overlay(each, state.tunnel)
+        for each in state.routers:
+            self._router(each, state.outside)
+        self._clear({each.id for each in state.overlays}, {each.id for each in state.routers},
+                    {each.bridge for each in state.overlays})
+        return list(self._mended)
+
+    def _bridges(self) -> list[str]:
+        """Names of the bridges that this cloud made in the host's own routing table."""
+        return [name for name in bridge.ours(self.directory) if name not in ('overlays', 'routers')]
+
+    def _space(self, kind: str, ident: str) -> str:
+        return f'{self.conf.network.bridge}-{kind}-{ident}'
+
+    def _overlay(self, state: Any, tunnel: str) -> None:
+        dhcp.make_directory(self.overlays / state.bridge)
+        overlay.ensure(self.run, state, tunnel)
+        name = self._space('n', state.id)
+        space = namespaces.Namespace(self.run, name)
+        device = frames.service_name(state)
+        server = services.Services(space.run, device, self.overlays / state.bridge, self.conf.metadata.dhcp_domain)
+        served = [(subnet.dhcp, subnet.cidr) for subnet in state.subnets if subnet.dhcp]
+        if not state.mac or not served:
+            server.stop()
+            space.remove()
+            return
+        self._made(name, space.ensure())
+        space.link(device, state.bridge, state.mac, state.mtu)
+        space.addresses(device, [f'{address}/{ipaddress.ip_network(cidr).prefixlen}' for address, cidr in served])
+        server.serve(state, self.conf.network.dhcp_lease_time, [str(ip) for ip in self.conf.network.dns_servers])
+
+    def _router(self, state: Any, outside: dict[str, str]) -> None:
+        if state.outside is not None:
+            wired = outside.get(state.outside.bridge, state.outside.bridge)
+            state = dataclasses.replace(state, outside=dataclasses.replace(state.outside, bridge=wired))
+        name = self._space('r', state.id)
+        plumbing = self._routers.setdefault(state.id, router.RouterPlumbing(
+            self.run, name, self.routers / state.id))
+        self._made(name, plumbing.apply(state))
+
+    def _made(self, name: str, made: bool) -> None:
+        if made and name in self._known:
+            LOG.warning('Namespace %s was gone and was made again', name)
+            self._mended.append('namespace')
+        self._known.add(name)
+
+    def _clear(self, networks: set[str], routers: set[str], bridges: set[str]) -> None:
+        """Remove what this cloud made on the host and is not there any more."""
+        for name in namespaces.ours(self._space('r', '')):
+            ident = name.removeprefix(self._space('r', ''))
+            if ident not in routers:
+                router.RouterPlumbing(self.run, name, self.routers / ident).remove()
+                self._routers.pop(ident, None)
+                self._known.discard(name)
+        for name in overlay.ours(self.overlays):
+            if name not in bridges:
+                dhcp.Dhcp(self.run, 'nd' + name[2:], self.overlays / name).remove()
+                overlay.remove(self.run, name)
+        for name in namespaces.ours(self._space('n', '')):
+            if name.removeprefix(self._space('n', '')) not in networks:
+                namespaces.Namespace(self.run, name).remove()
+                self._known.discard(name)
 
     def teardown(self) -> None:
         """Remove bridges, DHCP servers and filters."""
-        for name in bridge.ours(self.directory):
+        self._clear(set(), set(), set())
+        for name in self._bridges():
             self._remove(name)
         self.run('nft', '-f', '-', stdin=rules.remove(self.table))
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -93,14 +172,18 @@ class LinuxDriver:
     def _filter(self, state: Any) -> None:
         known = {port.device for port in state.ports}
         strays = sorted(
-            {device for name in bridge.ours(self.directory) for device in bridge.guests(self.run, name)}
+            {device for name in [*self._bridges(), *overlay.ours(self.overlays)]
+             for device in bridge.guests(self.run, name)}
             - known
         )
         text = rules.script(
             self.table, state, self._metadata(state), self.conf.network.guest_to_host_ports, strays
         )
-        if text == self._loaded and self._present():
-            return
+        if text == self._loaded:
+            if self._present():
+                return
+            LOG.warning('The filters of this host were gone and were loaded again')
+            self._mended.append('filters')
         self.run('nft', '-f', '-', stdin=text)
         self._loaded = text
 

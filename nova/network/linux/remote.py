@@ -5,8 +5,9 @@ Operation             Arguments                                              Nee
 ====================  =====================================================  ===================================
 ``network.start``     none                                                   NET_ADMIN: ip_forward; modprobe, where
                                                                              allowed
-``network.refresh``   a HostState: data, from which bridges, DHCP and the    NET_ADMIN, NET_RAW, NET_BIND_SERVICE;
-                      text for nft are made on the privileged side           SETUID, SETGID, KILL for dnsmasq
+``network.refresh``   a HostState: data, from which bridges, DHCP, routers   NET_ADMIN, NET_RAW, NET_BIND_SERVICE;
+                      and the text for nft are made on the privileged side   SETUID, SETGID, KILL for dnsmasq;
+                                                                             SYS_ADMIN for namespaces
 ``network.teardown``  none                                                   the same
 ====================  =====================================================  ===================================
 
@@ -25,13 +26,14 @@ from oslo_config.cfg import ConfigOpts
 
 from nova.network import host_state
 from nova.network import security
+from nova.network.linux import checked
 from nova.network.linux import driver as linux
 from nova.objects import network_info
 from nova.runtime import privileges
 
 CAPABILITIES = (privileges.NET_ADMIN, privileges.NET_RAW, privileges.NET_BIND_SERVICE, privileges.CHOWN,
                 privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID, privileges.SETUID,
-                privileges.SYS_MODULE)
+                privileges.SYS_ADMIN, privileges.SYS_MODULE)
 IDENT = re.compile(r'[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z')
 DEVICE = re.compile(network_info.PREFIX + r'[0-9A-Za-z-]{1,12}\Z')
 BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')                 # of networks that users make; the default one's is configured
@@ -52,8 +54,8 @@ class RemoteDriver:
     def start(self) -> None:
         self._helper.call('network.start')
 
-    def refresh(self, load: typing.Callable[[], host_state.HostState]) -> None:
-        self._helper.call('network.refresh', state=request_of(load()))
+    def refresh(self, load: typing.Callable[[], host_state.HostState]) -> list[str]:
+        return list(self._helper.call('network.refresh', state=request_of(load())) or ())
 
     def teardown(self) -> None:
         self._helper.call('network.teardown')
@@ -68,10 +70,12 @@ def operations(conf: ConfigOpts) -> dict:
     """What the privileged part does for a RemoteDriver: {name: function}."""
     driver, lock = linux.LinuxDriver(conf), threading.Lock()
 
-    def refresh(state: Any) -> None:
-        checked = state_of(state, conf.network.bridge)
+    def refresh(state: Any) -> list[str]:
+        wanted = state_of(state, conf.network.bridge)
+        if set(wanted.outside.values()) - set(conf.network.physical_networks.values()):
+            raise ValueError('a bridge of the operator is none of [network] physical_networks')
         with lock:
-            driver.refresh(lambda: checked)
+            return driver.refresh(lambda: wanted)
 
     return {'network.start': driver.start, 'network.refresh': refresh, 'network.teardown': driver.teardown}
 
@@ -89,19 +93,25 @@ def state_of(given: dict, bridge: str) -> host_state.HostState:
     :param bridge: of the default network, the only one of any name
     :raises ValueError: something in it is not what it should be; the sentence says what
     """
-    _fields(given, 'networks', 'ports', 'rules', 'members')
+    _fields(given, 'networks', 'ports', 'rules', 'members', 'overlays', 'routers', 'outside', 'tunnel')
     return host_state.HostState(
         networks=[_network(each, bridge) for each in _list(given['networks'])],
         ports=[_port(each, bridge) for each in _list(given['ports'])],
         rules={_ident(group): [_rule(row) for row in _list(rows)] for group, rows in _dict(given['rules']).items()},
         members={_ident(group): [_address(each) for each in _list(addresses)]
-                 for group, addresses in _dict(given['members']).items()})
+                 for group, addresses in _dict(given['members']).items()},
+        overlays=[checked.build(host_state.Overlay, each) for each in _list(given['overlays'])],
+        routers=[checked.build(host_state.Router, each) for each in _list(given['routers'])],
+        outside={_matched(BRIDGE, name, 'a bridge of this cloud'): checked.name(wire)
+                 for name, wire in _dict(given['outside']).items()},
+        tunnel=given['tunnel'] and _address(given['tunnel']))
 
 
 def _network(given: dict[str, Any], bridge: str) -> host_state.Network:
-    _fields(given, 'id', 'bridge', 'mtu', 'is_default', 'subnets')
+    _fields(given, 'id', 'bridge', 'mtu', 'is_default', 'subnets', 'external')
     return host_state.Network(_ident(given['id']), _bridge(given['bridge'], bridge), _number(given['mtu'], MTU),
-                              bool(given['is_default']), [_subnet(each) for each in _list(given['subnets'])])
+                              bool(given['is_default']), [_subnet(each) for each in _list(given['subnets'])],
+                              bool(given['external']))
 
 
 def _subnet(given: dict[str, Any]) -> host_state.Subnet:
@@ -116,11 +126,12 @@ def _subnet(given: dict[str, Any]) -> host_state.Subnet:
 
 
 def _port(given: dict[str, str] | list[Any], bridge: str) -> host_state.Port:
-    _fields(given, 'id', 'device', 'mac', 'bridge', 'addresses', 'groups')
+    _fields(given, 'id', 'device', 'mac', 'bridge', 'addresses', 'groups', 'pairs', 'secured')
     return host_state.Port(
         _ident(given['id']), _matched(DEVICE, given['device'], 'a device of a guest'),
         _matched(MAC, given['mac'], 'a MAC address'), _bridge(given['bridge'], bridge),
-        [_address(each) for each in _list(given['addresses'])], [_ident(each) for each in _list(given['groups'])])
+        [_address(each) for each in _list(given['addresses'])], [_ident(each) for each in _list(given['groups'])],
+        [checked.pair(each) for each in _list(given['pairs'])], bool(given['secured']))
 
 
 def _rule(given: dict[str, Any]) -> dict[str, Any]:
@@ -184,8 +195,8 @@ def _number(given: Any, allowed: Any) -> int:
 
 
 def _address(given: str) -> str:
-    return str(ipaddress.IPv4Address(_text(given)))
+    return checked.address(given)
 
 
 def _prefix(given: str) -> str:
-    return str(ipaddress.IPv4Network(_text(given), strict=False))
+    return checked.prefix(given)

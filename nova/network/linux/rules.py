@@ -26,11 +26,13 @@ import re
 from typing import Any, TYPE_CHECKING
 
 from nova.network import security
+from nova.network.linux import frames
 
 if TYPE_CHECKING:
-    from nova.network.host_state import HostState, Network, Port
+    from nova.network.host_state import HostState, Network, Overlay, Port
 
 METADATA = '169.254.169.254'
+_SIX = {4: '', 6: '6'}            # ends of the names of sets and maps
 
 
 def table_name(bridge: str) -> str:
@@ -92,96 +94,128 @@ def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
 # ---- frames ---------------------------------------------------------------------
 
 def _bridge_body(state: HostState, served: list[Network], strays: list[str] | tuple[Any, ...]) -> list[str]:
-    gateways = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
+    servers = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
+    servers |= {overlay.bridge: [s.dhcp for s in overlay.subnets if s.dhcp] for overlay in state.overlays}
     body = []
     for port in state.ports:
-        body += _chain('from_' + port.device, _from_guest(port))
-        body += _chain('to_' + port.device, _to_guest(port, gateways.get(port.bridge, [])))
+        body += _chain('from_' + port.device, frames.from_guest(port))
+        body += _chain('to_' + port.device, frames.to_guest(port, servers.get(port.bridge, [])))
+    tunnels = [(frames.tunnel_name(overlay), frames.to_others(overlay)) for overlay in state.overlays]
+    for name, rules in tunnels:
+        body += _chain('to_' + name, rules)
     body += _chain('stray', ['drop'])
     for side in ('from', 'to'):
         body += _map(f'{side}_guest', 'ifname', [
             *[(_quote(port.device), f'{side}_{port.device}') for port in state.ports],
-            *[(_quote(device), 'stray') for device in strays]])
+            *[(_quote(device), 'stray') for device in strays],
+            *[(_quote(name), 'to_' + name) for name, _rules in tunnels if side == 'to']])
     body += _chain('prerouting', ['iifname vmap @from_guest'], ('filter', 'prerouting', -300))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
+    if state.overlays:                # the host itself is no part of them: it answers no ARP there, and takes nothing
+        bridges = {overlay.bridge for overlay in state.overlays}
+        devices = [*(name for name, _rules in tunnels), *(frames.service_name(overlay) for overlay in state.overlays),
+                   *(port.device for port in state.ports if port.bridge in bridges),
+                   *(frames.router_name(leg) for router in state.routers for leg in router.inside)]
+        body += _chain('input', [f'iifname {_set(map(_quote, devices))} drop'], ('filter', 'input', -300))
     return body
-
-
-def _from_guest(port: Port) -> list[str]:
-    """ARP and IPv4 with its own addresses, and the question for one; nothing else, tagged frames included."""
-    rules = [f'ether saddr != {port.mac} drop']
-    if port.addresses:
-        known = _set(port.addresses)
-        senders = _set(['0.0.0.0', *port.addresses])          # 0.0.0.0: a probe for a duplicate
-        rules += [
-            f'ether type arp arp saddr ether {port.mac} arp saddr ip {senders} accept',
-            'ether type ip ip saddr 0.0.0.0 ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept',
-            'ether type ip udp sport 67 drop',
-            f'ether type ip ip saddr {known} accept',
-        ]
-    return rules + ['drop']
-
-
-def _to_guest(port: Port, gateways: list[str]) -> list[str]:
-    rules = []
-    if port.addresses:
-        rules += ['ether type arp accept', f'ether type ip ip daddr {_set(port.addresses)} accept']
-        if gateways:
-            rules.append(f'ether type ip ip saddr {_set(gateways)} udp sport 67 udp dport 68 accept')
-    return rules + ['drop']
 
 
 # ---- packets ----------------------------------------------------------------------
 
 def _inet_body(state: HostState, served: list[Network], metadata: tuple[str, int] | None,
                host_ports: tuple[Any, ...]) -> list[str]:
-    bridges = [network.bridge for network in served]
+    flat = [network.bridge for network in served]
+    overlays = [overlay.bridge for overlay in state.overlays]
     body = []
     for group, addresses in sorted(state.members.items()):
-        elements = [f'    elements = {_set(addresses)}'] if addresses else []
-        body += [f'set members_{_hex(group)} {{', '    type ipv4_addr', *elements, '}']
+        for version in (4, 6):
+            known = frames.of_version(addresses, version)
+            elements = [f'    elements = {_set(known)}'] if known else []
+            body += [f'set members{_SIX[version]}_{_hex(group)} {{', f'    type ipv{version}_addr', *elements, '}']
     for group, rows in sorted(state.rules.items()):
         for direction in ('egress', 'ingress'):
             body += _chain(f'{direction}_{_hex(group)}',
                            [text for row in rows if row['direction'] == direction and (text := rule(row))])
-    for port in state.ports:
-        for direction in ('egress', 'ingress'):
-            body += _chain(f'{direction}_{port.device}',
-                           [f'jump {direction}_{_hex(group)}' for group in port.groups] + ['drop'])
+    owners = _owners(state.ports)
     for direction in ('egress', 'ingress'):
-        body += _map(direction, 'ipv4_addr', [
-            (address, f'{direction}_{port.device}') for port in state.ports for address in port.addresses])
+        for name, ports, _keys in owners:
+            body += _chain(f'{direction}_{name}', _groups(direction, ports))
+        for version in (4, 6):
+            body += _map(direction + _SIX[version], f'ifname . ipv{version}_addr', [
+                (f'{_quote(bridge)} . {address}', f'{direction}_{name}')
+                for name, _ports, keys in owners for bridge, address in keys if frames.of_version([address], version)])
     # an accept ends one base chain: each packet passes a chain for its sender and one for its receiver
-    body += _chain('egress_check', ['ct state invalid drop', 'ct direction reply ct state established accept',
-                                    'ct state related accept', 'ip saddr vmap @egress'])
-    body += _chain(
-        'ingress_check',
-        [
-            'ct state invalid drop',
-            'ct direction reply ct state established accept',
-            'ct state related accept',
-            'ip daddr vmap @ingress',
-        ],
-    )
+    tracked = ['ct state invalid drop', 'ct direction reply ct state established accept', 'ct state related accept']
+    body += _chain('egress_check', [*tracked, *_basics(state.overlays), 'iifname . ip saddr vmap @egress',
+                                    'iifname . ip6 saddr vmap @egress6'])
+    body += _chain('ingress_check', [*tracked, *_basics(state.overlays), 'oifname . ip daddr vmap @ingress',
+                                     'oifname . ip6 daddr vmap @ingress6'])
+    bridges = flat + overlays
+    if state.overlays:
+        # two networks may have the same addresses: each has a table of connections of its own
+        zones = ', '.join(f'{_quote(overlay.bridge)} : {overlay.number}' for overlay in state.overlays)
+        body += _chain('zones', [f'ct zone set iifname map {{ {zones} }}'], ('filter', 'prerouting', -300))
     if not bridges:
         return body
     names = _set(map(_quote, bridges))
-    body += _chain('input', [f'iifname {names} jump to_host'], ('filter', 'input', -10))
+    body += _chain('input', [*([f'iifname {_set(map(_quote, flat))} jump to_host'] if flat else []),
+                             *([f'iifname {_set(map(_quote, overlays))} drop'] if overlays else [])],
+                   ('filter', 'input', -10))
     body += _chain('to_host', _to_host(metadata, host_ports))
+    inner = [network.bridge for network in served if not network.external]
     apart = [
-        f'iifname {_quote(bridge)} oifname {_set(_quote(other) for other in bridges if other != bridge)} drop'
-        for bridge in bridges
-        if len(bridges) > 1
+        f'iifname {_quote(bridge)} oifname {_set(_quote(other) for other in inner if other != bridge)} drop'
+        for bridge in inner
+        if len(inner) > 1
     ]
+    apart += [f'iifname {_quote(bridge)} oifname != {_quote(bridge)} drop' for bridge in overlays]
+    apart += [f'oifname {_quote(bridge)} iifname != {_quote(bridge)} drop' for bridge in overlays]
     # a cloud may itself be a guest of a cloud, whose metadata service is not for our guests
-    apart.append(f'iifname {names} ip daddr 169.254.0.0/16 drop')
+    if flat:
+        apart.append(f'iifname {_set(map(_quote, flat))} ip daddr 169.254.0.0/16 drop')
     body += _chain('forward_apart', apart, ('filter', 'forward', -30))
     body += _chain('forward_egress', [f'iifname {names} jump egress_check'], ('filter', 'forward', -20))
     body += _chain('forward_ingress', [f'oifname {names} jump ingress_check'], ('filter', 'forward', -10))
     body += _chain('output', [f'oifname {names} udp sport 67 udp dport 68 accept',
                               f'oifname {names} jump ingress_check'], ('filter', 'output', -10))
-    body += _nat(served, names, metadata)
+    if flat:
+        body += _nat(served, _set(map(_quote, flat)), metadata)
     return body
+
+
+def _owners(ports: list[Port]) -> list[tuple[str, list[Port], list[tuple[str, str]]]]:
+    """[(name of chains, the ports that share them, the (bridge, address) by which packets are known as theirs)].
+
+    One a port, and one for each further address that ports may send with: several may.
+    """
+    found, shared = [], {}
+    own = {(port.bridge, address) for port in ports for address in port.addresses}
+    for port in ports:
+        local = [frames.link_local(port.mac)] if frames.of_version(port.addresses, 6) else []
+        found.append((port.device, [port], [(port.bridge, address) for address in [*local, *port.addresses]]))
+        for pair in port.pairs if port.addresses else ():
+            shared.setdefault((port.bridge, pair['ip_address']), []).append(port)
+    return found + [(f'pair{number}', several, [key]) for number, (key, several) in enumerate(sorted(
+        shared.items(), key=lambda item: item[0])) if key not in own]
+
+
+def _groups(direction: str, ports: list[Port]) -> list[str]:
+    if not all(port.secured for port in ports):
+        return ['accept']
+    return [*dict.fromkeys(f'jump {direction}_{_hex(group)}' for port in ports for group in port.groups), 'drop']
+
+
+def _basics(overlays: list[Overlay]) -> list[str]:
+    """What makes a guest's addresses work, whatever its groups say: who may send it was seen to frame by frame."""
+    if not overlays:
+        return []
+    rules = [f'iifname {_quote(overlay.bridge)} ip saddr {_set(served)} udp sport 67 udp dport 68 accept'
+              for overlay in overlays
+              if (served := frames.of_version([s.dhcp for s in overlay.subnets if s.dhcp], 4))]
+    names = _set(_quote(overlay.bridge) for overlay in overlays)
+    return [*rules, f'iifname {names} udp sport 68 udp dport 67 accept',
+            f'iifname {names} udp sport {{ 546, 547 }} udp dport {{ 546, 547 }} accept',
+            f'iifname {names} icmpv6 type {{ 130, 131, 132, 133, 134, 135, 136, 143 }} accept']
 
 
 def _to_host(metadata: tuple[str, int] | None, host_ports: tuple[Any, ...]) -> list[str]:
@@ -209,29 +243,32 @@ def _nat(served: list[Network], names: str, metadata: tuple[str, int] | None) ->
 
 # ---- rules of groups ------------------------------------------------------------------
 
-def rule(row: dict[str, Any]) -> str | None:
-    """One security group rule as an nftables statement, or None where no packet of ours could match it."""
-    if row['ethertype'] != 'IPv4':
-        return None
+def rule(row: dict[str, Any]) -> str:
+    """One security group rule as an nftables statement."""
+    family, six = ('ip', '') if row['ethertype'] == 'IPv4' else ('ip6', '6')
     words = []
     far = 'saddr' if row['direction'] == 'ingress' else 'daddr'
     if row['remote_ip_prefix']:
-        words.append(f'ip {far} {security.normalized(row["remote_ip_prefix"])}')
+        words.append(f'{family} {far} {security.normalized(row["remote_ip_prefix"])}')
     elif row['remote_group_id']:
-        words.append(f'ip {far} @members_{_hex(row["remote_group_id"])}')
-    words += _protocol(row)
+        words.append(f'{family} {far} @members{six}_{_hex(row["remote_group_id"])}')
+    elif six or row['protocol'] is None:
+        words.append('meta nfproto ' + ('ipv6' if six else 'ipv4'))
+    words += _protocol(row, six)
     return ' '.join([*words, 'accept'])
 
 
-def _protocol(row: dict[str, Any]) -> list[str]:
+def _protocol(row: dict[str, Any], six: str) -> list[str]:
     protocol, low, high = row['protocol'], row['port_range_min'], row['port_range_max']
     if protocol is None:
         return []
+    if protocol == 'icmp' and six:
+        protocol = 'icmpv6'                     # as clients mean it in rules for IPv6
     number = security.PROTOCOLS.get(protocol, protocol)
+    match = f'meta l4proto {number}' if six else f'ip protocol {number}'
     if low is None:
-        return [f'ip protocol {number}']
-    if protocol == 'icmp':
-        return [f'ip protocol 1 icmp type {low}', *([f'icmp code {high}'] if high is not None else [])]
+        return [match]
+    if protocol in security.ICMP:
+        return [f'{match} {protocol} type {low}', *([f'{protocol} code {high}'] if high is not None else [])]
     ports = str(low) if low == high else f'{low}-{high}'
-    return [f'ip protocol {number} {protocol} dport {ports}']
-
+    return [f'{match} {protocol} dport {ports}']

@@ -15,7 +15,7 @@ from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network import fake
-from nova.network import host_state
+from nova.network import host_load
 from nova.network import interface
 from nova.network import ipam
 from nova.network import manager
@@ -486,4 +486,4 @@ def test_a_server_about_to_arrive_is_plumbed_at_both_ends(rig):
 def _ports(rig, host):
     """Ids of the ports that a host has plumbed."""
     with rig.db.reader() as conn:
-        return [port.id for port in host_state.load(conn, host, network_info.devname).ports]
+        return [port.id for port in host_load.load(conn, host, network_info.devname).ports]

@@ -56,7 +56,7 @@ def script(**values):
 
 
 @pytest.mark.parametrize('values, text', [
-    ({}, 'accept'),
+    ({}, 'meta nfproto ipv4 accept'),
     ({'protocol': 'tcp'}, 'ip protocol 6 accept'),
     ({'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22}, 'ip protocol 6 tcp dport 22 accept'),
     ({'protocol': 'udp', 'port_range_min': 1, 'port_range_max': 9}, 'ip protocol 17 udp dport 1-9 accept'),
@@ -67,7 +67,7 @@ def script(**values):
     ({'remote_ip_prefix': '10.1.0.0/16'}, 'ip saddr 10.1.0.0/16 accept'),
     ({'remote_ip_prefix': '10.1.0.0/16', 'direction': 'egress'}, 'ip daddr 10.1.0.0/16 accept'),
     ({'remote_group_id': 'a-b'}, 'ip saddr @members_ab accept'),
-    ({'ethertype': 'IPv6'}, None),
+    ({'ethertype': 'IPv6'}, 'meta nfproto ipv6 accept'),
 ])
 def test_rule(values, text):
     assert rules.rule(row(**values)) == text
@@ -104,7 +104,7 @@ def test_groups_are_chains_that_ports_share():
     text = script(ports=[port(), port('tap2', ['10.0.0.6'])])
     assert chain(text, 'egress_tap1') == chain(text, 'egress_tap2') == ['jump egress_g1', 'drop']
     assert text.count('chain egress_g1 {') == 1
-    assert '10.0.0.5 : goto ingress_tap1, 10.0.0.6 : goto ingress_tap2' in text
+    assert '"br-a" . 10.0.0.5 : goto ingress_tap1, "br-a" . 10.0.0.6 : goto ingress_tap2' in text
 
 
 def test_members_of_remote_groups_are_sets():

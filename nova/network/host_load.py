@@ -1,0 +1,86 @@
+"""Reads from the database what one host's plumbing is made from."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection
+
+from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.networks import security_groups
+from nova.db.tables import network as t
+from nova.network import host_overlays
+from nova.network import host_routers
+from nova.network.host_state import HostState
+from nova.network.host_state import Network
+from nova.network.host_state import Port
+from nova.network.host_state import Subnet
+
+
+def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dict[str, str] | None = None,
+         tunnel: str = '') -> HostState:
+    """The HostState of a host, in eight statements; more where networks between hosts or routers are there.
+
+    :param devname: port id -> name of its device
+    :param physical: {physical network: bridge of the operator}
+    :param tunnel: this host's address between hosts
+    """
+    physical = physical or {}
+    rows = ports.on_host(conn, host)
+    idents = [row['id'] for row in rows]
+    fixed = networks.addresses_of(conn, idents)
+    groups = security_groups.of_ports(conn, idents)
+    used = {group for of_port in groups.values() for group in of_port}
+    rules = {group: [] for group in used}
+    for rule in networks.many(conn, t.security_group_rules, used, 'security_group_id'):
+        rules[rule['security_group_id']].append(rule)
+    remote = {
+        rule['remote_group_id'] for of_group in rules.values() for rule in of_group if rule['remote_group_id']
+    }
+    routed = host_routers.load(conn, host)
+    flat = networks.page(conn, t.networks, (t.networks.c.bridge != '') & (t.networks.c.network_type == networks.FLAT),
+                         [('id', 'asc')], None, None)
+    inside = ({row['network_id'] for row in rows} | routed.network_ids) - {row['id'] for row in flat}
+    crossing = {row['id']: row for row in networks.many(conn, t.networks, inside)}
+    wired = {row['bridge']: physical[row['physical_network']] for row in flat if row['physical_network'] in physical}
+    known = {row['id']: row for row in flat}
+    subnets = {}
+    for row in networks.many(conn, t.subnets, known, 'network_id'):
+        subnets.setdefault(row['network_id'], []).append(
+            Subnet(
+                row['cidr'], row['gateway_ip'], row['enable_dhcp'], row['dns_nameservers'], row['host_routes']
+            )
+        )
+    return HostState(
+        networks=[
+            Network(row['id'], row['bridge'], row['mtu'], row['is_default'], subnets.get(ident, []),
+                    row['external'])
+            for ident, row in known.items() if row['bridge'] not in wired
+        ],
+        ports=[
+            Port(
+                row['id'],
+                devname(row['id']),
+                row['mac_address'],
+                (known | crossing)[row['network_id']]['bridge'],
+                [entry['ip_address'] for entry in fixed.get(row['id'], [])] if row['admin_state_up'] else [],
+                groups.get(row['id'], []),
+                [dict(pair) for pair in row['allowed_address_pairs'] or ()],
+                row['port_security_enabled'],
+            )
+            for row in rows
+            if row['network_id'] in known or row['network_id'] in crossing
+        ],
+        rules={group: sorted(of_group, key=lambda rule: rule['id']) for group, of_group in rules.items()},
+        members={
+            group: sorted(found)
+            for group, found in (
+                {group: [] for group in remote} | security_groups.members(conn, remote)
+            ).items()
+        },
+        overlays=host_overlays.load(conn, crossing, host),
+        routers=routed.routers,
+        outside=wired,
+        tunnel=tunnel,
+    )

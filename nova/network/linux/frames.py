@@ -1,0 +1,112 @@
+"""What a guest may send and gets, frame by frame, as statements of the bridge table.
+
+A guest sends with its own MAC and addresses alone, answers for its own addresses alone (ARP, neighbour advertisements),
+and is no DHCP server and no router that advertises itself. Its link-local address is the one of its MAC (RFC 4291).
+"""
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, TYPE_CHECKING
+
+from nova.network import ipam
+
+if TYPE_CHECKING:
+    from nova.network.host_state import Leg, Overlay, Port
+
+ADVERTISEMENT = 136              # of a neighbour (RFC 4861)
+
+
+def joined(values: Any) -> str:
+    """An anonymous set."""
+    return '{ %s }' % ', '.join(values)
+
+
+def of_version(addresses: Any, version: int) -> list[str]:
+    """Those addresses that are of a version of IP."""
+    return [address for address in addresses if (':' in address) == (version == 6)]
+
+
+def link_local(mac: str) -> str:
+    """The link-local address that is made of a MAC."""
+    return ipam.from_mac('fe80::/64', mac)
+
+
+def claims(port: Port) -> dict[str, list[str]]:
+    """{MAC: addresses} that a port may send with."""
+    found = {port.mac: list(port.addresses)}
+    for pair in port.pairs if port.addresses else ():
+        found.setdefault(pair['mac_address'] or port.mac, []).append(pair['ip_address'])
+    return found
+
+
+def from_guest(port: Port) -> list[str]:
+    """ARP and IP with its own addresses, and the questions for one; nothing else, tagged frames included."""
+    if not port.secured:
+        return ['ether type vlan drop', 'accept']
+    known = claims(port)
+    rules = [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
+    for mac, addresses in known.items():
+        only = f'ether saddr {mac} ' if len(known) > 1 else ''
+        if four := of_version(addresses, 4):
+            senders = joined(['0.0.0.0', *four])               # 0.0.0.0: a probe for a duplicate
+            rules += [
+                f'ether type arp arp saddr ether {mac} arp saddr ip {senders} accept',
+                f'{only}ether type ip ip saddr 0.0.0.0 ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept',
+                'ether type ip udp sport 67 drop',
+                f'{only}ether type ip ip saddr {joined(four)} accept',
+            ]
+        if six := of_version(addresses, 6):
+            rules += _from_guest_6(only, [link_local(mac), *six])
+    return rules + ['drop']
+
+
+def _from_guest_6(only: str, own: list[str]) -> list[str]:
+    return [
+        f'{only}ether type ip6 icmpv6 type nd-router-advert drop',
+        f'{only}ether type ip6 udp sport 547 drop',
+        *[f'{only}ether type ip6 icmpv6 type nd-neighbor-advert @th,64,128 {int(ipaddress.ip_address(each)):#x} '
+          f'ip6 saddr {joined(own)} accept' for each in own],
+        f'{only}ether type ip6 icmpv6 type nd-neighbor-advert drop',
+        f'{only}ether type ip6 ip6 saddr :: icmpv6 type {{ nd-neighbor-solicit, nd-router-solicit, '
+        'mld2-listener-report } accept',
+        f'{only}ether type ip6 ip6 saddr {joined(own)} accept']
+
+
+def to_guest(port: Port, servers: list[str]) -> list[str]:
+    """What is for its addresses, and what the DHCP servers of its network say."""
+    if not port.secured:
+        return ['accept']
+    rules, known = [], [address for addresses in claims(port).values() for address in addresses]
+    if four := of_version(known, 4):
+        rules += ['ether type arp accept', f'ether type ip ip daddr {joined(dict.fromkeys(four))} accept']
+        if dhcp := of_version(servers, 4):
+            rules.append(f'ether type ip ip saddr {joined(dhcp)} udp sport 67 udp dport 68 accept')
+    if six := of_version(known, 6):
+        own = [link_local(mac) for mac in claims(port)] + six
+        rules.append(f'ether type ip6 ip6 daddr {joined([*dict.fromkeys(own), "ff00::/8"])} accept')
+    return rules + ['drop']
+
+
+def tunnel_name(overlay: Overlay) -> str:
+    """The device by which an overlay's frames leave the host."""
+    return 'vx' + overlay.bridge[2:]
+
+
+def service_name(overlay: Overlay) -> str:
+    """The device of the namespace that answers DHCP and DNS."""
+    return 'nd' + overlay.bridge[2:]
+
+
+def router_name(leg: Leg) -> str:
+    """The name of a router's interface, the same on both of its ends."""
+    return 'nr' + leg.port[:11]
+
+
+def to_others(overlay: Overlay) -> list[str]:
+    """What stays on this host: DHCP and DNS answer on each host for its own guests."""
+    if overlay.mac is None:
+        return []
+    served = [subnet.dhcp for subnet in overlay.subnets if subnet.dhcp]
+    rules = [f'ether saddr {overlay.mac} drop', 'ether type ip udp dport 67 drop', 'ether type ip6 udp dport 547 drop',
+             *[f'ether type arp arp daddr ip {each} drop' for each in of_version(served, 4)]]
+    return rules

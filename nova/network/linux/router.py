@@ -1,0 +1,103 @@
+"""A router: a network namespace with an interface in each of its networks, and translation towards the outside."""
+from __future__ import annotations
+
+import pathlib
+from nova.network.host_state import Router
+from nova.network.linux import frames
+from nova.network.linux import runner
+from nova.network.linux import services
+from nova.network.linux.namespaces import Namespace
+
+TABLE = 'nova_router'
+SETTINGS = {'net__ipv4__ip_forward': '1', 'net__ipv6__conf__all__forwarding': '1',
+            # whoever lives near learns of an address that came here at once (gratuitous ARP)
+            'net__ipv4__conf__all__arp_notify': '1', 'net__ipv4__conf__default__arp_notify': '1',
+            # an address is answered for on the interface that has it alone
+            'net__ipv4__conf__all__arp_ignore': '1'}
+
+
+class RouterPlumbing:
+    """One router on this host.
+
+    :param run: a Runner of the host
+    :param name: of its namespace
+    :param directory: where its files live
+    """
+
+    def __init__(self, run: runner.Runner, name: str, directory: pathlib.Path) -> None:
+        self.space = Namespace(run, name)
+        self.advertiser = services.Advertisements(self.space.run, name, directory)
+        self.directory = directory
+        self._loaded: str | None = None
+
+    def apply(self, router: Router) -> bool:
+        """Make it as it should be; True when the namespace had to be made."""
+        made = self.space.ensure()
+        if made:
+            self.space.set(**SETTINGS)
+        legs = [leg for leg in [*router.inside, router.outside] if leg is not None] if router.up else []
+        for name in set(self.space.devices()) - {frames.router_name(leg) for leg in legs}:
+            self.space.unlink(name)
+        # translation before interfaces: no packet leaves under an address that is not the outside's
+        self._filter(script(router), made)
+        for leg in legs:
+            self.space.link(frames.router_name(leg), leg.bridge, leg.mac, leg.mtu)
+            if self.space.addresses(frames.router_name(leg), leg.addresses):            # arp_notify looks at this alone
+                self.space.run('ip', 'link', 'set', 'dev', frames.router_name(leg), 'address', leg.mac)
+        routes = {route['destination']: route['nexthop'] for route in router.routes} if router.up else {}
+        if router.gateway and router.up:
+            routes.setdefault('default', router.gateway)
+        self.space.routes(routes)
+        self.advertiser.advertise([(frames.router_name(leg), cidr, mode) for leg in legs for cidr, mode in leg.modes])
+        return made
+
+    def _filter(self, text: str, made: bool) -> None:
+        present = not made and f'table inet {TABLE}\n' in self.space.run('nft', 'list', 'tables')
+        if text == self._loaded and present:
+            return
+        self.space.run('nft', '-f', '-', stdin=text)
+        self._loaded = text
+
+    def remove(self) -> None:
+        self.advertiser.remove()
+        self.space.remove()
+
+
+def script(router: Router) -> str:
+    """The text for nft of a router's translation; replaces the table at once, and connections go on."""
+    lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
+    for name, hook, kind, rules in (
+            ('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
+            ('postrouting', 'postrouting priority 100', 'nat', _outwards(router)),
+            ('forward', 'forward priority 0', 'filter', _forward(router))):
+        lines += [f'  chain {name} {{', f'    type {kind} hook {hook}; policy accept;',
+                  *('    ' + rule for rule in rules), '  }']
+    return '\n'.join([*lines, '}']) + '\n'
+
+
+def _inwards(router: Router) -> list[str]:
+    return [*(f'ip daddr {outside} dnat ip to {fixed}' for outside, fixed in router.floating),
+            *(f'ip daddr {outside} {protocol} dport {port} dnat ip to {fixed}:{inner}'
+              for outside, protocol, port, fixed, inner in router.forwarded)]
+
+
+def _outwards(router: Router) -> list[str]:
+    if router.outside is None:
+        return []
+    name = frames.router_name(router.outside)
+    rules = [f'oifname "{name}" ip saddr {fixed} snat ip to {outside}' for outside, fixed in router.floating]
+    own = next((address.partition('/')[0] for address in router.outside.addresses if '.' in address), None)
+    if own and router.snat:
+        rules.append(f'oifname "{name}" meta nfproto ipv4 ip saddr != {own} snat ip to {own}')
+    # a guest that asks for a neighbour by its floating address gets the answer from there, too
+    rules.append(f'oifname != "{name}" iifname != "{name}" ct status dnat masquerade')
+    return rules
+
+
+def _forward(router: Router) -> list[str]:
+    rules = ['ct state invalid drop']
+    if router.outside is not None and router.snat:
+        name = frames.router_name(router.outside)
+        rules += [f'iifname "{name}" meta nfproto ipv4 ct status dnat accept',
+                  f'iifname "{name}" meta nfproto ipv4 ct state != {{ established, related }} drop']
+    return rules

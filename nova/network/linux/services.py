@@ -1,0 +1,123 @@
+"""DHCP, DNS and router advertisements of networks between hosts: a dnsmasq in a namespace of each network."""
+from __future__ import annotations
+
+import ipaddress
+import pathlib
+from typing import Any
+
+from nova.network.host_state import Overlay
+from nova.network.host_state import OverlaySubnet
+from nova.network.linux import dhcp
+from nova.network.linux import frames
+from nova.network.linux import runner
+
+WEEK_S = 7 * 86400                # an advertised prefix stays good while nobody renews it
+
+
+class Services(dhcp.Dhcp):
+    """The dnsmasq of one overlay.
+
+    :param run: a Runner in the namespace
+    :param device: the device there
+    :param directory: where its files live
+    :param domain: of the guests' names, '' for none
+    """
+
+    def __init__(self, run: runner.Runner, device: str, directory: pathlib.Path, domain: str) -> None:
+        super().__init__(run, device, directory)
+        self.names, self.options, self.domain = self.directory / 'names', self.directory / 'options', domain
+
+    def arguments_of(self, overlay: Overlay, lease_time: int, more_servers: list[str]) -> list[str]:
+        """The command line.
+
+        :param more_servers: name servers of guests whose subnet names none
+        """
+        words = ['dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--no-resolv', '--bind-dynamic',
+                 '--except-interface=lo', f'--interface={self.bridge}', f'--pid-file={self.pid_file}',
+                 f'--dhcp-hostsfile={self.hosts}', f'--dhcp-leasefile={self.leases}', f'--addn-hosts={self.names}',
+                 f'--dhcp-optsfile={self.options}',
+                 '--dhcp-no-override', '--dhcp-authoritative', '--quiet-dhcp', '--quiet-dhcp6', '--quiet-ra',
+                 '--dhcp-lease-max=65536', f'--dhcp-option=option:mtu,{overlay.mtu}', f'--ra-param={self.bridge},'
+                 f'mtu:{overlay.mtu},0,0']
+        if self.domain:
+            words += [f'--domain={self.domain}', f'--local=/{self.domain}/']
+        for index, subnet in enumerate(overlay.subnets):
+            words += (self._four if '.' in subnet.cidr else self._six)(subnet, f'subnet{index}', lease_time,
+                                                                       more_servers)
+        return words
+
+    def _four(self, subnet: OverlaySubnet, tag: str, lease_time: int, more_servers: list[str]) -> list[str]:
+        if subnet.dhcp is None:
+            return []
+        cidr = ipaddress.ip_network(subnet.cidr)
+        routes = [f'{route["destination"]},{route["nexthop"]}' for route in subnet.routes]
+        if routes and subnet.gateway:          # who takes these routes ignores the router (RFC 3442)
+            routes.append(f'0.0.0.0/0,{subnet.gateway}')
+        servers = ','.join([subnet.dhcp, *(subnet.dns or frames.of_version(more_servers, 4))])
+        return [f'--dhcp-range=set:{tag},{cidr.network_address},static,{cidr.netmask},{lease_time}s',
+                f'--dhcp-option=tag:{tag},option:router{"," + subnet.gateway if subnet.gateway else ""}',
+                f'--dhcp-option=tag:{tag},option:dns-server,{servers}',
+                *[f'--dhcp-option=tag:{tag},option:classless-static-route,{",".join(routes)}' for _ in routes[:1]]]
+
+    def _six(self, subnet: OverlaySubnet, tag: str, lease_time: int, _more: list[str]) -> list[str]:
+        if subnet.dhcp is None or subnet.mode is None:
+            return []
+        cidr = ipaddress.ip_network(subnet.cidr)
+        kind = {'slaac': 'ra-only', 'dhcpv6-stateless': 'ra-stateless', 'dhcpv6-stateful': 'static'}[subnet.mode]
+        servers = ','.join(f'[{each}]' for each in [subnet.dhcp, *subnet.dns])
+        period = max(lease_time, 120) if subnet.mode == 'dhcpv6-stateful' else WEEK_S
+        return ['--enable-ra', f'--dhcp-range=set:{tag},{cidr.network_address},{kind},{cidr.prefixlen},{period}s',
+                f'--dhcp-option=tag:{tag},option6:dns-server,{servers}']
+
+    def serve(self, overlay: Overlay, lease_time: int, more_servers: list[str]) -> None:
+        """Serve these guests: start the server, tell it of changes, or start it again when its arguments changed."""
+        domain = '.' + self.domain if self.domain else ''
+        names = ''.join(f'{lease["address"]} {lease["name"]}{domain} {lease["name"]}\n'
+                        for lease in overlay.leases if lease['name'])
+        dhcp.make_directory(self.directory)
+        options = ''.join(_option(lease, option) for lease in overlay.leases for option in lease['options'])
+        changed = [dhcp.write(self.names, names), dhcp.write(self.options, options)]
+        self.keep(''.join(map(self._host, overlay.leases)), self.arguments_of(overlay, lease_time, more_servers),
+                  any(changed))
+
+    @staticmethod
+    def _host(lease: dict[str, Any]) -> str:
+        name = lease['name'] or 'host-' + lease['address'].replace('.', '-').replace(':', '-')
+        address = f'[{lease["address"]}]' if ':' in lease['address'] else lease['address']
+        return f'{lease["mac"]},{address},set:{_tag(lease)},{name}\n'
+
+
+def _tag(lease: dict[str, Any]) -> str:
+    return 'port' + lease['mac'].replace(':', '')
+
+
+def _option(lease: dict[str, Any], option: dict[str, Any]) -> str:
+    four = option.get('ip_version', 4) == 4
+    if four != ('.' in lease['address']):
+        return ''
+    name = option['opt_name']
+    words = name if name.isdigit() and four else f'{"option" if four else "option6"}:{name}'
+    return f'tag:{_tag(lease)},{words},{option["opt_value"]}\n'
+
+
+class Advertisements(dhcp.Dhcp):
+    """The dnsmasq of one router, which says on its networks that it is the way out, and nothing else."""
+
+    def advertise(self, ranges: list[tuple[str, str]]) -> None:
+        """Advertise on devices.
+
+        :param ranges: [(device, IPv6 range, mode)]
+        """
+        if not ranges:
+            self.stop()
+            return
+        dhcp.make_directory(self.directory)
+        words = ['dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--no-resolv', '--port=0', '--bind-dynamic',
+                 '--except-interface=lo', f'--pid-file={self.pid_file}', f'--dhcp-leasefile={self.leases}',
+                 '--enable-ra', '--quiet-ra', '--quiet-dhcp6']
+        for device, cidr, mode in ranges:
+            network = ipaddress.ip_network(cidr)
+            kind = {'slaac': 'ra-only', 'dhcpv6-stateless': 'ra-stateless', 'dhcpv6-stateful': 'static'}[mode]
+            words += [f'--interface={device}', f'--dhcp-range={network.network_address},{kind},{network.prefixlen},'
+                      f'{WEEK_S}s']
+        self.keep('', words)

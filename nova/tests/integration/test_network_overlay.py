@@ -1,0 +1,441 @@
+"""Networks of projects on two hosts, each a network namespace, with guests that are namespaces, too.
+
+The hosts share a wire for frames between hosts, and another one to the outside, where a third namespace stands for the
+rest of the world.
+"""
+import json
+import os
+import shutil
+import subprocess
+import time
+import uuid
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import objects
+from nova.db.networks import networks
+from nova.db.networks import routers as db_routers
+from nova.db.tables import network as t
+from nova.network import fake
+from nova.network import manager
+from nova.network.linux import driver
+from nova.network.linux import remote
+from nova.network.linux import runner
+from nova.tests.functional import test_network_api
+
+_MISSING = [command for command in (*driver.COMMANDS, 'busybox', 'ping', 'nsenter') if not shutil.which(command)]
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason='needs root'),
+    pytest.mark.skipif(bool(_MISSING), reason='not installed: ' + ', '.join(_MISSING)),
+]
+
+run = runner.Runner()
+SCRIPT = '''#!/bin/sh
+[ "$1" = bound ] || exit 0
+ip address flush dev eth0
+ip address add $ip/$mask dev eth0
+ip link set dev eth0 mtu $mtu
+ip route replace default via $router
+echo "$ip|$dns|$mtu|$tftp"
+'''
+
+
+class World:
+    """Two hosts, the wires between them, and the outside."""
+
+    def __init__(self, path):
+        self.tag = uuid.uuid4().hex[:6]
+        self.spaces, self.path = [], path
+        self.face = test_network_api.Face(path)
+        self.outer = self.space('o')
+        for wire in ('tun', 'ext'):
+            run('ip', '-n', self.outer, 'link', 'add', wire, 'type', 'bridge')
+            run('ip', '-n', self.outer, 'link', 'set', wire, 'up')
+        run('ip', '-n', self.outer, 'address', 'add', '172.24.4.1/24', 'dev', 'ext')
+        self.hosts = [Host(self, number) for number in (1, 2)]
+        for host in self.hosts:
+            host.manager.start()
+        for host in self.hosts:
+            host.manager.report()
+        self.face.client.manager = Everybody(self.hosts)
+
+    def space(self, kind):
+        name = f'nv{kind}{self.tag}'
+        run('ip', 'netns', 'add', name)
+        run('ip', '-n', name, 'link', 'set', 'lo', 'up')
+        self.spaces.append(name)
+        return name
+
+    def close(self):
+        for host in self.hosts:
+            host.driver.teardown()
+        for name in self.spaces:
+            run('ip', 'netns', 'del', name, check=False)
+        self.face.close()
+
+    # ---- what users do, over HTTP
+
+    def make(self, user, kind, **values):
+        answer = self.face(user, 'POST', kind, {kind[:-1]: values})
+        assert answer.status_code == 201, answer.text
+        return answer.json()[kind[:-1]]
+
+    def put(self, user, path, body):
+        answer = self.face(user, 'PUT', path, body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def network(self, user='demo', cidr='10.0.0.0/24', **more):
+        network = self.make(user, 'networks', name='net')
+        self.make(user, 'subnets', network_id=network['id'], cidr=cidr, ip_version=4, **more)
+        return network['id']
+
+    def outside(self):
+        network = self.make('admin', 'networks', **{'name': 'public', 'router:external': True,
+                                                    'provider:physical_network': 'wire'})
+        self.make('admin', 'subnets', network_id=network['id'], cidr='172.24.4.0/24', ip_version=4, enable_dhcp=False)
+        return network['id']
+
+    def router(self, network, user='demo', external=None):
+        router = self.make(user, 'routers', name='r', **(
+            {'external_gateway_info': {'network_id': external}} if external else {}))
+        subnets = self.face(user, 'GET', f'subnets?network_id={network}').json()['subnets']
+        for subnet in subnets:
+            self.put(user, f"routers/{router['id']}/add_router_interface", {'subnet_id': subnet['id']})
+        return router['id']
+
+    def boot(self, host, network, name, project='p1', groups=None):
+        return Guest(self, self.hosts[host], network, name, project, groups)
+
+
+class Everybody:
+    """Stands for the fan-out of the message queue: each host's service gets it."""
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+
+    def refresh_security(self, ctx, port_ids):
+        for host in self.hosts:
+            host.manager.refresh_security(ctx, port_ids=port_ids)
+
+
+class Host:
+    """A host: its network service, whose commands run in a namespace, with the checks of the privileged part."""
+
+    def __init__(self, world, number):
+        self.world, self.name = world, f'host{number}'
+        self.space = world.space(f'h{number}')
+        self.run = runner.Runner(('nsenter', f'--net=/run/netns/{self.space}'))
+        for wire, device in (('tun', 'tun0'), ('ext', 'ext0')):
+            run('ip', '-n', world.outer, 'link', 'add', f'{wire}{number}', 'type', 'veth', 'peer', 'name', device,
+                'netns', self.space)
+            run('ip', '-n', world.outer, 'link', 'set', f'{wire}{number}', 'master', wire, 'up')
+            run('ip', '-n', self.space, 'link', 'set', device, 'up')
+        self.run('ip', 'address', 'add', f'192.0.2.{number}/24', 'dev', 'tun0')
+        self.run('ip', 'link', 'add', 'br-wire', 'type', 'bridge')
+        self.run('ip', 'link', 'set', 'ext0', 'master', 'br-wire')
+        self.run('ip', 'link', 'set', 'br-wire', 'up')
+        self.conf = nova_conf.new(files=[], network__bridge=f'nt{number}{world.tag}',
+                                  network__tunnel_address=f'192.0.2.{number}',
+                                  network__physical_networks={'wire': 'br-wire'}, metadata__dhcp_domain='cloud.test')
+        self.driver = Checked(self.conf, self.run)
+        self.manager = manager.NetworkManager(self.conf, world.face.db, self.name, self.driver, others=Others(world))
+        world.face.conf.set_override('physical_networks', {'wire': 'br-wire'}, group='network')
+
+
+class Others:
+    def __init__(self, world):
+        self.world = world
+
+    def refresh_security(self, ctx, port_ids):
+        self.world.face.client.manager.refresh_security(ctx, port_ids)
+
+
+class Checked:
+    """The driver behind the border of privileges: what it gets has been JSON and was checked."""
+
+    def __init__(self, conf, run_in_host):
+        self.linux = driver.LinuxDriver(conf, run_in_host)
+        self.bridge, self.run = conf.network.bridge, run_in_host
+
+    def start(self):
+        self.linux.start()
+
+    def refresh(self, load):
+        state = load()
+        state.networks = []             # the default network has one bridge's name for all hosts
+        sent = json.loads(json.dumps(remote.request_of(state)))
+        return self.linux.refresh(lambda: remote.state_of(sent, self.bridge))
+
+    def teardown(self):
+        self.linux.teardown()
+
+
+class Guest:
+    """A server: its port by the network service of its host, and a namespace at the end of its device."""
+
+    def __init__(self, world, host, network, name, project, groups):
+        self.instance = objects.Instance(uuid=str(uuid.uuid4()), project_id=project, availability_zone=None,
+                                         hostname=name)
+        self.host = host
+        self.vif, = host.manager.allocate_for_instance(
+            world.face.context, instance=self.instance, requested_networks=[{'network_id': network}],
+            security_groups=groups, host=host.name)
+        self.port, self.mac = self.vif['id'], self.vif['address']
+        self.address = next(ip['address'] for subnet in self.vif['network']['subnets'] for ip in subnet['ips'])
+        self.space = world.space('g' + self.port[:4])
+        device = self.vif['devname']
+        run('ip', '-n', host.space, 'link', 'add', device, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', self.space)
+        run('ip', '-n', self.space, 'link', 'set', 'eth0', 'address', self.mac, 'up')
+        run('ip', '-n', host.space, 'link', 'set', device, 'master', self.vif['network']['bridge'], 'up')
+        self.script = world.path / 'udhcpc'
+        self.script.write_text(SCRIPT)
+        self.script.chmod(0o755)
+
+    def __call__(self, *words, check=True):
+        return run('ip', 'netns', 'exec', self.space, *words, check=check)
+
+    def dhcp(self):
+        """[address, name servers, MTU] by DHCP; set up."""
+        for _attempt in range(3):
+            found = self('busybox', 'udhcpc', '-i', 'eth0', '-n', '-q', '-f', '-t', '8', '-T', '1', '-O', 'mtu', '-O',
+                         'staticroutes', '-O', 'tftp', '-s', str(self.script), check=False).strip()
+            if found:
+                return found.split('|')
+        raise AssertionError(f'{self.address} is not leased')
+
+    def pings(self, address, seconds=4):
+        return bool(self('ping', '-i', '0.2', '-c', '2', '-W', '1', '-w', str(seconds), address, check=False))
+
+    def resolves(self, name, server):
+        found = self('busybox', 'nslookup', name, server, check=False)
+        return [line.split()[-1] for line in found.splitlines()[2:] if line.startswith('Address')]
+
+    def listens(self, port):
+        code = ('import socket\ns = socket.create_server(("", %d))\nprint(1, flush=True)\n'
+                'while 1:\n c, a = s.accept(); c.send(a[0].encode())' % port)
+        process = subprocess.Popen(['ip', 'netns', 'exec', self.space, 'python3', '-c', code], stdout=subprocess.PIPE,
+                                   text=True)
+        process.stdout.readline()
+        return process
+
+
+def connects(space, address, port, seconds=4):
+    """What is said there first, '' for nothing."""
+    return run('ip', 'netns', 'exec', space, 'python3', '-c',
+               f'import socket; s = socket.create_connection(({address!r}, {port}), {seconds})\n'
+               'print(s.recv(30).decode())', check=False).strip()
+
+
+def pings_from(space, address, seconds=4):
+    return bool(run('ip', 'netns', 'exec', space, 'ping', '-i', '0.2', '-c', '2', '-W', '1', '-w', str(seconds),
+                    address, check=False))
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def test_two_hosts_of_one_project(world):
+    """Two guests on two hosts by name; another project with the same addresses is apart from them."""
+    mine, theirs = world.network(), world.network('other')
+    first, second = world.boot(0, mine, 'first'), world.boot(1, mine, 'second')
+    apart = world.boot(0, theirs, 'apart', 'p2'), world.boot(1, theirs, 'second', 'p2')
+    told = first.dhcp()
+    assert told[0] == first.address and told[2] == '1450'
+    name_server = told[1].split()[0]
+    assert second.dhcp()[0] == second.address
+    for guest in apart:
+        assert guest.dhcp()[0] == guest.address
+    assert first.resolves('second.cloud.test', name_server) == [second.address]
+    assert first.resolves('apart.cloud.test', name_server) == []
+    assert first.pings(second.address) and second.pings(first.address)
+    assert apart[0].pings(apart[1].address)
+    # each hears the neighbour of its own network, whatever addresses the others have
+    neighbours = first('ip', 'neighbour', 'show', second.address)
+    assert second.mac in neighbours
+    # nothing was learned: the table has what the service knows
+    table = world.hosts[0].run('bridge', 'fdb', 'show')
+    assert f'{second.mac} dev vx{first.vif["network"]["bridge"][2:]} dst 192.0.2.2' in table
+
+
+def test_a_router_and_a_floating_address(world):
+    external, network = world.outside(), world.network()
+    other = world.network(cidr='10.1.0.0/24')
+    router = world.router(network, external=external)
+    world.put('demo', f'routers/{router}/add_router_interface', {
+        'subnet_id': world.face('demo', 'GET', f'subnets?network_id={other}').json()['subnets'][0]['id']})
+    first, second = world.boot(0, network, 'a'), world.boot(1, network, 'b')
+    third = world.boot(1, other, 'c')
+    for guest in (first, second, third):
+        guest.dhcp()
+    assert first.pings(third.address) and third.pings(second.address)           # by the router, from either host
+    assert first.pings('172.24.4.1') and second.pings('172.24.4.1')             # under the router's address
+    floating = world.make('demo', 'floatingips', floating_network_id=external, port_id=second.port)
+    outside = floating['floating_ip_address']
+    group = world.face('demo', 'GET', 'security-groups').json()['security_groups'][0]['id']
+    assert not pings_from(world.outer, outside, 2)                              # its group does not let it in
+    answer = world.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+        'security_group_id': group, 'direction': 'ingress'}})
+    assert answer.status_code == 201
+    assert pings_from(world.outer, outside)
+    server = second.listens(80)
+    try:
+        assert connects(world.outer, outside, 80) == '172.24.4.1'
+        # moved while it is used: the first one's connections go by the other address from then on
+        world.put('demo', f"floatingips/{floating['id']}", {'floatingip': {'port_id': first.port}})
+        moved = first.listens(81)
+        try:
+            assert connects(world.outer, outside, 81) == '172.24.4.1'
+        finally:
+            moved.kill()
+            moved.wait()
+        world.put('demo', f"floatingips/{floating['id']}", {'floatingip': {'port_id': None}})
+        assert not connects(world.outer, outside, 80, 2)
+        answer = world.face('demo', 'POST', f"floatingips/{floating['id']}/port_forwardings", {'port_forwarding': {
+            'protocol': 'tcp', 'external_port': 8080, 'internal_port': 80, 'internal_port_id': second.port}})
+        assert answer.status_code == 201
+        assert connects(world.outer, outside, 8080) == '172.24.4.1'
+    finally:
+        server.kill()
+        server.wait()
+    # from outside nobody reaches a guest by its own address
+    run('ip', '-n', world.outer, 'route', 'add', '10.0.0.0/24', 'via', router_address(world, router))
+    assert not pings_from(world.outer, first.address, 2)
+
+
+def router_address(world, router):
+    info = world.face('demo', 'GET', f'routers/{router}').json()['router']['external_gateway_info']
+    return info['external_fixed_ips'][0]['ip_address']
+
+
+def test_what_is_removed_by_hand_is_mended(world):
+    external, network = world.outside(), world.network()
+    router = world.router(network, external=external)
+    first, second = world.boot(0, network, 'a'), world.boot(1, network, 'b')
+    for guest in (first, second):
+        guest.dhcp()
+    with world.face.db.reader() as conn:
+        place = db_routers.places(conn)[router]
+    host = next(each for each in world.hosts if each.name == place)
+    assert first.pings('172.24.4.1')
+    run('ip', 'netns', 'del', f'{host.conf.network.bridge}-r-{router}')
+    host.run('nft', 'flush', 'ruleset')
+    assert not first.pings('172.24.4.1', 2)
+    counted = manager.metrics.NETWORK_MENDED
+    before = {kind: counted.labels(kind)._value.get() for kind in ('namespace', 'filters')}
+    host.manager.sync()
+    assert first.pings('172.24.4.1') and second.pings('172.24.4.1')
+    assert {kind: counted.labels(kind)._value.get() - was for kind, was in before.items()} == {
+        'namespace': 1, 'filters': 1}
+
+
+def test_a_restart_leaves_connections_alone_and_a_dead_host_loses_its_routers(world):
+    external, network = world.outside(), world.network()
+    router = world.router(network, external=external)
+    guest = world.boot(1, network, 'b')
+    guest.dhcp()
+    with world.face.db.reader() as conn:
+        place = db_routers.places(conn)[router]
+    assert place == 'host1'
+    for host in world.hosts:
+        fresh = Checked(host.conf, host.run)
+        pids = run('pgrep', '-f', host.conf.network.bridge, check=False)
+        manager.NetworkManager(host.conf, world.face.db, host.name, fresh).start()
+        assert run('pgrep', '-f', host.conf.network.bridge, check=False) == pids       # the same processes
+        host.driver.linux = fresh.linux
+    assert guest.pings('172.24.4.1')
+    # host1 is not heard of any more
+    with world.face.db.writer() as conn:
+        rows = networks.many(conn, t.hosts, ['host1'], 'host')
+        conn.execute(t.hosts.update().where(t.hosts.c.host == 'host1').values(
+            seen_at=rows[0]['seen_at'] - manager.datetime.timedelta(seconds=20)))
+    run('ip', '-n', world.outer, 'link', 'set', 'tun1', 'down')
+    run('ip', '-n', world.outer, 'link', 'set', 'ext1', 'down')
+    world.hosts[1].manager.report()
+    with world.face.db.reader() as conn:
+        assert db_routers.places(conn)[router] == 'host2'
+    deadline = time.monotonic() + 10
+    while not guest.pings('172.24.4.1') and time.monotonic() < deadline:
+        pass
+    assert guest.pings('172.24.4.1')
+
+
+def test_what_a_guest_must_not_send(world):
+    network = world.network()
+    first, second = world.boot(0, network, 'a'), world.boot(1, network, 'b')
+    for guest in (first, second):
+        guest.dhcp()
+    assert first.pings(second.address)
+    # another address, another MAC, another name of its own for ARP
+    first('ip', 'address', 'add', '10.0.0.99/24', 'dev', 'eth0')
+    assert not first('ping', '-I', '10.0.0.99', '-c', '1', '-W', '1', second.address, check=False)
+    first('ip', 'address', 'del', '10.0.0.99/24', 'dev', 'eth0')
+    first('ip', 'link', 'set', 'eth0', 'address', 'fa:16:3e:99:99:99')
+    assert not first.pings(second.address, 2)
+    first('ip', 'link', 'set', 'eth0', 'address', first.mac)
+    assert first.pings(second.address)
+    # an address that the port's owner allowed it besides
+    world.put('demo', f'ports/{first.port}', {'port': {'allowed_address_pairs': [{'ip_address': '10.0.0.99'}]}})
+    first('ip', 'address', 'add', '10.0.0.99/24', 'dev', 'eth0')
+    group = world.face('demo', 'GET', 'security-groups').json()['security_groups'][0]['id']
+    assert world.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+        'security_group_id': group, 'direction': 'ingress'}}).status_code == 201
+    assert first('ping', '-I', '10.0.0.99', '-c', '2', '-W', '2', second.address, check=False)
+
+
+def test_ipv6(world):
+    """Addresses that guests make of a router's advertisement, and what reaches them from another host."""
+    network = world.network()
+    world.make('demo', 'subnets', network_id=network, cidr='fd00:7::/64', ip_version=6, ipv6_ra_mode='slaac',
+               ipv6_address_mode='slaac')
+    world.router(network)
+    first, second = world.boot(0, network, 'a'), world.boot(1, network, 'b')
+    for guest in (first, second):
+        guest.dhcp()
+    found = wait_for(lambda: [entry['local'] for guest in (first, second) for link in json.loads(
+        guest('ip', '-json', '-6', 'address', 'show', 'dev', 'eth0')) for entry in link['addr_info']
+        if entry['scope'] == 'global' and not entry.get('tentative')], 2)
+    wanted = [ip['address'] for guest in (first, second) for subnet in guest.vif['network']['subnets']
+              if subnet['version'] == 6 for ip in subnet['ips']]
+    assert found == wanted
+    assert first.pings(found[1])
+    assert wait_for(lambda: first('ip', '-6', 'route', 'show', 'default').splitlines(), 1)
+
+
+def wait_for(look, count, seconds=20):
+    deadline = time.monotonic() + seconds
+    while len(found := look()) < count and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return found
+
+
+def test_nothing_is_left(world):
+    network = world.network()
+    guest = world.boot(0, network, 'a')
+    host = world.hosts[0]
+    assert 'vx' in host.run('ip', 'link', 'show')
+    host.manager.deallocate_for_instance(world.face.context, instance_uuid=guest.instance.uuid, host=None)
+    assert 'vx' not in host.run('ip', 'link', 'show')
+    assert not [name for name in os.listdir('/run/netns') if name.startswith(host.conf.network.bridge + '-')]
+
+
+def test_a_fake_driver_does_all_of_it_without_a_host(tmp_path):
+    """The rows alone: the same calls as above where nothing may be touched."""
+    face = test_network_api.Face(tmp_path)
+    try:
+        assert isinstance(face.manager.driver, fake.FakeDriver)
+        face.manager.start()
+        network = face('demo', 'POST', 'networks', {'network': {}}).json()['network']['id']
+        face('demo', 'POST', 'subnets', {'subnet': {'network_id': network, 'cidr': '10.0.0.0/24', 'ip_version': 4}})
+        router = face('demo', 'POST', 'routers', {'router': {}}).json()['router']['id']
+        subnet = face('demo', 'GET', f'subnets?network_id={network}').json()['subnets'][0]['id']
+        face('demo', 'PUT', f'routers/{router}/add_router_interface', {'subnet_id': subnet})
+        state = face.manager.load()
+        assert [each.id for each in state.routers] == [router] and [each.id for each in state.overlays] == [network]
+    finally:
+        face.close()
