@@ -16,6 +16,7 @@ from nova.cmd.manage import identity as manage_identity
 from nova.cmd.manage import images as manage_image
 from nova.cmd.manage import logs as manage_logs
 from nova.cmd.manage import placement as manage_placement
+from nova.cmd.manage import networks as manage_networks
 from nova.cmd.manage import quotas as manage_quotas
 from nova.cmd.manage import servers as manage_servers
 from nova.cmd.manage import shell as manage_shell
@@ -212,7 +213,10 @@ COMMANDS = {
     'service': {'list': _list_services, **manage_servers.COMMANDS},
     'host': {'list': _list_hosts, **manage_host.COMMANDS},
     'instance_category': {'assign_vpn': _assign_vpn},
-    'network': {'create': _create_network, 'teardown': _teardown_network, 'grants': _network_grants},
+    'network': {'create': _create_network, **manage_networks.NETWORK,
+                'teardown': _teardown_network, 'grants': _network_grants},
+    'fixed': manage_networks.FIXED,
+    'floating': manage_networks.FLOATING,
     'config': {'sample': _config_sample},
     'policy': {'sample': _policy_sample},
     'api': {'openapi': _openapi},
@@ -235,7 +239,7 @@ OPTIONS = {
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
     **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS, **manage_consoles.OPTIONS,
     **manage_host.OPTIONS, **manage_identity.OPTIONS,
-    **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_quotas.OPTIONS,
+    **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_quotas.OPTIONS,
     **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS,
     **manage_cells.OPTIONS,
     _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': "as the server writes it: nova_network@'10.0.0.%%'"}},

@@ -1,0 +1,195 @@
+"""nova-manage network, fixed, floating: the embedded network service's rows, without the API."""
+import ipaddress
+import uuid
+
+from nova.cmd import tables
+
+HOST = {'metavar': 'HOST', 'nargs': '?', 'help': 'only those on this host'}
+ADDRESS = {'metavar': 'ADDRESS', 'help': 'the address'}
+RESERVED = 'reserved'            # in place of the id of a port
+
+
+def list_networks(conf):
+    """List the networks with their subnets."""
+    from nova.db.networks import networks
+    from nova.db.tables import network as t
+    with _api_db(conf).reader() as conn:
+        rows = networks.page(conn, t.networks, t.networks.c.id.is_not(None), [('name', 'asc'), ('id', 'asc')], None,
+                             None)
+        numbers = networks.segments_of(conn, [row['id'] for row in rows])
+        subnets = networks.many(conn, t.subnets, [row['id'] for row in rows], 'network_id')
+    tables.print_table(('Id', 'Name', 'Type', 'Number', 'Ranges', 'Project'), [
+        (row['id'], row['name'], 'external' if row['external'] else row['network_type'], numbers.get(row['id'], ''),
+         ' '.join(subnet['cidr'] for subnet in subnets if subnet['network_id'] == row['id']), row['project_id'])
+        for row in rows])
+
+
+def delete_network(conf, network):
+    """Delete a network that has no ports, with its subnets."""
+    from nova import exception
+    from nova.db.networks import networks
+    from nova.db.networks import ports
+    from nova.db.tables import network as t
+
+    def delete(conn):
+        if networks.lock(conn, t.networks, network) is None:
+            raise exception.NetworkNotFound(network_id=network)
+        found = ports.in_network(conn, network)
+        if any(port['device_owner'] != ports.DHCP for port in found):
+            raise exception.NetworkInUse(network_id=network)
+        ports.remove(conn, [port['id'] for port in found])
+        networks.remove_network(conn, network)
+    _api_db(conf).run(delete)
+
+
+def modify_network(conf, network, project, disassociate_project):
+    """Give a network to a project, or take it from its project: it is for all then."""
+    from nova import exception
+    from nova.db.networks import networks
+    from nova.db.tables import network as t
+    if bool(project) == disassociate_project:
+        raise exception.InvalidInput('Either --project or --disassociate-project is expected.')
+    values = {'project_id': '', 'shared': True} if disassociate_project else {'project_id': project, 'shared': False}
+    if not _api_db(conf).run(lambda conn: networks.update(conn, t.networks, network, values)):
+        raise exception.NetworkNotFound(network_id=network)
+
+
+def list_fixed(conf, host):
+    """List the addresses that ports have, and those that are reserved."""
+    from nova.db.networks import addresses
+    with _api_db(conf).reader() as conn:
+        found = addresses.taken(conn, host)
+    tables.print_table(('Address', 'Network', 'MAC', 'Server', 'Host'), [
+        (row.address, row.name, row.mac_address or '', RESERVED if row.mac_address is None else row.device_id,
+         row.host or '') for row in found])
+
+
+def reserve(conf, address):
+    """Keep an address of the cloud's own networks from being given to a port."""
+    _change(conf, address, True)
+
+
+def unreserve(conf, address):
+    """Let ports have an address again that was reserved."""
+    _change(conf, address, False)
+
+
+def _change(conf, address, reserved):
+    from nova import exception
+    from nova.db.networks import addresses
+    from nova.db.networks import networks
+    from nova.network import ipam
+    try:
+        wanted = ipaddress.ip_address(address)
+    except ValueError:
+        raise exception.InvalidInput(f"'{address[:60]}' is not an IP address.") from None
+
+    def change(conn):
+        for subnet in addresses.host_subnets(conn):
+            if wanted in ipaddress.ip_network(subnet['cidr']):
+                break
+        else:
+            raise exception.NotFound(f'{wanted} is in no subnet of the routing table of the hosts.')
+        if not reserved:
+            if not addresses.unreserve(conn, subnet['id'], ipam.number_of(wanted), RESERVED):
+                raise exception.NotFound(f'{wanted} is not reserved.')
+            return
+        _subnet, rests = ipam.check_free(conn, [subnet], str(wanted))
+        if rests:
+            networks.take_resting(conn, subnet['id'], ipam.number_of(wanted), RESERVED)
+        else:
+            networks.insert_addresses(conn, [{
+                'subnet_id': subnet['id'], 'number': ipam.number_of(wanted), 'address': str(wanted),
+                'port_id': RESERVED, 'released_at': None}])
+    _api_db(conf).run(ipam.arbitrated(change))
+
+
+def create_floating(conf, ip_range, pool, interface):
+    """Let floating addresses be had from a range: a subnet of the network to the outside that has the pool's name,
+    which is made where it is missing. Its first address is the way out.
+    """
+    from nova import exception
+    from nova.db.networks import networks
+    from nova.db.tables import network as t
+    from nova.network import ipam
+    cidr = ipam.parse_cidr(ip_range)
+    if interface is not None and interface not in conf.network.physical_networks:
+        raise exception.InvalidInput(f"'{interface[:60]}' is none of [network] physical_networks.")
+
+    def create(conn):
+        if any(cidr.overlaps(ipaddress.ip_network(other)) for other in networks.host_ranges(conn)):
+            raise exception.InvalidInput(f'{cidr} overlaps with another subnet.')
+        found = networks.page(conn, t.networks, (t.networks.c.name == pool) & t.networks.c.external, [('id', 'asc')],
+                              None, 1)
+        ident = found[0]['id'] if found else str(uuid.uuid4())
+        if not found:
+            networks.insert(conn, t.networks, [{
+                'id': ident, 'project_id': '', 'name': pool, 'shared': False, 'is_default': False,
+                'admin_state_up': True, 'bridge': 'br' + ident.replace('-', '')[:12], 'mtu': conf.network.mtu,
+                'network_type': networks.FLAT, 'physical_network': interface, 'external': True, 'description': ''}])
+        elif interface is not None and found[0]['physical_network'] != interface:
+            raise exception.InvalidInput(f'Pool {pool} is on another interface.')
+        gateway = cidr.network_address + 1
+        networks.insert(conn, t.subnets, [{
+            'id': str(uuid.uuid4()), 'project_id': '', 'network_id': ident, 'name': '', 'cidr': str(cidr),
+            'ip_version': 4, 'gateway_ip': str(gateway), 'enable_dhcp': False,
+            'allocation_pools': ipam.default_pools(cidr, gateway), 'dns_nameservers': [], 'host_routes': [],
+            'description': ''}])
+    _api_db(conf).run(create)
+
+
+def delete_floating(conf, ip_range):
+    """Take a range back from which floating addresses could be had; none of them may be in use."""
+    from nova import exception
+    from nova.db.networks import networks
+    from nova.db.tables import network as t
+    from nova.network import ipam
+    cidr = str(ipam.parse_cidr(ip_range))
+
+    def delete(conn):
+        outside = networks.page(conn, t.networks, t.networks.c.external, [('id', 'asc')], None, None)
+        for subnet in networks.many(conn, t.subnets, [row['id'] for row in outside], 'network_id'):
+            if subnet['cidr'] == cidr:
+                networks.lock(conn, t.subnets, subnet['id'])
+                if networks.used_addresses(conn, subnet['id']):
+                    raise exception.Conflict(f'Addresses of {cidr} are in use.')
+                networks.remove_subnet(conn, subnet['id'])
+                return
+        raise exception.NotFound(f'No floating addresses are had from {cidr}.')
+    _api_db(conf).run(delete)
+
+
+def list_floating(conf):
+    """List all floating addresses, and where they lead."""
+    from nova.db.networks import networks
+    from nova.db.tables import network as t
+    with _api_db(conf).reader() as conn:
+        rows = networks.page(conn, t.floating_ips, t.floating_ips.c.id.is_not(None),
+                             [('floating_ip_address', 'asc'), ('id', 'asc')], None, None)
+    tables.print_table(('Project', 'Address', 'Fixed address', 'Port'), [
+        (row['project_id'], row['floating_ip_address'], row['fixed_ip_address'] or '', row['port_id'] or '')
+        for row in rows])
+
+
+def _api_db(conf):
+    from nova.cloud import assembly
+    return assembly.checked_databases(conf)[0]
+
+
+UUID = {'metavar': 'NETWORK', 'help': 'id of the network'}
+NETWORK = {'list': list_networks, 'delete': delete_network, 'modify': modify_network}
+FIXED = {'list': list_fixed, 'reserve': reserve, 'unreserve': unreserve}
+FLOATING = {'create': create_floating, 'delete': delete_floating, 'list': list_floating}
+RANGE = {'metavar': 'RANGE', 'help': 'as 203.0.113.0/24'}
+OPTIONS = {
+    delete_network: {'network': UUID}, list_fixed: {'host': HOST}, reserve: {'address': ADDRESS},
+    unreserve: {'address': ADDRESS},
+    create_floating: {'ip_range': RANGE,
+                      '--pool': {'metavar': 'NAME', 'default': 'public', 'help': 'public unless given'},
+                      '--interface': {'metavar': 'NAME', 'default': None,
+                                      'help': 'one of [network] physical_networks'}},
+    delete_floating: {'ip_range': RANGE},
+    modify_network: {'network': UUID,
+                     '--project': {'metavar': 'PROJECT', 'default': None, 'help': 'id of its new project'},
+                     '--disassociate-project': {'action': 'store_true', 'help': 'it is for all projects then'}},
+}

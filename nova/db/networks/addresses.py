@@ -1,0 +1,37 @@
+"""Addresses as operators look at them: which are taken, by whom, and which are kept from being given out."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova.db import statements
+from nova.db.networks import networks
+from nova.db.tables import network as t
+
+
+def taken(conn: sa.Connection, host: str | None = None) -> Sequence[Any]:
+    """Rows (address, network's name, mac_address, device_id, host) of addresses that ports have or that are reserved.
+
+    :param host: only of ports that are there
+    """
+    a, p = t.addresses.c, t.ports.c
+    statement = sa.select(a.address, t.networks.c.name, p.mac_address, p.device_id, p.host).select_from(
+        t.addresses.join(t.subnets, t.subnets.c.id == a.subnet_id).join(
+            t.networks, t.networks.c.id == t.subnets.c.network_id).outerjoin(t.ports, p.id == a.port_id)).where(
+                a.port_id.is_not(None)).order_by(t.networks.c.name, a.subnet_id, a.number)
+    return conn.execute(statement if host is None else statement.where(p.host == host)).all()
+
+
+def host_subnets(conn: sa.Connection) -> list[Any]:
+    """Rows of the subnets that are in the hosts' own routing table."""
+    return statements.dicts(conn.execute(sa.select(t.subnets).join(
+        t.networks, t.networks.c.id == t.subnets.c.network_id).where(t.networks.c.network_type == networks.FLAT)))
+
+
+def unreserve(conn: sa.Connection, subnet_id: str, number: int, mark: str) -> bool:
+    """Let an address go that has this mark in place of a port; False when it has not."""
+    c = t.addresses.c
+    return bool(conn.execute(sa.delete(t.addresses).where(
+        c.subnet_id == subnet_id, c.number == number, c.port_id == mark)).rowcount)
