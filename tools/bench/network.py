@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Measures the embedded network service: allocation of ports, the way of a group's change to 20 hosts, and rules for nft.
+
+usage: tools/bench/network.py [--url DATABASE] [--threads 50] [--ports 2000] [--seconds 10]
+
+Allocation is on SQLite in a temporary directory, or on the server that --url names (an empty database; its tables stay). Each
+thread makes a server's port and gives it back. The hosts are services in this process, with drivers that touch no host, on the
+in-process bus: what is measured is reading their state and telling them. The last row makes the text of 2,000 ports for nft
+and, as root, has nft check it.
+"""
+import argparse
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+from nova import conf as nova_conf
+from nova import context
+from nova import objects
+from nova.db import engine
+from nova.db import schema
+from nova.db.networks import networks
+from nova.db.networks import security_groups
+from nova.db.tables import network as t
+from nova.network import fake
+from nova.network import interface
+from nova.network import manager
+from nova.network import setup
+from nova.network.linux import rules
+from nova.rpc import bus
+
+HOSTS = 20
+PROJECT = 'bench'
+
+
+class Seen(fake.FakeDriver):
+    state = None
+
+    def refresh(self, load):
+        self.state = load()
+        return []
+
+
+def show(name, **figures):
+    print(f'{name:58}', '  '.join(f'{key} {value}' for key, value in figures.items()), flush=True)
+
+
+def instance():
+    return objects.Instance(uuid=str(uuid.uuid4()), project_id=PROJECT, availability_zone=None, hostname='bench')
+
+
+def allocate(made, ctx, host):
+    server = instance()
+    made.allocate_for_instance(ctx, instance=server, requested_networks=None, security_groups=None, host=host)
+    return server
+
+
+def rate(made, ctx, threads, seconds):
+    """Ports made and given back a second."""
+    done, until, lock = [0], time.monotonic() + seconds, threading.Lock()
+
+    def work():
+        while time.monotonic() < until:
+            server = allocate(made, ctx, 'elsewhere')
+            made.deallocate_for_instance(ctx, instance_uuid=server.uuid, host=None)
+            with lock:
+                done[0] += 1
+    workers = [threading.Thread(target=work) for _ in range(threads)]
+    begun = time.monotonic()
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    return done[0] / (time.monotonic() - begun)
+
+
+def spread(conf, db, ctx, ports):
+    """(seconds from a group's change to the last of HOSTS hosts, the state of one of them)."""
+    real = bus.Bus(conf, 'nova-inprocess:///bench')
+    made, servers = [], []
+    for number in range(HOSTS):
+        each = manager.NetworkManager(conf, db, f'host{number}', Seen(conf))
+        servers.append(real.serve(interface.INTERFACE, each, f'host{number}'))
+        made.append(each)
+    for number in range(ports):
+        made[number % HOSTS].allocate_for_instance(
+            ctx, instance=instance(), requested_networks=None, security_groups=None, host=f'host{number % HOSTS}')
+    for each, server in zip(made, servers, strict=True):
+        each.start()
+        server.start()
+    rule = str(uuid.uuid4())
+    with db.writer() as conn:
+        group = security_groups.ensure_default(conn, PROJECT)
+        networks.insert(conn, t.security_group_rules, [{
+            'id': rule, 'project_id': PROJECT, 'security_group_id': group, 'direction': 'ingress', 'ethertype': 'IPv4',
+            'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22, 'remote_ip_prefix': None,
+            'remote_group_id': None, 'description': ''}])
+    begun = time.monotonic()
+    real.client(interface.INTERFACE).refresh_security(ctx, port_ids=[])
+    while not all(any(row['id'] == rule for row in each.driver.state.rules[group]) for each in made):
+        time.sleep(0.005)
+    taken = time.monotonic() - begun
+    for server in servers:
+        server.stop()
+    return taken, made[0].driver.state
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--url', help='of an empty database')
+    parser.add_argument('--threads', type=int, default=50)
+    parser.add_argument('--ports', type=int, default=2000)
+    parser.add_argument('--seconds', type=int, default=10)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack():
+        conf = nova_conf.new(files=[], network__driver='fake', network__default_cidr='10.32.0.0/12')
+        db = engine.Database(options.url or f'sqlite:///{directory}/api.sqlite')
+        schema.sync(db, 'api')
+        setup.bootstrap(conf, db)
+        ctx, made = context.admin_context(), manager.NetworkManager(conf, db, 'here', Seen(conf))
+        found = rate(made, ctx, options.threads, options.seconds)
+        show(f'ports made and given back, {options.threads} threads, {db.url.get_backend_name()}',
+             per_second=round(found, 1))
+        taken, state = spread(conf, db, ctx, options.ports)
+        show(f"a group's change to the last of {HOSTS} hosts, {options.ports} ports", seconds=round(taken, 3))
+        begun = time.monotonic()
+        state.ports = [port for number in range(-(-options.ports // max(len(state.ports), 1))) for port in state.ports]
+        for number, port in enumerate(state.ports):
+            state.ports[number] = type(port)(**{**vars(port), 'device': f'tap{number:011}',
+                                                'addresses': [f'10.40.{number >> 8}.{number & 255}']})
+        text = rules.script('bench', state, None)
+        show(f'text of the filters of {len(state.ports)} ports', seconds=round(time.monotonic() - begun, 3),
+             kilobytes=len(text) // 1024)
+        if not os.geteuid():
+            begun = time.monotonic()
+            subprocess.run(['nft', '--check', '-f', '-'], input=text, text=True, check=True)
+            show('nft reads and checks it', seconds=round(time.monotonic() - begun, 3))
+        db.dispose()
+
+
+if __name__ == '__main__':
+    main()
