@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 
 @dataclasses.dataclass
@@ -9,8 +10,8 @@ class Subnet:
     cidr: str
     gateway: str | None
     dhcp: bool
-    dns: list
-    routes: list                    # [{'destination', 'nexthop'}]
+    dns: list[Any]
+    routes: list[Any]                    # [{'destination', 'nexthop'}]
 
 
 @dataclasses.dataclass
@@ -19,7 +20,7 @@ class Network:
     bridge: str
     mtu: int
     is_default: bool
-    subnets: list
+    subnets: list[Any]
     external: bool = False
 
 
@@ -31,9 +32,9 @@ class Port:
     device: str
     mac: str
     bridge: str
-    addresses: list
-    groups: list
-    pairs: list = dataclasses.field(default_factory=list)         # [{'ip_address', 'mac_address' or None}]
+    addresses: list[Any]
+    groups: list[Any]
+    pairs: list[Any] = dataclasses.field(default_factory=list)         # [{'ip_address', 'mac_address' or None}]
     secured: bool = True                                          # False: no filter but that of frames' tags
 
 
@@ -44,8 +45,8 @@ class OverlaySubnet:
     cidr: str
     gateway: str | None
     dhcp: str | None                # the address of DHCP and DNS in it; None: it is not served
-    dns: list
-    routes: list                    # [{'destination', 'nexthop'}]
+    dns: list[Any]
+    routes: list[Any]                    # [{'destination', 'nexthop'}]
     mode: str | None
 
 
@@ -63,9 +64,9 @@ class Overlay:
     number: int
     mtu: int
     mac: str | None
-    subnets: list
-    leases: list
-    remotes: list
+    subnets: list[Any]
+    leases: list[Any]
+    remotes: list[Any]
 
 
 @dataclasses.dataclass
@@ -76,8 +77,8 @@ class Leg:
     mac: str
     bridge: str
     mtu: int
-    addresses: list
-    modes: list = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] that it advertises
+    addresses: list[Any]
+    modes: list[Any] = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] that it advertises
 
 
 @dataclasses.dataclass
@@ -92,13 +93,13 @@ class Router:
 
     id: str
     up: bool
-    inside: list
+    inside: list[Any]
     outside: Leg | None
     gateway: str | None
     snat: bool
-    routes: list
-    floating: list
-    forwarded: list
+    routes: list[Any]
+    floating: list[Any]
+    forwarded: list[Any]
 
 
 @dataclasses.dataclass
@@ -108,11 +109,12 @@ class HostState:
     members  {group id: [address]} of the groups that rules name as remote ones
     """
 
-    networks: list
-    ports: list
-    rules: dict
-    members: dict
-    overlays: list = dataclasses.field(default_factory=list)
-    routers: list = dataclasses.field(default_factory=list)
-    outside: dict = dataclasses.field(default_factory=dict)        # {bridge: bridge of the operator} of networks there
+    networks: list[Any]
+    ports: list[Any]
+    rules: dict[str, Any]
+    members: dict[str, Any]
+    overlays: list[Any] = dataclasses.field(default_factory=list)
+    routers: list[Any] = dataclasses.field(default_factory=list)
+    # {bridge: bridge of the operator} of networks there
+    outside: dict[str, Any] = dataclasses.field(default_factory=dict)
     tunnel: str = ''                                               # this host's address between hosts

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures the embedded network service: allocation of ports, the way of a group's change to 20 hosts, and rules for nft.
+"""Measures the embedded network service: allocation of ports, how a group's change reaches 20 hosts, rules for nft.
 
 usage: tools/bench/network.py [--url DATABASE] [--threads 50] [--ports 2000] [--seconds 10]
 
-Allocation is on SQLite in a temporary directory, or on the server that --url names (an empty database; its tables stay). Each
-thread makes a server's port and gives it back. The hosts are services in this process, with drivers that touch no host, on the
-in-process bus: what is measured is reading their state and telling them. The last row makes the text of 2,000 ports for nft
-and, as root, has nft check it.
+Allocation is on SQLite in a temporary directory, or on the server that --url names (an empty database; its tables
+stay). Each thread makes a server's port and gives it back. The hosts are services in this process, with drivers that
+touch no host, on the in-process bus: what is measured is reading their state and telling them. The last rows make the
+text of 2,000 ports for nft and, as root, have nft check it.
 """
 import argparse
 import contextlib

@@ -82,6 +82,14 @@ def network(value):
         return _invalid('a network such as 10.0.0.0/24 is expected.')
 
 
+def host_address(value):
+    """An address that a host may have."""
+    found = ipaddress.ip_address(address(value))
+    if found.is_multicast or found.is_link_local or found.is_loopback or found.is_unspecified or found.is_reserved:
+        _invalid('an address of a host is expected.')
+    return str(found)
+
+
 def host_name(value):
     """A label of a DNS name, or nothing."""
     value = text(63)(value).lower()

@@ -90,6 +90,8 @@ def _agent(req: Request, row: dict) -> dict:
 
 def list_availability(req: Request) -> dict:
     """How many addresses the networks have, and how many of them are taken."""
+    if not req.context.is_admin:
+        raise exception.PolicyDenied(rule='get_network_ip_availability')
     with req.face.api_db.reader() as conn:
         wanted = {value for name, value in req.query if name == 'network_id'}
         rows = db_networks.page(conn, t.networks, db_networks.visible(req.context), [('id', 'asc')], None, None)

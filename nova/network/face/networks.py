@@ -73,6 +73,7 @@ def create_network(conn, face, context, values):
         'network_type': kind, 'external': values['router:external'], 'physical_network': physical,
         'port_security_enabled': values['port_security_enabled']}
     _check_kind(face, row, values['provider:segmentation_id'])
+    _check_mtu(face, kind, values['mtu'])
     _allow(face, context, row, 'create_network')
     quotas.check(conn, face.conf, 'network', project)
     db.insert(conn, t.networks, [row])
@@ -97,6 +98,13 @@ def _check_kind(face, row, number):
                                                 '[network] physical_networks.')
 
 
+def _check_mtu(face, kind, mtu):
+    """A frame of an overlay is carried within one of the hosts' own."""
+    most = face.conf.network.mtu - VXLAN_BYTES
+    if kind == db.OVERLAY and mtu is not None and mtu > most:
+        raise exception.InvalidInput(reason=f'mtu: at most {most} in a network of type vxlan here.')
+
+
 def _free_number(conn):
     """A number that no network has; two that choose the same one at a time are told apart by the key."""
     while True:
@@ -110,6 +118,7 @@ def update_network(conn, face, context, row, values):
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared',
                                               'port_security_enabled')
               if values.get(name) is not None}
+    _check_mtu(face, row['network_type'], stored.get('mtu'))
     if stored.get('shared') is False and row['shared'] and db_ports.others_use(conn, row):
         raise faults.InvalidSharedSetting(network_id=row['id'])
     if values.get('router:external') not in (None, row['external']):

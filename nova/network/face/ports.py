@@ -176,7 +176,8 @@ PORTS = resource.Resource(
         'binding:vnic_type': a.Attribute(a.one_of('normal'), 'normal'),
         'binding:profile': a.Attribute(a.one_of(None, {}), None, admin=True),
         'port_security_enabled': a.Attribute(a.maybe(a.boolean)),
-        'allowed_address_pairs': a.Attribute(a.maybe(a.items(a.record(ip_address_=a.address, mac_address=a.mac), 10))),
+        'allowed_address_pairs': a.Attribute(a.maybe(a.items(a.record(
+            ip_address_=a.host_address, mac_address=a.mac), 10))),
         'extra_dhcp_opts': a.Attribute(a.maybe(a.items(a.record(
             opt_name_=a.dhcp_option, opt_value_=a.dhcp_value, ip_version=a.integer(4, 6)), 20))),
         'qos_policy_id': a.Attribute(a.one_of(None)),

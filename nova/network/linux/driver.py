@@ -92,12 +92,20 @@ class LinuxDriver:
         for name in set(self._bridges()) - {network.bridge for network in served}:
             self._remove(name)
         for each in state.overlays:
-            self._overlay(each, state.tunnel)
+            self._apart(each.id, self._overlay, each, state.tunnel)
         for each in state.routers:
-            self._router(each, state.outside)
+            self._apart(each.id, self._router, each, state.outside)
         self._clear({each.id for each in state.overlays}, {each.id for each in state.routers},
                     {each.bridge for each in state.overlays})
         return list(self._mended)
+
+    @staticmethod
+    def _apart(ident: str, function: Any, *arguments: Any) -> None:
+        """What a project made and the kernel does not take is its own trouble, and not that of the other projects."""
+        try:
+            function(*arguments)
+        except exception.NetworkPlumbingError as error:
+            LOG.error('Network or router %s is not in place on this host: %s', ident, error)
 
     def _bridges(self) -> list[str]:
         """Names of the bridges that this cloud made in the host's own routing table."""

@@ -36,7 +36,7 @@ def claims(port: Port) -> dict[str, list[str]]:
     found = {port.mac: list(port.addresses)}
     for pair in port.pairs if port.addresses else ():
         found.setdefault(pair['mac_address'] or port.mac, []).append(pair['ip_address'])
-    return found
+    return {mac: list(dict.fromkeys(addresses)) for mac, addresses in found.items()}
 
 
 def from_guest(port: Port) -> list[str]:

@@ -189,7 +189,7 @@ def _owners(ports: list[Port]) -> list[tuple[str, list[Port], list[tuple[str, st
     One a port, and one for each further address that ports may send with: several may.
     """
     found, shared = [], {}
-    own = {(port.bridge, address) for port in ports for address in port.addresses}
+    own = {(port.bridge, address) for port in ports for address in [*port.addresses, frames.link_local(port.mac)]}
     for port in ports:
         local = [frames.link_local(port.mac)] if frames.of_version(port.addresses, 6) else []
         found.append((port.device, [port], [(port.bridge, address) for address in [*local, *port.addresses]]))
@@ -243,8 +243,10 @@ def _nat(served: list[Network], names: str, metadata: tuple[str, int] | None) ->
 
 # ---- rules of groups ------------------------------------------------------------------
 
-def rule(row: dict[str, Any]) -> str:
-    """One security group rule as an nftables statement."""
+def rule(row: dict[str, Any]) -> str | None:
+    """One security group rule as an nftables statement, or None where no packet can match it."""
+    if row['ethertype'] == 'IPv4' and row['protocol'] == 'icmpv6':
+        return None
     family, six = ('ip', '') if row['ethertype'] == 'IPv4' else ('ip6', '6')
     words = []
     far = 'saddr' if row['direction'] == 'ingress' else 'daddr'

@@ -103,7 +103,7 @@ def _option(lease: dict[str, Any], option: dict[str, Any]) -> str:
 class Advertisements(dhcp.Dhcp):
     """The dnsmasq of one router, which says on its networks that it is the way out, and nothing else."""
 
-    def advertise(self, ranges: list[tuple[str, str]]) -> None:
+    def advertise(self, ranges: list[tuple[str, str, str]]) -> None:
         """Advertise on devices.
 
         :param ranges: [(device, IPv6 range, mode)]

@@ -263,6 +263,24 @@ def test_bad_routes(face):
     assert put(face, f'routers/{joined}/remove_extraroutes', routes)['routes'] == []
 
 
+@pytest.mark.parametrize('body', [
+    {'allowed_address_pairs': [{'ip_address': address}]} for address in
+    ('ff02::1', 'fe80::1', '224.0.0.1', '0.0.0.0', '127.0.0.1', '10.0.0.0/24', 'x')] + [
+    {'port_security_enabled': False, 'security_groups': ['x']}, {'dns_name': '-x'}, {'dns_name': 'a.b'},
+    {'extra_dhcp_opts': [{'opt_name': 'dhcp-script', 'opt_value': '/x'}]},
+    {'extra_dhcp_opts': [{'opt_name': 'router', 'opt_value': 'x\ny'}]}, {'extra_dhcp_opts': [{'opt_name': 'mtu'}]}])
+def test_bad_ports_of_own_networks(face, body):
+    network, _subnet = inside(face)
+    answer = face('demo', 'POST', 'ports', {'port': {'network_id': network, **body}})
+    assert answer.status_code in (400, 409), answer.text
+
+
+def test_a_networks_frames_fit_into_those_of_the_hosts(face):
+    assert face('demo', 'POST', 'networks', {'network': {'mtu': 1451}}).status_code == 400
+    network = ok(face('demo', 'POST', 'networks', {'network': {'mtu': 1450}}))['id']
+    assert face('demo', 'PUT', f'networks/{network}', {'network': {'mtu': 9000}}).status_code == 400
+
+
 def test_quotas(face):
     assert face('demo', 'PUT', 'quotas/p1', {'quota': {'router': 1}}).status_code == 403
     assert put(face, 'quotas/p1', {'quota': {'router': 1}}, user='admin')['router'] == 1

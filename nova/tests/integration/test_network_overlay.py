@@ -414,6 +414,19 @@ def wait_for(look, count, seconds=20):
     return found
 
 
+def test_what_the_kernel_refuses_hurts_its_own_project_alone(world):
+    """IPv6 needs packets of 1280 bytes: a network of smaller ones kept all networks of the host from being set up."""
+    small = world.make('demo', 'networks', name='small', mtu=576)['id']
+    world.make('demo', 'subnets', network_id=small, cidr='fd00:9::/64', ip_version=6, ipv6_ra_mode='slaac',
+               ipv6_address_mode='slaac')
+    world.boot(0, small, 'unlucky')
+    other = world.network('other')
+    first, second = world.boot(0, other, 'a', 'p2'), world.boot(1, other, 'b', 'p2')
+    for guest in (first, second):
+        guest.dhcp()
+    assert first.pings(second.address)
+
+
 def test_nothing_is_left(world):
     network = world.network()
     guest = world.boot(0, network, 'a')

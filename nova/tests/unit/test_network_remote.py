@@ -77,3 +77,48 @@ NFT = '10.0.0.1 }; add rule inet filter input accept #'
 def test_what_is_no_state_is_refused(path, value):
     with pytest.raises(ValueError):
         remote.state_of(changed(path, value), 'nova-br')
+
+
+# ---- networks between hosts, and routers
+
+LEG = host_state.Leg(PORT, 'fa:16:3e:00:00:02', 'br0123456789ab', 1450, ['10.0.0.1/24'], [['fd00::/64', 'slaac']])
+CROSSING = host_state.HostState(
+    networks=[], ports=[], rules={}, members={GROUP: ['fd00::5']}, tunnel='192.0.2.1',
+    outside={'br0123456789ac': 'br-wire'},
+    overlays=[host_state.Overlay(
+        NETWORK, 'br0123456789ab', 7, 1450, 'fa:16:3e:00:00:03',
+        [host_state.OverlaySubnet('10.0.0.0/24', '10.0.0.1', '10.0.0.2', ['9.9.9.9'], [], None)],
+        [{'mac': 'fa:16:3e:00:00:04', 'address': '10.0.0.5', 'name': 'one', 'options': [
+            {'opt_name': 'mtu', 'opt_value': '1400', 'ip_version': 4}]}], [['fa:16:3e:00:00:05', '192.0.2.2']])],
+    routers=[host_state.Router(NETWORK, True, [LEG], LEG, '172.24.4.1', True,
+                               [{'destination': '10.9.0.0/16', 'nexthop': '10.0.0.9'}], [['172.24.4.9', '10.0.0.5']],
+                               [['172.24.4.9', 'tcp', 80, '10.0.0.5', 8080]])])
+
+
+def crossing(path, value):
+    given = at = copy.deepcopy(remote.request_of(CROSSING))
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    return given
+
+
+def test_networks_between_hosts_arrive_as_they_were_sent():
+    assert remote.state_of(remote.request_of(CROSSING), 'nova-br') == CROSSING
+
+
+@pytest.mark.parametrize(('path', 'value'), [
+    (('overlays', 0, 'bridge'), 'eth0'), (('overlays', 0, 'number'), 0), (('overlays', 0, 'mac'), NFT),
+    (('overlays', 0, 'id'), '../x'), (('overlays', 0, 'remotes', 0), ['fa:16:3e:00:00:05', '192.0.2.2 dev eth0']),
+    (('overlays', 0, 'leases', 0, 'name'), 'a\nb'), (('overlays', 0, 'leases', 0, 'more'), 1),
+    (('overlays', 0, 'leases', 0, 'options', 0, 'opt_name'), 'x,y'),
+    (('overlays', 0, 'leases', 0, 'options', 0, 'opt_value'), '1\ndhcp-script=/x'),
+    (('overlays', 0, 'subnets', 0, 'mode'), 'x'), (('routers', 0, 'id'), 'a/b'), (('routers', 0, 'up'), 1),
+    (('routers', 0, 'inside', 0, 'port'), '-x'), (('routers', 0, 'inside', 0, 'addresses'), ['10.0.0.1/24 dev eth0']),
+    (('routers', 0, 'floating', 0), [NFT, '10.0.0.5']), (('routers', 0, 'forwarded', 0, 1), 'tcp accept'),
+    (('routers', 0, 'routes', 0, 'nexthop'), 'fe80::1%eth0'), (('routers', 0, 'more'), 1), (('tunnel',), 'x'),
+    (('outside',), {'eth0': 'br-wire'}), (('outside',), {'br0123456789ac': '../x'}),
+])
+def test_what_a_network_between_hosts_must_not_be(path, value):
+    with pytest.raises((ValueError, TypeError)):
+        remote.state_of(crossing(path, value), 'nova-br')

@@ -68,6 +68,9 @@ def script(**values):
     ({'remote_ip_prefix': '10.1.0.0/16', 'direction': 'egress'}, 'ip daddr 10.1.0.0/16 accept'),
     ({'remote_group_id': 'a-b'}, 'ip saddr @members_ab accept'),
     ({'ethertype': 'IPv6'}, 'meta nfproto ipv6 accept'),
+    ({'protocol': 'icmpv6', 'port_range_min': 1}, None),
+    ({'ethertype': 'IPv6', 'protocol': 'icmp', 'port_range_min': 128},
+     'meta nfproto ipv6 meta l4proto 58 icmpv6 type 128 accept'),
 ])
 def test_rule(values, text):
     assert rules.rule(row(**values)) == text
