@@ -425,7 +425,7 @@ ADMIN_ONLY = [
     ('PUT', '/os-quota-sets/{project}', {'quota_set': {'instances': 1000}}),
     ('DELETE', '/os-quota-sets/{project}', None),
     ('POST', SERVER + '/action', {'os-resetState': {'state': 'error'}}),
-    ('POST', '/network/v2.0/networks', {'network': {'name': 'x'}}),
+    ('POST', '/network/v2.0/networks', {'network': {'name': 'x', 'router:external': True}}),
     ('DELETE', '/network/v2.0/networks/{network}', None),
     ('PUT', '/network/v2.0/networks/{network}', {'network': {'name': 'x'}}),
     ('POST', '/network/v2.0/subnets', {'subnet': {'network_id': '{network}', 'cidr': '10.99.0.0/24',
