@@ -48,6 +48,7 @@ def things(identity, owner):
     network = one(admin, '/network/v2.0/networks', 'network', name='canary-network', project_id=project)['id']
     subnet = one(admin, '/network/v2.0/subnets', 'subnet', network_id=network, cidr='10.77.0.0/24', ip_version=4,
                  project_id=project)['id']
+    routed = _routed(admin, owner, network, subnet)
     one(admin, '/flavors', 'flavor', id='private', name='canary-flavor', ram=128, vcpus=1, disk=1,
         **{'os-flavor-access:is_public': False})
     given = admin.post('/flavors/private/action', {'addTenantAccess': {'tenant': project}})
@@ -57,11 +58,28 @@ def things(identity, owner):
     assert admin.post(f'/servers/{moved}/action', {'migrate': None}).status_code == 202
     owner.wait_for(moved, 'VERIFY_RESIZE')
     move, = admin.get(f'/os-migrations?instance_uuid={moved}').json()['migrations']
-    return {**made, 'private_network': network, 'private_subnet': subnet, 'flavor': 'private', 'moved': moved,
+    return {**made, **routed, 'private_network': network, 'private_subnet': subnet, 'flavor': 'private', 'moved': moved,
             'migration': move['id'], 'move': move['uuid'], 'metadata_key': 'key', 'tag': 'tag',
             'server_group': one(owner, '/os-server-groups', 'server_group', name='canary-servers',
                                 policy='anti-affinity')['id'],
             'attachment': owner.get('/volume/v3/attachments').json()['attachments'][0]['id']}
+
+
+def _routed(admin, owner, network, subnet):
+    """A router, a floating address with a forwarded port, and a share, by the owner."""
+    outside = one(admin, '/network/v2.0/networks', 'network', name='outside', **{'router:external': True})['id']
+    one(admin, '/network/v2.0/subnets', 'subnet', network_id=outside, cidr='172.24.9.0/24', ip_version=4)
+    router = one(owner, '/network/v2.0/routers', 'router', name='canary-router',
+                 external_gateway_info={'network_id': outside})['id']
+    joined = owner.put(f'/network/v2.0/routers/{router}/add_router_interface', {'subnet_id': subnet})
+    assert joined.status_code == 200, joined.text
+    port = one(owner, '/network/v2.0/ports', 'port', name='canary-routed', network_id=network)['id']
+    floating = one(owner, '/network/v2.0/floatingips', 'floatingip', floating_network_id=outside)['id']
+    forwarding = one(owner, f'/network/v2.0/floatingips/{floating}/port_forwardings', 'port_forwarding',
+                     protocol='tcp', external_port=80, internal_port=80, internal_port_id=port)['id']
+    share = one(owner, '/network/v2.0/rbac-policies', 'rbac_policy', object_type='network', object_id=network,
+                action='access_as_shared', target_tenant='nobody')['id']
+    return {'router': router, 'floating_ip': floating, 'port_forwarding': forwarding, 'share': share}
 
 
 @pytest.fixture(scope='module')

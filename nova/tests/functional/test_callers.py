@@ -38,11 +38,14 @@ PARTS = {
             'os-fping', 'os-security-group-default-rules', 'consoles', 'ips', 'shares', 'os-services', 'versions'))},
     'image': {'images': 'image', 'tags': 'tag', 'members': 'project', 'schemas': None},
     'network': {'networks': 'private_network', 'subnets': 'private_subnet', 'ports': 'port',
-                'security-groups': 'group', 'security-group-rules': 'rule'},
+                'security-groups': 'group', 'security-group-rules': 'rule', 'routers': 'router',
+                'floatingips': 'floating_ip', 'port_forwardings': 'port_forwarding', 'rbac-policies': 'share',
+                'tags': 'tag', 'agents': None, 'network-ip-availabilities': 'private_network', 'extensions': None},
     'volume': {'volumes': 'volume', 'metadata': 'metadata_key', 'snapshots': 'volume_snapshot',
                'attachments': 'attachment', 'types': None, 'os-quota-sets': 'project'},
 }
-BELOW = ('request', 'metadata_key', 'tag', 'server_port', 'migration')       # these belong to what stands before them
+# these belong to what stands before them
+BELOW = ('request', 'metadata_key', 'tag', 'server_port', 'migration', 'port_forwarding')
 OCTETS = {'Content-Type': 'application/octet-stream'}
 STREAMS = ('/os-events',)
 
