@@ -42,6 +42,8 @@ def test_shared_disks_are_found_and_stay_where_they_are(fleet):
 
 
 def test_a_rollback_takes_no_disk_away(fleet):
+    fleet.drivers[ONE].stop()
+    fleet.make_driver(ONE, libvirt__live_migration_bandwidth=1)          # else it may have gone before it reports
     instance = fleet.spawn(ONE)
 
     def refuse(_values):
