@@ -18,7 +18,7 @@ case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10
 cd "$tree"
 log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
 trap 'end_meanwhile; rm -rf "$log" "$log".*' EXIT
-TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver"
+TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
@@ -124,7 +124,9 @@ by_servers() {
     for file in "$directory"/test_*.py; do
         name=${file##*/}
         case $name in
-            test_clients.py|test_crash.py|test_libvirt*|test_network_linux.py) part=host ;;
+            test_libvirt*_moves.py|test_libvirt_live_migration.py|test_libvirt_hosts.py|test_network_overlay.py|\
+                test_console_tls.py) part=namespaces ;;                  # hosts of their own
+            test_clients.py|test_consoles.py|test_crash.py|test_libvirt*|test_network_linux.py) part=host ;;
             test_client_suites.py|test_*_clients.py|test_dashboard*.py) part=clients ;;
             test_fleet.py|test_faults.py|test_failover.py|test_rolling_upgrade.py|test_systemd.py) part=fleets ;;
             test_*database*|test_*races.py|test_*_on_servers.py|test_lost_*|test_placement_proof.py|test_round_trips.py|\
@@ -133,7 +135,7 @@ by_servers() {
         esac
         parts[$part]+="$file "
     done
-    for part in host databases clients fleets brokers; do        # the longest first
+    for part in host namespaces databases clients fleets brokers; do        # the longest first
         # shellcheck disable=SC2086
         beside "$part" -rsfE ${parts[$part]} "$@"
     done
