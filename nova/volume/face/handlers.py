@@ -262,7 +262,8 @@ def create_snapshot(request):
     given = request.body
     made = request.store.create_snapshot(
         request.context, given['volume_id'], _named(given).get('name'), _named(given).get('description'),
-        force=request.microversion >= ALWAYS_FORCED or listing.true(given.get('force', False)),
+        # openstackclient leaves the word out, and asks for the version before that
+        force=request.microversion >= ALWAYS_FORCED or listing.true(given.get('force', True)),
         metadata=given.get('metadata'))
     return {'snapshot': views.new_snapshot(made, request)}
 
