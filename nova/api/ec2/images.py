@@ -4,26 +4,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 import operator
 from typing import Any
+import urllib.parse
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 
-PAGE = 1000
 STATES = {'active': 'available', 'queued': 'pending', 'saving': 'pending', 'importing': 'pending',
           'uploading': 'pending', 'deactivated': 'disabled', 'killed': 'failed'}
-
-
-def _paged(req: operations.Request, service: str, path: str, key: str, query: dict[str, Any]) -> list[dict[str, Any]]:
-    """All pages of a list of the image or compute API."""
-    found: list[dict[str, Any]] = []
-    while True:
-        rows = req.call(service, 'GET', path, query=query)[key]
-        found += rows
-        if len(rows) < PAGE:
-            return found
-        query = {**query, 'marker': rows[-1]['id']}
 
 
 def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +38,7 @@ FILTERS: dict[str, filters.Values] = {
 
 
 def describe_images(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    images = _paged(req, 'image', '/images', 'images', {'limit': PAGE})
+    images = req.pages('image', '/images', 'images')
     names = req.ids.shown('ami', {value for image in images for value in (
         image['id'], image.get('kernel_id'), image.get('ramdisk_id')) if value})
     kept = tags.of(req, 'ami', [image['id'] for image in images])
@@ -126,10 +115,14 @@ def modify_image_attribute(req: operations.Request, given: operations.Given) -> 
                 _patch(req, uuid, 'shared')
                 req.call('image', 'POST', f'/images/{uuid}/members', {'member': permission['UserId']})
             elif permission.get('UserId'):
-                req.call('image', 'DELETE', f'/images/{uuid}/members/{permission["UserId"]}')
+                req.call('image', 'DELETE', f'/images/{uuid}/members/{_quoted(permission["UserId"])}')
             else:
                 raise errors.unsupported('A launch permission has a UserId, or the Group all.')
     return {}
+
+
+def _quoted(name: str) -> str:
+    return urllib.parse.quote(name, safe='')
 
 
 def _patch(req: operations.Request, uuid: str, visibility: str) -> None:
@@ -148,7 +141,7 @@ def _type(flavor: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_instance_types(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    flavors = _paged(req, 'compute', '/flavors/detail', 'flavors', {'limit': PAGE})
+    flavors = req.pages('compute', '/flavors/detail', 'flavors')
     shown = [_type(flavor) for flavor in flavors]
     wanted: Sequence[str] = given.get('InstanceTypes') or ()
     for name in wanted:

@@ -11,7 +11,6 @@ from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 
-PAGE = 1000                                         # servers of one listing
 REMEMBERED = datetime.timedelta(hours=1)            # for which a terminated instance is shown to who names it
 STATES = {'pending': 0, 'running': 16, 'shutting-down': 32, 'terminated': 48, 'stopping': 64, 'stopped': 80}
 # Task states of a server that EC2 has a state for.
@@ -115,16 +114,12 @@ def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = Non
     if instance_ids is not None and len(instance_ids) <= 8:
         return [_server(req, uuid, shown)
                 for uuid, shown in zip(req.ids.uuids('i', instance_ids), instance_ids)]
-    wanted = set(req.ids.uuids('i', instance_ids)) if instance_ids is not None else None
-    found, query = [], {'limit': PAGE}
-    while True:
-        servers = req.call('compute', 'GET', '/servers/detail', query=query)['servers']
-        found += [server for server in servers if wanted is None or server['id'] in wanted]
-        if len(servers) < PAGE:
-            break
-        query = {'limit': PAGE, 'marker': servers[-1]['id']}
-    missing = set() if wanted is None else wanted - {server['id'] for server in found}
-    for uuid in missing:
+    found = req.pages('compute', '/servers/detail', 'servers')
+    if instance_ids is None:
+        return found
+    wanted = set(req.ids.uuids('i', instance_ids))
+    found = [server for server in found if server['id'] in wanted]
+    for uuid in wanted - {server['id'] for server in found}:
         found.append(_server(req, uuid, req.ids.one('i', uuid)))
     return found
 
@@ -217,7 +212,7 @@ def _flavor(req: operations.Request, name: str | None) -> str:
     """The id of the flavor with the name of an instance type."""
     if not name:
         raise errors.missing('InstanceType')
-    for flavor in req.call('compute', 'GET', '/flavors', query={'limit': PAGE})['flavors']:
+    for flavor in req.pages('compute', '/flavors', 'flavors'):
         if flavor['name'] == name:
             return str(flavor['id'])
     raise errors.Ec2Error('InvalidInstanceType', f'The instance type {name[:255]!r} does not exist.')

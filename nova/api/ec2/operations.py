@@ -10,6 +10,9 @@ from nova.api.ec2 import ids
 from nova.db import engine
 
 
+PAGE = 1000                       # items of one page of a list of a service
+
+
 @dataclasses.dataclass(frozen=True)
 class Request:
     """What a handler gets.
@@ -36,6 +39,20 @@ class Request:
     def call(self, service: str, method: str, path: str, body: Any = None, **more: Any) -> Any:
         """See ``calls.Caller.call``."""
         return self.caller.call(service, method, path, body, **more)
+
+    def pages(self, service: str, path: str, key: str) -> list[dict[str, Any]]:
+        """All items of a list that its service cuts into pages.
+
+        :param key: of the list in the answer
+        """
+        found: list[dict[str, Any]] = []
+        query: dict[str, Any] = {'limit': PAGE}
+        while True:
+            rows = self.call(service, 'GET', path, query=query)[key]
+            found += rows
+            if len(rows) < PAGE:
+                return found
+            query = {'limit': PAGE, 'marker': rows[-1]['id']}
 
 
 Given = dict[str, Any]

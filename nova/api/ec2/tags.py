@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+import urllib.parse
 
 from nova import exception
 from nova.api.ec2 import errors
@@ -125,17 +126,17 @@ def delete_tags(req: operations.Request, given: operations.Given) -> dict[str, A
         present = req.call(service, 'GET', path.format(uuid))[key]
         for name, value in present.items():
             if not wanted or name in wanted and wanted[name] in (None, value):
-                req.call(service, 'DELETE', f'{path.format(uuid)}/{name}')
+                req.call(service, 'DELETE', f'{path.format(uuid)}/{urllib.parse.quote(name, safe="")}')
     return {}
 
 
 def describe_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """Of instances and volumes all; of other things those that have some."""
     rows = []
-    for server in req.call('compute', 'GET', '/servers/detail', query={'limit': 1000})['servers']:
+    for server in req.pages('compute', '/servers/detail', 'servers'):
         rows += [('i', server['id'], key, value) for key, value in server['metadata'].items()]
     try:
-        for volume in req.call('volume', 'GET', '/volumes/detail')['volumes']:
+        for volume in req.pages('volume', '/volumes/detail', 'volumes'):
             rows += [('vol', volume['id'], key, value) for key, value in volume['metadata'].items()
                      if not key.startswith(HIDDEN)]
     except (errors.ServiceRefused, errors.Ec2Error):

@@ -41,7 +41,7 @@ def _time(text: str) -> str:
 
 
 def describe_volumes(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rows = req.call('volume', 'GET', '/volumes/detail')['volumes']
+    rows = req.pages('volume', '/volumes/detail', 'volumes')
     shown = filters.choose(_volumes(req, rows), 'VolumeId', given.get('VolumeIds'), 'vol')
     shown = filters.apply(shown, given.get('Filters'), {
         'volume-id': lambda row: row['VolumeId'], 'status': lambda row: row['State'], 'size': lambda row: row['Size'],
@@ -77,7 +77,7 @@ def _made_before(req: operations.Request, token: str) -> dict[str, Any] | None:
     """The volume that an earlier request with this token has made: clients repeat a request whose answer was lost."""
     if len(token) > 64:
         raise errors.invalid('ClientToken', token)
-    rows = [row for row in req.call('volume', 'GET', '/volumes/detail')['volumes']
+    rows = [row for row in req.pages('volume', '/volumes/detail', 'volumes')
             if row['metadata'].get(TOKEN) == token]
     return _volumes(req, rows[:1])[0] if rows else None
 
@@ -148,7 +148,7 @@ def _snapshots(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict
 
 
 def describe_snapshots(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rows = req.call('volume', 'GET', '/snapshots/detail')['snapshots']
+    rows = req.pages('volume', '/snapshots/detail', 'snapshots')
     shown = filters.choose(_snapshots(req, rows), 'SnapshotId', given.get('SnapshotIds'), 'snap')
     owners = given.get('OwnerIds')
     if owners and not {'self', req.project_id} & set(owners):
