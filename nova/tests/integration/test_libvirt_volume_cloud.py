@@ -107,9 +107,4 @@ def test_a_guest_sees_and_keeps_its_data(cloud, openstack):
     status(openstack, 'volume', 'data', 'in-use')
     wait_for(lambda: 'vdb' in type_line(rig, guest, 'ls /sys/block'), 60, 'the disk to be seen')
     assert 'after' in read(rig, guest, '/dev/vdb', 5)
-    # and one of the image
-    openstack('server create --image copied --flavor m1.nano --nic none --wait third')
-    guest.uuid = openstack('server show third -c id -f value')
-    rig.booted(guest)
-    assert 'kept' in type_line(rig, guest, 'cat /root/file')
-    openstack('server delete --wait again third')
+    openstack('server delete --wait again')
