@@ -111,7 +111,12 @@ def leave(conn: sa.Connection, device_id: str, host: str) -> None:
         host='', updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
-_TO_GIVE_BACK = sa.select(t.ports.c.id, t.ports.c.made_for_server, t.ports.c.host).with_for_update()
+# routed: it has floating addresses, or something is forwarded to it. Most ports have neither, and cost no statement.
+_TO_GIVE_BACK = sa.select(
+    t.ports.c.id, t.ports.c.made_for_server, t.ports.c.host,
+    sa.or_(sa.exists().where(t.floating_ips.c.port_id == t.ports.c.id),
+           sa.exists().where(t.port_forwardings.c.internal_port_id == t.ports.c.id)).label('routed'),
+).with_for_update(of=t.ports)
 _OF_DEVICES = _TO_GIVE_BACK.where(t.ports.c.device_id.in_(sa.bindparam('device_ids', expanding=True)))
 _OF_DEVICES_HERE = _OF_DEVICES.where(t.ports.c.host.in_([sa.bindparam('of_host'), '']))
 
@@ -146,7 +151,7 @@ def _given_back(conn: sa.Connection, rows: Sequence[Any]) -> int:
     made = [row.id for row in rows if row.made_for_server]
     own = [row.id for row in rows if not row.made_for_server]
     if made:
-        remove(conn, made)
+        remove(conn, made, any(row.routed for row in rows))
     if own:
         conn.execute(sa.update(t.ports).where(c.id.in_(own)).values(
             device_id='', device_owner='', host='', migrating_to='', status='DOWN', tag=None, attached_by=None,
@@ -154,10 +159,14 @@ def _given_back(conn: sa.Connection, rows: Sequence[Any]) -> int:
     return len(rows)
 
 
-def remove(conn: sa.Connection, idents: list[str]) -> None:
-    """Delete ports and what belongs to them."""
+def remove(conn: sa.Connection, idents: list[str], routed: bool = True) -> None:
+    """Delete ports and what belongs to them.
+
+    :param routed: whether any of them may have a floating address or a forwarding
+    """
     networks.release(conn, idents)
-    routers.forget_ports(conn, idents)
+    if routed:
+        routers.forget_ports(conn, idents)
     security_groups.unbind(conn, idents)
     conn.execute(sa.delete(t.ports).where(t.ports.c.id.in_(idents)))
 
