@@ -151,7 +151,10 @@ def create_snapshot(req):
     given = req.body['snapshot']
     for name in ('display_name', 'display_description'):
         _check_text(given, name)
-    volume = _volume(req, given['volume_id'])
+    try:
+        volume = _volume(req, given['volume_id'])
+    except exception.NotFound as error:                # what a body names is not what the path leads to
+        raise exception.BadRequest(error.message) from None
     if volume['status'] != 'available' and not given.get('force', False):
         raise exception.InvalidVolume(reason=f'its status must be available, and is {volume["status"]}.')
     made = req.services.volumes.create_snapshot(req.context, volume['id'], given.get('display_name') or '',
