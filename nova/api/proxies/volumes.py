@@ -105,7 +105,7 @@ def create_volume(req):
         raise exception.BadRequest('Metadata are at most 128 texts of 255 characters under names of as many.')
     made = req.services.volumes.create(
         req.context, given['size'], name=given.get('display_name') or '',
-        description=given.get('display_description'), snapshot_id=given.get('snapshot_id'),
+        description=given.get('display_description'), snapshot_id=given.get('snapshot_id') or None,
         volume_type=given.get('volume_type'), availability_zone=given.get('availability_zone'), metadata=metadata)
     return {'volume': VOLUME.builder(req)(made)}
 
