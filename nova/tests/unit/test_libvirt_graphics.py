@@ -6,7 +6,6 @@ import pytest
 
 from nova import conf as configuration
 from nova import exception
-from nova.tests.contract import driver_contract
 from nova.tests.unit import test_libvirt_xml
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import xml
@@ -87,17 +86,6 @@ def test_what_is_configured_right_is_taken():
 def test_everything_follows_the_schema(tmp_path, monkeypatch):
     monkeypatch.setitem(test_libvirt_xml.VARIANTS, 'consoles', {'consoles': assigned(ports=2, **EVERYTHING)})
     test_libvirt_xml.test_domain_follows_the_schema('consoles', tmp_path)
-
-
-def test_number_of_serial_ports():
-    def count(flavor, image):
-        return graphics.count(driver_contract.make_instance(
-            flavor={'extra_specs': {'hw:serial_port_count': flavor} if flavor else {}},
-            image_properties={'hw_serial_port_count': image} if image else {}))
-    assert [count(None, None), count('3', None), count(None, '2'), count('2', '4'), count('4', '2')] == [1, 3, 2, 2, 2]
-    for bad in ('0', '5', '-1', 'x'):
-        with pytest.raises(exception.BuildFailed):
-            count(bad, None)
 
 
 RUNNING = '''<domain><devices>

@@ -208,3 +208,16 @@ def test_traits_are_read_from_what_libvirt_says():
     assert 'COMPUTE_ADDRESS_SPACE_EMULATED' in offered.of([], 'kvm')
     assert not any('TPM' in trait for trait in offered.of([etree.fromstring(text % 'no')], 'qemu'))
     assert found - {'HW_CPU_X86_AMD_SEV'} <= guest_options.every_trait() | {'COMPUTE_GRAPHICS_MODEL_RAMFB'}
+
+
+def test_number_of_serial_ports():
+    """The image has at most as many as the flavor allows; both are numbers of ports."""
+    def count(flavor, image):
+        specs = {'hw:serial_port_count': flavor} if flavor else {}
+        properties = {'hw_serial_port_count': image} if image else {}
+        guest_options.check(specs, properties)
+        return int(guest_options.settings(specs, properties).get('serial_port_count', 1))
+    assert [count(None, None), count('3', None), count(None, '2'), count('4', '2')] == [1, 3, 2, 2]
+    for flavor, image in (('0', None), ('5', None), ('-1', None), ('x', None), (None, '9'), ('2', '4')):
+        with pytest.raises(exception.InvalidInput):
+            count(flavor, image)

@@ -26,7 +26,6 @@ from nova import exception
 
 VNC_PASSWORD = 8                        # characters: VNC's authentication reads no more (RFC 6143, 7.2.2)
 SPICE_PASSWORD = 32
-MOST_PORTS = 4                          # serial ports of a PC
 SOCKET = 'serial%d.sock'                # below the guest's directory
 _LETTERS = string.ascii_letters + string.digits
 Record = dict[str, dict[str, Any]]
@@ -47,23 +46,6 @@ def check(conf: ConfigOpts, settings: dict[str, str]) -> None:
         if conf[group].enabled and conf[group].tls and settings.get(setting, '0').strip() != '1':
             raise exception.InvalidInput(reason=f'tls in [{group}] needs {setting} = 1 in /etc/libvirt/qemu.conf, and '
                                                 'the certificates that stand there.')
-
-
-def count(instance: Any) -> int:
-    """Serial ports that the flavor (hw:serial_port_count) or the image (hw_serial_port_count) asks for; 1 for none.
-    An image has at most as many as its flavor allows.
-
-    :raises BuildFailed: that is no number of ports
-    """
-    flavor = ((instance.flavor or {}).get('extra_specs') or {}).get('hw:serial_port_count')
-    image = (instance.image_properties or {}).get('hw_serial_port_count')
-    numbers = []
-    for value in filter(None, (flavor, image)):
-        if not str(value).isdigit() or not 1 <= int(value) <= MOST_PORTS:
-            raise exception.BuildFailed(instance_id=instance.uuid,
-                                        reason=f'serial_port_count must be a number from 1 to {MOST_PORTS}')
-        numbers.append(int(value))
-    return min(numbers, default=1)
 
 
 def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], str], used: Iterable[int]) -> Record:

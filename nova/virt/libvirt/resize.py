@@ -99,8 +99,7 @@ def _copies(stored, qemu_img, instance, old):
     uuid, source = instance.uuid, stored.kept_path(instance.uuid)
     os.mkdir(stored.path(uuid))
     os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
-    sizes = {'disk': instance.root_gb * storage.GIB, 'disk.ephemeral0': instance.ephemeral_gb * storage.GIB,
-             'disk.swap': int((instance.flavor or {}).get('swap') or 0) * storage.MIB}
+    sizes = storage.flavor_sizes(instance)
     boot_files, disks = {}, []
     for disk in old.disks:
         name = os.path.basename(disk.file)

@@ -387,3 +387,9 @@ def _direct_io(directory):
         return False
     finally:
         files.remove(path)
+
+
+def flavor_sizes(instance):
+    """{name of a disk's file: bytes} that the server's flavor gives; 0: it has none, or no wish."""
+    return {'disk': instance.root_gb * GIB, 'disk.ephemeral0': instance.ephemeral_gb * GIB,
+            'disk.swap': int((instance.flavor or {}).get('swap') or 0) * MIB}

@@ -81,7 +81,7 @@ class ColdMoves:
                ) -> tuple[list[xml.Disk], dict[str, str]]:
         """The guest's files in a new directory, its disks as large as its flavor says: (disks, boot files)."""
         uuid, timeout = instance.uuid, self.conf.libvirt.qemu_img_timeout
-        directory, sizes = self.storage.path(uuid), flavor_sizes(instance)
+        directory, sizes = self.storage.path(uuid), storage.flavor_sizes(instance)
         disks = [disk for disk in moved.disks if sizes['disk.swap'] or os.path.basename(disk.file) != 'disk.swap']
         boot_files = {part: getattr(moved, part) for part in arrival.BOOT_FILES if getattr(moved, part)}
         variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
@@ -116,9 +116,3 @@ class ColdMoves:
             self._qemu_img.resize(disk.file, disk.format, size, disk.backing_file)
         else:
             os.truncate(disk.file, size)
-
-
-def flavor_sizes(instance: Instance) -> dict[str, int]:
-    """{name of a disk's file: bytes} that the server's flavor gives; 0: it has none, or no wish."""
-    return {'disk': instance.root_gb * storage.GIB, 'disk.ephemeral0': instance.ephemeral_gb * storage.GIB,
-            'disk.swap': int((instance.flavor or {}).get('swap') or 0) * storage.MIB}
