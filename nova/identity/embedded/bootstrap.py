@@ -94,7 +94,7 @@ def recover(service, name):
     user = service.find('user', domain_id=directory.DOMAIN['id'], name=name)
     if user is None:
         raise exception.IdentityNotFound(noun='user', id=name)
-    for credential in service.credentials.list(user_id=user['id'], type=credentials.TYPE):
+    for credential in service.credentials.list(user_id=user['id'], type=credentials.TOTP):
         service.credentials.delete(credential['id'])
     password = passwords.generate()
     service.update_user(user['id'], by_rules=False, password=password, enabled=True, options=dict.fromkeys(

@@ -36,6 +36,7 @@ RULES: dict[str, Rule | None] = {
     'any': lambda caller, parts: True,
     'admin': _is_admin,
     'self': _is_self,
+    'service': lambda caller, parts: bool({'admin', 'service'} & set(caller.roles)),
     'self_or_admin': lambda caller, parts: _is_self(caller, parts) or _is_admin(caller, parts),
     'self_or_service': lambda caller, parts: (
         _is_self(caller, parts) or _is_admin(caller, parts) or 'service' in caller.roles),

@@ -40,7 +40,9 @@ OTHERS = (
                                                   'provider:physical_network': 'eth0'}}),
     ('network', 'POST', '/networks', {'network': {'name': 'evil', 'router:external': True}}),
     ('network', 'POST', '/ports', {'port': {'network_id': '{network}', 'device_owner': 'network:dhcp'}}),
-    ('network', 'POST', '/ports', {'port': {'network_id': '{network}', 'port_security_enabled': False}}),
+    ('network', 'POST', '/ports', {'port': {'network_id': '{others_network}', 'port_security_enabled': False}}),
+    ('network', 'POST', '/ports', {'port': {'network_id': '{others_network}', 'allowed_address_pairs': [
+        {'ip_address': '10.0.0.0/8'}]}}),
     ('network', 'POST', '/ports', {'port': {'network_id': '{network}', 'binding:host_id': 'host1'}}),
     ('network', 'POST', '/ports', {'port': {'network_id': '{network}', 'tenant_id': 'other'}}),
     ('network', 'POST', '/security-groups', {'security_group': {'name': 'evil', 'tenant_id': 'other'}}),

@@ -122,6 +122,8 @@ def furnish(stage: Stage) -> None:
         things['server'] = session.make('compute', '/servers', {'server': {
             'name': 'mine', 'imageRef': things['image'], 'flavorRef': flavor, 'networks': 'none',
             'metadata': {'key': 'value'}, 'user_data': 'c2VjcmV0'}}, version='2.37')['server']['id']
+    shared = stage.attacker.make('network', '/networks?shared=true', None, method='GET')['networks']
+    stage.own['others_network'] = shared[0]['id'] if shared else stage.things['network']
     for session, things in ((stage.victim, stage.things), (stage.attacker, stage.own)):
         _until(lambda: session.make('compute', f'/servers/{things["server"]}', None,
                                     method='GET')['server']['status'] != 'BUILD')

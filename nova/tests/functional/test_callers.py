@@ -28,7 +28,8 @@ PARTS = {
         'servers': 'server', 'os-volumes_boot': 'server', 'os-server-groups': 'server_group', 'groups': 'server_group',
         'v3.0': 'project', 'images': 'image', 'os-keypairs': 'key', 'os-instance-actions': 'request',
         'os-networks': 'private_network', 'os-tenant-networks': 'private_network', 'os-interface': 'server_port',
-        'os-volume_attachments': 'volume', 'os-security-groups': 'group', 'os-security-group-rules': 'rule',
+        'os-volume_attachments': 'volume', 'os-volumes': 'volume', 'os-snapshots': 'volume_snapshot',
+        'os-security-groups': 'group', 'os-security-group-rules': 'rule',
         'os-quota-sets': 'project', 'os-simple-tenant-usage': 'project', 'flavors': 'flavor', 'migrations': 'migration',
         'metadata': 'metadata_key', 'tags': 'tag', **dict.fromkeys((
             'os-aggregates', 'os-host-maintenance', 'os-assisted-volume-snapshots', 'os-baremetal-nodes', 'extensions',

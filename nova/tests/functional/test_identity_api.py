@@ -139,7 +139,8 @@ def test_changes_are_for_administrators(cloud):
     token = cloud.token('demo')
     free = {'/v3/auth/tokens', '/v3/users/{user_id}/application_credentials',
             '/v3/users/{user_id}/application_credentials/{credential_id}', '/v3/users/{user_id}/password',
-            '/v3/credentials', '/v3/credentials/{credential_id}'}
+            '/v3/credentials', '/v3/credentials/{credential_id}', '/v3/users/{user_id}/credentials/OS-EC2',
+            '/v3/users/{user_id}/credentials/OS-EC2/{credential_id}'}
     tried = 0
     for row in handlers.ROUTES:
         if row.method != 'GET' and row.path not in free:

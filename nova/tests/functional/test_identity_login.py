@@ -576,7 +576,7 @@ def test_users_whose_passwords_do_not_expire(tmp_path):
 def test_an_administrator_who_lost_the_device_is_let_in_again(cloud):
     before = login(cloud, password_auth('admin', cloud.passwords['admin'])).headers['X-Subject-Token']
     user = _user(cloud, 'admin')
-    cloud.service.credentials.create(user['id'], 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ')
+    cloud.service.credentials.create(user['id'], 'totp', 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ')
     cloud.service.update_user(user['id'], options={
         'multi_factor_auth_enabled': True, 'multi_factor_auth_rules': [['password', 'totp']]})
     cloud.service.update_user(user['id'], enabled=False)

@@ -40,7 +40,8 @@ def test_a_stop_in_the_middle_of_builds_does_not_wait_for_services_that_are_gone
     first = cloud.Cloud(state, **options)
     first.start()
     stops = [getattr(part, 'binary', type(part).__name__) for part in first.stop_order()]
-    assert stops == ['Server', 'Needs', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler']
+    assert stops == ['Server', 'EmbeddedVolumes', 'Sessions', 'Needs', 'nova-compute',
+                     'nova-conductor', 'nova-network', 'nova-scheduler']
     client = first.client()
     body = {'server': {'name': 'x', 'flavorRef': '1', 'imageRef': client.upload_image()}}
     with futures.ThreadPoolExecutor(4) as pool:

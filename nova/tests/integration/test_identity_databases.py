@@ -43,7 +43,7 @@ def together(number, function):
 
 def test_a_code_is_taken_once(identity):
     user_id, step = identity.service.create_user('once')['id'], NOW // totp.STEP_S
-    made = identity.service.credentials.create(user_id, BLOB)
+    made = identity.service.credentials.create(user_id, 'totp', BLOB)
     secret = totp.secret_of(BLOB)
     for given in (step - 1, step):
         code = totp.code(secret, given)
@@ -55,9 +55,10 @@ def test_a_code_is_taken_once(identity):
 
 def test_no_more_credentials_than_there_may_be(identity):
     user_id = identity.service.create_user('many')['id']
-    outcomes = together(credentials.MOST + 6, lambda: identity.service.credentials.create(user_id, BLOB)['type'])
-    assert outcomes.count('totp') == credentials.MOST and outcomes.count(exception.Forbidden) == 6
-    assert len(identity.service.credentials.list(user_id=user_id)) == credentials.MOST
+    most = credentials.KINDS['totp'].most
+    outcomes = together(most + 6, lambda: identity.service.credentials.create(user_id, 'totp', BLOB)['type'])
+    assert outcomes.count('totp') == most and outcomes.count(exception.Forbidden) == 6
+    assert len(identity.service.credentials.list(user_id=user_id)) == most
 
 
 def test_secrets_outlive_keys(identity):
@@ -67,7 +68,7 @@ def test_secrets_outlive_keys(identity):
     ring.promote()
     assert ring.retire(reseal=lambda renewed: credentials.reseal(identity.db, renewed)) == 1
     after = {row['id']: (row['blob'], row['sealed_blob']) for row in identity.service.credentials.list()}
-    assert len(before) == credentials.MOST + 1 and after.keys() == before.keys()
+    assert len(before) == credentials.KINDS['totp'].most + 1 and after.keys() == before.keys()
     for key, (blob, sealed) in before.items():
         assert after[key][0] == blob and after[key][1] != sealed
 

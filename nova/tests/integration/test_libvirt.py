@@ -7,6 +7,7 @@ import _socket
 import contextlib
 import json
 import os
+import socket
 import pathlib
 import random
 import shutil
@@ -115,9 +116,7 @@ class Rig:
 
     def type(self, instance, line):
         """Type a line at the guest's serial console."""
-        path = subprocess.check_output(['virsh', '-c', URI, 'ttyconsole', instance.uuid], text=True).strip()
-        fd = os.open(path, os.O_RDWR | os.O_NOCTTY)
-        tty.setraw(fd)
+        fd = _serial_port(instance.uuid)
         shown = len(self.console(instance)) + len(line) + len(PROMPT)
         os.write(fd, line.encode() + b'\n')
         # QEMU looks once a second whether somebody has opened it; the guest shows what it is told, and its next prompt
@@ -153,6 +152,20 @@ class Rig:
     def halt(self, instance):
         self.booted(instance)
         self.type(instance, 'poweroff -f')
+
+
+def _serial_port(guest):
+    """A file descriptor of a guest's serial port: a terminal, or a socket where users have serial consoles."""
+    text = subprocess.check_output(['virsh', '-c', URI, 'dumpxml', guest], text=True)
+    port = etree.fromstring(text).find('./devices/serial')
+    path = port.find('source').get('path')
+    if port.get('type') == 'unix':
+        connected = socket.socket(socket.AF_UNIX)
+        connected.connect(path)
+        return connected.detach()
+    fd = os.open(path, os.O_RDWR | os.O_NOCTTY)
+    tty.setraw(fd)
+    return fd
 
 
 @pytest.fixture(scope='module')

@@ -96,8 +96,9 @@ def add(devices: etree.Element, guest: Any) -> None:
                 element.set('defaultMode', 'secure')
             etree.SubElement(element, 'listen', type='address', address=found['listen'])
     if 'vnc' in record or 'spice' in record:
-        # A pointer that goes where the viewer's is, without which both drift apart.
-        etree.SubElement(devices, 'input', type='tablet', bus='usb')
+        # A pointer that goes where the viewer's is, without which both drift apart; not every machine has USB.
+        usb = guest.arch is None and guest.settings.get('usb_model') != 'none'
+        etree.SubElement(devices, 'input', type='tablet', bus='usb' if usb else 'virtio')
 
 
 def _serial(devices: etree.Element, record: dict[str, Any] | None, log: str) -> None:

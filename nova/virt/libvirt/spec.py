@@ -54,9 +54,17 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
         made.memory_mb = instance.memory_mb          # the sum of its cells
     if 'kernel' in boot_files:
         made.kernel, made.ramdisk = boot_files['kernel'], boot_files.get('ramdisk')
-        made.cmdline = properties.get('os_command_line') or DEFAULT_CMDLINE.format(
-            root=disks[0].target, console='ttyAMA0' if arch else 'ttyS0')
+        made.cmdline = properties.get('os_command_line') or cmdline(disks[0].target, arch)
     return made
+
+
+def cmdline(root: str, arch: str | None) -> str:
+    """The command line of a kernel whose image names none.
+
+    :param root: name of the disk with its root
+    :param arch: of another architecture than a PC's; None: a PC's
+    """
+    return DEFAULT_CMDLINE.format(root=root, console='ttyAMA0' if arch else 'ttyS0')
 
 
 def _foreign(properties):

@@ -89,7 +89,7 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
             raise exception.ImageUnacceptable(image_id=image['id'], reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         made = rescued.Rescued(disks, **boot_files, target=disk.target if stable else None, device=device)
         if made.kernel:
-            made.cmdline = properties.get('os_command_line') or spec.DEFAULT_CMDLINE.format(root=disk.target)
+            made.cmdline = properties.get('os_command_line') or spec.cmdline(disk.target, guest.arch)
         return made
 
     def _with_drive(self, uuid: str, disk: Any, config_drive: Any) -> Any:
