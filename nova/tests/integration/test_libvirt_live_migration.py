@@ -51,7 +51,7 @@ def at_first(function):
 def test_a_guest_goes_with_its_disks_and_comes_back(fleet):
     """It never restarts; what it has written is there, and its config drive."""
     fleet.drivers[ONE].stop()
-    fleet.make_driver(ONE, libvirt__live_migration_bandwidth=20)     # else it is over before it can be reported
+    fleet.make_driver(ONE, libvirt__live_migration_bandwidth=60)     # else it is over before it can be reported
     instance = fleet.spawn(ONE, ephemeral_gb=1)
     fleet.booted(ONE, instance)
     fleet.type(ONE, instance, 'X=memo; echo on-the-disk >/dev/vdb; sync; echo $X-ry', 'memo-ry')
