@@ -12,6 +12,7 @@ import pytest
 
 from nova.network.linux import remote as network_remote
 from nova.tests.integration import prepared
+from nova.tests.contract import test_systemd as units
 from nova.tests.integration import systemd_machine
 from nova.virt.libvirt import remote as guest_remote
 
@@ -136,8 +137,7 @@ print('all is well')
 NETWORK_RIGHTS = sum(1 << number for number in network_remote.CAPABILITIES)
 GUEST_RIGHTS = sum(1 << number for number in guest_remote.CAPABILITIES)
 # unit: what ``systemd-analyze security`` may say of it at most, in tenths: 0 is locked up, 100 has all rights
-EXPOSURE = {'nova-api': 15, 'nova-api-metadata': 15, 'nova-scheduler': 15, 'nova-conductor': 15,
-            'nova-compute': 40, 'nova-network': 45, 'nova-all': 46}
+EXPOSURE = {name: round(most * 10) for name, most in units.DAEMONS.items()}
 SERVICES = {'nova-conductor', 'nova-scheduler', 'nova-network', 'nova-compute'}
 
 
