@@ -11,8 +11,8 @@ import time
 import pytest
 
 from nova.network.linux import remote as network_remote
-from nova.tests.integration import prepared
 from nova.tests.contract import test_systemd as units
+from nova.tests.integration import prepared
 from nova.tests.integration import systemd_machine
 from nova.virt.libvirt import remote as guest_remote
 
