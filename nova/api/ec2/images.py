@@ -70,19 +70,12 @@ def create_image(req: operations.Request, given: operations.Given) -> dict[str, 
     return {'ImageId': req.ids.one('ami', made['image_id'])}
 
 
-def _own_image(req: operations.Request, shown: str) -> str:
-    uuid = req.ids.uuid('ami', shown)
-    try:
-        req.call('image', 'GET', f'/images/{uuid}')
-    except errors.ServiceRefused as refused:
-        if refused.status == 404:
-            raise errors.not_found('ami', shown) from None
-        raise
-    return uuid
+def _visible(req: operations.Request, shown: str) -> dict[str, Any]:
+    return req.find('ami', shown, 'image', '/images/{}')
 
 
 def deregister_image(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    req.call('image', 'DELETE', f'/images/{_own_image(req, given["ImageId"])}')
+    req.call('image', 'DELETE', f'/images/{_visible(req, given["ImageId"])["id"]}')
     return {}
 
 
@@ -91,13 +84,13 @@ def _members(req: operations.Request, uuid: str) -> list[str]:
 
 
 def describe_image_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    uuid, attribute = _own_image(req, given['ImageId']), given['Attribute']
-    image = req.call('image', 'GET', f'/images/{uuid}')
+    image, attribute = _visible(req, given['ImageId']), given['Attribute']
     answer: dict[str, Any] = {'ImageId': given['ImageId']}
     if attribute == 'description':
         answer['Description'] = {'Value': image.get('description')}
     elif attribute == 'launchPermission':
-        shared = [{'UserId': member} for member in _members(req, uuid)] if image['visibility'] == 'shared' else []
+        members = _members(req, image['id']) if image['visibility'] == 'shared' else ()
+        shared = [{'UserId': member} for member in members]
         answer['LaunchPermissions'] = [{'Group': 'all'}] if image['visibility'] == 'public' else shared
     else:
         raise errors.unsupported(f'The attribute {attribute[:64]!r} is not known here.')
@@ -106,7 +99,7 @@ def describe_image_attribute(req: operations.Request, given: operations.Given) -
 
 def modify_image_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """Launch permissions: members of the image; the group ``all`` makes it public, which takes an administrator."""
-    uuid, change = _own_image(req, given['ImageId']), given.get('LaunchPermission') or {}
+    uuid, change = _visible(req, given['ImageId'])['id'], given.get('LaunchPermission') or {}
     for kind, add in (('Add', True), ('Remove', False)):
         for permission in change.get(kind) or ():
             if permission.get('Group') == 'all':

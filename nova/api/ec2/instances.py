@@ -223,11 +223,7 @@ def _networks(req: operations.Request, given: operations.Given) -> Any:
         if given.get('PrivateIpAddress'):
             raise errors.missing('SubnetId')
         return 'auto'
-    uuid = req.ids.uuid('subnet', given['SubnetId'])
-    try:
-        subnet = req.call('network', 'GET', f'/subnets/{uuid}')['subnet']
-    except errors.ServiceRefused:
-        raise errors.not_found('subnet', given['SubnetId']) from None
+    subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
     fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
     return [{'uuid': subnet['network_id'], **fixed}]
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from nova.api.ec2 import calls
+from nova.api.ec2 import errors
 from nova.api.ec2 import ids
 from nova.db import engine
 
@@ -39,6 +40,19 @@ class Request:
     def call(self, service: str, method: str, path: str, body: Any = None, **more: Any) -> Any:
         """See ``calls.Caller.call``."""
         return self.caller.call(service, method, path, body, **more)
+
+    def find(self, prefix: str, shown: str, service: str, path: str) -> dict[str, Any]:
+        """The document of a thing that a client names by its id, as the caller may see it.
+
+        :param path: with ``{}`` in place of its uuid
+        :raises Ec2Error: it is no id of this kind, or there is none for the caller
+        """
+        try:
+            return dict(self.call(service, 'GET', path.format(self.ids.uuid(prefix, shown))))
+        except errors.ServiceRefused as refused:
+            if refused.status == 404:
+                raise errors.not_found(prefix, shown) from None
+            raise
 
     def pages(self, service: str, path: str, key: str) -> list[dict[str, Any]]:
         """All items of a list that its service cuts into pages.

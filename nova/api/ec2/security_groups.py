@@ -20,13 +20,7 @@ def _group_of(req: operations.Request, given: operations.Given) -> dict[str, Any
     :raises Ec2Error: there is none
     """
     if given.get('GroupId'):
-        uuid = req.ids.uuid('sg', given['GroupId'])
-        try:
-            return dict(req.call('network', 'GET', f'/security-groups/{uuid}')['security_group'])
-        except errors.ServiceRefused as refused:
-            if refused.status != 404:
-                raise
-            raise errors.not_found('sg', given['GroupId']) from None
+        return dict(req.find('sg', given['GroupId'], 'network', '/security-groups/{}')['security_group'])
     name = given.get('GroupName')
     if not name:
         raise errors.missing('GroupId')

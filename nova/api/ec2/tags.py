@@ -97,15 +97,9 @@ def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
     prefix = ids.prefix_of(resource)
     if prefix not in TYPES:
         raise errors.Ec2Error('InvalidID', f'The ID {resource[:64]!r} is of nothing that has tags here.')
-    uuid = req.ids.uuid(prefix, resource)
     _kind, service, path = TYPES[prefix]
-    try:
-        req.call(service, 'GET', path.format(uuid))
-    except errors.ServiceRefused as refused:
-        if refused.status == 404:
-            raise errors.not_found(prefix, resource) from None
-        raise
-    return prefix, uuid
+    req.find(prefix, resource, service, path)
+    return prefix, req.ids.uuid(prefix, resource)
 
 
 def create_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:

@@ -83,13 +83,7 @@ def _made_before(req: operations.Request, token: str) -> dict[str, Any] | None:
 
 
 def _volume(req: operations.Request, shown: str) -> dict[str, Any]:
-    uuid = req.ids.uuid('vol', shown)
-    try:
-        return dict(req.call('volume', 'GET', f'/volumes/{uuid}')['volume'])
-    except errors.ServiceRefused as refused:
-        if refused.status == 404:
-            raise errors.not_found('vol', shown) from None
-        raise
+    return dict(req.find('vol', shown, 'volume', '/volumes/{}')['volume'])
 
 
 def delete_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
@@ -163,13 +157,7 @@ def describe_snapshots(req: operations.Request, given: operations.Given) -> dict
 
 
 def _snapshot(req: operations.Request, shown: str) -> dict[str, Any]:
-    uuid = req.ids.uuid('snap', shown)
-    try:
-        return dict(req.call('volume', 'GET', f'/snapshots/{uuid}')['snapshot'])
-    except errors.ServiceRefused as refused:
-        if refused.status == 404:
-            raise errors.not_found('snap', shown) from None
-        raise
+    return dict(req.find('snap', shown, 'volume', '/snapshots/{}')['snapshot'])
 
 
 def create_snapshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
