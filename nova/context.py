@@ -71,6 +71,8 @@ class RequestContext(context.RequestContext):
     :ivar observer: a nova.notify.Notifier, which records the actions on servers that this caller begins, or None
     :ivar credential_id: the application credential with which the token was made, None: another way. It stays in the
         process in which the request came in
+    :ivar token_id: audit id of the user's token, which is no secret; None: not known.
+        It stays in the process, too
     :ivar image_grant: what the task that is being done may do with images, see nova.image.grants; it does not travel
     :ivar sender_host: name of the compute host whose message this is of, None: a service of the control plane
     :ivar signed_by: id of the key that has signed the message, see rpc/signatures.py
@@ -79,6 +81,7 @@ class RequestContext(context.RequestContext):
 
     observer: Any = None
     credential_id: str | None = None
+    token_id: str | None = None
     image_grant: str | None = None
     sender_host: str | None = None
     signed_by: str | None = None

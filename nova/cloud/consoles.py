@@ -32,8 +32,14 @@ def held(conf: cfg.ConfigOpts, api_db: Any, cells: db_cells.Cells, local: Iterab
             return set()
         with api_db.reader() as conn:
             return projects - directory.enabled_projects(conn, projects)
+
+    def void(used: sessions.UserTokens) -> set[str]:
+        if not used or conf.identity.backend != 'embedded':
+            return set()
+        with api_db.reader() as conn:
+            return directory.ended_tokens(conn, used)
     directory_of_guests = pathlib.Path(os.path.realpath(db_cells.state_path(conf))) / INSTANCES
-    return sessions.Sessions(conf, relay.Relay(), cells, gone, local, directory_of_guests)
+    return sessions.Sessions(conf, relay.Relay(), cells, gone, void, local, directory_of_guests)
 
 
 def announce(conf: cfg.ConfigOpts, url: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import collections
 import contextlib
 import dataclasses
+import datetime
 import ipaddress
 import logging
 import pathlib
@@ -43,6 +44,8 @@ STUCK_S = 60                    # a relay that has not turned for so long hangs
 LEAST_PORT = 1024               # no console is below
 SOCKETS = 'serial%d.sock'       # of nova.virt.libvirt.graphics
 
+UserTokens = dict[str, tuple[str, datetime.datetime]]       # id of a token: (id of its user, when it was good)
+
 
 @dataclasses.dataclass
 class Facts:
@@ -60,13 +63,15 @@ class Sessions:
     :param relay_: relay.Relay
     :param cells: nova.db.cells.cells.Cells
     :param projects: function(ids) -> those of them that are not there any more, or are disabled
+    :param user_tokens: function(UserTokens) -> ids of those of them that are void now
     :param local: names of the compute hosts that run on this machine: only their consoles may be on loopback
     :param sockets: directory of the guests of this machine
     """
 
     def __init__(self, conf: ConfigOpts, relay_: relay.Relay, cells: Cells, projects: Callable[[set[str]], set[str]],
-                 local: Iterable[str], sockets: pathlib.Path) -> None:
-        self._conf, self._relay, self._cells, self._projects = conf, relay_, cells, projects
+                 user_tokens: Callable[[UserTokens], set[str]], local: Iterable[str], sockets: pathlib.Path) -> None:
+        self._conf, self._relay, self._cells = conf, relay_, cells
+        self._projects, self._user_tokens = projects, user_tokens
         self._local, self._sockets = frozenset(local), sockets
         self._tls = streams.context(conf)
         self._lock = threading.Lock()
@@ -116,9 +121,8 @@ class Sessions:
         except BaseException:
             self._leave(facts)
             raise
-        until = None
-        if self._conf.consoleauth.enforce_session_timeout:
-            until = time.monotonic() + (row['expires_at'] - utils.utcnow()).total_seconds()
+        end = row['expires_at'] if self._conf.consoleauth.enforce_session_timeout else row['user_token_ends_at']
+        until = end and time.monotonic() + (end - utils.utcnow()).total_seconds()
         session = relay.Session(protocol, stream, greeting, self._conf.console.idle_timeout, self._ended, facts, until)
         return Opened(self, session)
 
@@ -242,12 +246,16 @@ class Sessions:
 
     def _keep_of(self, cell: Any, sessions: list[relay.Session]) -> None:
         gone = self._projects({session.facts.row['project_id'] for session in sessions} - {None})
+        void = self._user_tokens({row['user_token_id']: (row['user_id'], row['created_at'])
+                                  for row in (session.facts.row for session in sessions) if row['user_token_id']})
         may = cell.db.run(console_tokens.keep, [session.facts.row['token_hash'] for session in sessions], KEPT_S)
         for session in sessions:
             if session.facts.row['token_hash'] not in may:
                 self._relay.end(session, 'the server was stopped, moved or deleted')
             elif session.facts.row['project_id'] in gone:
                 self._relay.end(session, 'its project is gone')
+            elif session.facts.row['user_token_id'] in void:
+                self._relay.end(session, 'its user has logged out')
 
 
 class Opened:

@@ -173,7 +173,7 @@ class EmbeddedAuth(_Middleware):
             service_roles=list(service.roles) if service else None,
             service_user_id=service and service.user_id, service_project_id=service and service.project_id,
             token_expires_at=data.claims.expires_at, **_request_of(environ))
-        caller.credential_id = data.claims.credential_id
+        caller.credential_id, caller.token_id = data.claims.credential_id, data.claims.audit_ids[0]
         return caller
 
 
@@ -193,6 +193,7 @@ class KeystoneContext(_Middleware):
         caller = context.RequestContext.from_environ(environ, is_admin=None, **facts)
         if found is not None and found.has_user_token:
             caller.credential_id = getattr(found.user, 'application_credential_id', None)
+            caller.token_id = found.user.audit_id
         return caller
 
     def _challenge(self, environ):

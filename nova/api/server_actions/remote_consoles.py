@@ -51,9 +51,12 @@ def give_out(req, server_id, protocol, console_type):
     token, password = str(uuid.uuid4()), place.pop('password', None)     # hosts of before say nothing of a password
     if password and console_type == 'spice-direct':                      # its proxy could not give it
         raise exception.ConsoleTypeUnavailable(console_type=console_type)
+    bound = req.services.conf.consoleauth.end_with_user_token
     cell.db.run(console_tokens.insert, token, req.services.conf.consoleauth.token_ttl, {
         'instance_uuid': server_id, 'console_type': console_type, 'instance_host': row['host'],
-        'project_id': req.context.project_id, 'user_id': req.context.user_id, **place}, password)
+        'project_id': req.context.project_id, 'user_id': req.context.user_id,
+        'user_token_id': req.context.token_id if bound else None,
+        'user_token_ends_at': req.context.token_expires_at if bound else None, **place}, password)
     return url_of(base_url, console_type, token)
 
 

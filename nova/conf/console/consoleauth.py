@@ -12,4 +12,9 @@ OPTIONS = [
                      'loads the page again, needs a new one then.'),
     cfg.BoolOpt('enforce_session_timeout', default=False,
                 help='Whether a session ends when the time of its URL is over, also while somebody works with it.'),
+    cfg.BoolOpt('end_with_user_token', default=False,
+                help='Whether the URL of a console and its sessions end with the token of the user who asked for it: '
+                     'when its time is over, and with the embedded identity service also when it is revoked (a logout '
+                     'of the dashboard) or its user is disabled or gets another password. Keystone does not tell of '
+                     'the latter.'),
 ]

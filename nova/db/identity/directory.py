@@ -5,6 +5,7 @@ Every function takes an open connection of the API database and returns plain di
 from __future__ import annotations
 
 from collections.abc import Collection
+from collections.abc import Mapping
 import datetime
 from typing import Any
 
@@ -203,3 +204,19 @@ def revoke(conn: sa.Connection, audit_id: str, forget_at: datetime.datetime, now
 def revoked(conn: sa.Connection, audit_id: str) -> bool:
     table = tables.identity_revoked_tokens
     return conn.execute(sa.select(table.c.audit_id).filter_by(audit_id=audit_id)).first() is not None
+
+
+def ended_tokens(conn: sa.Connection, used: Mapping[str, tuple[str, datetime.datetime]]) -> set[str]:
+    """The audit ids of tokens that were good once, and have been made void since.
+
+    :param used: audit id: (id of the user, when the token was good)
+    """
+    table, users = tables.identity_revoked_tokens, tables.identity_users
+    ended = set(conn.execute(sa.select(table.c.audit_id).where(table.c.audit_id.in_(sorted(used)))).scalars())
+    columns = sa.select(users.c.id, users.c.enabled, users.c.tokens_void_until)
+    found = {row.id: row for row in conn.execute(columns.where(users.c.id.in_({user for user, _at in used.values()})))}
+    for audit_id, (user_id, at) in used.items():
+        user = found.get(user_id)
+        if user is None or not user.enabled or user.tokens_void_until and at <= user.tokens_void_until:
+            ended.add(audit_id)
+    return ended

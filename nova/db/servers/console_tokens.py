@@ -39,13 +39,14 @@ def _lock(token: str) -> fernet.Fernet:
 def insert(conn: sa.Connection, token: str, ttl_s: int, values: dict[str, Any], password: str | None = None) -> None:
     """Store a token that is good for so many seconds.
 
-    :param values: the other columns of the table
+    :param values: the other columns of the table; it is good no longer than until ``user_token_ends_at``
     :param password: that the console asks for
     """
     now = utils.utcnow()
+    end = now + datetime.timedelta(seconds=ttl_s)
     secret = _lock(token).encrypt(password.encode()).decode() if password else None
     conn.execute(sa.insert(table).values(token_hash=_hash(token), created_at=now, secret=secret,
-                                         expires_at=now + datetime.timedelta(seconds=ttl_s), **values))
+                                         expires_at=min(end, values.get('user_token_ends_at') or end), **values))
 
 
 def password(row: ConsoleAuthTokensRow, token: str) -> str | None:

@@ -20,6 +20,8 @@ console_auth_tokens = sa.Table(
     sa.Column('project_id', sa.String(255)),                         # of who asked for it, for the audit of sessions
     sa.Column('user_id', sa.String(255)),
     sa.Column('secret', sa.String(255)),                             # the console's password, sealed with the token
+    sa.Column('user_token_id', sa.String(64)),                       # of the user's token that ends it; NULL: none does
+    sa.Column('user_token_ends_at', types.DateTime),
     sa.Column('used_until', types.DateTime),                         # while a proxy has a session; NULL: never used
     sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
     sa.Index('ix_console_auth_tokens_expires', 'expires_at'),

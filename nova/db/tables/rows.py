@@ -102,6 +102,8 @@ class ConsoleAuthTokensRow(TypedDict):
     project_id: str | None
     user_id: str | None
     secret: str | None
+    user_token_id: str | None
+    user_token_ends_at: datetime.datetime | None
     used_until: datetime.datetime | None
 
 

@@ -1,5 +1,6 @@
 """Consoles over HTTP: from the URL of the compute API to the bytes of a guest, and what strangers try."""
 import contextlib
+import datetime
 import logging
 import os
 import socket
@@ -15,8 +16,10 @@ import sqlalchemy as sa
 from websockets import exceptions as closed
 from websockets.sync import client as websocket
 
+from nova import utils
 from nova.console import relay
 from nova.console import sessions
+from nova.db.servers import console_tokens
 from nova.db.tables.console import console_auth_tokens
 from nova.tests import guests_consoles as guests
 from nova.tests import waiting
@@ -72,11 +75,11 @@ def url_of(cloud, client, server, hypervisor, kind='novnc', password=guests.PASS
 
 def redirect(cloud, token, hypervisor, password):
     """Let a token lead to a Hypervisor instead of the fake driver's port."""
-    from nova.db.servers import console_tokens
     with cloud.cell_db.writer() as conn:
         row = console_tokens.get(conn, token)
         conn.execute(sa.delete(console_auth_tokens).where(console_auth_tokens.c.token_hash == row['token_hash']))
-        keep = ('instance_uuid', 'console_type', 'instance_host', 'project_id', 'user_id')
+        keep = ('instance_uuid', 'console_type', 'instance_host', 'project_id', 'user_id',
+                'user_token_id', 'user_token_ends_at')
         console_tokens.insert(conn, token, 600, {**{name: row[name] for name in keep}, 'host': '127.0.0.1',
                                                  'port': hypervisor.port}, password)
 
@@ -248,6 +251,37 @@ def test_a_session_ends_with_its_project(cloud, client, server, serial):
         admin.request('PATCH', path, {'project': {'enabled': True}})
 
 
+def test_a_session_ends_with_the_token_of_its_user(cloud, server, serial):
+    user, other = cloud.client(version='2.99'), cloud.client(version='2.99')
+    cloud.conf.set_override('end_with_user_token', True, group='consoleauth')
+    try:
+        _page, url, token = url_of(cloud, user, server, serial, 'serial')
+        _page, kept, _token = url_of(cloud, other, server, serial, 'serial')
+        with cloud.cell_db.reader() as conn:
+            row = console_tokens.get(conn, token)
+        assert row['user_token_ends_at'] >= row['expires_at'] and row['user_token_id'] not in (None, user.token)
+        with open_socket(url) as opened, open_socket(kept) as stays:
+            answer = user.request('DELETE', '/identity/v3/auth/tokens', headers={'X-Subject-Token': user.token})
+            assert answer.status_code == 204
+            with pytest.raises(closed.ConnectionClosed) as end:
+                opened.recv(sessions.KEEP_S + 20)
+            stays.send(b'x')
+            assert stays.recv(10) == b'X', 'another login of the same user'
+        assert 'logged out' in end.value.rcvd.reason
+    finally:
+        cloud.conf.clear_override('end_with_user_token', group='consoleauth')
+
+
+def test_a_console_is_good_no_longer_than_the_token_of_its_user(cloud):
+    now = utils.utcnow()
+    with cloud.cell_db.writer() as conn:
+        console_tokens.insert(conn, 'short', 600, {
+            'instance_uuid': 'x', 'console_type': 'serial', 'instance_host': 'h', 'port': 1,
+            'user_token_ends_at': now + datetime.timedelta(seconds=5)})
+        query = sa.select(console_auth_tokens.c.expires_at).filter_by(instance_uuid='x')
+        assert conn.execute(query).scalar() == now + datetime.timedelta(seconds=5)
+
+
 def test_a_token_that_opens_once(cloud, client, server, serial):
     _page, url, _token = url_of(cloud, client, server, serial, 'serial')
     cloud.conf.set_override('single_use', True, group='consoleauth')
@@ -263,8 +297,6 @@ def test_a_session_that_ends_with_the_time_of_its_token(cloud, client, server, s
     try:
         _page, url, _token = url_of(cloud, client, server, serial, 'serial')
         with cloud.cell_db.writer() as conn:
-            from nova import utils
-            import datetime
             conn.execute(sa.update(console_auth_tokens).values(
                 expires_at=utils.utcnow() + datetime.timedelta(seconds=2)))
         with open_socket(url) as opened, pytest.raises(closed.ConnectionClosed) as end:
