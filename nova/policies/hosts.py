@@ -4,6 +4,12 @@ from nova.policies.base import ANYONE
 
 # (rule, check, what it guards, ((method, path), …))
 RULES = (
+    ('nova:metrics:show', ADMIN,
+     'Show what the process of the API that answers has counted.',
+     (('GET', '/os-metrics'),)),
+    ('nova:cells:index', ADMIN,
+     'List the cells, whether they answer, and how many hosts and servers they have.',
+     (('GET', '/os-cell-mappings'),)),
     ('os_compute_api:os-aggregates:set_metadata', ADMIN,
      'Set metadata of an aggregate.',
      (('POST', '/os-aggregates/{aggregate_id}/action (set_metadata)'),)),

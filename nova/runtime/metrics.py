@@ -306,6 +306,16 @@ def describe_process(binary: str, thread_model: Any) -> None:
     INFO.labels(binary, importlib.metadata.version('nova'), thread_model).set(1)
 
 
+def values() -> list[dict[str, Any]]:
+    """All metrics as they are now: name, kind, text, and samples of {name, labels, value}. Of a histogram only its
+    count and its sum, since its buckets are many.
+    """
+    return [{'name': family.name, 'kind': family.type, 'text': family.documentation,
+             'samples': [{'name': sample.name, 'labels': sample.labels, 'value': sample.value}
+                         for sample in family.samples if not sample.name.endswith('_bucket')]}
+            for family in REGISTRY.collect()]
+
+
 def exposed(accept: str = '') -> tuple[Any, Any]:
     """(body, content type) of everything, in the format that an Accept header prefers."""
     encode, content_type = exposition.choose_encoder(accept)

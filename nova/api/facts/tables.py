@@ -8,10 +8,12 @@ from nova.api.flavors import flavors
 from nova.api.groups import instance_categories
 from nova.api.groups import server_groups
 from nova.api.hosts import aggregates
+from nova.api.hosts import cells
 from nova.api.hosts import hosts
 from nova.api.hosts import hypervisors
 from nova.api.hosts import maintenance
 from nova.api.hosts import migrations
+from nova.api.hosts import process_metrics
 from nova.api.hosts import services
 from nova.api.projects import audit
 from nova.api.projects import keypairs
@@ -122,5 +124,7 @@ TABLES = {
     'POST /os-aggregates/{}/action os-host-maintenance:stop': Shown('os-host-maintenance', maintenance.VIEW),
     'GET /os-aggregates/{}/os-host-maintenance': Shown('os-host-maintenance', maintenance.VIEW, many=True),
     'GET /os-aggregates/{}/os-host-maintenance/{}': Shown('os-host-maintenance', maintenance.VIEW),
+    'GET /os-metrics': Shown('metrics', process_metrics.METRIC, many=True),
+    'GET /os-cell-mappings': Shown('cell_mappings', cells.VIEW, many=True),
     'GET /os-audit': Shown('audit_records', audit.RECORD, many=True),
 }

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TYPE_CHECKING
@@ -29,6 +30,22 @@ _OF_SERVER = ('project_id', 'user_id', 'vcpus', 'memory_mb', 'created_at', 'serv
 def list(conn: sa.Connection) -> builtins.list[CellsRow]:
     """All rows as dicts, by name."""
     return statements.dicts(conn.execute(sa.select(cells).order_by(cells.c.name)))
+
+
+def counts(conn: sa.Connection) -> dict[str, dict[str, int]]:
+    """{uuid of a cell: {'hosts': their number, 'servers': their number}}, by the mappings; zeros of any other cell."""
+    found: dict[str, dict[str, int]] = collections.defaultdict(lambda: {'hosts': 0, 'servers': 0})
+    for name, table, condition in (('hosts', host_mappings, sa.true()),
+                                   ('servers', instance_mappings, sa.not_(instance_mappings.c.queued_for_delete))):
+        query = sa.select(table.c.cell_uuid, sa.func.count()).where(condition).group_by(table.c.cell_uuid)
+        for cell_uuid, number in conn.execute(query):
+            found[cell_uuid][name] = number
+    return found
+
+
+def answers(conn: sa.Connection) -> bool:
+    """True, of a cell's database that can be read."""
+    return conn.execute(sa.select(1)).scalar() == 1
 
 
 def insert(conn: sa.Connection, row: CellsRow) -> None:

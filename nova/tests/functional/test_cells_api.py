@@ -125,6 +125,20 @@ def test_a_cell_that_is_down(running):
         assert admin.put(f'/os-services/{unknown}', {'status': 'enabled'}).status_code == 503
 
 
+def test_cells_and_whether_they_answer(running):
+    user, admin = running.client(), running.admin()
+    image = user.upload_image(data=b'\0' * 4096)
+    admin.wait_for(admin.boot(image, availability_zone='nova:one1', networks='none', version='2.60')['id'])
+
+    def listed():
+        return {row['name']: (row['state'], row['hosts'], row['servers'])
+                for row in admin.get('/os-cell-mappings').json()['cell_mappings']}
+    assert listed() == {'cell0': ('up', 0, 0), 'cell1': ('up', 2, 1), 'cell2': ('up', 2, 0)}
+    assert user.get('/os-cell-mappings').status_code == 403
+    with running.down('cell2'):
+        assert listed()['cell2'] == ('down', 2, 0)
+
+
 def test_no_partial_lists_where_the_operator_wants_none(tmp_path):
     with cells_cloud.running(tmp_path, api__list_records_by_skipping_down_cells=False) as running:
         admin = running.admin()

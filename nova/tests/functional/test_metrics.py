@@ -212,3 +212,14 @@ def test_no_secret_is_exposed(watched):
     text = watched.get('/metrics').text + watched.get('/readyz').text
     for secret in (watched.demo.token, watched.admin.token, str(watched.cloud.state_path), watched.demo.project_id):
         assert secret not in text
+
+
+def test_what_was_counted_is_read_over_the_api(watched):
+    found = {one['name']: one for one in watched.admin.get('/os-metrics').json()['metrics']}
+    kinds = {'nova_api_requests': 'counter', 'nova_api_request_seconds': 'histogram', 'nova_db_connections': 'gauge'}
+    assert {name: found[name]['kind'] for name in kinds} == kinds
+    assert not [sample for one in found.values() for sample in one['samples'] if sample['name'].endswith('_bucket')]
+    written = {key(sample['name'], **sample['labels']) for one in found.values() for sample in one['samples']}
+    assert {one for one in watched.samples() if not one[0].endswith('_bucket')} <= written | {
+        one for one in watched.samples() if one[0].startswith('nova_api_')}
+    assert watched.demo.get('/os-metrics').status_code == 403

@@ -34,9 +34,10 @@ USER_PAGES = {'': 'Overview', 'servers': 'Servers', 'create': 'Create a server',
               'keypairs': 'Key pairs', 'images': 'Images', 'topology': 'Topology', 'networks': 'Networks',
               'security-groups': 'Security groups', 'floating-ips': 'Floating addresses', 'volumes': 'Volumes',
               'snapshots': 'Snapshots', 'usage': 'Usage', 'credentials': 'Application credentials', 'audit': 'Audit'}
-ADMIN_PAGES = {'hosts': 'Hosts', 'explain': 'Why no host?', 'services': 'Services', 'hypervisors': 'Hypervisors',
-               'aggregates': 'Aggregates and zones', 'migrations': 'Migrations', 'flavors': 'Flavors',
-               'categories': 'Instance categories', 'projects': 'Projects and quotas', 'users': 'Users'}
+ADMIN_PAGES = {'hosts': 'Hosts', 'explain': 'Why no host?', 'services': 'Services', 'metrics': 'Metrics',
+               'cells': 'Cells', 'hypervisors': 'Hypervisors', 'aggregates': 'Aggregates and zones',
+               'migrations': 'Migrations', 'flavors': 'Flavors', 'categories': 'Instance categories',
+               'projects': 'Projects and quotas', 'users': 'Users'}
 
 
 @pytest.fixture(scope='module')
@@ -254,6 +255,13 @@ def test_pages_of_administrators(admin, modules, path):
     assert admin.complaints() == []
     assert not admin.css('.refusal'), admin.text()
     picture(admin, path)
+
+
+def test_plots_go_on(admin):
+    admin.go('/metrics', 'Metrics')
+    admin.until(lambda: len(admin.css('.plot canvas')) == 11, 'a plot is missing')
+    admin.until(lambda: 'MiB' in admin.text(), 'the memory of the process is not shown')
+    admin.until(lambda: admin.css('.plot-lines li strong')[0].text not in ('–', '0'), 'no request was counted')
 
 
 @pytest.mark.parametrize('tab', [

@@ -72,6 +72,8 @@ export const SECTIONS = [
       {path: 'explain', label: 'Why no host?', icon: 'question', load: () => import('../pages/explain.js')},
       {path: 'services', label: 'Services', icon: 'heart', load: list, resource: 'services'},
       {path: 'hypervisors', label: 'Hypervisors', icon: 'hosts', load: list, resource: 'hypervisors'},
+      {path: 'metrics', label: 'Metrics', icon: 'usage', load: () => import('../pages/metrics.js')},
+      {path: 'cells', label: 'Cells', icon: 'hosts', load: list, resource: 'cells'},
       {path: 'aggregates', label: 'Aggregates and zones', icon: 'group', load: list, resource: 'aggregates'},
       {path: 'migrations', label: 'Migrations', icon: 'move', load: list, resource: 'migrations'},
       {path: 'flavors', label: 'Flavors', icon: 'flavor', load: list, resource: 'flavors'},

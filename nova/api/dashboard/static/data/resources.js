@@ -23,6 +23,7 @@ export const RESOURCES = Object.fromEntries(
     'aggregates',
     'audit',
     'categories',
+    'cells',
     'credentials',
     'flavors',
     'floating_ips',

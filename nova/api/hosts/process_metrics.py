@@ -1,0 +1,37 @@
+"""GET /os-metrics, an addition of this product: what the process that answers has counted."""
+import socket
+
+from nova import utils
+from nova.runtime import metrics
+from nova.web.fields import Field
+from nova.web.fields import Fields
+from nova.web.fields import Shape
+from nova.web.params import Query
+from nova.web.routes import Route
+
+RULE = 'nova:metrics:show'
+_SAMPLES = Shape(
+    ('', 'array required'),
+    ('[]', 'object'),
+    ('[].name', 'string required'),
+    ('[].labels', 'object required'),
+    ('[].labels.<^.*$>', 'string'),
+    ('[].value', 'number required'),
+)
+METRIC = Fields(
+    Field('name', 'name', type='string required'),
+    Field('kind', 'kind', type='string one of counter,gauge,histogram required'),
+    Field('text', 'text', type='string required'),
+    Field('samples', 'samples', type=_SAMPLES))
+
+
+def show(req):
+    """The values as they are now; a histogram has its count and its sum, and /metrics its buckets."""
+    build = METRIC.builder(req)
+    return {'host': req.services.conf.host or socket.gethostname(), 'at': utils.isotime(utils.utcnow()),
+            'metrics': [build(row) for row in metrics.values()]}
+
+
+ROUTES = (
+    Route('GET', '/os-metrics', show, policy=RULE, query=Query(closed=1), errors=(401, 403)),
+)

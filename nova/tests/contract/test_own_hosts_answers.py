@@ -1,0 +1,23 @@
+"""What the additions about processes and cells answer, at two versions."""
+import pytest
+
+from nova.tests.contract import facts
+from nova.tests.functional import base
+
+OPERATIONS = ['GET /os-metrics', 'GET /os-cell-mappings']
+
+
+@pytest.fixture(scope='module')
+def api(tmp_path_factory):
+    fixture = base.ApiFixture(tmp_path_factory.mktemp('hosts'))
+    yield fixture
+    fixture.close()
+
+
+@pytest.mark.parametrize('version', (1, facts.MAX))
+@pytest.mark.parametrize('operation', OPERATIONS)
+def test_fields(api, operation, version):
+    answer = api.admin().get(operation.partition(' ')[2], version=f'2.{version}')
+    assert answer.status == 200, answer.body
+    assert facts.differences(operation, version, answer.json) == []
+    assert api.client().get(operation.partition(' ')[2]).status == 403
