@@ -262,6 +262,7 @@ def test_plots_go_on(admin):
     admin.until(lambda: len(admin.css('.plot canvas')) == 11, 'a plot is missing')
     admin.until(lambda: 'MiB' in admin.text(), 'the memory of the process is not shown')
     admin.until(lambda: admin.css('.plot-lines li strong')[0].text not in ('–', '0'), 'no request was counted')
+    picture(admin, 'metrics')
 
 
 @pytest.mark.parametrize('tab', [

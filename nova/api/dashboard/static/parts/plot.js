@@ -3,6 +3,7 @@ import {html, useEffect, useRef} from '../core/html.js';
 import uPlot from '../vendor/uplot.mjs';
 
 const HEIGHT = 150;
+const LEAST_S = 60; // that a plot spans, however little is known
 const COLOURS = ['--accent', '--good', '--bad', '--warn'];
 
 /** @typedef {{label: string, values: (number | null)[]}} Line */
@@ -29,7 +30,10 @@ export function Plot({title, times, lines, show}) {
         height: HEIGHT,
         legend: {show: false},
         cursor: {show: false},
-        scales: {y: {range: (/** @type {any} */ _plot, /** @type {number} */ _low, /** @type {number} */ high) => [0, high > 0 ? high * 1.1 : 1]}},
+        scales: {
+          x: {range: (/** @type {any} */ _plot, /** @type {number} */ low, /** @type {number} */ high) => [Math.min(low, high - LEAST_S), high]},
+          y: {range: (/** @type {any} */ _plot, /** @type {number} */ _low, /** @type {number} */ high) => [0, high > 0 ? high * 1.1 : 1]},
+        },
         series: [{}, ...lines.map((line, index) => ({label: line.label, stroke: () => colour(COLOURS[index]), width: 2, spanGaps: true}))],
         axes: [
           {...axis(), space: 70},
