@@ -30,6 +30,7 @@ from nova.volume.store import files as volume_files
 from nova.volume.store import guests as volume_guests
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
+from nova.volume.store import ways
 
 GIB = contents.GIB
 TYPES = (
@@ -43,9 +44,9 @@ DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 
 class EmbeddedVolumes(api.Volumes):
     """
-    limits, attachments     what a project may have; who holds what
+    limits, attachments, ways   what a project may have; who holds what, and how its host reaches it
 
-    :param conf: uses [volume], [image] and [libvirt], state_path and default_availability_zone
+    :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
     :param images: nova.image.api.Images
     :param guests: store.guests.Guests; None: nobody can be told of a volume that a guest has
@@ -65,14 +66,17 @@ class EmbeddedVolumes(api.Volumes):
             qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images))
         self.contents = contents.Contents(database, self.files, images)
         self.limits = volume_limits.Limits(conf, database)
-        self.attachments = attachments.Attachments(database, self._connection)
+        self.ways = ways.Ways(conf, database, self.files)
+        self.attachments = attachments.Attachments(database, self.ways)
 
     def recover(self) -> None:
         """Call once at start, of the process that keeps the files: see Contents.recover."""
         self.contents.recover()
+        self.attachments.recover()
+        self.ways.watch()
 
     def stop(self, timeout: float) -> bool:
-        return self.contents.stop(timeout)
+        return self.ways.stop(timeout) and self.contents.stop(timeout)
 
     # ---- volumes
 
@@ -187,10 +191,14 @@ class EmbeddedVolumes(api.Volumes):
                 raise exception.InvalidInput(reason='New size for extend must be greater than current size.')
             volume_limits.check_size(size)
             self.limits.use(conn, row['project_id'], None, size - row['size'], size)
+            held = db.attachments(conn, volume_ids=[row['id']])
+            if any(self.ways.is_export(each['connector']) for each in held):
+                raise exception.InvalidVolume(reason='a server on another host has it over the network, where '
+                                                     'it cannot grow meanwhile.')
             db.update(conn, volumes, row['id'], {'size': size})
             if row['status'] == 'available':         # else the guest's QEMU has the file, and makes it larger
                 self.files.extend(self.files.volume(row['id']), size * GIB)
-            return {each['instance_uuid'] for each in db.attachments(conn, volume_ids=[row['id']])}
+            return {each['instance_uuid'] for each in held}
         holders = self.db.run(write)
         for instance_uuid in holders:
             if self._guests is not None:
@@ -213,19 +221,6 @@ class EmbeddedVolumes(api.Volumes):
         raise exception.VolumeTypeNotFound(name=str(name)[:255])
 
     # ---- attachments
-
-    def _connection(self, row: Any, connector: dict[str, Any]) -> dict[str, Any]:
-        """How a host reaches a volume.
-
-        :raises InvalidVolume: it does not
-        """
-        here = self.conf.host == connector.get('host') or connector.get('ip') in (None, self.conf.my_ip)
-        if not here:
-            raise exception.InvalidVolume(reason=f'host {str(connector.get("host"))[:255]} does not reach the volumes '
-                                                 f'of host {self.conf.host}.')
-        return {'driver_volume_type': 'local', 'data': {
-            'volume_id': row['id'], 'device_path': self.files.volume(row['id']), 'format': 'raw',
-            'access_mode': 'rw', 'multiattach': bool(row['multiattach'])}}
 
     def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str) -> str:
         return self.attachments.attach(ctx, volume_id, instance_uuid)
@@ -287,8 +282,8 @@ class EmbeddedVolumes(api.Volumes):
         return self.get_snapshot(ctx, ident)
 
     def _copy(self, ctx: nova_context.RequestContext, made: Any, held: list[Any]) -> None:
-        """Begin the copy for a snapshot. One of a volume in use is of one moment: by the file system, or by the guest's
-        QEMU.
+        """Begin the copy for a snapshot. One of a volume in use is of one moment: by the file system, by the guest's
+        QEMU, or by the exporter that the guest's QEMU writes to.
         """
         source, target, size = (self.files.volume(made['volume_id']), self.files.snapshot(made['id']),
                                 made['size'] * GIB)
@@ -298,9 +293,12 @@ class EmbeddedVolumes(api.Volumes):
             raise exception.InvalidVolume(reason='the file of the volume is gone.')
         elif self.files.clone(source, target, size):
             self.contents.snapshot_ended(made['id'], contents.AVAILABLE)
-        elif len({each['instance_uuid'] for each in held}) > 1:
-            raise exception.InvalidVolume(reason='several servers write to it, and this file system cannot copy it at '
-                                                 'one moment.')
+        elif len({each['instance_uuid'] for each in held}) > 1 or (
+                len(held) > 1 and any(self.ways.is_export(each['connector']) for each in held)):
+            raise exception.InvalidVolume(reason='several servers or hosts write to it, and this file system cannot '
+                                                 'copy it at one moment.')
+        elif self.ways.is_export(held[0]['connector']):
+            self.contents.copy_snapshot(made, lambda path: self.ways.copy(held[0]['id'], held[0]['connector'], path))
         elif self._guests is None:
             raise exception.InvalidVolume(reason='a server has it, whose host this service cannot tell to copy it.')
         else:

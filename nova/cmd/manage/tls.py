@@ -75,6 +75,13 @@ default_tls_x509_verify = 1
 # then: systemctl enable --now libvirtd-tls.socket''', '''nova.conf of nova-compute
 [libvirt]
 live_migration_with_native_tls = true'''),
+    'volumes': ('''the host of the embedded volumes, for the user of the daemon; ca.pem is ca-cert.pem there
+/etc/nova/volumes-tls/ca-cert.pem, server-cert.pem and server-key.pem of {name}.pem and {name}.key
+nova.conf of nova-volume, or of nova-all
+[volume]
+export_tls_dir = /etc/nova/volumes-tls''', '''each compute host: its own certificate, whose name is that of the host; see --use hypervisor
+/etc/libvirt/qemu.conf
+default_tls_x509_cert_dir = "/etc/pki/qemu"'''),
     'metadata': ('''nova.conf of nova-api-metadata
 [metadata]
 cert_file = /etc/nova/{name}.pem

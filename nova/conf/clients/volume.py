@@ -21,4 +21,11 @@ OPTIONS = [
                help='GiB of all volumes and snapshots of a project at most. -1: no limit. Embedded only.'),
     cfg.IntOpt('per_volume_gigabytes', default=-1, min=-1, max=2147483647,
                help='GiB of one volume of a project at most. -1: no limit but that of all of them. Embedded only.'),
+    cfg.PortOpt('export_port', default=10900, min=1024,
+                help='TCP port of my_ip where the first other compute host reaches the embedded volumes; the next '
+                     'hosts have the next ports. Nothing listens before a server there has a volume.'),
+    cfg.StrOpt('export_tls_dir',
+               help='Directory with ca-cert.pem, server-cert.pem and server-key.pem of these exports. Unset: they are '
+                    'made, by the authority in tls below state_path. Compute hosts show a certificate of the same '
+                    'authority whose name is theirs.'),
 ]

@@ -67,6 +67,15 @@ def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
     return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
+def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[VolumeAttachmentsRow]:
+    """Rows of the attachments that have a host; of one of them alone if it is named."""
+    table = volume_attachments
+    statement = sa.select(table).where(table.c.connector.is_not(None))
+    if attachment_id is not None:
+        statement = statement.where(table.c.id == attachment_id)
+    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+
+
 def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
     """Remove all snapshots of a volume; their ids."""
     table = volume_snapshots

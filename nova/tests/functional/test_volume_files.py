@@ -16,6 +16,7 @@ from nova.db.volumes import volumes as db_volumes
 from nova.image import api as image_api
 from nova.image.embedded import service as image_store
 from nova.volume import embedded
+from nova.volume.exports import exporter
 
 GIB = 2 ** 30
 ALICE = context.RequestContext(user_id='u', project_id='alice', roles=['member'], overwrite=False)
@@ -186,11 +187,12 @@ def test_what_is_being_copied_is_not_given_away(home):
     assert home.ended(lambda: home.volumes.get(ALICE, waiting['id']))['status'] == 'available'
 
 
-def test_a_host_elsewhere_is_refused(home):
+def test_a_host_elsewhere_is_refused_without_an_exporter(home, monkeypatch):
     volume_id = home.made(1)
     attachment = home.volumes.attach(ALICE, volume_id, SERVER)
     info = home.volumes.connect(ALICE, attachment, HOST, '/dev/vdb')
     assert info['driver_volume_type'] == 'local' and info['data']['device_path'] == str(home.path(volume_id))
+    monkeypatch.setattr(exporter.shutil, 'which', lambda name: None)         # see integration/test_volume_exports.py
     with pytest.raises(exception.InvalidVolume, match='does not reach'):
         home.volumes.connect(ALICE, attachment, {'host': 'h2', 'ip': '192.0.2.2'}, '/dev/vdb')
     assert json.dumps(info)

@@ -5,16 +5,17 @@ import json
 import os
 import struct
 import time
+import typing
 
 GUEST_MODE = 0o640                       # the group is QEMU's once libvirt has taken the file over
 # A list of who may do what with a file, as the kernel keeps it: linux/posix_acl_xattr.h.
 ACL, ACL_VERSION = 'system.posix_acl_access', 2
 OWNER, USER, GROUP, MASK, OTHERS, ANYBODY = 0x01, 0x02, 0x04, 0x10, 0x20, 0xffffffff
-READ = 4
+READ, WRITE = 4, 2
 POLL = 0.05                              # seconds between two looks at a lock that is held
 
 
-def write_json(path, value):
+def write_json(path: str, value: typing.Any) -> None:
     """Replace ``path`` by ``value`` as JSON; a crash leaves the old content or the new one."""
     part = path + '.part'
     with open(part, 'w', opener=_private) as file:
@@ -24,7 +25,7 @@ def write_json(path, value):
     os.replace(part, path)
 
 
-def read_json(path):
+def read_json(path: str) -> typing.Any:
     """The value, or None when there is no file."""
     try:
         with open(path) as file:
@@ -40,7 +41,7 @@ def remove(path: str) -> None:
 
 
 @contextlib.contextmanager
-def lock(path, wait=True):
+def lock(path: str, wait: bool = True) -> typing.Iterator[bool]:
     """Hold a lock that other processes of this host see, too; yields whether it is held.
 
     It is polled, because a blocking flock would stop every green thread. The file may be removed by who holds it.
@@ -59,7 +60,7 @@ def lock(path, wait=True):
             os.close(fd)
 
 
-def _take(fd, wait):
+def _take(fd: int, wait: bool) -> bool:
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,7 +71,7 @@ def _take(fd, wait):
             time.sleep(POLL)
 
 
-def _is_file(fd, path):
+def _is_file(fd: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path))
     except FileNotFoundError:
@@ -87,18 +88,19 @@ def give_to_guest(path: str) -> None:
         let_read(path, os.geteuid())
 
 
-def let_read(file: str | int, uid: int) -> None:
+def let_read(file: str | int, uid: int, rights: int = READ) -> None:
     """Let a user read a file whosever it is or becomes.
 
     :param file: path, or descriptor
+    :param rights: READ, or READ | WRITE
     :raises OSError: the file system has no lists of that kind
     """
     mode = os.stat(file).st_mode
     owner, group, others = mode >> 6 & 7, mode >> 3 & 7, mode & 7
-    entries = ((OWNER, owner, ANYBODY), (USER, READ, uid), (GROUP, group, ANYBODY), (MASK, group | READ, ANYBODY),
+    entries = ((OWNER, owner, ANYBODY), (USER, rights, uid), (GROUP, group, ANYBODY), (MASK, group | rights, ANYBODY),
                (OTHERS, others, ANYBODY))
     os.setxattr(file, ACL, struct.pack('<I', ACL_VERSION) + b''.join(struct.pack('<HHI', *each) for each in entries))
 
 
-def _private(path, flags):
+def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)

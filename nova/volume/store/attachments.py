@@ -1,6 +1,11 @@
-"""Who holds a volume. The status of a volume follows from its attachments; what changes them holds the volume's row."""
+"""Who holds a volume. The status of a volume follows from its attachments; what changes them holds the volume's row.
+
+A host that has the files opens them itself. Any other one gets an export, which is made after the row that wants it,
+and is closed before the row goes: a server that gets the volume next finds it free.
+"""
 from __future__ import annotations
 
+import contextlib
 import typing
 import uuid
 
@@ -14,17 +19,46 @@ from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume.store import rows
 
+Row = dict[str, typing.Any]
+Connector = dict[str, typing.Any]
+
 HELD = ('reserved', 'attaching', 'in-use')
+CLOSING = 'closing'              # of an attachment whose export ends
+
+
+class Ways:
+    """How hosts reach volumes."""
+
+    def check(self, connector: Connector) -> None:
+        """
+        :raises InvalidVolume: its host cannot reach any
+        """
+        raise NotImplementedError
+
+    def open(self, row: Row, attachment_id: str, connector: Connector) -> Row:
+        """Let a host reach a volume: {'driver_volume_type', 'data'}.
+
+        :raises InvalidVolume: it cannot
+        """
+        raise NotImplementedError
+
+    def is_export(self, connector: Connector | None) -> bool:
+        """Whether something has to be closed when the host of this connector gives the volume up."""
+        raise NotImplementedError
+
+    def close(self, attachment_id: str, connector: Connector) -> None:
+        """Let that host reach it no longer."""
+        raise NotImplementedError
 
 
 class Attachments:
     """
     :param database: the API database
-    :param connection: a function of a volume's row and a host's connector: {'driver_volume_type', 'data'}
+    :param ways: how hosts reach volumes
     """
 
-    def __init__(self, database: typing.Any, connection: typing.Callable[..., dict[str, typing.Any]]) -> None:
-        self._db, self._connection = database, connection
+    def __init__(self, database: typing.Any, ways: Ways) -> None:
+        self._db, self._ways = database, ways
 
     def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str) -> typing.Any:
         def write(conn: Connection) -> typing.Any:
@@ -46,16 +80,22 @@ class Attachments:
 
     def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: dict[str, typing.Any],
                 device: str | None) -> dict[str, typing.Any]:
+        self._ways.check(connector)
+
         def write(conn: Connection) -> typing.Any:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
+            if attachment['status'] == CLOSING:
+                raise exception.InvalidVolume(reason='the attachment is being removed.')
             row = rows.volume(conn, ctx, attachment['volume_id'])
-            info = self._connection(row, connector)
             status = 'attached' if attachment['status'] == 'attached' else 'attaching'
             db.update(conn, volume_attachments, attachment_id, {
                 'connector': connector, 'device': device, 'status': status})
             settle(conn, attachment['volume_id'])
-            return {**info, 'host': connector.get('host')}
-        return self._db.run(write)
+            return row, attachment['connector']
+        row, before = self._db.run(write)
+        if before and before.get('host') != connector.get('host') and self._ways.is_export(before):
+            self._ways.close(attachment_id, before)
+        return {**self._ways.open(row, attachment_id, connector), 'host': connector.get('host')}
 
     def complete(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
         def write(conn: Connection) -> None:
@@ -66,14 +106,30 @@ class Attachments:
         self._db.run(write)
 
     def detach(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
-        def write(conn: Connection) -> None:
-            try:
-                attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
-            except exception.NotFound:
-                return
+        def begin(conn: Connection) -> typing.Any:
+            attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
+            if self._ways.is_export(attachment['connector']):
+                db.update(conn, volume_attachments, attachment_id, {'status': CLOSING})
+                return attachment['connector']
+            remove(conn)
+            return None
+
+        def remove(conn: Connection) -> None:
+            attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             db.delete(conn, volume_attachments, attachment_id)
             settle(conn, attachment['volume_id'])
-        self._db.run(write)
+        with contextlib.suppress(exception.NotFound):
+            connector = self._db.run(begin)
+            if connector is not None:
+                self._ways.close(attachment_id, connector)
+                self._db.run(remove)
+
+    def recover(self) -> None:
+        """Finish what was being removed when the process ended."""
+        with self._db.reader() as conn:
+            closing = [row for row in db.every(conn, volume_attachments) if row['status'] == CLOSING]
+        for row in closing:
+            self.detach(nova_context.admin_context(), row['id'])
 
     def begin_detaching(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         def write(conn: Connection) -> None:

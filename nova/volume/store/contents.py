@@ -56,6 +56,11 @@ class Contents:
         """Begin the copy for a snapshot whose row is 'creating', of a volume that nobody writes to."""
         self._submit(row['id'], self._snapshot, row['id'])
 
+    def copy_snapshot(self, row: Row, write: Callable[[str], None]) -> None:
+        """As ``make_snapshot``, of a volume that an exporter has, by what writes the copy of one moment into a
+        qcow2 file."""
+        self._submit(row['id'], self._snapshot, row['id'], write)
+
     def discard(self, *paths: str) -> None:
         """Take files away; their room comes back in the background."""
         for path in paths:
@@ -132,14 +137,22 @@ class Contents:
                                                           nova_context.ALL_PROJECTS)
         return row, source or None
 
-    def _snapshot(self, snapshot_id: str) -> None:
+    def _snapshot(self, snapshot_id: str, write: Callable[[str], None] | None = None) -> None:
         with self._db.reader() as conn:
             row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
         if row is None or row['status'] != CREATING:
             return
         with self._failing(volume_snapshots, snapshot_id, CREATING):
-            self._files.copy(self._files.volume(row['volume_id']), self._files.snapshot(snapshot_id),
-                             row['size'] * GIB)
+            source, path = self._files.volume(row['volume_id']), self._files.snapshot(snapshot_id)
+            if write is None:
+                self._files.copy(source, path, row['size'] * GIB)
+            else:
+                try:
+                    write(self._files.prepare_copy(path, row['size'] * GIB, source))
+                    self._files.finish_copy(path, row['size'] * GIB)
+                except BaseException:
+                    self._files.give_up_copy(path)
+                    raise
             self.snapshot_ended(snapshot_id, AVAILABLE)
 
     def finish_snapshot(self, snapshot_id: str) -> None:

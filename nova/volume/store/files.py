@@ -118,7 +118,7 @@ class VolumeFiles:
             os.truncate(part, size)
 
     def prepare_copy(self, path: str, size: int, source: str) -> str:
-        """An empty qcow2 file that a guest's QEMU copies a volume into, holes stay holes; then ``finish_copy``.
+        """An empty qcow2 file that another QEMU copies a volume into, holes stay holes; then ``finish_copy``.
 
         :raises InsufficientStorage: there is no room for the copy
         """
@@ -150,6 +150,8 @@ class VolumeFiles:
         try:
             yield part
             files.give_to_guest(part)
+            if os.geteuid():     # for an exporter, while libvirt still has given the file to a guest that moves away
+                files.let_read(part, os.geteuid(), files.READ | files.WRITE)
             with open(part, 'rb') as file:
                 os.fsync(file.fileno())
             os.replace(part, path)

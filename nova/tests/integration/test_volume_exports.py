@@ -1,0 +1,230 @@
+"""Exports of volumes for other hosts: the real qemu-storage-daemon, real TLS, and QEMU's own client of it."""
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import uuid
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import exception
+from nova.db.tables import volume as tables
+from nova.runtime import certificates
+from nova.tests.functional import test_volume_files
+from nova.tests.waiting import wait_for
+from nova.volume import embedded
+from nova.volume.exports import daemon
+from nova.volume.exports import exporter
+
+pytestmark = pytest.mark.skipif(shutil.which(daemon.PROGRAM) is None, reason='needs qemu-storage-daemon')
+
+ALICE, SERVER, GIB = test_volume_files.ALICE, test_volume_files.SERVER, test_volume_files.GIB
+CLOSED = 1                   # exit code of qemu-io when it cannot open its disk
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(('127.0.0.1', 0))
+        return found.getsockname()[1]
+
+
+class Home(test_volume_files.Home):
+    port = None
+
+    def start(self):
+        self.port = self.port or free_port()
+        if hasattr(self, 'volumes'):
+            self.volumes.stop(5)
+        conf = nova_conf.new(files=[], host='h1', state_path=str(self.directory), my_ip='127.0.0.1',
+                             volume__export_port=self.port, libvirt__sandbox_images=False, image__free_disk_reserve=0)
+        self.volumes = embedded.EmbeddedVolumes(conf, self.db, self.images)
+        self.volumes.recover()
+        return self.volumes
+
+    def connector(self, host):
+        return {'host': host, 'ip': f'192.0.2.{host[1:]}'}
+
+    def attached(self, volume_id, host='h2', server=SERVER):
+        """(id of an attachment, how the host reaches it)."""
+        attachment = self.volumes.attach(ALICE, volume_id, server)
+        info = self.volumes.connect(ALICE, attachment, self.connector(host), '/dev/vdb')
+        self.volumes.complete(ALICE, attachment)
+        return attachment, info['data']
+
+    def certificate(self, name):
+        """A directory as QEMU's client wants it."""
+        authority = certificates.Authority(self.directory / 'tls')
+        made, directory = authority.pair(name, [name]), self.directory / f'client-{name}'
+        directory.mkdir(exist_ok=True)
+        for source, target in ((authority.trusted, 'ca-cert.pem'), (made.certificate, 'client-cert.pem'),
+                               (made.key, 'client-key.pem')):
+            shutil.copyfile(source, directory / target)
+        return directory
+
+    def client(self, name, data, *commands, tls=True):
+        """qemu-io as host ``name``: (exit code, what it printed)."""
+        target = (f'driver=nbd,server.type=inet,server.host={data["host"]},server.port={data["port"]},'
+                  f'export={data["export"]}')
+        with_tls = ['--object', f'tls-creds-x509,id=tls,endpoint=client,verify-peer=on,dir={self.certificate(name)}']
+        done = subprocess.run(
+            ['qemu-io', *(with_tls if tls else ()), *(word for each in commands for word in ('-c', each)),
+             '--image-opts', target + (',tls-creds=tls' if tls else '')], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    def daemons(self):
+        """Pids of the daemons of this deployment."""
+        found = subprocess.run(['pgrep', '-f', f'^[^ ]*{daemon.PROGRAM} .*{self.directory}'], capture_output=True,
+                               text=True).stdout.split()
+        return [int(pid) for pid in found]
+
+
+@pytest.fixture
+def home():
+    directory = pathlib.Path(tempfile.mkdtemp(prefix='nova-exports-', dir='/var/tmp'))
+    made = Home(directory)
+    try:
+        yield made
+    finally:
+        made.volumes.stop(5)
+        for pid in made.daemons():
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(directory)
+
+
+def test_a_host_elsewhere_reads_and_writes_over_tls_and_no_other_does(home):
+    volume_id, other_id = home.made(1), home.made(1)
+    home.write(other_id, b'other')
+    attachment, data = home.attached(volume_id)
+    assert data['tls'] is True and data['export'] == attachment and data['port'] == home.port
+    code, said = home.client('h2', data, 'write -P 7 4096 4096', 'flush', 'read -P 7 4096 4096')
+    assert code == 0 and 'verification failed' not in said
+    assert home.read(volume_id, 2, 4096) == b'\7\7' and home.path(volume_id).stat().st_size == GIB
+    # another host with a certificate of the same authority, and one that says nothing of itself
+    assert home.client('h3', data, 'read 0 512')[0] == CLOSED
+    assert home.client('h2', data, 'read 0 512', tls=False)[0] == CLOSED
+    # no other volume has a name there
+    assert home.client('h2', {**data, 'export': other_id}, 'read 0 512')[0] == CLOSED
+    assert home.client('h2', {**data, 'export': ''}, 'read 0 512')[0] == CLOSED
+    # the attachment goes, and so does all of it
+    home.volumes.detach(ALICE, attachment)
+    assert home.client('h2', data, 'read 0 512')[0] == CLOSED
+    assert home.daemons() == [] and home.volumes.get(ALICE, volume_id)['status'] == 'available'
+
+
+def test_two_hosts_have_one_volume_while_its_server_moves(home):
+    volume_id = home.made(1)
+    first, here = home.attached(volume_id, 'h2')
+    second, there = home.attached(volume_id, 'h3')
+    assert here['port'] != there['port']
+    assert home.client('h2', here, 'write -P 5 0 512', 'flush')[0] == 0
+    code, said = home.client('h3', there, 'read -P 5 0 512')
+    assert code == 0 and 'verification failed' not in said
+    home.volumes.detach(ALICE, first)
+    assert home.client('h2', here, 'read 0 512')[0] == CLOSED
+    assert home.client('h3', there, 'write -P 6 0 512')[0] == 0
+    # the same attachment for another host: the one before is shut out
+    moved = home.volumes.connect(ALICE, second, home.connector('h4'), '/dev/vdb')['data']
+    assert home.client('h3', there, 'write -P 1 0 512')[0] == CLOSED
+    assert home.client('h4', moved, 'read -P 6 0 512')[0] == 0
+    # and for the host that has the files
+    local = home.volumes.connect(ALICE, second, {'host': 'h1', 'ip': '127.0.0.1'}, '/dev/vdb')
+    assert local['driver_volume_type'] == 'local' and home.daemons() == []
+
+
+def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
+    kept, gone = home.made(1), home.made(1)
+    attachment, data = home.attached(kept)
+    left, left_data = home.attached(gone)
+    before, = home.daemons()
+    home.start()                                         # the service ends, and another one goes on
+    assert home.daemons() == [before]
+    assert home.client('h2', data, 'write -P 9 0 4096', 'flush')[0] == 0
+    # a row that went while no service was there leaves no export
+    home.volumes.stop(5)
+    home.db.run(test_volume_files.db_volumes.delete, tables.volume_attachments, left)
+    home.start()
+    assert home.client('h2', left_data, 'read 0 512')[0] == CLOSED
+    # the daemon crashes: the same address, the same export
+    os.kill(before, signal.SIGKILL)
+    wait_for(lambda: home.client('h2', data, 'read 0 512')[0] == 0, 30, 'the exporter to come back')
+    assert home.daemons() != [before]
+    code, said = home.client('h2', data, 'read -P 9 0 4096')
+    assert code == 0 and 'verification failed' not in said
+    # both crash, and a removal was under way
+    home.volumes.stop(5)
+    os.kill(home.daemons()[0], signal.SIGKILL)
+    home.db.run(test_volume_files.db_volumes.update, tables.volume_attachments, attachment, {'status': 'closing'})
+    home.start()
+    assert home.daemons() == [] and home.volumes.get(ALICE, kept)['attachments'] == []
+
+
+def test_a_daemon_that_hangs_does_not_keep_a_volume(home, monkeypatch):
+    monkeypatch.setattr(daemon.qmp, 'TIMEOUT_S', 1)
+    monkeypatch.setattr(daemon.qmp.Monitor.__init__, '__defaults__', (1,))
+    volume_id, other_id = home.made(1), home.made(1)
+    attachment, data = home.attached(volume_id)
+    _other, other_data = home.attached(other_id)
+    hung, = home.daemons()
+    os.kill(hung, signal.SIGSTOP)
+    home.volumes.detach(ALICE, attachment)
+    assert hung not in home.daemons()
+    wait_for(lambda: home.client('h2', other_data, 'read 0 512')[0] == 0, 30, 'the other export to come back')
+    assert home.client('h2', data, 'read 0 512')[0] == CLOSED
+
+
+def test_several_servers_of_one_host(home):
+    """Each has an export of its own."""
+    volume_id = home.volumes.create(ALICE, 1, multiattach=True)['id']
+    first, one = home.attached(volume_id)
+    second, two = home.attached(volume_id, server=str(uuid.uuid4()))
+    assert one['port'] == two['port'] and one['multiattach']
+    assert home.client('h2', one, 'write -P 3 0 512', 'flush')[0] == 0
+    assert home.client('h2', two, 'read -P 3 0 512')[0] == 0
+    home.volumes.detach(ALICE, first)
+    assert home.client('h2', one, 'read 0 512')[0] == CLOSED
+    assert home.client('h2', two, 'read 0 512')[0] == 0
+    home.volumes.detach(ALICE, second)
+
+
+def test_what_cannot_be_exported_is_refused_with_a_sentence(home, monkeypatch):
+    volume_id = home.made(1)
+    attachment = home.volumes.attach(ALICE, volume_id, SERVER)
+    with pytest.raises(exception.InvalidVolume, match='name of a host'):
+        home.volumes.connect(ALICE, attachment, {'host': 'a,CN=h2', 'ip': '192.0.2.2'}, '/dev/vdb')
+    # an address that another program has is left out
+    with socket.socket() as taken:
+        taken.bind(('127.0.0.1', home.port))
+        taken.listen()
+        data = home.volumes.connect(ALICE, attachment, home.connector('h2'), '/dev/vdb')['data']
+    assert data['port'] > home.port
+    home.volumes.complete(ALICE, attachment)
+    with pytest.raises(exception.InvalidVolume, match='over the network'):
+        home.volumes.extend(ALICE, volume_id, 2, online=True)
+    home.volumes.detach(ALICE, attachment)
+    # no program
+    monkeypatch.setattr(exporter.shutil, 'which', lambda name: None)
+    attachment = home.volumes.attach(ALICE, volume_id, SERVER)
+    with pytest.raises(exception.InvalidVolume, match='not installed'):
+        home.volumes.connect(ALICE, attachment, home.connector('h2'), '/dev/vdb')
+
+
+def test_a_snapshot_of_one_moment_while_a_host_elsewhere_writes(home):
+    volume_id = home.made(1)
+    attachment, data = home.attached(volume_id)
+    assert home.client('h2', data, 'write -P 4 0 1M', 'write -P 5 512M 64k', 'flush')[0] == 0
+    snapshot = home.snapshot(volume_id)
+    assert home.client('h2', data, 'write -P 6 0 1M')[0] == 0
+    path = pathlib.Path(home.volumes.files.snapshot(snapshot))
+    with path.open('rb') as content:
+        assert content.read(2 ** 20) == b'\4' * 2 ** 20
+        content.seek(512 << 20)
+        assert content.read(65536) == b'\5' * 65536
+    assert path.stat().st_size == GIB and path.stat().st_blocks * 512 < 4 * 2 ** 20
+    again = home.snapshot(volume_id)
+    assert pathlib.Path(home.volumes.files.snapshot(again)).open('rb').read(2) == b'\6\6'
+    home.volumes.detach(ALICE, attachment)
+    assert home.daemons() == []

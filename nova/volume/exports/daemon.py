@@ -1,0 +1,254 @@
+"""One qemu-storage-daemon: it lets one compute host reach volumes, each as an export of its own, over NBD with TLS.
+
+Only a client with that host's certificate is let in. The daemon outlives the process that started it; the next one
+finds it by its files. A directory has what there is of it:
+
+    host.json       {'host', 'port'}
+    monitor         its socket
+    pid             its process, once all of it is there
+    log             what it said
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+import typing
+
+from nova import exception
+from nova.virt.libvirt import files
+from nova.volume.exports import qmp
+
+PROGRAM = 'qemu-storage-daemon'
+MONITOR, RECORD, LOG, PID = 'monitor', 'host.json', 'log', 'pid'
+COPY = 'c'                   # first letter of the node of a copy
+START_S, CLOSE_S, POLL_S = 20, 5, 0.02
+CONNECTIONS = 1024           # of a host at once: a guest has one for each of its disks
+
+
+class Daemon:
+    """
+    :param directory: of this daemon alone
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def record(self) -> dict[str, typing.Any] | None:
+        """{'host', 'port'}; None: there is no such daemon."""
+        if not os.path.isdir(self.directory):
+            return None
+        found = files.read_json(os.path.join(self.directory, RECORD))
+        return found if isinstance(found, dict) else None
+
+    def make(self, host: str, port: int) -> None:
+        """Record what the daemon is for."""
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        files.write_json(os.path.join(self.directory, RECORD), {'host': host, 'port': port})
+
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        if self._process is not None:
+            self._process.poll()                     # or it stays as a zombie
+        return self._pid() is not None
+
+    def start(self, address: str, credentials: str) -> None:
+        """Have it run.
+
+        :param credentials: directory with ca-cert.pem, server-cert.pem and server-key.pem
+        :raises InvalidVolume: it does not start
+        """
+        record = self.record() or {}
+        files.remove(os.path.join(self.directory, PID))
+        with open(os.path.join(self.directory, LOG), 'wb') as log:
+            process = subprocess.Popen(
+                [shutil.which(PROGRAM) or PROGRAM,
+                 '--object', f'tls-creds-x509,id=tls,endpoint=server,verify-peer=on,dir={_escaped(credentials)}',
+                 '--object', f'authz-simple,id=host,identity=CN={_escaped(record["host"])}',
+                 '--nbd-server', f'addr.type=inet,addr.host={address},addr.port={record["port"]},tls-creds=tls,'
+                                 f'tls-authz=host,max-connections={CONNECTIONS}',
+                 '--chardev', f'socket,id=monitor,path={MONITOR},server=on,wait=off', '--monitor', 'chardev=monitor',
+                 '--pidfile', PID],
+                cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                umask=0o077, env={'LC_ALL': 'C', 'PATH': os.defpath})
+        self._process = process
+        deadline = time.monotonic() + START_S
+        while not self.is_alive():
+            if process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise exception.InvalidVolume(reason=f'the exporter of host {record["host"]} does not start: '
+                                                     f'{self._last_words()}')
+            time.sleep(POLL_S)
+
+    def stop(self) -> None:
+        """End it and forget it."""
+        with contextlib.suppress(OSError, qmp.Failed), self._monitor() as monitor:
+            monitor.run('quit')
+        deadline = time.monotonic() + CLOSE_S
+        while self.is_alive():
+            if time.monotonic() > deadline:
+                self.kill()
+                break
+            time.sleep(POLL_S)
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(CLOSE_S)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End it at once: nothing that it exported is reached any more."""
+        pid = self._pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    # ---- exports: {name of an export: (path, readonly)}
+
+    def names(self) -> set[str]:
+        """Ids of the exports that it has; see ``ident``."""
+        with self._asking() as monitor:
+            return _exports(monitor)
+
+    def open(self, name: str, path: str, readonly: bool) -> None:
+        """Let the host reach a file; nothing when it does already.
+
+        :raises InvalidVolume: it refuses that, or does not answer
+        """
+        node = ident(name)
+        with self._asking() as monitor:
+            if node in _exports(monitor):
+                return
+            if node not in _nodes(monitor):
+                # The rows say who may have a volume; locks of files would forbid a server that moves between hosts.
+                monitor.run('blockdev-add', driver='raw', node_name=node, read_only=readonly, discard='unmap', file={
+                    'driver': 'file', 'filename': path, 'locking': 'off', 'discard': 'unmap',
+                    'read-only': readonly})
+            monitor.run('block-export-add', type='nbd', id=node, node_name=node, name=name, writable=not readonly)
+
+    def close(self, *nodes: str) -> None:
+        """End exports, whoever uses them.
+
+        :param nodes: as ``names`` gives them
+        :raises InvalidVolume: it does not answer
+        """
+        with self._asking() as monitor:
+            for node in nodes:
+                if node in _exports(monitor):
+                    monitor.run('block-export-del', id=node, mode='hard')
+            deadline = time.monotonic() + CLOSE_S
+            for node in nodes:
+                while node in _nodes(monitor):
+                    with contextlib.suppress(qmp.Failed):            # its export still ends
+                        monitor.run('blockdev-del', node_name=node)
+                        break
+                    if time.monotonic() > deadline:
+                        raise exception.InvalidVolume(reason='an export does not end.')
+                    time.sleep(POLL_S)
+
+    # ---- a copy of what an export has
+
+    def begin_copy(self, name: str, path: str) -> None:
+        """Begin to copy what an export has at this moment into a qcow2 file; who writes to it goes on.
+
+        :raises InvalidVolume: it refuses that, or does not answer
+        """
+        with self._asking() as monitor:
+            copy = _copy_of(name)
+            monitor.run('blockdev-add', driver='qcow2', node_name=copy, file={'driver': 'file', 'filename': path})
+            try:
+                monitor.run('blockdev-backup', job_id=copy, device=ident(name), target=copy, sync='full',
+                            auto_dismiss=False)
+            except qmp.Failed:
+                monitor.run('blockdev-del', node_name=copy)
+                raise
+
+    def is_copied(self, name: str) -> bool:
+        """Whether it is complete.
+
+        :raises InvalidVolume: it has failed, or the daemon does not answer
+        """
+        with self._asking() as monitor:
+            for job in monitor.run('query-jobs'):
+                if job['id'] == _copy_of(name):
+                    if job.get('error'):
+                        raise exception.InvalidVolume(reason=f'the copy failed: {job["error"]}')
+                    return bool(job['status'] == 'concluded')
+        raise exception.InvalidVolume(reason='the copy was cut off.')
+
+    def end_copy(self, name: str) -> None:
+        """Let go of the copy, complete or not."""
+        self.end_copies({_copy_of(name)})
+
+    def end_copies(self, nodes: set[str] | None = None) -> None:
+        """The same of these, or of all of them; no error when the daemon has ended."""
+        if not self.is_alive():
+            return
+        with contextlib.suppress(exception.InvalidVolume), self._asking() as monitor:
+            found = {node for node in _nodes(monitor) if node.startswith(COPY)}
+            for node in found if nodes is None else found & nodes:
+                deadline = time.monotonic() + CLOSE_S
+                while node in _nodes(monitor) and time.monotonic() < deadline:
+                    for command in ('job-dismiss', 'job-cancel'):
+                        with contextlib.suppress(qmp.Failed):
+                            monitor.run(command, id=node)
+                    with contextlib.suppress(qmp.Failed):
+                        monitor.run('blockdev-del', node_name=node)
+                    time.sleep(POLL_S)
+
+    @contextlib.contextmanager
+    def _asking(self) -> typing.Iterator[qmp.Monitor]:
+        try:
+            with self._monitor() as monitor:
+                yield monitor
+        except (OSError, ValueError) as error:
+            raise exception.InvalidVolume(reason='the exporter does not answer.') from error
+        except qmp.Failed as error:
+            raise exception.InvalidVolume(reason=f'the exporter refuses it: {error}') from error
+
+    def _monitor(self) -> qmp.Monitor:
+        return qmp.Monitor(self.directory, MONITOR)
+
+    def _pid(self) -> int | None:
+        """Of the daemon; None: it does not run. By its directory it is told from a process that has its number now."""
+        try:
+            with open(os.path.join(self.directory, PID)) as file:
+                pid = int(file.read())
+            place = os.readlink(f'/proc/{pid}/cwd')          # a process that has ended has none
+        except (OSError, ValueError):
+            return None
+        return pid if place == os.path.realpath(self.directory) else None
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError), open(os.path.join(self.directory, LOG), errors='replace') as log:
+            lines = log.read(65536).strip().splitlines()
+            if lines:
+                return lines[-1][-200:]
+        return 'it said nothing'
+
+
+def ident(name: str) -> str:
+    """Id of an export, and of the node below it: QEMU's are of 31 characters at most and begin with a letter."""
+    return 'v' + name.replace('-', '')[:30]
+
+
+def _copy_of(name: str) -> str:
+    return COPY + ident(name)[1:]
+
+
+def _exports(monitor: qmp.Monitor) -> set[str]:
+    return {each['id'] for each in monitor.run('query-block-exports') if not each.get('shutting-down')}
+
+
+def _nodes(monitor: qmp.Monitor) -> set[str]:
+    return {each['node-name'] for each in monitor.run('query-named-block-nodes', flat=True)}
+
+
+def _escaped(text: str) -> str:
+    return text.replace(',', ',,')

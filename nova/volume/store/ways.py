@@ -1,0 +1,96 @@
+"""How hosts reach the embedded volumes: as files where they are, as exports over NBD with TLS elsewhere."""
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import typing
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import context as nova_context
+from nova.db.cells import cells as db_cells
+from nova.db.tables.volume import volumes
+from nova.db.volumes import volumes as db
+from nova.runtime import certificates
+from nova.runtime import tls
+from nova.volume.exports import exporter
+from nova.volume.store import attachments
+from nova.volume.store import files as volume_files
+
+EXPORTS, CREDENTIALS = 'exports', 'tls'
+CERTIFICATE = 'volumes'          # its name among those that the deployment makes
+
+
+class Ways(attachments.Ways):
+    """
+    :param conf: uses [volume], host, my_ip and state_path
+    :param database: the API database
+    """
+
+    def __init__(self, conf: ConfigOpts, database: typing.Any, files: volume_files.VolumeFiles) -> None:
+        self._conf, self._db, self._files = conf, database, files
+        self._directory = os.path.join(files.directory, EXPORTS)
+        self.exports = exporter.Exporter(self._directory, conf.my_ip, conf.volume.export_port, self._credentials,
+                                         self._wanted)
+
+    def watch(self) -> None:
+        """Look after the exports from now on."""
+        self.exports.watch()
+
+    def stop(self, timeout: float) -> bool:
+        return self.exports.stop(timeout)
+
+    def is_export(self, connector: attachments.Connector | None) -> bool:
+        if not connector:
+            return False
+        return connector.get('host') != self._conf.host and connector.get('ip') not in (None, self._conf.my_ip)
+
+    def check(self, connector: attachments.Connector) -> None:
+        if self.is_export(connector):
+            self.exports.check(connector.get('host'))
+
+    def open(self, row: attachments.Row, attachment_id: str, connector: attachments.Connector) -> attachments.Row:
+        common = {'volume_id': row['id'], 'access_mode': 'rw', 'multiattach': bool(row['multiattach'])}
+        if not self.is_export(connector):
+            return {'driver_volume_type': 'local', 'data': {
+                **common, 'device_path': self._files.volume(row['id']), 'format': 'raw'}}
+        made = self.exports.open(attachment_id, connector['host'])
+        return {'driver_volume_type': 'nbd', 'data': {**common, **made, 'tls': True}}
+
+    def close(self, attachment_id: str, connector: attachments.Connector) -> None:
+        self.exports.close(attachment_id, connector['host'])
+
+    def copy(self, attachment_id: str, connector: attachments.Connector, path: str) -> None:
+        """Write what an exported volume has at this moment into a qcow2 file; its guest goes on.
+
+        :raises InvalidVolume: the copy failed
+        """
+        self.exports.copy(attachment_id, connector['host'], path)
+
+    def _wanted(self, attachment_id: str | None) -> list[exporter.Wanted]:
+        found = []
+        with self._db.reader() as conn:
+            for row in db.connected(conn, attachment_id):
+                connector = row['connector']
+                if (row['status'] == attachments.CLOSING or not self.is_export(connector)
+                        or db.get(conn, volumes, row['volume_id'], nova_context.ALL_PROJECTS) is None):
+                    continue
+                found.append(exporter.Wanted(row['id'], connector['host'], self._files.volume(row['volume_id']), False))
+        return found
+
+    def _credentials(self) -> str:
+        """The directory as QEMU wants it; made of the deployment's own certificates where the operator has none."""
+        if self._conf.volume.export_tls_dir:
+            return str(self._conf.volume.export_tls_dir)
+        authority = certificates.Authority(pathlib.Path(db_cells.state_path(self._conf)) / tls.DIRECTORY)
+        pair = authority.pair(CERTIFICATE, [self._conf.my_ip])
+        directory = os.path.join(self._directory, CREDENTIALS)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        for source, name in ((authority.trusted, 'ca-cert.pem'), (pair.certificate, 'server-cert.pem'),
+                             (pair.key, 'server-key.pem')):
+            part = os.path.join(directory, name + volume_files.PART)
+            shutil.copyfile(source, part)
+            os.chmod(part, 0o600)
+            os.replace(part, os.path.join(directory, name))
+        return directory
