@@ -79,7 +79,7 @@ live_migration_with_native_tls = true'''),
 /etc/nova/volumes-tls/ca-cert.pem, server-cert.pem and server-key.pem of {name}.pem and {name}.key
 nova.conf of nova-volume, or of nova-all
 [volume]
-export_tls_dir = /etc/nova/volumes-tls''', '''each compute host: its own certificate, whose name is that of the host; see --use hypervisor
+export_tls_dir = /etc/nova/volumes-tls''', '''each compute host: a certificate with its name, see --use hypervisor
 /etc/libvirt/qemu.conf
 default_tls_x509_cert_dir = "/etc/pki/qemu"'''),
     'metadata': ('''nova.conf of nova-api-metadata
