@@ -209,6 +209,10 @@ def _with_those_of(image: dict[str, typing.Any], given: list[Device]) -> list[De
         raise exception.ImageUnacceptable(image_id=image['id'], reason='its block_device_mapping is not usable'
                                           ) from None
     own = [_device(each) for each in listed]
+    if any(device['boot_index'] == 0 for device in own):
+        # openstackclient names the image of --image as a local root disk, too; this one has no data for that
+        given = [device for device in given if (device['source_type'], device['destination_type'], device['image_id'])
+                 != ('image', 'local', image['id'])]
     names = {device['device_name'] for device in given} - {None}
     booted = any(device['boot_index'] == 0 for device in given)
     return [*(device for device in own if device['device_name'] not in names

@@ -277,6 +277,12 @@ def test_an_image_of_a_server_on_volumes_is_of_snapshots(cloud, user, image_id):
     assert user.wait_for(second)['image'] == ''
     own, = attachments(user, second)
     assert show(user, own['volumeId'])['snapshot_id'] == mapping['snapshot_id']
+    # openstackclient names the image as a local root disk, too: it has no data for one
+    third = boot(user, copy, block_device_mapping_v2=[{
+        'source_type': 'image', 'destination_type': 'local', 'uuid': copy, 'boot_index': 0}])
+    assert user.wait_for(third)['image'] == ''
+    own, = attachments(user, third)
+    assert show(user, own['volumeId'])['snapshot_id'] == mapping['snapshot_id']
 
 
 @pytest.mark.parametrize('required', [True, False])

@@ -108,3 +108,20 @@ def test_a_guest_sees_and_keeps_its_data(cloud, openstack):
     wait_for(lambda: 'vdb' in type_line(rig, guest, 'ls /sys/block'), 60, 'the disk to be seen')
     assert 'after' in read(rig, guest, '/dev/vdb', 5)
     openstack('server delete --wait again')
+
+
+def test_a_server_of_an_image_of_volumes_boots(cloud, openstack):
+    """openstackclient names the image as a local disk, too: the guest of ``createImage`` of a server on volumes got an
+    empty one."""
+    rig = Guest(cloud)
+    openstack('server create --image guest --boot-from-volume 1 --flavor m1.nano --nic none --wait first')
+    guest = types.SimpleNamespace(uuid=openstack('server show first -c id -f value'))
+    rig.booted(guest)
+    type_line(rig, guest, 'echo from the image >/root/file; sync')
+    openstack('server image create --name image-of-volumes --wait first')
+    type_line(rig, guest, 'echo later >/root/file; sync')
+    openstack('server create --image image-of-volumes --flavor m1.nano --nic none --wait second')
+    guest.uuid = openstack('server show second -c id -f value')
+    assert len(json.loads(openstack('server show second -c volumes_attached -f json'))['volumes_attached']) == 1
+    rig.booted(guest)
+    assert 'from the image' in type_line(rig, guest, 'cat /root/file')
