@@ -38,6 +38,10 @@ DAEMONS = {
     'nova-scheduler': ('chooses hosts', 'Chooses the hosts of servers. Any number of them may run.'),
     'nova-network': ('addresses, bridges, DHCP and filters',
                      'Gives servers their addresses, and makes the bridges, DHCP servers and filters of its host.'),
+    'nova-volume': ('the embedded block storage of a fleet',
+                    'Keeps volumes in files of its host, serves the Block Storage API v3 for them, and exports them to '
+                    'the hosts of their servers over NBD with TLS. One of them runs for a deployment. The exports '
+                    'outlive it.'),
     'nova-compute': ('the guests of a host',
                      'Runs the guests of one host. It needs a broker and the Image service, and no database. Guests '
                      'outlive it.'),

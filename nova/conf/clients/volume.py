@@ -21,6 +21,10 @@ OPTIONS = [
                help='GiB of all volumes and snapshots of a project at most. -1: no limit. Embedded only.'),
     cfg.IntOpt('per_volume_gigabytes', default=-1, min=-1, max=2147483647,
                help='GiB of one volume of a project at most. -1: no limit but that of all of them. Embedded only.'),
+    cfg.StrOpt('listen', default='127.0.0.1',
+               help='Address on which nova-volume listens. Other than loopback needs [http] cert_file, or a proxy '
+                    'before it that speaks TLS.'),
+    cfg.PortOpt('port', default=8776, help='Port of nova-volume.'),
     cfg.PortOpt('export_port', default=10900, min=1024,
                 help='TCP port of my_ip where the first other compute host reaches the embedded volumes; the next '
                      'hosts have the next ports. Nothing listens before a server there has a volume.'),

@@ -51,6 +51,8 @@ _REIMAGE = {**_object(image_id={'type': 'string', 'maxLength': 36}, reimage_rese
 _BOOTABLE = {**_object(bootable={'type': ['boolean', 'string']}), 'required': ['bootable']}
 _STATUS = {**_object(status={'enum': ['available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating',
                                       'deleting']}), 'required': ['status']}
+_SNAPSHOT_STATUS = {**_object(status={'enum': ['creating', 'error']}, progress={
+    'type': ['string', 'null'], 'maxLength': 16}), 'required': ['status']}
 _ITEMS = {**_METADATA, 'type': 'object'}
 _DESCRIPTION = _object(name=_NAME, display_name=_NAME, description=_NAME, display_description=_NAME,
                        metadata=_METADATA)
@@ -280,6 +282,12 @@ def delete_snapshot(request, ident):
     request.store.delete_snapshot(request.context, ident)
 
 
+def update_snapshot_status(request, ident):
+    """What a compute that copies a volume reports; see EmbeddedVolumes."""
+    request.store.get_snapshot(request.context, ident)
+    request.store.update_snapshot_status(request.context, ident, request.body['status'], request.body.get('progress'))
+
+
 # ---- attachments -------------------------------------------------------------
 
 def list_attachments(request):
@@ -434,6 +442,7 @@ ROUTES = (
     Route('GET', '/snapshots/{ident}', show_snapshot),
     Route('PUT', '/snapshots/{ident}', update_snapshot, body=Given('snapshot', _DESCRIPTION)),
     Route('DELETE', '/snapshots/{ident}', delete_snapshot, status=202),
+    _action('snapshots', 'os-update_snapshot_status', update_snapshot_status, admin=True, schema=_SNAPSHOT_STATUS),
     Route('GET', '/attachments', list_attachments),
     Route('GET', '/attachments/detail', list_attachments),
     Route('POST', '/attachments', create_attachment, policy=TRUSTED, body=Given('attachment', _ATTACHMENT)),

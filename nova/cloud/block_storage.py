@@ -1,0 +1,78 @@
+"""The embedded block storage as a daemon: its row among the services, and its HTTP face."""
+from __future__ import annotations
+
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import notify
+from nova.cloud import assembly
+from nova.conductor import interface as conductor_interface
+from nova.db.audit import log
+from nova.identity import auth
+from nova.runtime import service as services
+from nova.runtime import wsgi
+from nova.runtime.http import priorities
+from nova.volume.face import app
+from nova.web import paste
+from nova.web import pipeline
+
+BINARY, TOPIC, PATH = 'nova-volume', 'volume', '/volume'
+
+
+class Manager:
+    """What goes on while the service runs: copies that were cut off, and exports.
+
+    :param storage: nova.volume.embedded.EmbeddedVolumes
+    :param timeout: seconds that its copies may still take at the end
+    """
+
+    def __init__(self, storage: Any, timeout: float) -> None:
+        self._storage, self._timeout = storage, timeout
+
+    def start(self) -> None:
+        self._storage.recover()
+
+    def stop(self) -> None:
+        self._storage.stop(self._timeout)
+
+
+def service(conf: ConfigOpts, bus: Any, storage: Any) -> services.Service:
+    """The service, which has no queue: it is asked over HTTP.
+
+    :param storage: nova.volume.embedded.EmbeddedVolumes
+    """
+    return services.Service(conf, BINARY, conf.host, manager=Manager(storage, conf.graceful_shutdown_timeout / 2),
+                            topic=TOPIC, conductor=bus.client(conductor_interface.INTERFACE))
+
+
+def server(conf: ConfigOpts, api_db: Any, storage: Any, rules: Any, certificate: Any = None) -> wsgi.Server:
+    """The server of its face, not started; below /volume, and at its root as Block Storage services have it.
+
+    :param rules: policy.Policy
+    :param certificate: runtime.tls.Tls of its listener
+    """
+    face = authenticated(conf, api_db, log.Face(app.Application(storage), log.Auditor(api_db, notify.new(conf))),
+                         rules)
+    return wsgi.Server(wsgi.Mounts([wsgi.Mount(PATH, face), wsgi.Mount('', face)], lambda url: {}), conf.volume.listen,
+                       conf.volume.port, plan=priorities.Plan(conf.http.threads, 1), drain=conf.http.drain_time,
+                       trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)
+
+
+def authenticated(conf: ConfigOpts, api_db: Any, face: Any, rules: Any) -> Any:
+    """A face behind the Identity service that [identity] backend names."""
+    if conf.identity.backend == 'embedded':
+        identity = assembly.identity(conf, api_db, conf.http.public_url or '')
+        return auth.EmbeddedAuth(face, identity, public=_public, fault=auth.identity_fault,
+                                 auth_uri=auth.identity_uri(conf), is_admin=rules.is_admin)
+    offered = {'conf': paste.offer(conf), 'policy': paste.offer(rules)}
+    checked = auth.authtoken_factory(offered, delay_auth_decision='true')
+    uri = conf.keystone_authtoken.www_authenticate_uri if 'keystone_authtoken' in conf else None
+    caller = auth.KeystoneContext(face, public=_public, fault=auth.identity_fault, auth_uri=uri,
+                                  is_admin=rules.is_admin)
+    return pipeline.before(auth.strip_identity, checked(caller))
+
+
+def _public(environ: dict[str, Any]) -> bool:
+    """Version documents need no token."""
+    return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v3')

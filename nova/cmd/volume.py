@@ -1,0 +1,26 @@
+"""nova-volume: the embedded block storage of a fleet, on the host that has the files of the volumes."""
+from nova.cmd import common
+
+
+def parts(conf):
+    from nova import exception
+    from nova import policy
+    from nova.cloud import assembly
+    from nova.cloud import block_storage
+    from nova.rpc import bus as rpc_bus
+    from nova.runtime import tls
+
+    if conf.volume.backend != 'embedded':
+        raise exception.InvalidInput(reason='nova-volume is the embedded block storage: backend in its [volume] has to '
+                                            'be embedded. That of the other daemons is cinder.')
+    certificate = tls.of_files(conf.http, 'http')
+    bus = rpc_bus.Bus(conf)
+    api_db, cells = assembly.checked_databases(conf, bus)
+    storage = assembly.volumes(conf, api_db, assembly.images(conf, api_db), cells)
+    return [bus.pins, assembly.needs(bus, api_db, cells), *([certificate] if certificate else ()),
+            block_storage.service(conf, bus, storage),
+            block_storage.server(conf, api_db, storage, policy.Policy(conf), certificate)]
+
+
+def main():
+    return common.run('nova-volume', parts)

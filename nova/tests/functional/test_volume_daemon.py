@@ -1,0 +1,76 @@
+"""nova-volume: the embedded block storage as a service of its own beside a whole cloud, with real HTTP and tokens."""
+import time
+
+import pytest
+
+from nova import exception
+from nova import policy
+from nova.cloud import assembly
+from nova.cloud import block_storage
+from nova.cmd import volume as command
+from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.waiting import wait_for
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with cloud_fixture.running(tmp_path_factory.mktemp('cloud'), volume__backend='none', volume__port=0) as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def daemon(cloud):
+    """(its URL, the service)."""
+    rules = policy.Policy(cloud.conf)
+    cloud.conf.set_override('backend', 'embedded', group='volume')
+    try:
+        storage = assembly.volumes(cloud.conf, cloud.api_db, cloud.images, cloud.cells)
+    finally:
+        cloud.conf.set_override('backend', 'none', group='volume')
+    service = block_storage.service(cloud.conf, cloud.bus, storage)
+    server = block_storage.server(cloud.conf, cloud.api_db, storage, rules)
+    service.start()
+    server.start()
+    yield f'http://127.0.0.1:{server.port}', service
+    server.stop(5)
+    assert service.stop(5)
+
+
+def ask(client, url, method='GET', body=None, **headers):
+    answer = client.session.request(method, url, json=body, headers={'X-Auth-Token': client.token, **headers})
+    return answer.status_code, answer.json() if answer.content else None
+
+
+def test_it_serves_volumes_to_who_has_a_token(cloud, daemon):
+    url, _service = daemon
+    user, admin = cloud.client(), cloud.admin()
+    assert user.session.get(f'{url}/volume/').status_code == 200
+    assert user.session.get(f'{url}/volume/v3/volumes').status_code == 401
+    code, made = ask(user, f'{url}/volume/v3/volumes', 'POST', {'volume': {'size': 1, 'name': 'data'}})
+    ident = made['volume']['id']
+    assert code == 202
+    for path in (f'/volume/v3/volumes/{ident}', f'/v3/volumes/{ident}', f'/v3/{user.project_id}/volumes/{ident}'):
+        wait_for(lambda path=path: ask(user, url + path)[1]['volume']['status'] == 'available', 20, 'the volume')
+    # what only services may do
+    body = {'os-update_snapshot_status': {'status': 'error', 'progress': '0%'}}
+    code, snapshot = ask(user, f'{url}/v3/snapshots', 'POST', {'snapshot': {'volume_id': ident}})
+    snapshot_id = snapshot['snapshot']['id']
+    wait_for(lambda: ask(user, f'{url}/v3/snapshots/{snapshot_id}')[1]['snapshot']['status'] == 'available', 20, 'it')
+    assert ask(user, f'{url}/v3/snapshots/{snapshot_id}/action', 'POST', body)[0] == 403
+    assert ask(admin, f'{url}/v3/snapshots/{snapshot_id}/action', 'POST', body)[0] == 202
+    assert ask(user, f'{url}/v3/snapshots/{snapshot_id}')[1]['snapshot']['status'] == 'available'   # it was complete
+
+
+def test_it_is_among_the_services(cloud, daemon):
+    def found():
+        rows = cloud.admin().get('/os-services').json()['services']
+        return [(row['binary'], row['state'], row['status']) for row in rows if row['binary'] == 'nova-volume']
+    wait_for(found, 20, 'its heartbeat')
+    assert found() == [('nova-volume', 'up', 'enabled')]
+    before = time.monotonic()
+    assert daemon[1].ready() and time.monotonic() - before < 5
+
+
+def test_another_backend_is_refused(cloud):
+    with pytest.raises(exception.InvalidInput, match='has to be embedded'):
+        command.parts(cloud.conf)
