@@ -25,6 +25,8 @@ port = {port}
 driver = fake
 [identity]
 password_hash_rounds = 4
+[volume]
+port = {volume_port}
 '''
 GLANCE = prepared.NO_IMAGES + '''
 [database]
@@ -36,25 +38,25 @@ connection = sqlite:////nonexistent/none.sqlite
 
 @pytest.fixture(scope='module')
 def deployment(tmp_path_factory):
-    """(URL of nova-api, password of demo, {daemon: process}); computes are host1."""
+    """(URL of nova-api, URL of nova-volume, a token, {daemon: process}, directory); computes are host1."""
     directory = tmp_path_factory.mktemp('daemons')
     with contextlib.ExitStack() as stack:
         broker = servers.virtual_host()
-        port = servers.free_port()
-        text = CONFIG.format(url=broker.url, state=directory, host='host1', port=port)
+        port, volume_port = servers.free_port(), servers.free_port()
+        text = CONFIG.format(url=broker.url, state=directory, host='host1', port=port, volume_port=volume_port)
         (directory / 'nova.conf').write_text(text)
         (directory / 'compute.conf').write_text(text + GLANCE)
         first = prepared.prepare(directory / 'nova.conf', f'http://127.0.0.1:{port}')
         first.close()
         running = {}
-        for name in ('conductor', 'scheduler', 'network', 'compute', 'api'):
+        for name in ('conductor', 'scheduler', 'network', 'compute', 'api', 'volume'):
             config = 'compute.conf' if name == 'compute' else 'nova.conf'
             log = stack.enter_context(open(directory / f'{name}.log', 'wb'))
             running[name] = subprocess.Popen([prepared.BIN / f'nova-{name}', '--config-file', directory / config],
                                              stdout=log, stderr=log, env=dict(os.environ))
             stack.callback(running[name].wait)
             stack.callback(running[name].kill)
-        yield f'http://127.0.0.1:{port}', first.passwords, running, directory
+        yield f'http://127.0.0.1:{port}', f'http://127.0.0.1:{volume_port}/volume/v3', first.token, running, directory
 
 
 def _services(directory):
@@ -64,7 +66,7 @@ def _services(directory):
 
 
 def test_daemons_find_each_other_and_stop(deployment):
-    url, _passwords, running, directory = deployment
+    url, volumes, token, running, directory = deployment
     deadline = time.monotonic() + 240
     wanted = {f'nova-{name}' for name in running if name != 'api'}
     while _services(directory) != wanted or not servers.answers(int(url.rpartition(':')[2])):
@@ -74,6 +76,10 @@ def test_daemons_find_each_other_and_stop(deployment):
         time.sleep(0.3)
     assert requests.get(url + '/v2.1/servers', timeout=60).status_code == 401
     assert requests.get(url + '/v2.1/', timeout=60).status_code == 200
+    assert requests.get(volumes + '/volumes', timeout=60).status_code == 401
+    made = requests.post(volumes + '/volumes', json={'volume': {'size': 1}}, headers={'X-Auth-Token': token},
+                         timeout=60)
+    assert made.status_code == 202 and (directory / 'volumes' / made.json()['volume']['id']).exists()
     for process in running.values():
         process.send_signal(signal.SIGTERM)
     for name, process in running.items():
@@ -82,7 +88,7 @@ def test_daemons_find_each_other_and_stop(deployment):
 
 def test_a_daemon_without_a_schema_says_what_to_do(tmp_path):
     config = tmp_path / 'nova.conf'
-    config.write_text(CONFIG.format(url='rabbit://127.0.0.1:9/', state=tmp_path, host='h', port=0))
+    config.write_text(CONFIG.format(url='rabbit://127.0.0.1:9/', state=tmp_path, host='h', port=0, volume_port=0))
     done = subprocess.run([prepared.BIN / 'nova-conductor', '--config-file', config],
                           capture_output=True, text=True, timeout=240)
     assert done.returncode == 1
