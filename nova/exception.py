@@ -387,6 +387,14 @@ class VolumeSnapshotNotFound(NotFound):
     template = 'Snapshot %(snapshot_id)s could not be found.'
 
 
+class VolumeBackupNotFound(NotFound):
+    template = 'Backup %(backup_id)s could not be found.'
+
+
+class VolumeTransferNotFound(NotFound):
+    template = 'Transfer %(transfer_id)s could not be found.'
+
+
 class VolumeAttachmentNotFound(NotFound):
     template = 'Volume attachment %(attachment_id)s could not be found.'
 

@@ -18,6 +18,7 @@ from nova import exception
 from nova import utils
 from nova.db.audit import log
 from nova.db.cells import cells as db_cells
+from nova.db.tables import volume as tables
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
@@ -25,11 +26,13 @@ from nova.runtime import disk_space
 from nova.virt.libvirt import qemu_img
 from nova.volume import api
 from nova.volume.store import attachments
+from nova.volume.store import backups as volume_backups
 from nova.volume.store import contents
 from nova.volume.store import files as volume_files
 from nova.volume.store import guests as volume_guests
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
+from nova.volume.store import transfers as volume_transfers
 from nova.volume.store import ways
 
 GIB = contents.GIB
@@ -45,6 +48,7 @@ DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 class EmbeddedVolumes(api.Volumes):
     """
     limits, attachments, ways   what a project may have; who holds what, and how its host reaches it
+    backups, transfers          whole copies; volumes that change their project
 
     :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
@@ -63,9 +67,12 @@ class EmbeddedVolumes(api.Volumes):
         self.files = volume_files.VolumeFiles(
             os.path.join(os.path.realpath(db_cells.state_path(conf)), 'volumes'),
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
-            qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images))
+            qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images), conf.volume.backup_directory)
         self.contents = contents.Contents(database, self.files, images)
         self.limits = volume_limits.Limits(conf, database)
+        self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.create_snapshot,
+                                              self._of_backup)
+        self.transfers = volume_transfers.Transfers(database, self.limits)
         self.ways = ways.Ways(conf, database, self.files)
         self.attachments = attachments.Attachments(database, self.ways)
 
@@ -128,7 +135,20 @@ class EmbeddedVolumes(api.Volumes):
         log.about(values['id'])
         row = self.db.run(write)
         self.contents.make_volume(ctx, row)
+        row = {'readonly': False, **row}
         return {**row, 'migration_status': None, 'attachments': [], 'status': self._status(row)}
+
+    def _of_backup(self, conn: Connection, ctx: nova_context.RequestContext, backup: Any, name: str) -> dict[str, Any]:
+        """The row of a new volume for a backup, which is put onto it next."""
+        self.limits.use(conn, ctx.project_id, 'volumes', backup['size'], backup['size'])
+        ident = str(uuid.uuid4())
+        log.about(ident)
+        return db.insert(conn, volumes, {
+            'id': ident, 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': backup['size'], 'name': name,
+            'description': backup['description'], 'status': contents.RESTORING, 'bootable': backup['bootable'],
+            'multiattach': False, 'volume_type': TYPES[0]['name'],
+            'availability_zone': self.conf.default_availability_zone, 'metadata': {}, 'image_metadata': {},
+            'backup_id': backup['id']})
 
     def _status(self, row: Any) -> Any:
         with self.db.reader() as conn:
@@ -149,11 +169,12 @@ class EmbeddedVolumes(api.Volumes):
         return {'bootable': True, 'image_metadata': {
             **kept, **facts, 'image_id': image_id, 'image_name': image['name'] or ''}}
 
-    def delete(self, ctx: nova_context.RequestContext, volume_id: str, cascade: bool = False) -> None:
-        """See api.Volumes; ``cascade`` removes its snapshots, too."""
+    def delete(self, ctx: nova_context.RequestContext, volume_id: str, cascade: bool = False,
+               force: bool = False) -> None:
+        """See api.Volumes; ``cascade`` removes its snapshots, too, and ``force`` asks for no status."""
         def write(conn: Connection) -> Any:
             row = rows.volume(conn, ctx, volume_id, lock=True)
-            if db.attachments(conn, volume_ids=[row['id']]) or row['status'] not in DELETABLE:
+            if db.attachments(conn, volume_ids=[row['id']]) or not force and row['status'] not in DELETABLE:
                 raise exception.InvalidVolume(reason='Volume status must be available or error, and it must not be '
                                                      f'attached; it is {row["status"]}.')
             if db.being_copied(conn, row['id']):
@@ -161,6 +182,7 @@ class EmbeddedVolumes(api.Volumes):
             gone = db.delete_snapshots(conn, row['id']) if cascade else []
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} still has dependent snapshots.')
+            db.delete_transfer(conn, row['id'])
             db.delete(conn, volumes, row['id'])
             return [self.files.volume(row['id']), *map(self.files.snapshot, gone)]
         self.contents.discard(*self.db.run(write))
@@ -281,6 +303,16 @@ class EmbeddedVolumes(api.Volumes):
             raise
         return self.get_snapshot(ctx, ident)
 
+    def update_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str,
+                        change: Callable[..., Any]) -> dict[str, Any]:
+        """As ``update``, of a snapshot."""
+        def write(conn: Connection) -> Any:
+            row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
+            values = change(row)
+            db.update(conn, volume_snapshots, row['id'], values)
+            return {**row, **values}
+        return self.db.run(write)
+
     def _copy(self, ctx: nova_context.RequestContext, made: Any, held: list[Any]) -> None:
         """Begin the copy for a snapshot. One of a volume in use is of one moment: by the file system, by the guest's
         QEMU, or by the exporter that the guest's QEMU writes to.
@@ -318,8 +350,9 @@ class EmbeddedVolumes(api.Volumes):
     def delete_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> None:
         def write(conn: Connection) -> Any:
             row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
-            if row['status'] == contents.CREATING or db.unfinished(conn, volumes, {'snapshot_id': row['id']}):
-                raise exception.InvalidVolume(reason='the snapshot is being made, or a volume of it is.')
+            if row['status'] == contents.CREATING or any(db.unfinished(conn, table, {
+                    'snapshot_id': row['id']}) for table in (volumes, tables.volume_backups)):
+                raise exception.InvalidVolume(reason='the snapshot is being made, or a volume or a backup of it is.')
             db.delete(conn, volume_snapshots, row['id'])
             return self.files.snapshot(row['id'])
         try:

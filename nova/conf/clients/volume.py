@@ -21,6 +21,9 @@ OPTIONS = [
                help='GiB of all volumes and snapshots of a project at most. -1: no limit. Embedded only.'),
     cfg.IntOpt('per_volume_gigabytes', default=-1, min=-1, max=2147483647,
                help='GiB of one volume of a project at most. -1: no limit but that of all of them. Embedded only.'),
+    cfg.StrOpt('backup_directory',
+               help='Directory of the backups of embedded volumes; another disk than that of the volumes is what they '
+                    'are for. Unset: backups, below the directory of the volumes.'),
     cfg.StrOpt('listen', default='127.0.0.1',
                help='Address on which nova-volume listens. Other than loopback needs [http] cert_file, or a proxy '
                     'before it that speaks TLS.'),

@@ -14,15 +14,17 @@ from nova.db.projects import quotas
 
 MIB = 2 ** 20
 IMAGES = ('image_size_total', 'image_count_total', 'image_count_uploading')
-VOLUMES = ('volumes', 'snapshots', 'gigabytes', 'per_volume_gigabytes')
-UNITS = {'image_size_total': 'MiB', 'gigabytes': 'GiB', 'per_volume_gigabytes': 'GiB'}      # of a limit; else a number
+VOLUMES = ('volumes', 'snapshots', 'gigabytes', 'per_volume_gigabytes', 'backups', 'backup_gigabytes')
+UNITS = {'image_size_total': 'MiB', 'gigabytes': 'GiB', 'per_volume_gigabytes': 'GiB',
+         'backup_gigabytes': 'GiB'}      # of a limit; else a number
 
 
 def configured(conf: ConfigOpts) -> dict[str, int]:
-    """{resource: limit} of the configuration; there is one number for volumes and for snapshots."""
+    """{resource: limit} of the configuration; the numbers for volumes are those for snapshots and for backups."""
     images, most = conf.quota, conf.volume
     return {**{name: images[name] for name in IMAGES}, 'volumes': most.volumes, 'snapshots': most.volumes,
-            'gigabytes': most.gigabytes, 'per_volume_gigabytes': most.per_volume_gigabytes}
+            'gigabytes': most.gigabytes, 'per_volume_gigabytes': most.per_volume_gigabytes, 'backups': most.volumes,
+            'backup_gigabytes': most.gigabytes}
 
 
 def defaults(conn: Connection, conf: ConfigOpts) -> dict[str, int]:

@@ -20,6 +20,8 @@ volumes = table(
     sa.Column('image_id', sa.String(36)),                        # it was made from
     sa.Column('snapshot_id', sa.String(36)),
     sa.Column('source_volume_id', sa.String(36)),
+    sa.Column('backup_id', sa.String(36)),                       # that is, or was last, restored to it
+    sa.Column('readonly', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('metadata', types.Json, nullable=False),
     sa.Column('image_metadata', types.Json, nullable=False),     # properties of the image it was made from
     sa.Column('created_at', types.DateTime, nullable=False),
@@ -60,4 +62,39 @@ volume_attachments = table(
     sa.Column('attached_at', types.DateTime),
     sa.Index('ix_volume_attachments_volume', 'volume_id'),
     sa.Index('ix_volume_attachments_instance', 'instance_uuid'),
+)
+
+# Whole copies, which outlive their volume.
+volume_backups = table(
+    'volume_backups',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('volume_id', sa.String(36), nullable=False),
+    sa.Column('snapshot_id', sa.String(36)),                     # it is made of
+    sa.Column('temporary', sa.Boolean, nullable=False, default=False),       # whether that was made for it alone
+    sa.Column('project_id', sa.String(255), nullable=False),
+    sa.Column('user_id', sa.String(255)),
+    sa.Column('name', sa.String(255)),
+    sa.Column('description', sa.String(255)),
+    sa.Column('size', sa.Integer, nullable=False),               # GiB
+    sa.Column('status', sa.String(32), nullable=False),          # creating, available, restoring, error
+    sa.Column('bootable', sa.Boolean, nullable=False, default=False),
+    sa.Column('metadata', types.Json, nullable=False),
+    sa.Column('image_metadata', types.Json, nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Index('ix_volume_backups_project_created', 'project_id', 'created_at', 'id'),
+    sa.Index('ix_volume_backups_volume', 'volume_id'),
+)
+
+# A volume that another project may take who knows the key.
+volume_transfers = table(
+    'volume_transfers',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('volume_id', sa.String(36), nullable=False),
+    sa.Column('project_id', sa.String(255), nullable=False),
+    sa.Column('name', sa.String(255)),
+    sa.Column('key_hash', sa.String(64), nullable=False),        # SHA-256 of 128 random bits
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.UniqueConstraint('volume_id', name='uniq_volume_transfers_volume'),
+    sa.Index('ix_volume_transfers_project_created', 'project_id', 'created_at', 'id'),
 )

@@ -13,7 +13,9 @@ from nova.db import statements
 from nova.db.placement import categories
 from nova.db.tables import api as tables_api
 from nova.db.tables.volume import volume_attachments
+from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_snapshots
+from nova.db.tables.volume import volume_transfers
 from nova.db.tables.volume import volumes
 
 if TYPE_CHECKING:
@@ -67,13 +69,14 @@ def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
     return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
-def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[VolumeAttachmentsRow]:
-    """Rows of the attachments that have a host; of one of them alone if it is named."""
+def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dict[str, Any]]:
+    """Rows of the attachments that have a host, with 'readonly' of their volumes; of one of them if it is named."""
     table = volume_attachments
-    statement = sa.select(table).where(table.c.connector.is_not(None))
+    statement = sa.select(table, volumes.c.readonly).join(volumes, volumes.c.id == table.c.volume_id).where(
+        table.c.connector.is_not(None))
     if attachment_id is not None:
         statement = statement.where(table.c.id == attachment_id)
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return [dict(row) for row in conn.execute(statement).mappings()]
 
 
 def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
@@ -82,6 +85,11 @@ def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
     found = list(conn.execute(sa.select(table.c.id).where(table.c.volume_id == volume_id)).scalars())
     conn.execute(sa.delete(table).where(table.c.volume_id == volume_id))
     return found
+
+
+def delete_transfer(conn: sa.Connection, volume_id: str) -> None:
+    """Take back the offer of a volume, if there is one."""
+    conn.execute(sa.delete(volume_transfers).where(volume_transfers.c.volume_id == volume_id))
 
 
 def every(conn: sa.Connection, table: sa.Table) -> list[dict[str, Any]]:
@@ -99,7 +107,8 @@ def unfinished(conn: sa.Connection, table: sa.Table, equal: dict[str, Any]) -> l
 def being_copied(conn: sa.Connection, volume_id: str) -> bool:
     """Whether a snapshot or a copy of a volume is being made, which nobody may write to meanwhile."""
     return bool(unfinished(conn, volume_snapshots, {'volume_id': volume_id})
-                or unfinished(conn, volumes, {'source_volume_id': volume_id}))
+                or unfinished(conn, volumes, {'source_volume_id': volume_id})
+                or unfinished(conn, volume_backups, {'volume_id': volume_id, 'snapshot_id': None}))
 
 
 def has_snapshots(conn: sa.Connection, volume_id: str) -> bool:
@@ -108,14 +117,15 @@ def has_snapshots(conn: sa.Connection, volume_id: str) -> bool:
 
 
 def used(conn: sa.Connection, project_id: str) -> dict[str, int]:
-    """{'volumes', 'snapshots', 'gigabytes'} of a project."""
+    """{'volumes', 'snapshots', 'gigabytes', 'backups', 'backup_gigabytes'} of a project."""
     sums = {}
-    for name, table in (('volumes', volumes), ('snapshots', volume_snapshots)):
+    for name, table in (('volumes', volumes), ('snapshots', volume_snapshots), ('backups', volume_backups)):
         sums[name], sums[name + '_size'] = conn.execute(sa.select(
             sa.func.count(), sa.func.coalesce(sa.func.sum(table.c.size), 0)).where(
             table.c.project_id == project_id)).one()
     return {'volumes': sums['volumes'], 'snapshots': sums['snapshots'],
-            'gigabytes': int(sums['volumes_size']) + int(sums['snapshots_size'])}
+            'gigabytes': int(sums['volumes_size']) + int(sums['snapshots_size']),
+            'backups': sums['backups'], 'backup_gigabytes': int(sums['backups_size'])}
 
 
 def lock_project(conn: sa.Connection, project_id: str) -> None:
@@ -135,6 +145,12 @@ def is_administrative(table: sa.Table) -> Any:
     """
     return sa.exists().where(_HELD.c.volume_id == table.c['id' if table is volumes else 'volume_id'],
                              categories.is_administrative(_HELD.c.instance_uuid))
+
+
+def is_restored(conn: sa.Connection, backup_id: str) -> bool:
+    """Whether a backup is being put onto a volume."""
+    return conn.execute(sa.select(volumes.c.id).where(
+        volumes.c.backup_id == backup_id, volumes.c.status == 'restoring-backup').limit(1)).first() is not None
 
 
 def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:

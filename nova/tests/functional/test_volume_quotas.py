@@ -6,8 +6,9 @@ import pytest
 from nova.cmd.manage import main as manage
 from nova.tests.functional import cloud as cloud_fixture
 
-DEFAULTS = {'volumes': 10, 'snapshots': 10, 'gigabytes': 20, 'per_volume_gigabytes': 15}
-OTHERS = {'backups': 0, 'backup_gigabytes': 0, 'groups': 0}
+DEFAULTS = {'volumes': 10, 'snapshots': 10, 'gigabytes': 20, 'per_volume_gigabytes': 15, 'backups': 10,
+            'backup_gigabytes': 20}
+OTHERS = {'groups': 0}
 
 
 @pytest.fixture(scope='module')

@@ -224,6 +224,12 @@ def test_a_snapshot_of_one_moment_while_a_host_elsewhere_writes(home):
         content.seek(512 << 20)
         assert content.read(65536) == b'\5' * 65536
     assert path.stat().st_size == GIB and path.stat().st_blocks * 512 < 4 * 2 ** 20
+    # a backup is of one moment, too
+    backup = home.volumes.backups.create(ALICE, volume_id, name='b', description=None, metadata={})['id']
+    assert home.ended(lambda: home.volumes.backups.get(ALICE, backup))['status'] == 'available'
+    assert home.client('h2', data, 'write -P 8 0 1M', 'write -P 6 0 1M')[0] == 0
+    with open(home.volumes.files.backup(backup), 'rb') as content:
+        assert content.read(2 ** 20) == b'\6' * 2 ** 20
     again = home.snapshot(volume_id)
     assert pathlib.Path(home.volumes.files.snapshot(again)).open('rb').read(2) == b'\6\6'
     home.volumes.detach(ALICE, attachment)

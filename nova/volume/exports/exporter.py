@@ -175,7 +175,11 @@ class Exporter:
 
     def _look(self) -> None:
         for host, daemon in list(self._daemons.items()):
-            if daemon.record() is not None and not daemon.is_alive():
+            if daemon.record() is None or daemon.is_alive():
+                continue
+            with self._locked(host, wait=False) as held:         # else it is being started, or ended
+                dead = held and daemon.record() is not None and not daemon.is_alive()
+            if dead:
                 LOG.warning('The exporter of host %s has ended; it is started again.', host)
                 self._compare(host)
 
@@ -232,6 +236,6 @@ class Exporter:
     def _place(self, host: str) -> str:
         return os.path.join(self._directory, hashlib.sha256(host.encode()).hexdigest()[:24])
 
-    def _locked(self, host: str) -> typing.ContextManager[bool]:
+    def _locked(self, host: str, wait: bool = True) -> typing.ContextManager[bool]:
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        return files.lock(f'{self._place(host)}.lock')
+        return files.lock(f'{self._place(host)}.lock', wait)

@@ -1,18 +1,17 @@
 """What the operations of the face do: rows and handlers."""
-import typing
-
-import jsonschema
-
 from nova import exception
 from nova.db.projects import storage_quotas
 from nova.db.tables.volume import volume_attachments
+from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_snapshots
+from nova.db.tables.volume import volume_transfers
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
+from nova.volume.face import backups
 from nova.volume.face import listing
+from nova.volume.face import schemas
 from nova.volume.face import views
 from nova.volume.store import rows as rows_of
-from nova.web import json_schema
 from nova.web.routes import Route
 
 ZONE = {'zoneState': {'available': True}}
@@ -26,15 +25,9 @@ TRUSTED = 'trusted'
 
 # ---- what may come in --------------------------------------------------------
 
-_NAME = {'type': ['string', 'null'], 'maxLength': 255}
-_METADATA = {'type': ['object', 'null'], 'maxProperties': 128, 'propertyNames': {'minLength': 1, 'maxLength': 255},
-             'additionalProperties': {'type': 'string', 'maxLength': 255}}
+Given, _object, _NAME, _METADATA = schemas.Given, schemas.of, schemas.NAME, schemas.METADATA
 _ID = {'type': ['string', 'null'], 'maxLength': 255}
 _SIZE = {'type': ['integer', 'string', 'null'], 'pattern': '^[0-9]{1,9}$', 'maximum': 999999999}
-
-
-def _object(**properties):
-    return {'type': 'object', 'properties': properties}
 
 
 _VOLUME = _object(name=_NAME, display_name=_NAME, description=_NAME, display_description=_NAME, size=_SIZE,
@@ -51,6 +44,10 @@ _REIMAGE = {**_object(image_id={'type': 'string', 'maxLength': 36}, reimage_rese
 _BOOTABLE = {**_object(bootable={'type': ['boolean', 'string']}), 'required': ['bootable']}
 _STATUS = {**_object(status={'enum': ['available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating',
                                       'deleting']}), 'required': ['status']}
+_SNAPSHOT_RESET = {**_object(status={'enum': ['available', 'error']}), 'required': ['status']}
+_READONLY = {**_object(readonly={'type': ['boolean', 'string']}), 'required': ['readonly']}
+_IMAGE_METADATA = {**_object(metadata={**_METADATA, 'type': 'object'}), 'required': ['metadata']}
+_KEY = {**_object(key={'type': 'string', 'maxLength': 255}), 'required': ['key']}
 _SNAPSHOT_STATUS = {**_object(status={'enum': ['creating', 'error']}, progress={
     'type': ['string', 'null'], 'maxLength': 16}), 'required': ['status']}
 _ITEMS = {**_METADATA, 'type': 'object'}
@@ -58,33 +55,7 @@ _DESCRIPTION = _object(name=_NAME, display_name=_NAME, description=_NAME, displa
                        metadata=_METADATA)
 
 
-class Given:
-    """What a body must hold below a key; a handler finds it in ``req.body``.
-
-    :param schema: JSON Schema
-    """
-
-    def __init__(self, key: str, schema: dict) -> None:
-        self.key, self.content = key, schema
-        self._validator = json_schema.Validator(schema)
-
-    def validate(self, document: dict, _version: int = 0, _relaxed: bool = False) -> typing.Any:
-        """The value below the key.
-
-        :raises BadRequest: it is not there, or not of the schema
-        """
-        value = document.get(self.key)
-        if value is None:
-            raise exception.BadRequest(
-                f"Invalid input for field/attribute {self.key}: '{self.key}' is a required property.")
-        error = jsonschema.exceptions.best_match(self._validator.iter_errors(value))
-        if error is not None:
-            path = '.'.join(str(part) for part in (self.key, *error.absolute_path))
-            raise exception.BadRequest(f'Invalid input for field/attribute {path[:200]}: {error.validator} is not met.')
-        return value
-
-
-_NO_QUOTA = {'backups': 0, 'backup_gigabytes': 0, 'groups': 0}      # there are none here
+_NO_QUOTA = {'groups': 0}                # there are none here
 _QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': dict.fromkeys(
     storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$', 'minimum': -1,
                              'maximum': 2147483647})}
@@ -92,13 +63,16 @@ _QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 
 
 # first part of a path, or key of a body: the table whose id follows
 _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
+           'backups': volume_backups, 'os-volume-transfer': volume_transfers, 'volume-transfers': volume_transfers,
            'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots}
 
 
 _NOT_FOUND = {
     volumes: lambda ident: exception.VolumeNotFound(volume_id=ident),
     volume_snapshots: lambda ident: exception.VolumeSnapshotNotFound(snapshot_id=ident),
-    volume_attachments: lambda ident: exception.VolumeAttachmentNotFound(attachment_id=ident)}
+    volume_attachments: lambda ident: exception.VolumeAttachmentNotFound(attachment_id=ident),
+    volume_backups: lambda ident: exception.VolumeBackupNotFound(backup_id=ident),
+    volume_transfers: lambda ident: exception.VolumeTransferNotFound(transfer_id=ident)}
 
 
 def check_shown(request, row, parts):
@@ -127,7 +101,9 @@ def _named(given):
 # ---- volumes -----------------------------------------------------------------
 
 _VOLUME_FILTERS = {'name': 'name', 'status': 'status', 'id': 'id', 'display_name': 'name',
-                   'availability_zone': 'availability_zone', 'volume_type': 'volume_type'}
+                   'availability_zone': 'availability_zone', 'volume_type': 'volume_type', 'size': 'size',
+                   'bootable': 'bootable', 'multiattach': 'multiattach', 'source_volid': 'source_volume_id',
+                   'snapshot_id': 'snapshot_id'}
 
 
 def list_volumes(request):
@@ -221,6 +197,52 @@ def set_bootable(request, ident):
     request.store.update(request.context, ident, lambda row: {'bootable': wanted})
 
 
+def set_readonly(request, ident):
+    wanted = listing.true(request.body['readonly'])
+
+    def change(row):
+        if row['status'] != 'available':
+            raise exception.InvalidVolume(reason=f'status must be available, but it is {row["status"]}.')
+        return {'readonly': wanted}
+    request.store.update(request.context, ident, change)
+
+
+def retype(request, ident):
+    """The types differ in nothing but whether several servers may have a volume at once."""
+    request.store.get(request.context, ident)
+    raise exception.BadRequest('A volume keeps its type here: its blocks have one place. Make a volume of the other '
+                               'type from it (source volume) in its stead.')
+
+
+def force_delete(request, ident):
+    request.store.delete(request.context, ident, force=True)
+
+
+def set_image_metadata(request, ident):
+    given = request.body['metadata']
+
+    def change(row):
+        merged = {**row['image_metadata'], **given}
+        if len(merged) > 128:
+            raise exception.BadRequest('A volume has at most 128 items of image metadata.')
+        return {'image_metadata': merged}
+    return {'metadata': request.store.update(request.context, ident, change)['image_metadata']}
+
+
+def unset_image_metadata(request, ident):
+    key = request.body['key']
+
+    def change(row):
+        if key not in row['image_metadata']:
+            raise exception.MetadataItemNotFound(key=key)
+        return {'image_metadata': {name: value for name, value in row['image_metadata'].items() if name != key}}
+    request.store.update(request.context, ident, change)
+
+
+def show_image_metadata(request, ident):
+    return {'metadata': request.store.get(request.context, ident)['image_metadata']}
+
+
 def reset_status(request, ident):
     status = request.body['status']
     request.store.update(request.context, ident, lambda row: {'status': status})
@@ -272,14 +294,43 @@ def create_snapshot(request):
 
 def update_snapshot(request, ident):
     values = _named(request.body)
-    row = request.store.get_snapshot(request.context, ident)
-    request.store.db.run(db.update, volume_snapshots, row['id'], values)
-    return {'snapshot': views.snapshot({**row, **values}, request)}
+    return {'snapshot': views.snapshot(request.store.update_snapshot(request.context, ident, lambda row: values),
+                                       request)}
 
 
 def delete_snapshot(request, ident):
     request.store.get_snapshot(request.context, ident)
     request.store.delete_snapshot(request.context, ident)
+
+
+def show_snapshot_metadata(request, ident):
+    return {'metadata': request.store.get_snapshot(request.context, ident)['metadata']}
+
+
+def add_snapshot_metadata(request, ident):
+    def change(row):
+        merged = {**row['metadata'], **request.body}
+        if len(merged) > 128:
+            raise exception.BadRequest('A snapshot has at most 128 metadata items.')
+        return {'metadata': merged}
+    return {'metadata': request.store.update_snapshot(request.context, ident, change)['metadata']}
+
+
+def replace_snapshot_metadata(request, ident):
+    return {'metadata': request.store.update_snapshot(
+        request.context, ident, lambda row: {'metadata': request.body})['metadata']}
+
+
+def delete_snapshot_metadata(request, ident, key):
+    def change(row):
+        if key not in row['metadata']:
+            raise exception.MetadataItemNotFound(key=key[:255])
+        return {'metadata': {name: value for name, value in row['metadata'].items() if name != key}}
+    request.store.update_snapshot(request.context, ident, change)
+
+
+def reset_snapshot_status(request, ident):
+    request.store.update_snapshot(request.context, ident, lambda row: {'status': request.body['status']})
 
 
 def update_snapshot_status(request, ident):
@@ -361,9 +412,11 @@ def limits(request):
     most, used = _limits(request, request.context.project_id or '')
     return {'limits': {'rate': [], 'absolute': {
         'maxTotalVolumes': most['volumes'], 'maxTotalSnapshots': most['snapshots'],
-        'maxTotalVolumeGigabytes': most['gigabytes'], 'maxTotalBackups': 0, 'maxTotalBackupGigabytes': 0,
+        'maxTotalVolumeGigabytes': most['gigabytes'], 'maxTotalBackups': most['backups'],
+        'maxTotalBackupGigabytes': most['backup_gigabytes'],
         'totalVolumesUsed': used['volumes'], 'totalSnapshotsUsed': used['snapshots'],
-        'totalGigabytesUsed': used['gigabytes'], 'totalBackupsUsed': 0, 'totalBackupGigabytesUsed': 0}}}
+        'totalGigabytesUsed': used['gigabytes'], 'totalBackupsUsed': used['backups'],
+        'totalBackupGigabytesUsed': used['backup_gigabytes']}}}
 
 
 def quotas(request, project_id):
@@ -434,6 +487,12 @@ ROUTES = (
     _action('volumes', 'os-set_bootable', set_bootable, 200, schema=_BOOTABLE),
     _action('volumes', 'os-reset_status', reset_status, admin=True, schema=_STATUS),
     _action('volumes', 'os-reimage', reimage, schema=_REIMAGE),
+    _action('volumes', 'os-update_readonly_flag', set_readonly, schema=_READONLY),
+    _action('volumes', 'os-retype', retype),
+    _action('volumes', 'os-force_delete', force_delete, admin=True),
+    _action('volumes', 'os-set_image_metadata', set_image_metadata, 200, schema=_IMAGE_METADATA),
+    _action('volumes', 'os-unset_image_metadata', unset_image_metadata, 200, schema=_KEY),
+    _action('volumes', 'os-show_image_metadata', show_image_metadata, 200),
     _action('volumes', 'os-begin_detaching', begin_detaching, admin=True),
     _action('volumes', 'os-roll_detaching', roll_detaching, admin=True),
     Route('GET', '/snapshots', list_snapshots),
@@ -442,6 +501,11 @@ ROUTES = (
     Route('GET', '/snapshots/{ident}', show_snapshot),
     Route('PUT', '/snapshots/{ident}', update_snapshot, body=Given('snapshot', _DESCRIPTION)),
     Route('DELETE', '/snapshots/{ident}', delete_snapshot, status=202),
+    Route('GET', '/snapshots/{ident}/metadata', show_snapshot_metadata),
+    Route('POST', '/snapshots/{ident}/metadata', add_snapshot_metadata, body=Given('metadata', _ITEMS)),
+    Route('PUT', '/snapshots/{ident}/metadata', replace_snapshot_metadata, body=Given('metadata', _ITEMS)),
+    Route('DELETE', '/snapshots/{ident}/metadata/{key}', delete_snapshot_metadata),
+    _action('snapshots', 'os-reset_status', reset_snapshot_status, admin=True, schema=_SNAPSHOT_RESET),
     _action('snapshots', 'os-update_snapshot_status', update_snapshot_status, admin=True, schema=_SNAPSHOT_STATUS),
     Route('GET', '/attachments', list_attachments),
     Route('GET', '/attachments/detail', list_attachments),
@@ -459,8 +523,8 @@ ROUTES = (
     Route('PUT', '/os-quota-sets/{project_id}', update_quotas, policy=TRUSTED, body=Given('quota_set', _QUOTAS)),
     Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, TRUSTED),
     Route('GET', '/os-availability-zone', zones),
+    *backups.ROUTES,
     *(Route('GET', path, nothing(key)) for path, key in (
-        ('/extensions', 'extensions'), ('/backups', 'backups'), ('/backups/detail', 'backups'),
-        ('/os-volume-transfer/detail', 'transfers'), ('/volume-transfers/detail', 'transfers'),
-        ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'), ('/os-services', 'services'))),
+        ('/extensions', 'extensions'), ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'),
+        ('/os-services', 'services'))),
 )

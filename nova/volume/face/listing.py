@@ -1,6 +1,8 @@
 """Pages of lists: filters, order, markers and links of a query string."""
 import urllib.parse
 
+import sqlalchemy as sa
+
 from nova import context as nova_context
 from nova import exception
 from nova.db.volumes import volumes as db
@@ -21,9 +23,10 @@ def page(request, table, key, view, filters):
     query = request.query
     everyone = request.context.is_admin and true(query.get('all_tenants', query.get('all_projects', '')))
     project_id = query.get('project_id') or nova_context.ALL_PROJECTS if everyone else request.context.project_id
-    equal = {column: query[name] for name, column in filters.items() if query.get(name) is not None}
+    equal = {column: _value(table.c[column], query, name) for name, column in filters.items()
+             if query.get(name) is not None}
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
-    sort = _sort(query)
+    sort = _sort(query, table)
     with request.store.db.reader() as conn:
         rows = db.page(conn, table, project_id, equal, administrative=request.trusted, sort=sort,
                        marker=query.get('marker'), limit=limit + 1, offset=_number(query, 'offset', 0))
@@ -37,6 +40,13 @@ def page(request, table, key, view, filters):
     return body
 
 
+def _value(column, query, name):
+    """What a filter asks of a column."""
+    if isinstance(column.type, sa.Boolean):
+        return true(query[name])
+    return _number(query, name, 0) if isinstance(column.type, sa.Integer) else query[name]
+
+
 def _number(query, name, default):
     text = query.get(name)
     if text is None:
@@ -46,12 +56,12 @@ def _number(query, name, default):
     return int(text)
 
 
-def _sort(query):
+def _sort(query, table):
     words = [part.partition(':') for part in query.get('sort', '').split(',') if part]
     pairs = [(key.strip(), direction or 'desc') for key, _, direction in words] or [
         (query.get('sort_key', 'created_at'), query.get('sort_dir', 'desc'))]
     for key, direction in pairs:
-        if key not in SORT or direction not in ('asc', 'desc'):
+        if key not in SORT or key not in table.c or direction not in ('asc', 'desc'):
             raise exception.BadRequest(f'Invalid sort key or direction: {key[:40]}:{direction[:10]}')
     last = pairs[-1][1]
     return [*((key, direction) for key, direction in dict(pairs).items() if key != 'id'), ('id', last)]

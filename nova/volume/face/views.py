@@ -4,6 +4,7 @@ MAX_VERSION = 68             # minor
 _VOLUME_SINCE = {'group_id': 13, 'provider_id': 21, 'service_uuid': 48, 'shared_targets': 48, 'cluster_name': 61,
                  'volume_type_id': 63, 'consumes_quota': 65}
 _SNAPSHOT_SINCE = {'group_snapshot_id': 14, 'user_id': 41, 'consumes_quota': 65}
+_BACKUP_SINCE = {'os-backup-project-attr:project_id': 18, 'metadata': 43, 'user_id': 56, 'encryption_key_id': 64}
 # what the answer to a create has not, and a later look at the volume has
 _NOT_YET = ('os-vol-tenant-attr:tenant_id', 'os-vol-mig-status-attr:migstat', 'os-vol-mig-status-attr:name_id',
             'os-vol-host-attr:host', 'volume_image_metadata')
@@ -40,7 +41,8 @@ def volume(row, request):
         'id': row['id'], 'name': row['name'] or '', 'description': row['description'], 'status': row['status'],
         'size': row['size'], 'availability_zone': row['availability_zone'], 'volume_type': row['volume_type'],
         'bootable': str(bool(row['bootable'])).lower(), 'multiattach': bool(row['multiattach']), 'encrypted': False,
-        'snapshot_id': row['snapshot_id'], 'source_volid': row['source_volume_id'], 'metadata': row['metadata'],
+        'snapshot_id': row['snapshot_id'], 'source_volid': row['source_volume_id'],
+        'metadata': {**row['metadata'], 'readonly': 'True'} if row['readonly'] else row['metadata'],
         'user_id': row['user_id'], 'os-vol-tenant-attr:tenant_id': row['project_id'], 'replication_status': None,
         'consistencygroup_id': None, 'group_id': None, 'provider_id': None, 'service_uuid': None,
         'volume_type_id': request.store.check_type(None, row['volume_type'])['id'], 'shared_targets': False,
@@ -83,6 +85,29 @@ def snapshot(row, request):
         'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']), 'group_snapshot_id': None,
         'consumes_quota': True, _SNAPSHOT_LATER + 'project_id': row['project_id'],
         _SNAPSHOT_LATER + 'progress': '100%'})
+
+
+def brief_backup(row, request):
+    return {'id': row['id'], 'name': row['name'],
+            'links': links(request.root_url, request.context.project_id, 'backups', row['id'])}
+
+
+def backup(row, request):
+    return _at(request.microversion, _BACKUP_SINCE, {
+        **brief_backup(row, request), 'description': row['description'], 'volume_id': row['volume_id'],
+        'snapshot_id': None if row['temporary'] else row['snapshot_id'], 'status': row['status'], 'size': row['size'],
+        'object_count': 0, 'container': None, 'availability_zone': None, 'is_incremental': False,
+        'has_dependent_backups': False, 'fail_reason': None, 'created_at': _time(row['created_at']),
+        'updated_at': _time(row['updated_at']), 'data_timestamp': _time(row['created_at']),
+        'metadata': row['metadata'], 'user_id': row['user_id'], 'encryption_key_id': None,
+        'os-backup-project-attr:project_id': row['project_id']})
+
+
+def transfer(row, request):
+    shown = {'id': row['id'], 'name': row['name'], 'volume_id': row['volume_id'],
+             'created_at': _time(row['created_at']),
+             'links': links(request.root_url, request.context.project_id, 'os-volume-transfer', row['id'])}
+    return {**shown, 'auth_key': row['auth_key']} if 'auth_key' in row else shown
 
 
 def volume_type(row):

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from nova import context as nova_context
 from nova import exception
+from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
@@ -28,6 +29,8 @@ GIB = 2 ** 30
 WORKERS = 4                              # copies at once: more of them would only wait for the same disk
 QUICK_S = 0.25                           # so long a request waits for its work: most clients need not ask again
 CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
+RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # of a volume
+RESTORING_FROM = 'restoring'                                             # of its backup
 
 Row = dict[str, typing.Any]
 
@@ -60,6 +63,14 @@ class Contents:
         """As ``make_snapshot``, of a volume that an exporter has, by what writes the copy of one moment into a
         qcow2 file."""
         self._submit(row['id'], self._snapshot, row['id'], write)
+
+    def make_backup(self, row: Row) -> None:
+        """Begin the copy for a backup whose row is 'creating'; it waits for its snapshot."""
+        self._submit(row['id'], self._backup, row['id'])
+
+    def restore_volume(self, row: Row) -> None:
+        """Begin to put its backup onto a volume whose row is 'restoring-backup'."""
+        self._submit(row['id'], self._restore, row['id'])
 
     def discard(self, *paths: str) -> None:
         """Take files away; their room comes back in the background."""
@@ -129,10 +140,10 @@ class Contents:
         self._files.image(path, size, image['disk_format'],
                           lambda target: self._images.download(ctx, row['image_id'], target))
 
-    def _read(self, volume_id: str) -> tuple[Row | None, Row | None]:
-        """The row of a volume, and that of the snapshot that it is made of."""
+    def _read(self, ident: str, table: typing.Any = volumes) -> tuple[Row | None, Row | None]:
+        """The row of a volume or a backup, and that of the snapshot that it is made of."""
         with self._db.reader() as conn:
-            row = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
+            row = db.get(conn, table, ident, nova_context.ALL_PROJECTS)
             source = row and row['snapshot_id'] and db.get(conn, volume_snapshots, row['snapshot_id'],
                                                           nova_context.ALL_PROJECTS)
         return row, source or None
@@ -178,15 +189,48 @@ class Contents:
             return
         with self._db.reader() as conn:
             waiting = db.unfinished(conn, volumes, {'snapshot_id': snapshot_id})
+            backups = db.unfinished(conn, volume_backups, {'snapshot_id': snapshot_id})
+        for row in backups:                          # without its snapshot it fails, and says so
+            self.make_backup(row)
         for row in waiting:
             if status == AVAILABLE:
                 self.make_volume(_owner(row), row)
             else:
                 self._db.run(db.update, volumes, row['id'], {'status': ERROR}, statuses=[CREATING])
 
+    def _backup(self, backup_id: str) -> None:
+        row, source = self._read(backup_id, volume_backups)
+        if row is None or row['status'] != CREATING or source is not None and source['status'] == CREATING:
+            return                                   # ``snapshot_ended`` begins it
+        with self._failing(volume_backups, backup_id, CREATING):
+            self._files.copy(self._files.snapshot(row['snapshot_id']) if row['snapshot_id'] else
+                             self._files.volume(row['volume_id']), self._files.backup(backup_id), row['size'] * GIB)
+            self._db.run(db.update, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[CREATING])
+        if row['temporary']:
+            self.end_snapshot(row['snapshot_id'])
+
+    def end_snapshot(self, snapshot_id: str) -> None:
+        """Remove a snapshot that was made for a backup alone."""
+        self._db.run(db.delete, volume_snapshots, snapshot_id)
+        self.discard(self._files.snapshot(snapshot_id))
+
+    def _restore(self, volume_id: str) -> None:
+        row, _source = self._read(volume_id)
+        if row is None or row['status'] != RESTORING:
+            return
+        with self._failing(volumes, volume_id, RESTORING, ERROR_RESTORING):
+            self._files.copy(self._files.backup(row['backup_id']), self._files.volume(volume_id), row['size'] * GIB)
+            self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING])
+        self._db.run(self._restored, row['backup_id'])
+
+    @staticmethod
+    def _restored(conn: Connection, backup_id: str) -> None:
+        if not db.is_restored(conn, backup_id):
+            db.update(conn, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[RESTORING_FROM])
+
     @contextlib.contextmanager
-    def _failing(self, table: typing.Any, ident: str, status: str) -> typing.Iterator[None]:
-        """What fails in the block leaves a row in status error."""
+    def _failing(self, table: typing.Any, ident: str, status: str, failed: str = ERROR) -> typing.Iterator[None]:
+        """What fails in the block leaves a row in status ``failed``."""
         try:
             yield
         except Exception as error:
@@ -195,18 +239,17 @@ class Contents:
             if table is volume_snapshots:
                 self.snapshot_ended(ident, ERROR)
             else:
-                self._db.run(db.update, table, ident, {'status': ERROR}, statuses=[status])
+                self._db.run(db.update, table, ident, {'status': failed}, statuses=[status])
 
     # ---- after a start
 
     def recover(self) -> None:
         """Compare files with rows: begin again what was cut off, name what is lost, remove what belongs to nobody."""
-        def read(conn: Connection) -> typing.Any:
-            return db.every(conn, volumes), db.every(conn, volume_snapshots)
         with self._db.reader() as conn:
-            all_volumes, all_snapshots = read(conn)
-        for name in self._files.keep_only({row['id'] for row in all_volumes}, {row['id'] for row in all_snapshots}):
-            LOG.warning('%s belongs to no volume and no snapshot; it is removed.', name)
+            every = [db.every(conn, table) for table in (volumes, volume_snapshots, volume_backups)]
+        all_volumes, all_snapshots, all_backups = every
+        for name in self._files.keep_only(*({row['id'] for row in found} for found in every)):
+            LOG.warning('%s belongs to no volume, no snapshot and no backup; it is removed.', name)
         for row in all_volumes:
             self._recover_volume(row)
         for row in all_snapshots:
@@ -216,12 +259,23 @@ class Contents:
                 LOG.error('The file of snapshot %s is gone.', row['id'])
                 self._db.run(db.update, volume_snapshots, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
 
+        for row in all_backups:
+            if row['status'] == CREATING:
+                self.make_backup(row)
+            elif self._files.size(self._files.backup(row['id'])) is None:
+                LOG.error('The file of backup %s is gone.', row['id'])
+                self._db.run(db.update, volume_backups, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
+            elif row['status'] == RESTORING_FROM:
+                self._db.run(self._restored, row['id'])
+
     def _recover_volume(self, row: Row) -> None:
         if row['status'] == CREATING:
             self.make_volume(_owner(row), row)
         elif row['status'] == DOWNLOADING:
             self.fill_volume(_owner(row), row)
-        elif row['status'] != ERROR:
+        elif row['status'] == RESTORING:
+            self.restore_volume(row)
+        elif row['status'] not in (ERROR, ERROR_RESTORING):
             path = self._files.volume(row['id'])
             size = self._files.size(path)
             if size is None:

@@ -2,6 +2,7 @@
 
     <directory>/<volume id>             its blocks
     <directory>/snapshots/<id>          a whole copy, which shares blocks where the file system can (XFS, btrfs)
+    <backups>/<id>                      a whole copy, where the operator wants it
     <directory>/trash/                  what is being removed: a large file takes seconds to go
     *.part                              being written; gone after a crash
 """
@@ -26,7 +27,7 @@ from nova.virt.libvirt import qemu_img
 FICLONE = 0x40049409                     # linux/fs.h: let a file share all blocks of another one
 NO_CLONES = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
 DIRECTORY_MODE = 0o711                   # QEMU runs as another user and passes through to what it is given
-PART, SNAPSHOTS, TRASH = '.part', 'snapshots', 'trash'
+PART, SNAPSHOTS, BACKUPS, TRASH = '.part', 'snapshots', 'backups', 'trash'
 COPY = '.copy' + PART
 RAW_FORMATS = ('raw', 'ami', 'ari', 'aki', 'iso')
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
@@ -37,10 +38,13 @@ class VolumeFiles:
     :param directory: made when the first volume is
     :param reserve: free space that copies leave
     :param convert: nova.virt.libvirt.qemu_img.QemuImg, for images that are not raw
+    :param backups: directory of the backups; None: one in ``directory``
     """
 
-    def __init__(self, directory: str, reserve: disk_space.Reserve, convert: qemu_img.QemuImg) -> None:
+    def __init__(self, directory: str, reserve: disk_space.Reserve, convert: qemu_img.QemuImg,
+                 backups: str | None = None) -> None:
         self.directory, self._reserve, self._convert = directory, reserve, convert
+        self._backups = backups or os.path.join(directory, BACKUPS)
 
     @property
     def has_tools(self) -> bool:
@@ -54,6 +58,10 @@ class VolumeFiles:
     def snapshot(self, snapshot_id: str) -> str:
         """Path of a snapshot's file."""
         return os.path.join(self.directory, SNAPSHOTS, snapshot_id)
+
+    def backup(self, backup_id: str) -> str:
+        """Path of a backup's file."""
+        return os.path.join(self._backups, backup_id)
 
     # ---- making
 
@@ -86,9 +94,11 @@ class VolumeFiles:
         :param size: bytes; what is beyond the source is zeros
         :raises InsufficientStorage: there is no room for it
         """
+        self._make_directories()
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # of the backups: no guest opens those
         if self.clone(source, path, size):
             return
-        self._check(disk_space.used_bytes(source))
+        self._check(disk_space.used_bytes(source), os.path.dirname(path))
         with self._written(path) as part:
             _copy(source, part)
             os.truncate(part, size)
@@ -161,13 +171,12 @@ class VolumeFiles:
                 raise exception.InsufficientStorage() from error
             raise
 
-    def _check(self, adding: int) -> None:
+    def _check(self, adding: int, directory: str | None = None) -> None:
         self._make_directories()
-        self._reserve.check(self.directory, adding)
+        self._reserve.check(directory or self.directory, adding)
 
     def _make_directories(self) -> None:
-        for name in ('', SNAPSHOTS, TRASH):
-            path = os.path.join(self.directory, name)
+        for path in (self.directory, *(os.path.join(self.directory, name) for name in (SNAPSHOTS, TRASH))):
             if not os.path.isdir(path):
                 os.makedirs(path, exist_ok=True)
                 os.chmod(path, DIRECTORY_MODE)
@@ -188,8 +197,14 @@ class VolumeFiles:
     def discard(self, path: str) -> None:
         """Take a file away at once; ``empty_trash`` gives its room back."""
         self._make_directories()
-        with contextlib.suppress(FileNotFoundError):
+        try:
             os.replace(path, os.path.join(self.directory, TRASH, str(uuid.uuid4())))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno != errno.EXDEV:           # else a backup on another file system
+                raise
+            files.remove(path)
         for end in (PART, COPY):
             files.remove(path + end)
 
@@ -207,11 +222,11 @@ class VolumeFiles:
         except FileNotFoundError:
             return None
 
-    def keep_only(self, volume_ids: set[str], snapshot_ids: set[str]) -> list[str]:
+    def keep_only(self, volume_ids: set[str], snapshot_ids: set[str], backup_ids: set[str]) -> list[str]:
         """Remove what has no row, and what a crash left half-written; the names of what had no row."""
         found = []
-        for folder, known in (('', volume_ids), (SNAPSHOTS, snapshot_ids)):
-            directory = os.path.join(self.directory, folder)
+        for directory, known in ((self.directory, volume_ids), (os.path.join(self.directory, SNAPSHOTS), snapshot_ids),
+                                 (self._backups, backup_ids)):
             for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
                 path = os.path.join(directory, name)
                 if name.endswith(PART):

@@ -12,7 +12,9 @@ from nova.db.projects import storage_quotas
 from nova.db.volumes import volumes as db
 
 MAX_SIZE = 65536                                  # GiB of one volume
-_TOO_MANY = {'volumes': exception.VolumeLimitExceeded, 'snapshots': exception.SnapshotLimitExceeded}
+_TOO_MANY: dict[str, type[exception.QuotaExceeded]] = {
+    'volumes': exception.VolumeLimitExceeded, 'snapshots': exception.SnapshotLimitExceeded,
+    'backups': exception.QuotaExceeded}
 
 
 class Limits:
@@ -58,17 +60,18 @@ class Limits:
     def use(self, conn: Connection, project_id: typing.Any, noun: str | None, adding: int, size: int = 0) -> None:
         """Refuse what would exceed the quota of a project.
 
-        :param noun: 'volumes' or 'snapshots', of which there is to be one more; None: of neither
+        :param noun: 'volumes', 'snapshots' or 'backups', of which there is to be one more; None: of none
         :param adding: GiB
         :param size: GiB of one volume
-        :raises VolumeLimitExceeded, SnapshotLimitExceeded, VolumeSizeExceedsLimit, VolumeSizeExceedsAvailableQuota:
+        :raises QuotaExceeded: one of its kinds
         """
         db.lock_project(conn, project_id)
         used, limits = db.used(conn, project_id), self.of(conn, project_id)
         if 0 <= limits['per_volume_gigabytes'] < size:
             raise exception.VolumeSizeExceedsLimit(size=size, limit=limits['per_volume_gigabytes'])
-        for name, more, error in ((noun, 1, _TOO_MANY.get(noun or '')),
-                                  ('gigabytes', adding, exception.VolumeSizeExceedsAvailableQuota)):
+        pool, too_large = (('backup_gigabytes', exception.QuotaExceeded) if noun == 'backups' else
+                           ('gigabytes', exception.VolumeSizeExceedsAvailableQuota))
+        for name, more, error in ((noun, 1, _TOO_MANY.get(noun or '')), (pool, adding, too_large)):
             if name and error and 0 <= limits[name] < used[name] + more:
                 raise error(resource=name, requested=more, used=used[name], limit=limits[name])
 

@@ -8,7 +8,9 @@ from sqlalchemy import Connection
 from nova import context as nova_context
 from nova import exception
 from nova.db.tables.volume import volume_attachments
+from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_snapshots
+from nova.db.tables.volume import volume_transfers
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 
@@ -29,6 +31,22 @@ def snapshot(conn: Connection, ctx: nova_context.RequestContext, snapshot_id: st
     found = db.get(conn, volume_snapshots, str(snapshot_id)[:64], ctx.sees, lock)
     if found is None:
         raise exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
+    return found
+
+
+def backup(conn: Connection, ctx: nova_context.RequestContext, backup_id: str, lock: bool = False) -> typing.Any:
+    """:raises VolumeBackupNotFound: there is none, or it is another project's"""
+    found = db.get(conn, volume_backups, str(backup_id)[:64], ctx.sees, lock)
+    if found is None:
+        raise exception.VolumeBackupNotFound(backup_id=str(backup_id)[:64])
+    return found
+
+
+def transfer(conn: Connection, ctx: nova_context.RequestContext, transfer_id: str) -> typing.Any:
+    """:raises VolumeTransferNotFound: there is none, or it is another project's"""
+    found = db.get(conn, volume_transfers, str(transfer_id)[:64], ctx.sees, lock=True)
+    if found is None:
+        raise exception.VolumeTransferNotFound(transfer_id=str(transfer_id)[:64])
     return found
 
 

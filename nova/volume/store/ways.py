@@ -8,9 +8,7 @@ import typing
 
 from oslo_config.cfg import ConfigOpts
 
-from nova import context as nova_context
 from nova.db.cells import cells as db_cells
-from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.runtime import certificates
 from nova.runtime import tls
@@ -51,7 +49,8 @@ class Ways(attachments.Ways):
             self.exports.check(connector.get('host'))
 
     def open(self, row: attachments.Row, attachment_id: str, connector: attachments.Connector) -> attachments.Row:
-        common = {'volume_id': row['id'], 'access_mode': 'rw', 'multiattach': bool(row['multiattach'])}
+        common = {'volume_id': row['id'], 'access_mode': 'ro' if row['readonly'] else 'rw',
+                  'multiattach': bool(row['multiattach'])}
         if not self.is_export(connector):
             return {'driver_volume_type': 'local', 'data': {
                 **common, 'device_path': self._files.volume(row['id']), 'format': 'raw'}}
@@ -73,10 +72,9 @@ class Ways(attachments.Ways):
         with self._db.reader() as conn:
             for row in db.connected(conn, attachment_id):
                 connector = row['connector']
-                if (row['status'] == attachments.CLOSING or not self.is_export(connector)
-                        or db.get(conn, volumes, row['volume_id'], nova_context.ALL_PROJECTS) is None):
-                    continue
-                found.append(exporter.Wanted(row['id'], connector['host'], self._files.volume(row['volume_id']), False))
+                if row['status'] != attachments.CLOSING and self.is_export(connector):
+                    found.append(exporter.Wanted(row['id'], connector['host'], self._files.volume(row['volume_id']),
+                                                 bool(row['readonly'])))
         return found
 
     def _credentials(self) -> str:

@@ -1,0 +1,186 @@
+"""Backups and transfers of volumes over HTTP, the read-only flag, metadata of snapshots, and what is refused."""
+import os
+
+import pytest
+
+from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.waiting import wait_for
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    backups = tmp_path_factory.mktemp('another-disk')
+    with cloud_fixture.running(tmp_path_factory.mktemp('cloud'), volume__backup_directory=str(backups),
+                               volume__gigabytes=40) as made:
+        made.backups = backups
+        yield made
+
+
+@pytest.fixture(scope='module')
+def user(cloud):
+    return cloud.client(version='2.60')
+
+
+def ask(client, method, path, body=None, code=202, **more):
+    answer = client.request(method, '/volume/v3' + path, body, **more)
+    assert answer.status_code == code, answer.text
+    return answer.json() if answer.content else None
+
+
+def ready(client, path, key, status='available'):
+    wait_for(lambda: ask(client, 'GET', path, code=200)[key]['status'] == status, 30, f'{path} to be {status}')
+    return ask(client, 'GET', path, code=200)[key]
+
+
+def volume(client, size=1, **values):
+    ident = ask(client, 'POST', '/volumes', {'volume': {'size': size, **values}})['volume']['id']
+    return ready(client, f'/volumes/{ident}', 'volume')['id']
+
+
+def content(cloud, volume_id, data=None):
+    path = cloud.state_path / 'volumes' / volume_id
+    if data is not None:
+        with open(path, 'r+b') as file:
+            file.write(data)
+    with open(path, 'rb') as file:
+        return file.read(6)
+
+
+def test_a_backup_outlives_its_volume(cloud, user):
+    ident = volume(user, name='data', metadata={'a': 'b'})
+    content(cloud, ident, b'before')
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident, 'name': 'b1', 'description': 'd'}})['backup']
+    found = ready(user, f'/backups/{backup["id"]}', 'backup')
+    assert (found['size'], found['volume_id'], found['name'], found['snapshot_id']) == (1, ident, 'b1', None)
+    assert os.listdir(cloud.backups) == [backup['id']]
+    content(cloud, ident, b'after!')
+    # onto itself
+    restored = ask(user, 'POST', f'/backups/{backup["id"]}/restore', {'restore': {'volume_id': ident}})['restore']
+    assert restored['volume_id'] == ident
+    ready(user, f'/volumes/{ident}', 'volume')
+    assert content(cloud, ident) == b'before'
+    ready(user, f'/backups/{backup["id"]}', 'backup')
+    ask(user, 'DELETE', f'/volumes/{ident}')
+    # onto a new one
+    made = ask(user, 'POST', f'/backups/{backup["id"]}/restore', {'restore': {'name': 'again'}})['restore']
+    ready(user, f'/volumes/{made["volume_id"]}', 'volume')
+    assert content(cloud, made['volume_id']) == b'before' and made['volume_name'] == 'again'
+    ready(user, f'/backups/{backup["id"]}', 'backup')
+    listed = ask(user, 'GET', '/backups/detail?name=b1', code=200)['backups']
+    assert [each['id'] for each in listed] == [backup['id']]
+    assert ask(user, 'GET', '/backups?status=error', code=200)['backups'] == []
+    # other projects know nothing of it
+    stranger = cloud.admin()
+    assert ask(stranger, 'GET', '/backups', code=200)['backups'] == []
+    ask(user, 'DELETE', f'/backups/{backup["id"]}')
+    assert os.listdir(cloud.backups) == []
+    ask(user, 'GET', f'/backups/{backup["id"]}', code=404)
+
+
+def test_a_backup_of_a_volume_in_use_and_of_a_snapshot(cloud, user):
+    image_id = user.upload_image()
+    ident = volume(user)
+    content(cloud, ident, b'in use')
+    server = user.boot(image_id, networks='none')['id']
+    user.wait_for(server)
+    assert user.post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {'volumeId': ident}}
+                     ).status_code == 200
+    ready(user, f'/volumes/{ident}', 'volume', 'in-use')
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident, 'force': True}})['backup']['id']
+    ready(user, f'/backups/{backup}', 'backup')
+    assert (cloud.backups / backup).stat().st_size == 2 ** 30        # what is in it: integration/test_volume_exports.py
+    assert ask(user, 'GET', '/snapshots', code=200)['snapshots'] == []           # the one that it was made of
+    # not onto a volume that a server has
+    refused = ask(user, 'POST', f'/backups/{backup}/restore', {'restore': {'volume_id': ident}}, 400)
+    assert 'has to be available' in str(refused)
+    snapshot = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident, 'force': True}})['snapshot']['id']
+    ready(user, f'/snapshots/{snapshot}', 'snapshot')
+    of_snapshot = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident, 'snapshot_id': snapshot}})
+    of_snapshot = of_snapshot['backup']['id']
+    assert ready(user, f'/backups/{of_snapshot}', 'backup')['snapshot_id'] == snapshot
+    user.delete(f'/servers/{server}')
+    user.wait_for(server, 'DELETED')
+    for path in (f'/backups/{backup}', f'/backups/{of_snapshot}', f'/snapshots/{snapshot}'):
+        ask(user, 'DELETE', path)
+
+
+def test_backups_have_quotas_and_refusals(cloud, user):
+    ident = volume(user)
+    admin, quotas = cloud.admin(), f'/os-quota-sets/{user.project_id}'
+    ask(admin, 'PUT', quotas, {'quota_set': {'backups': 1}}, 200)
+    try:
+        backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident}})['backup']['id']
+        ask(user, 'POST', '/backups', {'backup': {'volume_id': ident}}, 413)
+        absolute = ask(user, 'GET', '/limits', code=200)['limits']['absolute']
+        assert (absolute['maxTotalBackups'], absolute['totalBackupsUsed'], absolute['totalBackupGigabytesUsed']) == (
+            1, 1, 1)
+    finally:
+        ask(admin, 'DELETE', quotas, code=200)
+    for more, word in (({'incremental': True}, 'incremental'), ({'container': 'x'}, 'container')):
+        assert word in str(ask(user, 'POST', '/backups', {'backup': {'volume_id': ident, **more}}, 400))
+    assert 'keeps its type' in str(ask(user, 'POST', f'/volumes/{ident}/action', {'os-retype': {
+        'new_type': 'multiattach'}}, 400))
+    ready(user, f'/backups/{backup}', 'backup')
+    ask(user, 'DELETE', f'/backups/{backup}')
+
+
+def test_a_transfer_needs_its_key(cloud, user):
+    ident, other = volume(user, name='gift'), cloud.admin()
+    made = ask(user, 'POST', '/os-volume-transfer', {'transfer': {'volume_id': ident, 'name': 't'}})['transfer']
+    assert ask(user, 'GET', f'/volumes/{ident}', code=200)['volume']['status'] == 'awaiting-transfer'
+    assert 'auth_key' not in ask(user, 'GET', f'/os-volume-transfer/{made["id"]}', code=200)['transfer']
+    assert [row['id'] for row in ask(user, 'GET', '/volume-transfers/detail', code=200)['transfers']] == [made['id']]
+    accept = f'/os-volume-transfer/{made["id"]}/accept'
+    ask(other, 'POST', accept, {'accept': {'auth_key': 'wrong'}}, 400)
+    ask(user, 'DELETE', f'/volumes/{ident}', code=400)
+    taken = ask(other, 'POST', accept, {'accept': {'auth_key': made['auth_key']}})['transfer']
+    assert taken['volume_id'] == ident
+    assert ready(other, f'/volumes/{ident}', 'volume')['os-vol-tenant-attr:tenant_id'] == other.project_id
+    ask(user, 'GET', f'/volumes/{ident}', code=404)
+    ask(other, 'POST', accept, {'accept': {'auth_key': made['auth_key']}}, 404)
+    # taken back
+    again = ask(other, 'POST', '/volume-transfers', {'transfer': {'volume_id': ident}})['transfer']
+    ask(other, 'DELETE', f'/volume-transfers/{again["id"]}')
+    ready(other, f'/volumes/{ident}', 'volume')
+    snapshot = ask(other, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']
+    ready(other, f'/snapshots/{snapshot}', 'snapshot')
+    assert 'snapshots' in str(ask(other, 'POST', '/volume-transfers', {'transfer': {'volume_id': ident}}, 400))
+    ask(other, 'DELETE', f'/volumes/{ident}?cascade=True')
+
+
+def test_a_volume_that_is_read_only(cloud, user):
+    ident = volume(user)
+    ask(user, 'POST', f'/volumes/{ident}/action', {'os-update_readonly_flag': {'readonly': True}})
+    assert ask(user, 'GET', f'/volumes/{ident}', code=200)['volume']['metadata'] == {'readonly': 'True'}
+    service = cloud.client('nova-service')
+    admin = cloud.admin()
+    held = ask(admin, 'POST', '/attachments', {'attachment': {
+        'volume_uuid': ident, 'instance_uuid': '11111111-2222-3333-4444-555555555555',
+        'connector': {'host': 'host1', 'ip': cloud.conf.my_ip}}}, 200)['attachment']
+    assert held['connection_info']['access_mode'] == 'ro' and service is not None
+    refused = ask(user, 'POST', f'/volumes/{ident}/action', {'os-update_readonly_flag': {'readonly': False}}, 400)
+    assert 'must be available' in str(refused)
+    ask(admin, 'DELETE', f'/attachments/{held["id"]}', code=200)
+    ask(user, 'POST', f'/volumes/{ident}/action', {'os-update_readonly_flag': {'readonly': False}})
+    assert ask(user, 'GET', f'/volumes/{ident}', code=200)['volume']['metadata'] == {}
+
+
+def test_filters_metadata_of_snapshots_and_of_images(cloud, user):
+    ident = volume(user, 2, name='two')
+    for query, found in (('size=2', True), ('size=1', False), ('bootable=true', False), ('bootable=false', True),
+                         ('multiattach=false', True)):
+        rows = ask(user, 'GET', f'/volumes/detail?name=two&{query}', code=200)['volumes']
+        assert bool(rows) == found, query
+    ask(user, 'GET', '/volumes?size=many', code=400)
+    ask(user, 'GET', '/os-volume-transfer?sort=size:asc', code=400)
+    ask(user, 'POST', f'/volumes/{ident}/action', {'os-set_image_metadata': {'metadata': {'os_type': 'linux'}}}, 200)
+    assert ask(user, 'GET', f'/volumes/{ident}', code=200)['volume']['volume_image_metadata'] == {'os_type': 'linux'}
+    ask(user, 'POST', f'/volumes/{ident}/action', {'os-unset_image_metadata': {'key': 'os_type'}}, 200)
+    ask(user, 'POST', f'/volumes/{ident}/action', {'os-unset_image_metadata': {'key': 'os_type'}}, 404)
+    snapshot = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']
+    ready(user, f'/snapshots/{snapshot}', 'snapshot')
+    path = f'/snapshots/{snapshot}/metadata'
+    assert ask(user, 'POST', path, {'metadata': {'a': 'b'}}, 200) == {'metadata': {'a': 'b'}}
+    assert ask(user, 'PUT', path, {'metadata': {'c': 'd'}}, 200) == ask(user, 'GET', path, code=200)
+    ask(user, 'DELETE', path + '/c', code=200)
+    ask(user, 'DELETE', path + '/c', code=404)

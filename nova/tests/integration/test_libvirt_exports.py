@@ -1,0 +1,104 @@
+"""Guests of other hosts than that of the volumes: real QEMU guests in namespaces, real exports over NBD with TLS."""
+import os
+import pathlib
+import signal
+import types
+import uuid
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import exception
+from nova.db import engine
+from nova.db.tables import volume as tables
+from nova.tests.functional import test_volume_files
+from nova.tests.integration import moving
+from nova.tests.integration import test_volume_exports
+from nova.tests.waiting import wait_for
+from nova.volume import embedded
+
+pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+
+pytestmark = [moving.needed, *([test_volume_exports.pytestmark])]
+ONE, TWO = 'compute1', 'compute2'
+ALICE = test_volume_files.ALICE
+
+
+@pytest.fixture(scope='module')
+def fleet():
+    with moving.hosts() as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def home(fleet):
+    """The embedded volumes on the machine outside of the hosts; the certificates are those of the fleet."""
+    made = test_volume_exports.Home.__new__(test_volume_exports.Home)
+    made.directory = pathlib.Path(fleet.directory)
+    made.db = engine.Database(f'sqlite:///{made.directory}/volumes.sqlite')
+    tables.volumes.metadata.create_all(made.db.engine)
+    made.images = None
+    conf = nova_conf.new(files=[], host='storage', state_path=str(made.directory), libvirt__sandbox_images=False,
+                         my_ip=fleet.cluster.settings.ADDRESS, image__free_disk_reserve=0)
+    made.volumes = embedded.EmbeddedVolumes(conf, made.db, None)
+    made.volumes.recover()
+    yield made
+    made.volumes.stop(5)
+    for pid in made.daemons():
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def guest(fleet):
+    instance = fleet.spawn(ONE)
+    fleet.booted(ONE, instance)
+    yield instance
+    fleet.clear()
+
+
+def connected(home, fleet, instance, volume_id, name):
+    """(attachment, the device of a driver) of a volume for a host."""
+    attachment = home.volumes.attach(ALICE, volume_id, instance.uuid)
+    info = home.volumes.connect(ALICE, attachment, fleet.drivers[name].volume_connector(), '/dev/vdb')
+    return types.SimpleNamespace(id=attachment, device={
+        'uuid': str(uuid.uuid4()), 'volume_id': volume_id, 'destination_type': 'volume', 'source_type': 'volume',
+        'device_name': '/dev/vdb', 'volume_size': 1, 'boot_index': None, 'connection_info': info})
+
+
+def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home, guest):
+    volume_id = home.made(1)
+    made = connected(home, fleet, guest, volume_id, ONE)
+    fleet.drivers[ONE].attach_volume(None, guest, made.device)
+    home.volumes.complete(ALICE, made.id)
+    fleet.type(ONE, guest, f'D=/dev/$(grep -l {volume_id[:20]} /sys/block/*/serial | cut -d/ -f4); X=fo; [ -b $D ] && '
+                           'echo ${X}und', 'found')
+    fleet.type(ONE, guest, 'X=wr; echo before | dd of=$D bs=4096 conv=fsync 2>/dev/null; echo ${X}ote', 'wrote')
+    assert home.read(volume_id, 6) == b'before'
+    # a snapshot of one moment
+    snapshot = home.snapshot(volume_id)
+    assert pathlib.Path(home.volumes.files.snapshot(snapshot)).open('rb').read(6) == b'before'
+    # the service ends and comes back: the guest does not see it
+    assert home.volumes.stop(5)
+    home.volumes = embedded.EmbeddedVolumes(home.volumes.conf, home.db, None)
+    home.volumes.recover()
+    fleet.type(ONE, guest, 'Y=n; echo middle | dd of=$D bs=4096 conv=fsync 2>/dev/null; echo ${Y}oted', 'noted')
+    assert home.read(volume_id, 6) == b'middle'
+    # the exporter is killed: it comes back at its address, and the guest finds it again
+    os.kill(home.daemons()[0], signal.SIGKILL)
+    wait_for(lambda: home.volumes.ways.exports._daemon(ONE).is_alive(), 30, 'the exporter')
+    fleet.type(ONE, guest, 'until echo after | dd of=$D bs=4096 conv=fsync 2>/dev/null; do sleep 1; done; '
+                           'Z=ag; echo ${Z}ain', 'again')
+    assert home.read(volume_id, 5) == b'after'
+    # shut out, whatever its guest still has
+    home.volumes.detach(ALICE, made.id)
+    fleet.type(ONE, guest, 'V=o; echo lost | dd of=$D bs=4096 conv=fsync 2>/dev/null || echo ${V}ver', 'over')
+    assert home.read(volume_id, 5) == b'after' and home.daemons() == []
+    fleet.drivers[ONE].detach_volume(None, guest, made.device)
+
+
+def test_a_host_with_the_certificate_of_another_gets_nothing(fleet, home, guest):
+    volume_id = home.made(1)
+    made = connected(home, fleet, guest, volume_id, TWO)
+    with pytest.raises(exception.VirtError):
+        fleet.drivers[ONE].attach_volume(None, guest, made.device)
+    home.volumes.detach(ALICE, made.id)

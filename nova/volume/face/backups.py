@@ -1,0 +1,112 @@
+"""Backups and transfers of volumes: rows and handlers."""
+from nova import exception
+from nova.db.tables.volume import volume_backups
+from nova.db.tables.volume import volume_transfers
+from nova.volume.face import listing
+from nova.volume.face import schemas
+from nova.volume.face import views
+from nova.web.routes import Route
+
+_ID = {'type': ['string', 'null'], 'maxLength': 36}
+_FLAG = {'type': ['boolean', 'string', 'null']}
+_BACKUP = {**schemas.of(volume_id={'type': 'string', 'maxLength': 36}, name=schemas.NAME, description=schemas.NAME,
+                        snapshot_id=_ID, metadata=schemas.METADATA, container=schemas.NAME,
+                        availability_zone=schemas.NAME,
+                        incremental=_FLAG, force=_FLAG),
+           'required': ['volume_id']}
+_CHANGED = schemas.of(name=schemas.NAME, description=schemas.NAME, metadata=schemas.METADATA)
+_RESTORE = schemas.of(volume_id=_ID, name=schemas.NAME)
+_TRANSFER = {**schemas.of(volume_id={'type': 'string', 'maxLength': 36}, name=schemas.NAME,
+                          no_snapshots={'type': ['boolean', 'string']}), 'required': ['volume_id']}
+_ACCEPT = {**schemas.of(auth_key={'type': 'string', 'maxLength': 255}), 'required': ['auth_key']}
+_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'id': 'id', 'snapshot_id': 'snapshot_id'}
+
+
+# ---- backups -----------------------------------------------------------------
+
+def list_backups(request):
+    return listing.page(request, volume_backups, 'backups', lambda conn, rows: [
+        views.brief_backup(row, request) for row in rows], _FILTERS)
+
+
+def list_backups_in_detail(request):
+    return listing.page(request, volume_backups, 'backups', lambda conn, rows: [
+        views.backup(row, request) for row in rows], _FILTERS)
+
+
+def show_backup(request, ident):
+    return {'backup': views.backup(request.store.backups.get(request.context, ident), request)}
+
+
+def create_backup(request):
+    given = request.body
+    if listing.true(given.get('incremental')):
+        raise exception.BadRequest('A backup is a whole copy here: there are no incremental ones.')
+    if given.get('container'):
+        raise exception.BadRequest('Backups have one place here, which the operator chooses: name no container.')
+    made = request.store.backups.create(
+        request.context, given['volume_id'], given.get('snapshot_id') or None, name=given.get('name'),
+        description=given.get('description'), metadata=given.get('metadata') or {})
+    return {'backup': views.brief_backup(made, request)}
+
+
+def update_backup(request, ident):
+    values = {name: request.body[name] for name in ('name', 'description', 'metadata') if name in request.body}
+    return {'backup': views.brief_backup(request.store.backups.update(request.context, ident, values), request)}
+
+
+def delete_backup(request, ident):
+    request.store.backups.delete(request.context, ident)
+
+
+def restore_backup(request, ident):
+    given = request.body
+    volume = request.store.backups.restore(request.context, ident, given.get('volume_id') or None, given.get('name'))
+    return {'restore': {'backup_id': ident, 'volume_id': volume['id'], 'volume_name': volume['name']}}
+
+
+# ---- transfers ---------------------------------------------------------------
+
+def list_transfers(request):
+    return listing.page(request, volume_transfers, 'transfers', lambda conn, rows: [
+        views.transfer(row, request) for row in rows], {'name': 'name', 'volume_id': 'volume_id', 'id': 'id'})
+
+
+def show_transfer(request, ident):
+    return {'transfer': views.transfer(request.store.transfers.get(request.context, ident), request)}
+
+
+def create_transfer(request):
+    made = request.store.transfers.create(request.context, request.body['volume_id'], request.body.get('name'))
+    return {'transfer': views.transfer(made, request)}
+
+
+def accept_transfer(request, ident):
+    return {'transfer': views.transfer(request.store.transfers.accept(request.context, ident, request.body['auth_key']),
+                                       request)}
+
+
+def delete_transfer(request, ident):
+    request.store.transfers.delete(request.context, ident)
+
+
+def _transfers(path):
+    """The rows below either of the paths that transfers have had."""
+    return (Route('GET', path, list_transfers), Route('GET', f'{path}/detail', list_transfers),
+            Route('POST', path, create_transfer, status=202, body=schemas.Given('transfer', _TRANSFER)),
+            Route('GET', f'{path}/{{ident}}', show_transfer),
+            Route('DELETE', f'{path}/{{ident}}', delete_transfer, status=202),
+            Route('POST', f'{path}/{{ident}}/accept', accept_transfer, status=202,
+                  body=schemas.Given('accept', _ACCEPT)))
+
+
+ROUTES = (
+    Route('GET', '/backups', list_backups),
+    Route('GET', '/backups/detail', list_backups_in_detail),
+    Route('POST', '/backups', create_backup, status=202, body=schemas.Given('backup', _BACKUP)),
+    Route('GET', '/backups/{ident}', show_backup),
+    Route('PUT', '/backups/{ident}', update_backup, body=schemas.Given('backup', _CHANGED)),
+    Route('DELETE', '/backups/{ident}', delete_backup, status=202),
+    Route('POST', '/backups/{ident}/restore', restore_backup, status=202, body=schemas.Given('restore', _RESTORE)),
+    *_transfers('/os-volume-transfer'), *_transfers('/volume-transfers'),
+)

@@ -1,0 +1,94 @@
+"""Volumes that change their project: the owner makes a transfer and gives its key to who is to have the volume."""
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import typing
+import uuid
+
+from sqlalchemy import Connection
+
+from nova import context as nova_context
+from nova import exception
+from nova.db.audit import log
+from nova.db.tables.volume import volume_transfers
+from nova.db.tables.volume import volumes
+from nova.db.volumes import volumes as db
+from nova.volume.store import limits as volume_limits
+from nova.volume.store import rows
+
+Row = dict[str, typing.Any]
+Context = nova_context.RequestContext
+AWAITING, AVAILABLE = 'awaiting-transfer', 'available'
+KEY_BYTES = 16
+
+
+class Transfers:
+    """
+    :param database: the API database
+    """
+
+    def __init__(self, database: typing.Any, limits: volume_limits.Limits) -> None:
+        self._db, self._limits = database, limits
+
+    def get(self, ctx: Context, transfer_id: str) -> Row:
+        """:raises VolumeTransferNotFound: there is none, or it is another project's"""
+        with self._db.reader() as conn:
+            return rows.transfer(conn, ctx, transfer_id)
+
+    def create(self, ctx: Context, volume_id: str, name: str | None) -> Row:
+        """Offer a volume; the row and 'auth_key', which is shown this once.
+
+        :raises InvalidVolume, VolumeNotFound:
+        """
+        ident, key = str(uuid.uuid4()), secrets.token_hex(KEY_BYTES)
+
+        def write(conn: Connection) -> Row:
+            row = rows.volume(conn, ctx, volume_id, lock=True)
+            if row['status'] != AVAILABLE or db.being_copied(conn, row['id']):
+                raise exception.InvalidVolume(reason=f'status must be available, and no copy under way; it is '
+                                                     f'{row["status"]}.')
+            if db.has_snapshots(conn, row['id']):
+                raise exception.InvalidVolume(reason='it has snapshots, which would stay in this project.')
+            db.update(conn, volumes, row['id'], {'status': AWAITING})
+            return db.insert(conn, volume_transfers, {
+                'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'], 'name': name,
+                'key_hash': _hash(key)})
+        log.about(ident)
+        return {**self._db.run(write), 'auth_key': key}
+
+    def accept(self, ctx: Context, transfer_id: str, key: str) -> Row:
+        """Take an offered volume into the caller's project.
+
+        :raises VolumeTransferNotFound: there is none, whoever asks
+        :raises InvalidVolume: the key is another one
+        :raises QuotaExceeded: the project may not have so much
+        """
+        def write(conn: Connection) -> Row:
+            row = db.get(conn, volume_transfers, transfer_id[:64], nova_context.ALL_PROJECTS, lock=True)
+            if row is None:
+                raise exception.VolumeTransferNotFound(transfer_id=transfer_id[:64])
+            if not hmac.compare_digest(row['key_hash'], _hash(key)):
+                raise exception.InvalidVolume(reason='the key is not that of the transfer.')
+            volume = db.get(conn, volumes, row['volume_id'], nova_context.ALL_PROJECTS, lock=True)
+            if volume is None or volume['status'] != AWAITING:
+                raise exception.InvalidVolume(reason='it is not offered any more.')
+            self._limits.use(conn, ctx.project_id, 'volumes', volume['size'], volume['size'])
+            db.update(conn, volumes, volume['id'], {
+                'project_id': ctx.project_id, 'user_id': ctx.user_id, 'status': AVAILABLE})
+            db.delete(conn, volume_transfers, row['id'])
+            return row
+        return typing.cast(Row, self._db.run(write))
+
+    def delete(self, ctx: Context, transfer_id: str) -> None:
+        """Take the offer back; raises VolumeTransferNotFound."""
+        def write(conn: Connection) -> None:
+            row = rows.transfer(conn, ctx, transfer_id)
+            db.delete(conn, volume_transfers, row['id'])
+            db.update(conn, volumes, row['volume_id'], {'status': AVAILABLE}, statuses=[AWAITING])
+        self._db.run(write)
+
+
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
