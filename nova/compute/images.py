@@ -2,6 +2,7 @@
 import contextlib
 import dataclasses
 import logging
+import time
 from collections.abc import Iterator
 
 from oslo_utils import strutils
@@ -12,11 +13,16 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import tasks
+from nova.compute import volumes
 from nova.compute.host import Host
 from nova.image import api as image_api
 from nova.image.embedded import unfinished
 
 LOG = logging.getLogger(__name__)
+
+LOOK_S = 0.5                    # between two looks whether the snapshots of volumes are complete
+COPY_S = 4 * 3600               # that the snapshots may take
+REST_S = 10                     # for which a guest writes nothing at most, until the copies have begun
 
 # of an image that was being made, or of a backup
 ABANDON = dataclasses.replace(actions.ACTIONS['createImage'], started=None, restart=None, tasks=(
@@ -37,8 +43,8 @@ def remove(host: Host, ctx: context.RequestContext, image_id: str) -> None:
 class Snapshots:
     """Makes images and backups of servers."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, *, volume_snapshots: volumes.VolumeSnapshots) -> None:
+        self._host, self._volume_snapshots = host, volume_snapshots
 
     def snapshot_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
         self._host.queue.submit(instance.uuid, self._snapshot, ctx, instance, image_id)
@@ -50,9 +56,28 @@ class Snapshots:
             if task.instance.image_id:
                 host.driver.snapshot(task.ctx, task.instance, image_id, task.step)
             else:
-                with self._at_rest(task.instance):
-                    host.conductor.snapshot_volumes(ctx, instance_uuid=instance.uuid, image_id=image_id)
+                self._copy_volumes(ctx, task.instance, image_id)
             task.ends(power_state=host.driver.power_state(task.instance))
+
+    def _copy_volumes(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
+        """Have snapshots of all volumes made, of one moment where the guest comes to rest, and wait for them."""
+        with self._volume_snapshots.beside(instance.uuid) as copies:
+            with self._at_rest(instance):
+                done = self._snapshot_volumes(ctx, instance.uuid, image_id)
+                if not copies.wait(REST_S):
+                    LOG.warning('Some volumes of %s are copied while its guest writes: the others took over %s s.',
+                                instance.uuid, REST_S)
+            deadline = time.monotonic() + COPY_S
+            while not done:
+                if time.monotonic() > deadline:
+                    raise exception.VirtError(operation='copy the volumes', reason=f'it took over {COPY_S} s')
+                time.sleep(LOOK_S)
+                done = self._snapshot_volumes(ctx, instance.uuid, image_id)
+
+    def _snapshot_volumes(self, ctx: context.RequestContext, instance_uuid: str, image_id: str) -> bool:
+        """Begin the snapshots of its volumes, or look after them; whether they and the image are complete."""
+        answer = self._host.conductor.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True)
+        return answer is not False                  # a conductor of before completes it at once, and says nothing
 
     @contextlib.contextmanager
     def _at_rest(self, instance: objects.Instance) -> Iterator[None]:

@@ -74,7 +74,7 @@ class ComputeManager:
         ports = interfaces.Interfaces(host)
         power_operations = power.Power(host)
         guests = guest_operations.GuestOperations(host, notifier=notifier)
-        snapshots = compute_images.Snapshots(host)
+        snapshots = compute_images.Snapshots(host, volume_snapshots=volume_snapshots)
         image_cache = compute_images.ImageCache(host)
         rescues = rescue.Rescue(host)
         shelving = shelve.Shelve(host, volumes=volumes)

@@ -13,6 +13,7 @@ from nova.runtime import concurrency
 LOG = logging.getLogger(__name__)
 
 MIGRATION = 'live-migration'
+COPIES, COPIES_AT_ONCE = 'copies', 4       # of volumes, beside the tasks that wait for them
 LOOK_S = 1           # seconds between two looks whether the awaited task was given up
 
 
@@ -26,7 +27,7 @@ class TaskQueue:
     def __init__(self, builds: int, tasks: int, migrations: int = 1) -> None:
         self._pools: dict[bool | str, concurrency.Pool] = {
             True: concurrency.Pool('build', builds), False: concurrency.Pool('task', tasks),
-            MIGRATION: concurrency.Pool('live-migration', migrations)}
+            MIGRATION: concurrency.Pool('live-migration', migrations), COPIES: concurrency.Pool('copy', COPIES_AT_ONCE)}
         # uuid -> tasks that wait: (build, function, args); a key means that one is running
         self._waiting: dict[str, collections.deque[tuple[bool | str, typing.Callable, tuple]]] = {}
         self._lock = threading.Lock()
@@ -35,7 +36,8 @@ class TaskQueue:
     def submit(self, uuid: str, function: typing.Callable, *args: typing.Any, build: bool | str = False) -> None:
         """Run ``function(*args)`` when this server has nothing before it; returns at once.
 
-        :param build: True for a build, MIGRATION for a live migration: there are bounds of their own for these
+        :param build: True for a build, MIGRATION for a live migration, COPIES for copies of volumes, which have bounds
+            of their own
         """
         with self._lock:
             if self._stopped:

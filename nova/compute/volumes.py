@@ -2,6 +2,7 @@
 import collections.abc
 import contextlib
 import logging
+import threading
 import time
 import typing
 
@@ -10,6 +11,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import background_actions
+from nova.compute import queue
 from nova.compute.host import Host
 
 LOG = logging.getLogger(__name__)
@@ -117,16 +119,61 @@ class Volumes:
             host.conductor.volume_swapped(ctx, connection_info=info, **which)
 
 
+class _Copies:
+    """Copies of the volumes of one server that are made beside one of its tasks."""
+
+    def __init__(self) -> None:
+        self.asked, self.begun, self.changed = 0, 0, threading.Condition()
+
+    def ask(self) -> None:
+        with self.changed:
+            self.asked += 1
+
+    def begin(self) -> None:
+        with self.changed:
+            self.begun += 1
+            self.changed.notify_all()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Until all that were asked for have begun; False: some have not, in so many seconds."""
+        with self.changed:
+            return self.changed.wait_for(lambda: self.begun >= self.asked, timeout_s)
+
+
 class VolumeSnapshots:
     """Files of volume snapshots that the hypervisor makes and merges for the volume service."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._beside: dict[str, _Copies] = {}
+
+    @contextlib.contextmanager
+    def beside(self, uuid: str) -> collections.abc.Iterator[_Copies]:
+        """While the block runs, which is a task of this server, its volumes may be copied: the task waits for that."""
+        copies = self._beside[uuid] = _Copies()
+        try:
+            yield copies
+        finally:
+            del self._beside[uuid]
 
     def create_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
                                create_info: dict[str, typing.Any]) -> None:
-        self._host.queue.submit(instance.uuid, self._work, ctx, create_info['snapshot_id'], 'creating', lambda: (
-            self._host.driver.create_volume_snapshot(ctx, instance, volume_id, create_info)))
+        copies, snapshot_id = self._beside.get(instance.uuid), create_info['snapshot_id']
+        if copies is None:
+            self._host.queue.submit(instance.uuid, self._work, ctx, snapshot_id, 'creating', lambda: (
+                self._host.driver.create_volume_snapshot(ctx, instance, volume_id, create_info)))
+            return
+        begin = _once(copies.begin)
+
+        def work() -> None:
+            try:
+                self._host.driver.create_volume_snapshot(ctx, instance, volume_id, create_info, begin)
+            finally:
+                begin()
+        copies.ask()
+        # One after the other: QEMU makes one copy of a guest at a time.
+        self._host.queue.submit(f'{instance.uuid} {queue.COPIES}', self._work, ctx, snapshot_id, 'creating', work,
+                                build=queue.COPIES)
 
     def delete_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
                                snapshot_id: str, delete_info: dict[str, typing.Any]) -> None:
@@ -143,6 +190,16 @@ class VolumeSnapshots:
             LOG.warning('Snapshot %s: %s', snapshot_id, error)
             status, progress = f'error_{status}' if status == 'deleting' else 'error', '0%'
         self._host.conductor.volume_snapshot_status(ctx, snapshot_id=snapshot_id, status=status, progress=progress)
+
+
+def _once(function: collections.abc.Callable[[], None]) -> collections.abc.Callable[[], None]:
+    """The function, of which calls after the first do nothing."""
+    calls = [function]
+
+    def call() -> None:
+        if calls:
+            calls.pop()()
+    return call
 
 
 SHARE_ATTACHED, SHARE_FAILED = 'attached', 'error'

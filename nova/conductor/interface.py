@@ -1,5 +1,5 @@
 """RPC methods of the conductor: building, and the writes of services that hold no database credentials."""
-from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method
+from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method, Newer
 
 BUILDS_AT_ONCE = 16      # requests that one conductor places; further ones wait, and what computes ask for does not
 
@@ -127,8 +127,10 @@ INTERFACE = Interface(
     Method('allow_share', ('instance_uuid', 'share_id', 'host'), call=True),
     Method('share_attached', ('instance_uuid', 'share_id', 'status'), call=True),
     Method('share_detached', ('instance_uuid', 'share_id', 'host'), call=True),
-    # snapshots of all volumes of a server that boots from one; the image, without data, is active and names them
-    Method('snapshot_volumes', ('instance_uuid', 'image_id'), call=True),
+    # snapshots of all volumes of a server that boots from one; the image, without data, names them -> True: they are
+    # complete, and it is active. wait: False, it is active at once; True: only when asked again after they are complete
+    Method('snapshot_volumes', ('instance_uuid', 'image_id', 'wait'), call=True,
+           newer=(Newer('wait', '1.1', optional=True),)),
     # {uuid: power state} as the hypervisor has it: mends rows of servers that nothing else works on
     Method('report_power_states', ('host', 'states'), call=True),
 

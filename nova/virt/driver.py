@@ -476,9 +476,13 @@ class AssistedSnapshots:
 
     feature = 'assisted_snapshots'
 
-    def create_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, create_info: Any) -> Any:
+    def create_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, create_info: Any,
+                               begun: Callable[[], None] | None = None) -> Any:
         """Let the guest write to ``create_info['new_file']``, a qcow2 file next to the volume's present one; or, where
-        ``create_info['type']`` is 'copy', copy the volume as it is at one moment into that file, which is there."""
+        ``create_info['type']`` is 'copy', copy the volume as it is at one moment into that file, which is there.
+
+        :param begun: called when what the guest writes does not change the copy any more
+        """
         raise NotImplementedError
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, snapshot_id: str,

@@ -25,6 +25,7 @@ from nova.objects.instance import REIMAGE
 LOG = logging.getLogger(__name__)
 
 USABLE = ('available', 'in-use', 'reserved', 'attaching')
+BLOCK_DEVICES = 'block_device_mapping'      # property of an image that is made of snapshots
 BROKEN = ('error', 'error_deleting', 'deleting')
 
 
@@ -277,36 +278,66 @@ class Volumes:
 
     # ---- images of servers that boot from a volume
 
-    def snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str) -> None:
-        """Make snapshots of all volumes; the image has no data of its own and names them."""
-        system, made = _system(ctx), []
+    def snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str, wait: bool = False) -> bool:
+        """Make snapshots of all volumes; the image has no data of its own and names them.
+
+        :param wait: leave the image as it is until the snapshots are complete: whoever asks does so until True comes
+        :raises InvalidVolume: a snapshot failed; none of them stays
+        """
+        system = _system(ctx)
         with self._cell_db.reader() as conn:
             if image_id not in instance_actions.images_of_open(conn, instance_uuid):
                 raise exception.ImageNotFound(image_id=image_id)
+            row = instances.get(conn, instance_uuid)
+            devices = [device for device in _volumes_of(conn, instance_uuid) if device['volume_id']]
         images = self._grants.images_of(ctx, instance_uuid, write=[image_id])
         image = images.show(image_id)
         if image['status'] == 'active':
-            return                        # done before
-        with self._cell_db.reader() as conn:
-            row = instances.get(conn, instance_uuid)
-            devices = [device for device in _volumes_of(conn, instance_uuid) if device['volume_id']]
+            return True                   # done before
         system.project_id, system.user_id = row['project_id'], row['user_id']
+        made = self._snapshots_of(system, image, {device['volume_id'] for device in devices})
         try:
-            mapping = []
-            for device in devices:
-                snapshot = self._storage.create_snapshot(system, device['volume_id'],
-                                                         f'snapshot for {row["display_name"]}'[:255])
-                made.append(snapshot['id'])
-                mapping.append(_mapping(device, snapshot))
-            images.update(image_id, {'properties': {
-                **image['properties'], 'bdm_v2': 'True', 'root_device_name': row['root_device_name'] or '/dev/vda',
-                'block_device_mapping': json.dumps(mapping)}})
+            if not made:
+                mapping = []
+                for device in devices:
+                    snapshot = self._storage.create_snapshot(system, device['volume_id'],
+                                                             f'snapshot for {row["display_name"]}'[:255])
+                    made.append(snapshot['id'])
+                    mapping.append(_mapping(device, snapshot))
+                images.update(image_id, {'properties': {
+                    **image['properties'], 'bdm_v2': 'True', 'root_device_name': row['root_device_name'] or '/dev/vda',
+                    BLOCK_DEVICES: json.dumps(mapping)}})
+            if wait and not self._complete(system, made):
+                return False
             with tempfile.NamedTemporaryFile(prefix='nova-empty-') as nothing:
                 images.upload(image_id, nothing.name, 'raw')
+            return True
         except Exception:
             for snapshot_id in made:
                 self._storage.delete_snapshot(system, snapshot_id)
             raise
+
+    def _snapshots_of(self, system: Context, image: Row, volume_ids: set[str]) -> list[str]:
+        """The snapshots that were made for an image before; none where its properties, which are its owner's, name
+        any of other volumes.
+        """
+        try:
+            mapping = json.loads(image['properties'].get(BLOCK_DEVICES, '[]'))
+            snapshot_ids = [str(device['snapshot_id']) for device in mapping]
+            found = [self._storage.get_snapshot(system, ident) for ident in snapshot_ids[:len(volume_ids) + 1]]
+        except (ValueError, TypeError, KeyError, exception.VolumeSnapshotNotFound):
+            return []
+        return snapshot_ids if {snapshot['volume_id'] for snapshot in found} == volume_ids else []
+
+    def _complete(self, system: Context, snapshot_ids: list[str]) -> bool:
+        """Whether all of these snapshots may be used.
+
+        :raises InvalidVolume: one failed
+        """
+        found = [self._storage.get_snapshot(system, ident)['status'] for ident in snapshot_ids]
+        if 'error' in found:
+            raise exception.InvalidVolume(reason='a snapshot of a volume of the server failed.')
+        return all(status == 'available' for status in found)
 
 
 def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> set[str]:

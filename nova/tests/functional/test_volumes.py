@@ -300,6 +300,9 @@ def test_what_runs_on_volumes_rests_while_they_are_copied(cloud, user, required)
         user.wait_for(server_id)
         return user.get(f'/image/v2/images/{answer.json()["image_id"]}').json().get('status')
     assert copy() == 'active' and driver.machine.guests[server_id]['rests'] is False
+    # where QEMU copies, since this file system cannot clone: while the guest rests, and before the image is there
+    assert all(rested for _volume, _path, rested in driver.machine.guests[server_id].get('copies', []))
+    assert {row['status'] for row in user.get('/volume/v3/snapshots').json()['snapshots']} == {'available'}
     driver.failures['quiesce'] = 1.0
     try:
         assert copy() == (None if required else 'active')

@@ -1,6 +1,7 @@
 """The machine of a fake host, and files of volume snapshots."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
@@ -49,9 +50,9 @@ class AssistedSnapshots(machine.Feature, driver.AssistedSnapshots):
     """A guest has ``files``: {volume id: [its files, the active one last]}."""
 
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
-                               create_info: dict[str, str]) -> None:
+                               create_info: dict[str, str], begun: Callable[[], None] | None = None) -> None:
         if create_info.get('type') == 'copy':
-            self._copy(instance, volume_id, create_info['new_file'])
+            self._copy(instance, volume_id, create_info['new_file'], begun or (lambda: None))
             return
         with self.machine.operation('create_volume_snapshot'), self.machine.lock:
             files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
@@ -59,11 +60,13 @@ class AssistedSnapshots(machine.Feature, driver.AssistedSnapshots):
                 files.append(create_info['new_file'])
             self.machine.save()
 
-    def _copy(self, instance: Instance, volume_id: str, path: str) -> None:
+    def _copy(self, instance: Instance, volume_id: str, path: str, begun: Callable[[], None]) -> None:
         """Of a guest that does not run there is nothing to be written: an empty copy is its volume's."""
         with self.machine.operation('create_volume_snapshot'), self.machine.lock:
-            self.machine.guest(instance).setdefault('copies', []).append([volume_id, path])
+            guest = self.machine.guest(instance)
+            guest.setdefault('copies', []).append([volume_id, path, bool(guest.get('rests'))])
             self.machine.save()
+        begun()
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
                                delete_info: dict[str, str]) -> None:

@@ -58,13 +58,19 @@ class Snapshots(agent.Agent, driver.Snapshot):
         except exception.GuestNotFound:
             return False
 
-    def copy_running(self, uuid: str, text: str, begin: Callable[..., None]) -> bool:
+    def copy_running(self, uuid: str, text: str, begin: Callable[..., None],
+                     begun: Callable[[], None] | None = None) -> bool:
         """True when QEMU has copied a disk while the guest went on.
 
         :param text: XML of the copy
         :param begin: of operations on a domain, which begins it
+        :param begun: called when it has begun: the copy is of that moment
         """
-        return self._begin(uuid, text, begin) and self._ends_well(uuid)
+        if not self._begin(uuid, text, begin):
+            return False
+        if begun is not None:
+            begun()
+        return self._ends_well(uuid)
 
     def _begin(self, uuid: str, text: str, begin: Callable[..., None] = guests.begin_backup) -> bool:
         """Whether QEMU copies the disk, as it is now, while the guest goes on."""

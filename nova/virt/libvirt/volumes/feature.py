@@ -153,7 +153,7 @@ class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
 
     # ---- snapshots that the block storage cannot make by itself
 
-    def create_volume_snapshot(self, context, instance, volume_id, create_info):
+    def create_volume_snapshot(self, context, instance, volume_id, create_info, begun=None):
         operation = 'copy the volume'
         if create_info.get('type') != COPY:
             raise exception.VirtError(operation=operation, reason='this driver makes whole copies of volumes, and no '
@@ -167,7 +167,7 @@ class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
             if self.is_active(instance.uuid):
                 others = [each.target for each in [*guest.disks, *guest.volumes] if each.target != volume.target]
                 text = disk.copy_of(volume.target, path, others)
-                if not self.copy_running(instance.uuid, text, operations.begin_copy):
+                if not self.copy_running(instance.uuid, text, operations.begin_copy, begun):
                     raise exception.VirtError(operation=operation, reason='the copy failed')
             elif volume.source['type'] == 'file':
                 _copy(operation, volume.source['path'], path)
