@@ -3,6 +3,7 @@
 
 usage: tools/crash_test.py [--driver fake|libvirt] [--rounds 10] [--servers 12] [--seed N] [--guest DIRECTORY]
            [--compare-each] [--first-starts N] [--keep]
+       tools/crash_test.py --moves [TEXT] --guest DIRECTORY
 
 In each round clients create, stop, start, reboot, rebuild, pause, copy and delete servers; at a random moment
 the process is killed with SIGKILL and started again, in some rounds killed once more while it starts. In the
@@ -20,6 +21,10 @@ hypervisor, the disks and the host's network:
 - the hypervisor's guests are the servers, running if and only if ACTIVE; no other instance directory is left
 - DHCP, filters and devices of the host (libvirt) are those of the ports
 
+With --moves a real guest goes to and fro between two hosts with a libvirt each, and nova-compute, libvirt, QEMU or the
+network of one of them dies at each step of live and cold moves (nova/tests/integration/killed_moves.py), or only at
+those whose name has TEXT in it: the guest is on one host, remembers what it knew, and nothing of it is elsewhere.
+
 Exits with 1 and a line for each difference.
 """
 import argparse
@@ -27,6 +32,7 @@ import collections
 import contextlib
 import http.client
 import json
+import os
 import pathlib
 import random
 import re
@@ -539,6 +545,36 @@ def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False,
     return failed
 
 
+def moves(text, guest, tell=print):
+    """The differences that kills in the middle of moves have left.
+
+    :param text: only cases with this in their names
+    :param guest: directory of the guest image
+    """
+    os.environ['NOVA_TEST_GUEST_DIR'] = guest            # read where the hosts are described
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+    from nova.tests.integration import killed_moves
+    from nova.tests.integration import moving_cloud
+    failed = []
+    chosen = [case for case in killed_moves.CASES if text in case.name]
+    with moving_cloud.fleet() as fleet:
+        walk = killed_moves.Walk(fleet, lambda line: tell('  ' + line))
+        tell(f'crash test: {len(chosen)} kills in the middle of moves')
+        for case in chosen:
+            try:
+                if not walk.server:
+                    walk.begin()
+                walk.run(case)
+            except Exception as error:
+                failed.append(f'{case.name}: {type(error).__name__}: {error}')
+                tell('  ' + failed[-1])
+                fleet.restore()
+                walk.server = ''
+        tell(f'{len(failed)} of {len(chosen)} cases failed')
+        fleet.clear()
+    return failed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--driver', choices=('fake', 'libvirt'), default='fake')
@@ -550,8 +586,15 @@ def main():
     parser.add_argument('--compare-each', action='store_true', help='compare after each kill')
     parser.add_argument('--first-starts', type=int, default=0, metavar='N',
                         help='before: kill the first starts of so many clouds')
+    parser.add_argument('--moves', nargs='?', const='', metavar='TEXT',
+                        help='instead: kill parts in the middle of moves between hosts, where a name has TEXT')
     args = vars(parser.parse_args())
     sys.stdout.reconfigure(line_buffering=True)
+    text = args.pop('moves')
+    if text is not None:
+        if not args['guest']:
+            parser.error('--moves needs the directory of a guest image: --guest')
+        sys.exit(1 if moves(text, args['guest']) else 0)
     times = args.pop('first_starts')
     failed = first_starts(times, args['seed']) if times else []
     sys.exit(1 if run(**args) + failed else 0)

@@ -63,7 +63,7 @@ INTERFACE = Interface(
     Method('abort_live_migration', ('instance',)),
     Method('force_complete_live_migration', ('instance',)),
     Method('resume_live_migration', ('instance',)),
-    # -> whether the hypervisor has a guest of this server
+    # -> whether the hypervisor has a guest of this server, and it is not on its way any more
     Method('has_guest', ('instance_uuid',), call=True),
     # takes in a server of a host that is down; and what that host does about it when it is back
     Method('evacuate_instance', ('instance', 'spec', 'migration')),

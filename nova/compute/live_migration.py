@@ -10,6 +10,7 @@ from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
+from nova import states
 from nova.compute import notifications
 from nova.compute import queue
 from nova.compute import tasks
@@ -52,11 +53,13 @@ class LiveMigration:
         """Make ready to receive the guest: facts for the source."""
         host = self._host
         vifs = host.network.prepare_for_instance(ctx, instance=instance, host=host.name)
-        return host.driver.pre_live_migration(ctx, instance, vifs, block_devices, facts)
+        grant = instance.image_grant if instance.obj_attr_is_set('image_grant') else None
+        return host.driver.pre_live_migration(ctx.granted(grant), instance, vifs, block_devices, facts)
 
     def has_guest(self, ctx: context.RequestContext, instance_uuid: str) -> bool:
-        """Whether the hypervisor has a guest of this server."""
-        return instance_uuid in self._host.driver.guests()
+        """Whether the hypervisor has a guest of this server that has arrived."""
+        driver = self._host.driver
+        return isinstance(driver, virt.LiveMigration) and driver.has_arrived(instance_uuid)
 
     def finish_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
@@ -200,7 +203,8 @@ class LiveMigration:
     def _resume_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Report whether the guest is here; the conductor decides by it."""
         host = self._host
-        here = instance.uuid in host.driver.guests()
+        # after the end of this host's machine its libvirt still has the definition of a guest that had gone
+        here = host.driver.guests().get(instance.uuid) not in (None, states.SHUTDOWN)
         left = host.conductor.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)
         if left:
             host.driver.post_live_migration_at_source(ctx, instance, instance.network_info, {})

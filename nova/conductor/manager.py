@@ -68,7 +68,7 @@ class ConductorManager:
         # ---- moves
         self.moves = cold.ColdMoves(services, self.events, self.specs)
         self.confirmation = confirmation.Confirmation(services, self.moves)
-        self.live = live.LiveMigrations(services, self.events, self.specs, self.tasks, self.volumes)
+        self.live = live.LiveMigrations(services, self.events, self.specs, self.tasks, self.volumes, self.grants)
         self.evacuations = evacuation.Evacuations(services, self.events, self.specs)
         self.maintenance = maintenance.Maintenance(services, self.moves, self.live)
         self.deletion = deletion.Deletion(services, self.events, self.volumes, self.shares, self.grants, self.moves)

@@ -449,6 +449,10 @@ class LiveMigration:
         """At the source: pause the guest, or run it at the destination already, so that the rest is copied soon."""
         raise NotImplementedError
 
+    def has_arrived(self, uuid: str) -> bool:
+        """At the destination: whether the hypervisor has the guest, and it is not on its way any more."""
+        raise NotImplementedError
+
     def post_live_migration_at_source(self, context: RequestContext, instance: Any, network_info: Any,
                                       facts: Any) -> Any:
         """Remove what the guest that has left still has here; no error when there is nothing."""

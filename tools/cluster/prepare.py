@@ -294,7 +294,7 @@ trusted_proxies = {settings.ADDRESS}
         where = {'host': name, 'address': settings.compute_address(number)}
         if name in fleet.libvirt_names:
             own = (f'{LIBVIRT}[libvirt]\nconnection_uri = {hosts.uri(name)}\n'
-                   f'live_migration_uri = {hosts.migration_uri(name)}\nlive_migration_with_native_tls = true\n')
+                   f'live_migration_uri = {hosts.migration_uri(name)}\n')
             if fleet.network == 'neutron':
                 own += f'[os_vif_ovs]\novsdb_connection = {neutron.connection(name)}\n'
             file(f'network-{name}', shared, messages(cell), databases(cell or 'cell1'), LIBVIRT, _joins(name),

@@ -24,6 +24,7 @@ from nova.conductor.cell_services import Fault
 from nova.conductor.cell_services import Row
 from nova.conductor.events import Events
 from nova.conductor.moves import write_batch
+from nova.conductor.servers.image_grants import ImageGrants
 from nova.conductor.servers.specs import RequestSpecs
 from nova.conductor.servers.tasks import Tasks
 from nova.conductor.servers.volumes import Volumes
@@ -50,9 +51,10 @@ class LiveMigrations:
     """Migrates servers live; see interface.py for its methods."""
 
     def __init__(self, services: CellServices, events: Events, specs: RequestSpecs, tasks: Tasks,
-                 volumes: Volumes) -> None:
+                 volumes: Volumes, grants: ImageGrants) -> None:
         self._services, self._conf, self._cell_db = services, services.conf, services.cell_db
         self._events, self._specs, self._tasks, self._volumes = events, specs, tasks, volumes
+        self._grants = grants
         self._progress = write_batch.WriteBatches(self._cell_db)
 
     def continue_live_migration(self, ctx: Context, instance_uuid: str) -> None:
@@ -196,9 +198,10 @@ class LiveMigrations:
         with self._cell_db.reader() as conn:
             row = instances.get(conn, uuid)
         devices = self._connect_at_destination(ctx, row, migration)
+        instance = objects.Instance.from_row(row)
+        instance.image_grant = self._grants.of_arrival(instance, dest)
         facts = self._services.compute.pre_live_migration(
-            ctx, server=dest, instance=objects.Instance.from_row(row), block_devices=devices,
-            facts=migration['arguments']['facts'])
+            ctx, server=dest, instance=instance, block_devices=devices, facts=migration['arguments']['facts'])
         self._claimed_by_source(migration_id, record=recording(END), facts=facts)
         return facts
 

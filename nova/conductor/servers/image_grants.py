@@ -54,6 +54,11 @@ class ImageGrants:
             instance.uuid, owner.removeprefix('compute:'), self._conf.conductor.task_give_up, read, write,
             rotate=arguments.get('rotation') is not None))
 
+    def of_arrival(self, instance: objects.Instance, host: str) -> str:
+        """Return the grant of a host that makes ready for a running guest: below its disks are the server's images."""
+        read = [instance.image_id, *(getattr(instance, name) for name in fields.REFERENCES)]
+        return self._images.grant(grants.make(instance.uuid, host, self._conf.conductor.task_give_up, read, ()))
+
     def images_of(self, ctx: Context | None, server: str, read: collections.abc.Iterable[str | None] = (),
                   write: collections.abc.Iterable[str | None] = ()) -> image_api.BoundImages:
         """Return images for the conductor itself, those of one server alone.

@@ -54,9 +54,10 @@ OPTIONS = [
     cfg.StrOpt('live_migration_inbound_addr', max_length=255,
                help='Address of this host at which its libvirt and QEMU are reached by other hosts, where a network '
                     'of its own carries migrations. Unset: my_ip.'),
-    cfg.BoolOpt('live_migration_with_native_tls', default=False,
+    cfg.BoolOpt('live_migration_with_native_tls',
                 help='Whether QEMU encrypts memory and disks on their way, with the certificates that qemu.conf names '
-                     '(default_tls_x509_cert_dir). The same on all hosts.'),
+                     '(migrate_tls_x509_cert_dir, default_tls_x509_cert_dir, or /etc/pki/qemu). Unset: where both '
+                     'hosts have those of a server and of a client. On: a host without them is refused.'),
     cfg.BoolOpt('live_migration_permit_post_copy', default=False,
                 help='Whether a forced completion runs the guest at the destination before all of its memory is there, '
                      'instead of pausing it. A guest is lost when the network breaks meanwhile.'),

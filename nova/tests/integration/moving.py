@@ -143,11 +143,13 @@ class Hosts:
 
 
 @contextlib.contextmanager
-def hosts(count: int = 2, prepare: typing.Callable | None = None, **options: typing.Any,
-          ) -> collections.abc.Iterator[Hosts]:
+def hosts(count: int = 2, prepare: typing.Callable | None = None, drivers: bool = True, kind: type | None = None,
+          **options: typing.Any) -> collections.abc.Iterator[Hosts]:
     """So many hosts with a driver each. ``share``: name of a directory that they have in common.
 
     :param prepare: called with Hosts before a libvirt starts
+    :param drivers: False: the hosts have no driver in this process
+    :param kind: of Hosts
     """
     directory = pathlib.Path(tempfile.mkdtemp(prefix='nova-moves-', dir='/var/tmp'))
     directory.chmod(0o711)
@@ -161,7 +163,7 @@ def hosts(count: int = 2, prepare: typing.Callable | None = None, **options: typ
         import cluster.prepare
         import cluster.settings
         fleet = cluster.settings.save('mariadb', count, libvirt=count)
-        made = Hosts(directory, cluster, [f'compute{number}' for number in range(1, count + 1)], options)
+        made = (kind or Hosts)(directory, cluster, [f'compute{number}' for number in range(1, count + 1)], options)
         try:
             cluster.prepare.network(fleet)
             for name in made.names:
@@ -172,7 +174,7 @@ def hosts(count: int = 2, prepare: typing.Callable | None = None, **options: typ
                           if part.name.startswith('libvirt-')}
             with futures.ThreadPoolExecutor() as pool:
                 assert all(pool.map(lambda part: part.start(), made.parts.values()))
-            for name in made.names:
+            for name in made.names if drivers else ():
                 made.make_driver(name)
             yield made
         finally:

@@ -97,7 +97,7 @@ def test_what_cannot_go_is_refused_before(fleet, monkeypatch):
     facts = there.check_destination(instance, None, False)
     for wrong, said in (({'free_bytes': 1 << 20}, 'GiB there'),
                         ({'cpu_features': ['sse']}, 'the processor there lacks'),
-                        ({'block_migration': False}, 'share no storage'), ({'tls': not facts['tls']}, 'native_tls'),
+                        ({'block_migration': False}, 'share no storage'), ({'tls_able': False}, 'native_tls'),
                         ({'virt_type': 'kvm'}, 'with kvm there')):
         with pytest.raises(exception.MigrationPreCheckError, match=said):
             here.check_source(instance, {**facts, **wrong})

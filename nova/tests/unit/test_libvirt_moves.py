@@ -5,14 +5,18 @@ from xml.etree import ElementTree as etree
 
 import pytest
 
+from nova import conf as configuration
 from nova import exception
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import shared_storage
+from nova.virt.libvirt.volumes import disk as volumes
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+from nova.virt.libvirt.moves import outgoing
+
 UUID = '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c11'
 
 
@@ -75,7 +79,7 @@ def record_with_files(stored):
 
 @pytest.mark.parametrize('wrong', [
     {'settings': {'x': 1}}, {'settings': {'x': 'y' * 300}}, {'serial_ports': 9}, {'arch': 'vax'},
-    {'uuid': '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c12'}, {'machine': 'pc;rm'}, {'vif_model': 'any'}, {'disks': []},
+    {'uuid': '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c12'}, {'machine': 'pc;rm'}, {'vif_model': 'any'},
     {'disks': 'text'}, {'disks': [{'file': '/x/shadow', 'format': 'raw', 'target': 'vda'}]},
     {'disks': [{'file': '/x/disk', 'format': 'vmdk', 'target': 'vda'}]},
     {'disks': [{'file': '/x/disk', 'format': 'raw', 'target': '../a'}]},
@@ -84,6 +88,28 @@ def test_what_our_hosts_do_not_say_is_refused(tmp_path, wrong):
     one = store(tmp_path / 'one', 'one')
     with pytest.raises(exception.VirtError, match='not valid'):
         arrival.unpacked({**sent(one), **wrong}, UUID, one, 'qemu', [])
+
+
+def test_a_guest_of_volumes_alone_comes_and_none_of_them_is_copied(tmp_path):
+    one = store(tmp_path / 'one', 'one')
+    assert arrival.unpacked({**sent(one), 'disks': []}, UUID, one, 'qemu', []).disks == []
+    copying = outgoing.libvirt.VIR_MIGRATE_NON_SHARED_INC | outgoing.libvirt.VIR_MIGRATE_NON_SHARED_DISK
+    options = configuration.new(files=[]).libvirt
+    assert outgoing.flags(options, True, True, False, False) & copying
+    assert not outgoing.flags(options, False, True, False, False) & copying
+
+
+def test_how_the_destination_reaches_volumes_is_its_own_knowledge_where_disks_are_shared(tmp_path):
+    one, two = store(tmp_path / 'a', 'one'), store(tmp_path / 'a', 'two')
+    (tmp_path / 'a' / UUID).mkdir()
+    one.save(record(one))
+    guest = one.load(UUID)
+    guest.volumes = [volumes.Volume('volume', 'vdc', 'virtio', {'type': 'block', 'path': '/dev/of-two'})]
+    shared_storage.expect(two, guest, 'two')
+    assert shared_storage.expected(one, UUID, 'one') is None and one.load(UUID).volumes == []
+    assert shared_storage.expected(two, UUID, 'two').volumes == guest.volumes
+    shared_storage.forget_expected(two, UUID, 'two')
+    assert shared_storage.expected(two, UUID, 'two') is None
 
 
 def test_sizes_are_numbers(tmp_path):

@@ -104,6 +104,10 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
         with self.machine.operation('post_live_migration_at_source'):
             pass                     # nothing of a fake guest stays behind
 
+    def has_arrived(self, uuid: str) -> bool:
+        with self.machine.lock:
+            return uuid in self.machine.guests
+
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
                                            network_info: list[dict[str, str]]) -> None:
         with self.machine.operation('post_live_migration_at_destination'):

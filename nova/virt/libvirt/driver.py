@@ -90,7 +90,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             copy_seconds=self.conf.libvirt.qemu_img_timeout,
             operation=self._operation, recorded=self._recorded, known=self._guest_record, guest_of=self._guest_of,
             start=self._define_and_start, define=self._define, shut_down=self._shut_down, power_off=self.power_off,
-            remove=self._remove, undo=self._undo)
+            disconnect=self.disconnect, remove=self._remove, undo=self._undo)
 
     def init_host(self):
         self.storage.prepare()
@@ -230,7 +230,9 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
 
     def _undo(self, uuid):
         try:
+            guest = self.storage.load(uuid)
             self._remove(uuid)
+            self.disconnect(guest.volumes if guest else ())
         except (exception.VirtError, OSError):
             LOG.exception('What a failed build left of %s could not be removed.', uuid)
 

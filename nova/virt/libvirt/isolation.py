@@ -10,7 +10,8 @@ from xml.etree import ElementTree as etree
 LABELS = {'apparmor': 'AppArmor', 'selinux': 'SELinux'}              # secmodels that give each guest its own
 QEMU_CONF = '/etc/libvirt/qemu.conf'
 # What it needs of qemu.conf, which holds passwords, too.
-SETTINGS = ('security_default_confined', 'seccomp_sandbox', 'spice_tls', 'chardev_tls')
+SETTINGS = ('security_default_confined', 'seccomp_sandbox', 'spice_tls', 'chardev_tls', 'migrate_tls_x509_cert_dir',
+            'default_tls_x509_cert_dir')
 SELINUX_ENFORCES = '/sys/fs/selinux/enforce'
 _SETTING = re.compile(r'\s*(\w+)\s*=\s*"?([^"#\n]*)')
 _IDS = re.compile(r'\+?(\w+):\+?(\w+)\Z')

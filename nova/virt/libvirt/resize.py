@@ -38,9 +38,11 @@ class Resize(hands.Feature, driver.Resize):
         uuid, stored = instance.uuid, self.hands.storage
         kept = stored.kept_path(uuid)
         with self.hands.operation(uuid):
-            if stored.load(uuid) is not None:      # it is the guest; what was put aside before is of no use
+            guest = stored.load(uuid)
+            if guest is not None:        # it is the guest; what was put aside before is of no use
                 self.hands.power_off(instance, timeout)
                 self.hands.remove(uuid, keep_disks=True)
+                self.hands.disconnect(guest.volumes)     # whoever brings it up connects them anew
                 shutil.rmtree(kept, ignore_errors=True)
                 variables = stored.path(uuid, spec.NVRAM)
                 if os.path.exists(variables):
@@ -70,9 +72,11 @@ class Resize(hands.Feature, driver.Resize):
 
     def drop_migrated(self, context: Any, instance: Any, network_info: Any) -> None:
         with self.hands.operation(instance.uuid):
+            guest = self.hands.storage.load(instance.uuid)
             # else it is the one that was taken back
             if self.hands.storage.load_kept(instance.uuid) is not None or self.has_come(instance.uuid):
                 self.hands.remove(instance.uuid)
+                self.hands.disconnect(guest.volumes if guest is not None else ())
 
     def finish_revert_migration(self, context: Any, instance: Any, network_info: Any, block_devices: Any,
                                 power_on: bool) -> None:

@@ -206,8 +206,7 @@ class Storage:
         boot_files = self.boot_files(context, uuid, request.image, {
             part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
         bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
-        volumes = {(row.get('device_name') or ' ')[-1] for row in request.block_devices
-                   if row.get('destination_type') == 'volume'}
+        volumes = volume_letters(request.block_devices)
         targets = (f'{xml.DISK_BUSES[bus]}{letter}' for letter in 'abcdefghijklmnopqrstuvwxyz'
                    if letter not in volumes)
         disks = [self.image_disk(context, instance, request.image, next(targets), bus)] if request.image else []
@@ -248,15 +247,21 @@ class Storage:
         files.give_to_guest(path)
         return disk
 
-    def blanks(self, uuid, sizes, present, volumes=()):
-        """New disks of a guest that has some: those of {file name: bytes} that are not among the Disks ``present``."""
-        first = [*present, *volumes][0]
-        bus, prefix = first.bus, xml.DISK_BUSES[first.bus]
+    def blanks(self, uuid, sizes, present, volumes=(), taken=()):
+        """New disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
+
+        :param volumes: that it has, too
+        :param taken: letters of the names of volumes that it gets
+        """
+        wanted = {name: size for name, size in sizes.items() if size and name not in {
+            os.path.basename(disk.file) for disk in present}}
+        if not wanted:
+            return []
+        bus = next((disk.bus for disk in [*present, *volumes]), xml.Disk.bus)
+        prefix = xml.DISK_BUSES[bus]
         letters = (letter for letter in 'abcdefghijklmnopqrstuvwxyz'
-                   if f'{prefix}{letter}' not in {disk.target for disk in [*present, *volumes]})
-        names = {os.path.basename(disk.file) for disk in present}
-        return [self._blank(uuid, name, size, f'{prefix}{next(letters)}', bus)
-                for name, size in sizes.items() if size and name not in names]
+                   if letter not in taken and f'{prefix}{letter}' not in {disk.target for disk in [*present, *volumes]})
+        return [self._blank(uuid, name, size, f'{prefix}{next(letters)}', bus) for name, size in wanted.items()]
 
     def _blank(self, uuid, name, size, target, bus):
         make = ['mkswap', '-q'] if name == 'disk.swap' else [
@@ -387,6 +392,11 @@ def _direct_io(directory):
         return False
     finally:
         files.remove(path)
+
+
+def volume_letters(block_devices):
+    """The last letters of the names of the volumes among a server's block devices."""
+    return {(row.get('device_name') or ' ')[-1] for row in block_devices if row.get('destination_type') == 'volume'}
 
 
 def flavor_sizes(instance):

@@ -24,8 +24,9 @@ class Hands:
     define       (xml.Guest) defines it
     shut_down    (uuid, seconds) requests it of a running guest -> whether it is off; raises GuestNotFound
     power_off    (instance, seconds)
+    disconnect   ([disk.Volume]): nothing on this host uses them any more
     remove       (uuid, keep_disks=False): domain and files; nothing when there are none
-    undo         (uuid): as remove, and a failure is logged alone
+    undo         (uuid): as remove, without its volumes, and a failure is logged alone
     """
 
     storage: Any
@@ -41,6 +42,7 @@ class Hands:
     define: Callable[[Any], None]
     shut_down: Callable[[str, float], bool]
     power_off: Callable[[Any, float], None]
+    disconnect: Callable[[Any], None]
     remove: Callable[..., None]
     undo: Callable[[str], None]
 

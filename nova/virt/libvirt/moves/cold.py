@@ -66,7 +66,8 @@ class ColdMoves:
         with self._operation(uuid):
             self._remove(uuid)           # of an attempt that did not come to its end
             try:
-                disks, boot_files = self._fetch(context, instance, moved, sent['source'])
+                disks, boot_files = self._fetch(context, instance, moved, sent['source'],
+                                                storage.volume_letters(request.block_devices))
                 made = self._guest_of(instance, request, disks, boot_files)
                 made.moved_from = sent['source']['directory']
                 self.storage.save(made)
@@ -78,8 +79,11 @@ class ColdMoves:
                 raise
 
     def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: dict[str, str],
-               ) -> tuple[list[xml.Disk], dict[str, str]]:
-        """The guest's files in a new directory, its disks as large as its flavor says: (disks, boot files)."""
+               taken: set[str]) -> tuple[list[xml.Disk], dict[str, str]]:
+        """The guest's files in a new directory, its disks as large as its flavor says: (disks, boot files).
+
+        :param taken: letters of the names of its volumes
+        """
         uuid, timeout = instance.uuid, self.conf.libvirt.qemu_img_timeout
         directory, sizes = self.storage.path(uuid), storage.flavor_sizes(instance)
         disks = [disk for disk in moved.disks if sizes['disk.swap'] or os.path.basename(disk.file) != 'disk.swap']
@@ -95,7 +99,7 @@ class ColdMoves:
                 self._put_image_below(context, uuid, disk, source)
             self._grow(disk, sizes.get(os.path.basename(disk.file), 0))
         return disks + self.storage.blanks(
-            uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks), boot_files
+            uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, taken=taken), boot_files
 
     def _put_image_below(self, context: RequestContext, uuid: str, disk: xml.Disk, source: dict[str, str]) -> None:
         """Let a disk that came stand on this host's copy of its image, or on one that is fetched with it."""

@@ -20,6 +20,7 @@ from nova.runtime import concurrency
 from nova.virt import driver
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
+from nova.virt.libvirt.moves import encryption
 from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import spec
@@ -28,6 +29,7 @@ from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.volumes import disk as volume
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -51,6 +53,7 @@ class LiveMigration(driver.LiveMigration):
     images: Any
     virt_type: str
     _qemu_img: Any
+    _steps: Any
     _operation: Any
     _guest_record: Any
     _domain: Any
@@ -69,7 +72,8 @@ class LiveMigration(driver.LiveMigration):
                 'seen': shared_storage.sight(self.storage, instance.uuid),
                 'free_bytes': self.storage.unused_bytes() if disk_over_commit else self.storage.free_bytes(),
                 'cpu_features': self.hypervisor.run('describe the processor', outgoing.cpu_features, self.virt_type),
-                'virt_type': self.virt_type, 'tls': options.live_migration_with_native_tls,
+                'virt_type': self.virt_type,
+                'tls': bool(options.live_migration_with_native_tls), 'tls_able': self._can_encrypt(),
                 'address': self.own_address()}
 
     def check_source(self, instance: Instance, facts: dict[str, Any]) -> dict[str, Any]:
@@ -79,12 +83,12 @@ class LiveMigration(driver.LiveMigration):
         if facts['virt_type'] != self.virt_type:
             raise exception.MigrationPreCheckError(reason=(
                 f'guests run with {self.virt_type} here and with {facts["virt_type"]} there'))
-        if facts['tls'] != self.conf.libvirt.live_migration_with_native_tls:
-            raise exception.MigrationPreCheckError(
-                reason='[libvirt] live_migration_with_native_tls is not the same on both hosts')
+        tls = encryption.agreed(self.conf.libvirt.live_migration_with_native_tls, self._can_encrypt(), facts['tls'],
+                                facts.get('tls_able', facts['tls']))         # older hosts do what their option says
         seen = shared_storage.sight(self.storage, instance.uuid)
         shared = seen is not None and seen == facts['seen']
-        if facts['block_migration'] is not None and facts['block_migration'] == shared:
+        local = any(not disk.readonly for disk in guest.disks)       # else its volumes are all that it has
+        if local and facts['block_migration'] is not None and facts['block_migration'] == shared:
             raise exception.MigrationPreCheckError(reason=(
                 'the hosts share the disks of the server; they are not copied (block migration)' if shared else
                 'the hosts share no storage; a migration with its disks (block migration) is needed'))
@@ -92,7 +96,7 @@ class LiveMigration(driver.LiveMigration):
             _check_room(guest, facts)
         self._check_cpu(instance.uuid, facts)
         values = arrival.packed(guest)
-        return {'block_migration': not shared, 'guest': values, 'address': facts['address'], 'tls': facts['tls'],
+        return {'block_migration': not shared, 'guest': values, 'address': facts['address'], 'tls': tls,
                 'source': {'address': self.own_address(), 'directory': self.storage.path(instance.uuid)}}
 
     def _check_cpu(self, uuid: str, facts: dict[str, Any]) -> None:
@@ -105,6 +109,9 @@ class LiveMigration(driver.LiveMigration):
         if missing:
             raise exception.MigrationPreCheckError(reason=(
                 f'the processor there lacks what the guest may use: {", ".join(missing[:10])}'))
+
+    def _can_encrypt(self) -> bool:
+        return encryption.able(self.conf.libvirt.live_migration_with_native_tls, self._steps.qemu_settings())
 
     def own_address(self) -> str:
         """Of this host's libvirt, for other hosts."""
@@ -124,12 +131,19 @@ class LiveMigration(driver.LiveMigration):
 
     def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
                            block_devices: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
-        uuid, copied = instance.uuid, facts['block_migration']
+        uuid = instance.uuid
         guest = arrival.unpacked(facts['guest'], uuid, self.storage, self.virt_type, network_info)
         guest.numa = facts.get('numa_topology')
         guest.volumes = self.volumes_of(instance, block_devices, guest.machine, guest.disks)
+        try:
+            return self._make_ready(context, guest, facts)
+        except Exception:
+            self.disconnect(guest.volumes)               # no record of them may have been written
+            raise
+
+    def _make_ready(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> dict[str, Any]:
+        uuid, copied, incremental = guest.uuid, facts['block_migration'], False
         self.define_secrets(guest.volumes)
-        incremental = False
         with self._operation(uuid):
             self._remove(uuid, keep_disks=not copied)    # of an attempt that did not come to its end
             if copied:
@@ -138,6 +152,8 @@ class LiveMigration(driver.LiveMigration):
                     self.storage.save(guest)
                 except OSError as error:
                     raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
+            else:
+                shared_storage.expect(self.storage, guest, self.host)
             text = self._domain(guest, keep=copied)
         return {**facts, 'domain': text, 'incremental': incremental}
 
@@ -177,25 +193,34 @@ class LiveMigration(driver.LiveMigration):
             return False
         return bool(found.path == path)
 
+    def has_arrived(self, uuid: str) -> bool:
+        try:
+            return bool(self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.arrived))
+        except exception.GuestNotFound:
+            return False
+
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
                                            network_info: list[dict[str, Any]]) -> None:
         guest = self._guest_record(instance.uuid)        # with shared disks it is what the source has written
+        expected = shared_storage.expected(self.storage, instance.uuid, self.host)
+        if expected is not None:
+            guest.volumes = expected.volumes
         guest.host = guest.successor = None
         if guest.numa:
             guest.numa = instance.numa_topology
         guest.interfaces = spec.interfaces(network_info, guest.vif_model)
         self.storage.save(guest)
+        shared_storage.forget_expected(self.storage, instance.uuid, self.host)
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
                                 facts: dict[str, Any]) -> None:
-        with self._operation(instance.uuid):
-            volumes = self._volumes_here(instance.uuid)
-            self._remove(instance.uuid, keep_disks=not facts.get('block_migration'))
-            self.disconnect(volumes)
-
-    def _volumes_here(self, uuid: str) -> list[Any]:
-        guest = self.storage.load(uuid)
-        return guest.volumes if guest is not None else []
+        uuid = instance.uuid
+        with self._operation(uuid):
+            coming = shared_storage.expected(self.storage, uuid, self.host)
+            guest = coming if facts.get('block_migration') is False else self.storage.load(uuid)
+            self._remove(uuid, keep_disks=not facts.get('block_migration'))
+            self.disconnect(guest.volumes if guest is not None else ())
+            shared_storage.forget_expected(self.storage, uuid, self.host)
 
     # ---- at the source ----
 
@@ -224,8 +249,7 @@ class LiveMigration(driver.LiveMigration):
         concurrency.spawn(
             'migration', job.run, self.hypervisor, uuid, uri,
             outgoing.parameters(options, running, facts['domain'], facts['address'], targets, tls),
-            outgoing.flags(options, copied, facts['incremental'], tls,
-                           seen=not copied and _uncached(guest)))
+            outgoing.flags(options, bool(targets), facts['incremental'], tls, seen=_seen_alike(guest, copied)))
         try:
             self._watch(job, uuid, progress)
         except BaseException as error:
@@ -329,15 +353,20 @@ class LiveMigration(driver.LiveMigration):
                                       facts: dict[str, Any]) -> None:
         """By the record: what the destination shares stays. ``facts`` are not there after a restart."""
         with self._operation(instance.uuid):
-            volumes = self._volumes_here(instance.uuid)
-            self._remove(instance.uuid, keep_disks=not shared_storage.may_remove(
-                self.storage.load(instance.uuid), self.host))
-            self.disconnect(volumes)
+            guest = self.storage.load(instance.uuid)
+            self._remove(instance.uuid, keep_disks=not shared_storage.may_remove(guest, self.host))
+            self.disconnect(guest.volumes if guest is not None else ())
 
 
-def _uncached(guest: xml.Guest) -> bool:
-    """Whether what the guest writes is at once where every host sees it."""
-    return all(disk.readonly or disk.cache in ('none', 'directsync') for disk in guest.disks)
+def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
+    """Whether what the guest writes to what stays where it is, is at once where the destination sees it.
+
+    Behind a volume of the network there is no cache of this host: QEMU speaks to the storage by itself, and has nothing
+    left to write when the guest stops here.
+    """
+    stay = [*guest.volumes, *(() if copied else guest.disks)]
+    return all(disk.readonly or disk.cache in ('none', 'directsync') or (
+        isinstance(disk, volume.Volume) and disk.source['type'] == volume.NETWORK) for disk in stay)
 
 
 def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:

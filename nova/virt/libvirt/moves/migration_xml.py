@@ -14,6 +14,7 @@ from nova.virt.libvirt import xml
 # Elements of the root that name CPUs and memory of the host.
 PLACEMENT = ('vcpu', 'cputune', 'numatune')
 BOOT_FILES = ('kernel', 'initrd')
+VARIABLES = 'nvram'                      # of UEFI: a file of the host, whose content goes with the guest
 
 
 def for_destination(running: str, there: str) -> str:
@@ -26,7 +27,7 @@ def for_destination(running: str, there: str) -> str:
     root, other = etree.fromstring(running), etree.fromstring(there)
     for name in PLACEMENT:
         _replace(root, root.find(name), other.find(name))
-    for name in BOOT_FILES:
+    for name in (*BOOT_FILES, VARIABLES):
         here = root.find(f'./os/{name}')
         if here is not None:
             here.text = _wanted(other.find(f'./os/{name}'), name).text

@@ -79,7 +79,7 @@ def flags(options: Any, copied: bool, incremental: bool, tls: bool, seen: bool) 
     :param options: [libvirt]
     :param copied: local disks go along
     :param incremental: of them only what lies above their images, which the destination has
-    :param seen: the disks are not copied, both hosts have seen the same file, and none of them caches it
+    :param seen: what is not copied both hosts see alike, and none of them caches it
     """
     found = _BASE
     if copied:
@@ -159,6 +159,19 @@ def settled(domain: Any) -> bool:
     return False
 
 
+def arrived(domain: Any) -> bool:
+    """Whether it is active, and not on its way to here."""
+    if not domain.isActive():
+        return False
+    try:
+        domain.jobStats()
+    except libvirt.libvirtError as error:                # it tells of a migration at its source alone
+        if error.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID:
+            return False
+        raise
+    return True
+
+
 def cpu_features(connection: Any, virt_type: str, cpu: str | None = None) -> list[str] | None:
     """Features of a processor, those of its model included; None where libvirt cannot say.
 
@@ -178,13 +191,13 @@ def cpu_features(connection: Any, virt_type: str, cpu: str | None = None) -> lis
 
 
 def is_at(uri: str, uuid: str) -> bool:
-    """Whether the guest runs where that libvirt is.
+    """Whether the guest has arrived where that libvirt is.
 
     :raises libvirtError: it cannot be reached
     """
     connection = libvirt.open(uri)
     try:
-        return bool(connection.lookupByUUIDString(uuid).isActive())
+        return arrived(connection.lookupByUUIDString(uuid))
     except libvirt.libvirtError as error:
         if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
             raise

@@ -7,6 +7,9 @@ goes to. From that follows who may remove the files:
 * a directory with the record of another host is that host's, or stands on storage that both share.
 
 Nothing is written to find out whether two hosts share: both look at the record, and see the same file or not.
+
+How the destination reaches the guest's volumes is its own knowledge, too. While the record is the source's it stands
+beside that one, in a file that is named after the destination.
 """
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import dataclasses
 import hashlib
 import os
 
+from nova.virt.libvirt import files
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 
@@ -26,6 +30,25 @@ def sight(stored: storage.Storage, uuid: str) -> list[str | int] | None:
     except FileNotFoundError:
         return None
     return [status.st_ino, status.st_mtime_ns, hashlib.sha256(data).hexdigest()]
+
+
+def _coming(stored: storage.Storage, uuid: str, host: str) -> str:
+    return stored.path(uuid, f'coming.{host}.json')
+
+
+def expect(stored: storage.Storage, guest: xml.Guest, host: str) -> None:
+    """Note the guest as ``host`` will have it, when it comes to the disks that it shares."""
+    files.write_json(_coming(stored, guest.uuid, host), dataclasses.asdict(guest))
+
+
+def expected(stored: storage.Storage, uuid: str, host: str) -> xml.Guest | None:
+    """What ``expect`` noted."""
+    values = files.read_json(_coming(stored, uuid, host))
+    return None if values is None else xml.Guest.from_dict(values)
+
+
+def forget_expected(stored: storage.Storage, uuid: str, host: str) -> None:
+    files.remove(_coming(stored, uuid, host))
 
 
 def may_remove(guest: xml.Guest | None, host: str) -> bool:

@@ -1,0 +1,182 @@
+"""Servers with real guests that move between the hosts of a cloud, as its users ask for it over HTTP."""
+import pytest
+
+from nova import states
+from nova.tests import waiting
+from nova.tests.integration import moving
+from nova.tests.integration import moving_cloud
+
+pytestmark = moving.needed
+ONE, TWO = 'compute1', 'compute2'
+EVACUATE = '2.68'                        # later ones leave the server stopped
+
+
+@pytest.fixture(scope='module')
+def fleet():
+    with moving_cloud.fleet() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def clean(fleet):
+    yield
+    fleet.clear()
+
+
+def test_live_and_cold_and_back(fleet):
+    server = fleet.boot(ONE, config_drive=True)['id']
+    fleet.keep(ONE, server)
+    fleet.migrate_live(server, TWO)
+    fleet.migrated(server)
+    fleet.remembers(TWO, server)
+    fleet.settled_at(TWO, server)
+    fleet.act(server, 'migrate', {'host': ONE})
+    fleet.migrated(server, 'finished', 'VERIFY_RESIZE')
+    fleet.settled_at(ONE, server, kept=[TWO])
+    fleet.act(server, 'revertResize')
+    fleet.migrated(server, 'reverted')
+    fleet.settled_at(TWO, server)
+    fleet.booted_on(TWO, server)
+    fleet.remembers(TWO, server, memory=False)
+    fleet.act(server, 'migrate', {'host': ONE})
+    fleet.migrated(server, 'finished', 'VERIFY_RESIZE')
+    fleet.act(server, 'confirmResize', code=204)
+    fleet.migrated(server, 'confirmed')
+    fleet.settled_at(ONE, server)
+
+
+def test_an_abort_a_forced_end_and_a_destination_that_fails(fleet):
+    server = fleet.boot(ONE)['id']
+    fleet.keep(ONE, server)
+    with fleet.slow(ONE):
+        fleet.migrate_live(server, TWO)
+        migration = fleet.running(server)
+        assert fleet.admin.delete(f'/servers/{server}/migrations/{migration}').status_code == 202
+        fleet.migrated(server, 'cancelled')
+        fleet.settled_at(ONE, server)
+        fleet.parts[TWO].kill()                          # nova-compute is up there, and its libvirt is not
+        fleet.migrate_live(server, TWO)
+        fleet.migrated(server, 'error')
+        fleet.parts[TWO].start()
+        fleet.settled_at(ONE, server)
+        fleet.migrate_live(server, TWO)
+        migration = fleet.running(server)
+        answer = fleet.admin.post(f'/servers/{server}/migrations/{migration}/action', {'force_complete': None})
+        assert answer.status_code == 202, answer.text
+        fleet.migrated(server)
+    fleet.remembers(TWO, server)
+    fleet.settled_at(TWO, server)
+
+
+def test_an_evacuated_guest_is_on_one_host_when_the_other_is_back(fleet):
+    server = fleet.boot(ONE)['id']
+    fleet.switch_off(ONE)
+    fleet.act(server, 'evacuate', {'host': TWO}, EVACUATE, code=200)
+    fleet.user_server(server)
+    fleet.switch_on(ONE)
+    waiting.wait_for(lambda: fleet.migrations(server)[0]['status'] == 'completed', 60, 'the old host to clean up')
+    fleet.settled_at(TWO, server)
+    fleet.booted_on(TWO, server)
+
+
+def test_a_shelved_server_comes_back_on_another_host_with_its_disk(fleet):
+    server = fleet.boot(ONE)['id']
+    fleet.keep(ONE, server)
+    fleet.act(server, 'shelve')
+    fleet.user_server(server, 'SHELVED_OFFLOADED')
+    assert fleet.left_of(server) == []
+    fleet.act(server, 'unshelve', {'host': TWO})
+    fleet.user_server(server)
+    fleet.settled_at(TWO, server)
+    fleet.booted_on(TWO, server)
+    fleet.remembers(TWO, server, memory=False)
+
+
+def test_maintenance_empties_a_host_and_fills_it_again(fleet):
+    running, stopped = fleet.boot(ONE)['id'], fleet.boot(ONE)['id']
+    fleet.keep(ONE, running)
+    fleet.act(stopped, 'os-stop')
+    fleet.user_server(stopped, 'SHUTOFF')
+    made = fleet.admin.post('/os-aggregates', {'aggregate': {'name': 'all'}}).json()['aggregate']['id']
+    for name in (ONE, TWO):
+        fleet.admin.post(f'/os-aggregates/{made}/action', {'add_host': {'host': name}})
+
+    def do(what, status):
+        answer = fleet.admin.post(f'/os-aggregates/{made}/action', {f'os-host-maintenance:{what}': {'host': ONE}})
+        assert answer.status_code == 202, answer.text
+        path = f'/os-aggregates/{made}/os-host-maintenance/{ONE}'
+        waiting.wait_for(lambda: fleet.admin.get(path).json()['os-host-maintenance']['status'] == status, 120,
+                         f'{fleet.admin.get(path).json()} to be {status}', pause_s=0.5)
+    do('start', 'maintenance')
+    assert fleet.guests()[ONE] == {}
+    fleet.settled_at(TWO, running)
+    fleet.settled_at(TWO, stopped, states.SHUTDOWN)
+    fleet.remembers(TWO, running)
+    do('stop', 'ended')
+    fleet.settled_at(ONE, running)
+    fleet.settled_at(ONE, stopped, states.SHUTDOWN)
+    for name in (ONE, TWO):
+        fleet.admin.post(f'/os-aggregates/{made}/action', {'remove_host': {'host': name}})
+
+
+def _volume(fleet, name, **fields):
+    made = fleet.admin.post('/volume/v3/volumes', {'volume': {'name': name, 'size': 1, **fields}})
+    assert made.status_code == 202, made.text
+    path = '/volume/v3/volumes/' + made.json()['volume']['id']
+    waiting.wait_for(lambda: fleet.admin.get(path).json()['volume']['status'] == 'available', 120, f'volume {name}')
+    return made.json()['volume']['id']
+
+
+def _attachments(fleet, server):
+    """{host of each attachment of the server's volumes}, which must all be in use."""
+    found = [each for each in fleet.admin.get('/volume/v3/volumes/detail').json()['volumes'] if each['attachments']]
+    assert {each['status'] for each in found} == {'in-use'}
+    held = [each for volume in found for each in volume['attachments']]
+    assert {each['server_id'] for each in held} == {server} and len(held) == len(found) == 2
+    return {each['host_name'] for each in held}
+
+
+def test_volumes_go_with_their_server(fleet):
+    """One that it boots from, and so has no disk on any host, and one more."""
+    root, data = _volume(fleet, 'root', imageRef=fleet.image), _volume(fleet, 'data')
+    made = fleet.admin.boot('', flavor='small', host=ONE, networks='auto', block_device_mapping_v2=[
+        {'uuid': root, 'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0}])
+    server = fleet.user_server(made['id'])['id']
+    fleet.booted_on(ONE, server)
+    answer = fleet.admin.post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {'volumeId': data}})
+    assert answer.status_code == 200, answer.text
+    fleet.keep(ONE, server)
+    fleet.tell(ONE, server, 'echo data-$((40+2)) >/dev/vdb; sync; head -n1 /dev/vdb', 'data-42')
+    assert _attachments(fleet, server) == {ONE}
+    with fleet.slow(ONE):
+        fleet.migrate_live(server, TWO)
+        migration = fleet.running(server)
+        fleet.admin.delete(f'/servers/{server}/migrations/{migration}')
+        fleet.migrated(server, 'cancelled')
+    fleet.settled_at(ONE, server)
+    assert _attachments(fleet, server) == {ONE}
+    fleet.migrate_live(server, TWO)
+    fleet.migrated(server)
+    fleet.remembers(TWO, server)
+    fleet.settled_at(TWO, server)
+    assert _attachments(fleet, server) == {TWO}
+    for action, code, status, home in (('revertResize', 202, 'reverted', TWO),
+                                       ('confirmResize', 204, 'confirmed', ONE)):
+        fleet.act(server, 'migrate', {'host': ONE})
+        fleet.migrated(server, 'finished', 'VERIFY_RESIZE')
+        assert _attachments(fleet, server) == {ONE}
+        fleet.act(server, action, code=code)
+        fleet.migrated(server, status)
+        fleet.settled_at(home, server)
+        assert _attachments(fleet, server) == {home}
+    fleet.booted_on(ONE, server)
+    fleet.remembers(ONE, server, memory=False)
+    fleet.tell(ONE, server, 'head -n1 /dev/vdb', 'data-42')
+    fleet.switch_off(ONE)
+    fleet.act(server, 'evacuate', {'host': TWO}, EVACUATE, code=200)
+    fleet.user_server(server)
+    assert _attachments(fleet, server) == {TWO}
+    fleet.switch_on(ONE)
+    fleet.settled_at(TWO, server)
+    fleet.booted_on(TWO, server)
+    fleet.remembers(TWO, server, memory=False)
