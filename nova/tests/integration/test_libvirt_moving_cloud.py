@@ -5,6 +5,7 @@ from nova import states
 from nova.tests import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
+from nova.tests.integration import test_libvirt as base
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
@@ -74,7 +75,7 @@ def test_an_evacuated_guest_is_on_one_host_when_the_other_is_back(fleet):
     fleet.act(server, 'evacuate', {'host': TWO}, EVACUATE, code=200)
     fleet.user_server(server)
     fleet.switch_on(ONE)
-    waiting.wait_for(lambda: fleet.migrations(server)[0]['status'] == 'completed', 60, 'the old host to clean up')
+    fleet.migrated(server)               # the old host has cleaned up
     fleet.settled_at(TWO, server)
     fleet.booted_on(TWO, server)
 
@@ -117,6 +118,41 @@ def test_maintenance_empties_a_host_and_fills_it_again(fleet):
     fleet.settled_at(ONE, stopped, states.SHUTDOWN)
     for name in (ONE, TWO):
         fleet.admin.post(f'/os-aggregates/{made}/action', {'remove_host': {'host': name}})
+
+
+def test_uefi_variables_and_a_tpm_go_with_their_server(fleet):
+    """Of one that runs, and of one that is off: then the state is the same to the byte."""
+    made = fleet.admin.post('/flavors', {'flavor': {'name': 'tpm', 'id': 'tpm', 'vcpus': 1, 'ram': 192, 'disk': 1}})
+    assert made.status_code == 200, made.text
+    specs = {'hw:tpm_version': '2.0', 'hw:tpm_model': 'tpm-crb'}
+    assert fleet.admin.post('/flavors/tpm/os-extra_specs', {'extra_specs': specs}).status_code == 200
+    image = fleet.admin.upload_image((base.GUEST / 'guest.qcow2').read_bytes(), 'uefi', disk_format='qcow2',
+                                     hw_firmware_type='uefi')
+    server = fleet.boot(ONE, 'tpm', image, booted=False)['id']
+
+    def kept(name):
+        variables = fleet.places[name] / 'instances' / server / 'disk.nvram'
+        state = fleet.cluster.hosts.directory(name) / 'lib' / 'swtpm' / server / 'tpm2' / 'tpm2-00.permall'
+        return state.read_bytes(), variables.exists() and variables.read_bytes()
+    fleet.migrate_live(server, TWO)
+    fleet.migrated(server)
+    fleet.settled_at(TWO, server)
+    fleet.act(server, 'os-stop')
+    fleet.user_server(server, 'SHUTOFF')
+    before = kept(TWO)
+    assert all(before)
+    for action, code, status, home in (('revertResize', 202, 'reverted', TWO),
+                                       ('confirmResize', 204, 'confirmed', ONE)):
+        fleet.act(server, 'migrate', {'host': ONE})
+        fleet.migrated(server, 'finished', 'VERIFY_RESIZE')
+        assert kept(ONE) == before
+        fleet.act(server, action, code=code)
+        fleet.migrated(server, status, 'SHUTOFF')
+        fleet.settled_at(home, server, states.SHUTDOWN)
+        assert kept(home) == before
+    fleet.act(server, 'os-start')
+    fleet.user_server(server)
+    fleet.settled_at(ONE, server)
 
 
 def _volume(fleet, name, **fields):
@@ -177,6 +213,7 @@ def test_volumes_go_with_their_server(fleet):
     fleet.user_server(server)
     assert _attachments(fleet, server) == {TWO}
     fleet.switch_on(ONE)
+    fleet.migrated(server)
     fleet.settled_at(TWO, server)
     fleet.booted_on(TWO, server)
     fleet.remembers(TWO, server, memory=False)
