@@ -72,7 +72,9 @@ ssl verify required ca-file /etc/nova/ca.pem verifyhost {name}'''),
 /etc/libvirt/qemu.conf
 default_tls_x509_cert_dir = "/etc/pki/qemu"
 default_tls_x509_verify = 1
-# then: systemctl enable --now libvirtd-tls.socket''', '''nova.conf of nova-compute
+# then: systemctl stop libvirtd; systemctl enable --now libvirtd-tls.socket; systemctl start libvirtd''',
+                   '''nova.conf of nova-compute: nothing, QEMU encrypts where both
+# hosts have these files; so that it never goes without
 [libvirt]
 live_migration_with_native_tls = true'''),
     'volumes': ('''the host of the embedded volumes, for the user of the daemon; ca.pem is ca-cert.pem there
@@ -92,12 +94,57 @@ auth_ca_cert = /etc/nova/ca.pem'''),
 }
 
 
-def issue(conf, name, host, use=None, directory=None):
+# What libvirt and QEMU of a compute host read, below PKI: (path, part of the certificate, mode). QEMU runs as a user of
+# its own, whose group may read its keys.
+PKI = 'etc/pki'
+HYPERVISOR = (
+    ('CA/cacert.pem', 'ca', 0o644), ('qemu/ca-cert.pem', 'ca', 0o644),
+    ('libvirt/servercert.pem', 'certificate', 0o644), ('libvirt/clientcert.pem', 'certificate', 0o644),
+    ('qemu/server-cert.pem', 'certificate', 0o644), ('qemu/client-cert.pem', 'certificate', 0o644),
+    ('libvirt/private/serverkey.pem', 'key', 0o600), ('libvirt/private/clientkey.pem', 'key', 0o600),
+    ('qemu/server-key.pem', 'key', 0o640), ('qemu/client-key.pem', 'key', 0o640),
+)
+DIRECTORIES = {'': 0o755, 'CA': 0o755, 'libvirt': 0o755, 'libvirt/private': 0o750, 'qemu': 0o755}
+QEMU_GROUP = 'libvirt-qemu'
+
+
+def _pack(path, parts):
+    """An archive that root unpacks at / of a compute host.
+
+    :param parts: {part: path}
+    """
+    import os
+    import tarfile
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), 'wb') as file, tarfile.open(
+            fileobj=file, mode='w') as archive:
+        for name, mode in DIRECTORIES.items():
+            made = tarfile.TarInfo(f'{PKI}/{name}'.rstrip('/'))
+            made.type, made.mode, made.uname, made.gname = tarfile.DIRTYPE, mode, 'root', 'root'
+            archive.addfile(made)
+        for name, part, mode in HYPERVISOR:
+            made = tarfile.TarInfo(f'{PKI}/{name}')
+            made.mode, made.uname, made.size = mode, 'root', os.path.getsize(parts[part])
+            made.gname = QEMU_GROUP if name.startswith('qemu/') else 'root'
+            with open(parts[part], 'rb') as contents:
+                archive.addfile(made, contents)
+
+
+def issue(conf, name, host, use=None, directory=None, archive=None):
     """Make the certificate of a server, or renew it: NAME.pem and NAME.key, and ca.pem for its clients. For brokers,
     databases, proxies, nova-api and hypervisors of a fleet.
     """
+    from nova import exception
+    if archive and use != 'hypervisor':
+        raise exception.InvalidInput('--archive is for --use hypervisor: other servers keep their files elsewhere.')
     authority = _authority(conf, directory)
     pair = authority.renew(name, host)
+    if archive:
+        _pack(archive, {'ca': authority.trusted, 'certificate': pair.certificate, 'key': pair.key})
+        print(f'{archive} has the files of host {name}, its private key among them. As root on that host:\n'
+              f'  tar -C / -xpf {archive}\n'
+              '  systemctl stop libvirtd; systemctl enable --now libvirtd-tls.socket; systemctl start libvirtd\n'
+              'Guests go on running meanwhile. Then remove the archive.')
+        return
     print(f'Certificate  {pair.certificate}\nPrivate key  {pair.key}\nAuthority    {authority.trusted}\n'
           f'Copy the first two to the server, the third one to its clients; none of them needs {authority.directory}/'
           'ca.key.')
@@ -127,7 +174,9 @@ OPTIONS = {
             '--host': {'action': 'append', 'required': True, 'metavar': 'HOST',
                        'help': 'name or address by which clients reach the server; may be repeated'},
             '--use': {'choices': tuple(LINES), 'help': 'what the server is: prints the lines for its configuration, '
-                                                       'and for that of its clients'}, **_DIRECTORY},
+                                                       'and for that of its clients'},
+            '--archive': {'metavar': 'FILE', 'help': 'with --use hypervisor: a tar archive of its files, in '
+                                                     'the places where libvirt and QEMU look'}, **_DIRECTORY},
     renew: {'--authority': {'action': 'store_true', 'help': 'make a new authority first'}, **_DIRECTORY},
 }
 EXIT_CODES = {status: {1: 'a certificate ends within 30 days'}}

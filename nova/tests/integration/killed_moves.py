@@ -26,6 +26,7 @@ from nova.tests.integration import moving_cloud
 
 ONE, TWO = 'compute1', 'compute2'
 AWAY_S = 1.5                             # what was killed is away for so long
+LONG_S = 20                              # and for so long its host counts as down, while libvirt goes on
 MIDDLE_S = 1.0                           # after the beginning of a step
 CUT_S = 45                               # longer than libvirt waits for the other end
 SETTLES_S = 240
@@ -39,16 +40,19 @@ class Case:
     at       status of the migration, or task state of the server, at which the victim dies
     victim   of VICTIMS
     later    seconds after that moment
+    away     seconds until what was killed is started again
     """
 
     move: str
     at: str
     victim: str
     later: float = 0
+    away: float = AWAY_S
 
     @property
     def name(self) -> str:
-        return f'{self.move}: {self.victim} at {self.at}' + (f' + {self.later} s' if self.later else '')
+        return (f'{self.move}: {self.victim} at {self.at}' + (f' + {self.later} s' if self.later else '')
+                + (f', away for {self.away} s' if self.away != AWAY_S else ''))
 
 
 CASES = (
@@ -56,6 +60,7 @@ CASES = (
       for victim in ('source', 'destination')),
     *(Case('live', 'running', victim, MIDDLE_S) for victim in (
         'source', 'destination', 'guest there', 'libvirt here', 'libvirt there', 'cable')),
+    Case('live', 'running', 'source', MIDDLE_S, LONG_S),
     *(Case('cold', at, victim) for at in (
         states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH)
       for victim in ('source', 'destination')),
@@ -98,7 +103,7 @@ class Walk:
             reached = self._reached(case)
             time.sleep(case.later if reached else 0)
             with VICTIMS[case.victim](fleet, server, source, dest):
-                time.sleep(AWAY_S)
+                time.sleep(case.away)
         fleet.all_up()
         status = self._settle()
         home = fleet.place(server)

@@ -9,7 +9,6 @@ from nova.tests.integration import test_libvirt as base
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
-EVACUATE = '2.68'                        # later ones leave the server stopped
 
 
 @pytest.fixture(scope='module')
@@ -21,7 +20,7 @@ def fleet():
 @pytest.fixture(autouse=True)
 def clean(fleet):
     yield
-    fleet.clear()
+    fleet.restore()
 
 
 def test_live_and_cold_and_back(fleet):
@@ -72,8 +71,7 @@ def test_an_abort_a_forced_end_and_a_destination_that_fails(fleet):
 def test_an_evacuated_guest_is_on_one_host_when_the_other_is_back(fleet):
     server = fleet.boot(ONE)['id']
     fleet.switch_off(ONE)
-    fleet.act(server, 'evacuate', {'host': TWO}, EVACUATE, code=200)
-    fleet.user_server(server)
+    fleet.evacuate(server, TWO)
     fleet.switch_on(ONE)
     fleet.migrated(server)               # the old host has cleaned up
     fleet.settled_at(TWO, server)
@@ -209,8 +207,7 @@ def test_volumes_go_with_their_server(fleet):
     fleet.remembers(ONE, server, memory=False)
     fleet.tell(ONE, server, 'head -n1 /dev/vdb', 'data-42')
     fleet.switch_off(ONE)
-    fleet.act(server, 'evacuate', {'host': TWO}, EVACUATE, code=200)
-    fleet.user_server(server)
+    fleet.evacuate(server, TWO)
     assert _attachments(fleet, server) == {TWO}
     fleet.switch_on(ONE)
     fleet.migrated(server)

@@ -1,5 +1,6 @@
 """Which TLS a listener has by its configuration."""
 import logging
+import tarfile
 
 import pytest
 
@@ -8,6 +9,7 @@ from nova import exception
 from nova.cmd.manage import main as manage
 from nova.runtime import certificates
 from nova.runtime import tls
+from nova.virt.libvirt.moves import encryption
 
 
 def configured(**options):
@@ -87,5 +89,20 @@ def test_commands(tmp_path, capsys):
     code, out, _err = run('renew', '--authority')
     assert code == 0 and 'new authority' in out
     assert [row.name for row in certificates.Authority(tmp_path / 'tls').status()] == ['ca', 'ca', 'rabbit1']
+    archive = tmp_path / 'host.tar'
+    code, out, _err = run('issue', 'rabbit1', '--host', '192.0.2.5', '--use', 'hypervisor', '--archive', str(archive))
+    assert code == 0 and f'tar -C / -xpf {archive}' in out and archive.stat().st_mode & 0o777 == 0o600
+    with tarfile.open(archive) as packed:
+        found = {each.name: each for each in packed}
+        assert packed.extractfile('etc/pki/qemu/server-cert.pem').read() == (
+            tmp_path / 'tls' / 'rabbit1.pem').read_bytes()
+        assert packed.extractfile('etc/pki/libvirt/private/clientkey.pem').read() == (
+            tmp_path / 'tls' / 'rabbit1.key').read_bytes()
+    assert {'etc/pki/qemu/' + name for name in encryption.FILES} < set(found)
+    assert {each.mode for each in found.values() if 'key.pem' in each.name} == {0o600, 0o640}
+    assert (found['etc/pki/qemu/client-key.pem'].uname, found['etc/pki/qemu/client-key.pem'].gname) == (
+        'root', 'libvirt-qemu')
+    code, _out, err = run('issue', 'rabbit1', '--host', '192.0.2.5', '--use', 'api', '--archive', str(archive))
+    assert code == 1 and 'is for --use hypervisor' in err
     code, _out, err = run('issue', '../x', '--host', 'a.org')
     assert code == 1 and 'cannot be the name of a certificate' in err

@@ -30,6 +30,7 @@ from nova.virt.libvirt.moves import live_migration
 from nova.virt.libvirt import remote
 from nova.virt.libvirt import resize
 from nova.virt.libvirt.moves import shared_storage
+from nova.virt.libvirt.moves import tpm_state
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import steps
 from nova.virt.libvirt import storage
@@ -44,7 +45,6 @@ from nova.virt.libvirt.life import snapshots
 
 LOG = logging.getLogger(__name__)
 
-TPM_STATES = '/var/lib/libvirt/swtpm'     # where libvirt keeps what TPMs remember, by the guests' uuids
 POLL = 0.2                               # seconds between two looks at something that a guest does
 SHUTDOWN_RETRY_S = 10                    # after which a guest gets the request to shut down again
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused images
@@ -251,7 +251,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         keep_state = keep_disks or self.storage.load_kept(uuid) is not None
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, guests.undefine, keep_state)
-        if not keep_state and os.path.isdir(os.path.join(TPM_STATES, uuid)):
+        if not keep_state and os.path.isdir(os.path.join(tpm_state.PLACE, uuid)):
             # of a guest that libvirt has lost, or that has lost its TPM in a resize: libvirt alone may remove it
             made = xml.Guest(uuid, f'instance-{uuid}', self.storage.directory, self.virt_type, 1, spec.MEMORY_MINIMUM,
                              self.storage.path(uuid, steps.CONSOLE_LOG), settings={'tpm_version': '2.0'})
@@ -340,14 +340,19 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
 
         :param await_networks: see SpawnRequest; the guest is there then, and stands still until its network is ready
         """
-        self.define_secrets(guest.volumes)
-        self._plug(guest)
         if await_networks is None:
+            self.define_secrets(guest.volumes)
+            self._plug(guest)
             self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, self._domain(guest))
             return
-        self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
+        self._define_paused(guest)
         await_networks()
         self.hypervisor.guest('start the guest', guest.uuid, guests.start)
+
+    def _define_paused(self, guest):
+        self.define_secrets(guest.volumes)
+        self._plug(guest)
+        self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
 
     def _plug(self, guest):
         for port in guest.ports():

@@ -10,7 +10,6 @@ import subprocess
 from typing import Any
 
 from nova import exception
-from nova.hardware import guest_options
 from nova.virt import driver
 from nova.virt.libvirt import files
 from nova.virt.libvirt import spec
@@ -26,12 +25,10 @@ class Resize(hands.Feature, driver.Resize):
     sent: Any
     has_come: Any
     finish_arrival: Any
+    bring_tpm: Any
 
     def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
         """The claim has counted the room."""
-        settings = guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
-        if instance.host != self.host and 'tpm_version' in settings:
-            raise exception.VirtError(operation='take the guest', reason='the state of its TPM is on another host')
 
     def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
                    timeout: Any) -> dict[str, Any]:
@@ -63,6 +60,7 @@ class Resize(hands.Feature, driver.Resize):
                 disks, boot_files = _copies(stored, self.hands.steps.qemu_img, instance, old)
                 made = self.hands.guest_of(instance, request, disks, boot_files, old.volumes)
                 stored.save(made)
+                self.bring_tpm(made, guest)
                 self._bring_up(made, power_on)
             except Exception as error:
                 self.hands.undo(uuid)
@@ -90,6 +88,9 @@ class Resize(hands.Feature, driver.Resize):
 
     def confirm_migration(self, context: Any, instance: Any, network_info: Any) -> None:
         self.hands.storage.forget_kept(instance.uuid)
+        guest = self.hands.storage.load(instance.uuid)
+        if guest is None or guest.host not in (None, self.host):
+            self.hands.remove(instance.uuid)             # it lives on another host: the state of its TPM
 
     def kept_guests(self) -> list[str]:
         return list(self.hands.storage.kept_guests())

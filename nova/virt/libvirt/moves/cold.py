@@ -12,12 +12,14 @@ from typing import Any, TYPE_CHECKING
 from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import files
+from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
+from nova.virt.libvirt.moves import tpm_state
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -39,6 +41,8 @@ class ColdMoves:
     _undo: Any
     _define: Any
     _define_and_start: Any
+    _define_paused: Any
+    hypervisor: Any
     _guest_of: Any
     _has_image: Any
     own_address: Any
@@ -71,12 +75,31 @@ class ColdMoves:
                 made = self._guest_of(instance, request, disks, boot_files)
                 made.moved_from = sent['source']['directory']
                 self.storage.save(made)
+                self.bring_tpm(made, sent)
                 (self._define_and_start if power_on else self._define)(made)
             except Exception as error:
                 self._undo(uuid)
                 if isinstance(error, OSError):
                     raise exception.VirtError(operation='move the guest', reason=error.strerror) from error
                 raise
+
+    def bring_tpm(self, guest: xml.Guest, sent: dict[str, Any]) -> None:
+        """Let the TPM of a guest that is recorded here have what it remembered on another host.
+
+        :param sent: what ``sent`` gave there
+        """
+        kind, source = tpm_state.version(guest.settings), sent.get('source') or {}
+        if kind is None or tpm_state.version(sent['guest']['settings']) != kind or (
+                source['address'] == self.own_address()):
+            return
+        path = tpm_state.fetch(self.uri_of(source['address']), guest.uuid, kind, self.storage.path(guest.uuid),
+                               self.conf.libvirt.qemu_img_timeout)
+        # the emulator's files are made when a guest starts: not a single instruction of it is run
+        self._define_paused(guest)
+        self.hypervisor.guest('take in the TPM', guest.uuid, guests.stop)
+        with open(path, 'rb') as file:
+            self.hypervisor.run('take in the TPM', tpm_state.put, guest.uuid, kind, file.read())
+        os.unlink(path)
 
     def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: dict[str, str],
                taken: set[str]) -> tuple[list[xml.Disk], dict[str, str]]:

@@ -52,10 +52,10 @@ def _fetch(uri: str, directory: str, names: list[str], target: str, deadline: fl
     connection = libvirt.open(uri)
     try:
         connection.setKeepAlive(KEEPALIVE_SECONDS, KEEPALIVE_COUNT)
-        with _pool(connection, directory) as pool:
+        with pool(connection, directory) as opened:
             for name in names:
                 path = os.path.join(target, name)
-                _download(connection, pool.storageVolLookupByName(name), path + '.part', deadline)
+                _download(connection, opened.storageVolLookupByName(name), path + '.part', deadline)
                 os.replace(path + '.part', path)
     finally:
         with contextlib.suppress(libvirt.libvirtError):
@@ -63,19 +63,20 @@ def _fetch(uri: str, directory: str, names: list[str], target: str, deadline: fl
 
 
 @contextlib.contextmanager
-def _pool(connection: Any, directory: str) -> collections.abc.Iterator[Any]:
+def pool(connection: Any, directory: str) -> collections.abc.Iterator[Any]:
+    """The directory as a pool of libvirt, for as long as this takes."""
     name = f'nova-{os.path.basename(directory)}'
     with contextlib.suppress(libvirt.libvirtError):      # of a call that a crash ended
         connection.storagePoolLookupByName(name).destroy()
     root = etree.Element('pool', type='dir')
     etree.SubElement(root, 'name').text = name
     etree.SubElement(etree.SubElement(root, 'target'), 'path').text = directory
-    pool = connection.storagePoolCreateXML(etree.tostring(root, encoding='unicode'), 0)
+    made = connection.storagePoolCreateXML(etree.tostring(root, encoding='unicode'), 0)
     try:
-        yield pool
+        yield made
     finally:
         with contextlib.suppress(libvirt.libvirtError):
-            pool.destroy()                               # forgets the pool, and leaves the files
+            made.destroy()                               # forgets the pool, and leaves the files
 
 
 def _download(connection: Any, volume: Any, path: str, deadline: float) -> None:

@@ -1,0 +1,71 @@
+"""What a guest's TPM remembers, on its way to another host with a guest that is off.
+
+libvirt keeps it, readable for root and the emulator alone. So libvirt hands it out at the source, over the channel of
+the disks, and takes it in here, in the place of the state that it has made for the new guest: that one has the owner
+and the rights which the emulator of this host needs. https://libvirt.org/formatdomain.html#tpm-device
+"""
+from __future__ import annotations
+
+import os
+from typing import Any
+from xml.etree import ElementTree as etree
+
+from nova.virt.libvirt.moves import disk_transfer
+
+PLACE = '/var/lib/libvirt/swtpm'         # by the guests' uuids
+# version: (directory, file)
+STATES = {'2.0': ('tpm2', 'tpm2-00.permall'), '1.2': ('tpm1.2', 'tpm-00.permall')}
+COPY = 'tpm.state'                       # beside the disks, until libvirt has it
+
+
+def version(settings: dict[str, str]) -> str | None:
+    """Of a guest's TPM, by its settings; None: it has none whose state we know."""
+    found = settings.get('tpm_version')
+    return found if found in STATES else None
+
+
+def fetch(uri: str, uuid: str, kind: str, target: str, timeout_s: float) -> str:
+    """Path of the state, fetched from the source's libvirt into the guest's directory ``target``.
+
+    :raises VirtError: as disk_transfer.fetch
+    """
+    directory, name = STATES[kind]
+    path = os.path.join(target, COPY)
+    disk_transfer.fetch(uri, os.path.join(PLACE, uuid, directory), [name], target, timeout_s)
+    os.replace(os.path.join(target, name), path)
+    os.chmod(path, 0o600)
+    return path
+
+
+def put(connection: Any, uuid: str, kind: str, state: bytes) -> None:
+    """Replace what this host's libvirt has made for a guest that is off by a state that came; through Host.run."""
+    directory, name = STATES[kind]
+    with disk_transfer.pool(connection, os.path.join(PLACE, uuid, directory)) as pool:
+        made = pool.storageVolLookupByName(name)
+        rights = etree.fromstring(made.XMLDesc()).find('./target/permissions')
+        root = etree.Element('volume')
+        etree.SubElement(root, 'name').text = name
+        etree.SubElement(root, 'capacity', unit='bytes').text = str(len(state))
+        target = etree.SubElement(root, 'target')
+        etree.SubElement(target, 'format', type='raw')
+        if rights is not None:
+            target.append(rights)
+        made.delete()
+        volume = pool.createXML(etree.tostring(root, encoding='unicode'))
+        stream = connection.newStream(0)
+        try:
+            volume.upload(stream, 0, len(state))
+            stream.sendAll(_Reader(state), None)
+            stream.finish()
+        except Exception:
+            stream.abort()
+            raise
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def __call__(self, _stream: Any, size: int, _opaque: Any) -> bytes:
+        part, self._data = self._data[:size], self._data[size:]
+        return part
