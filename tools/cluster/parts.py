@@ -116,10 +116,11 @@ def nova(fleet):
                address=f'{settings.ADDRESS}:{settings.PORTS["haproxy"]}')
     for number in range(1, fleet.computes + 1):
         name = f'compute{number}'
+        command = [BIN / 'nova-compute', '--config-file', directory / f'{name}.conf']
         if name in fleet.libvirt_names:
             yield from _libvirt_host(fleet, name, number)
-        yield Part(name, [BIN / 'nova-compute', '--config-file', directory / f'{name}.conf'],
-                   namespace=settings.NAMESPACES + name, address=settings.compute_address(number))
+            command = hosts.inside(name, *command)           # it looks at files of its host's libvirt
+        yield Part(name, command, namespace=settings.NAMESPACES + name, address=settings.compute_address(number))
 
 
 def _libvirt_host(fleet, name, number):

@@ -109,8 +109,14 @@ def test_an_aborted_one_stays(fleet):
     driver = slowly(fleet, ONE)
     instance = fleet.spawn(ONE)
     fleet.booted(ONE, instance)
+    there = fleet.drivers[TWO]
+
+    def abort():
+        assert instance.uuid in there.guests() and not there.has_arrived(instance.uuid)
+        driver.abort_live_migration(instance)
     with pytest.raises(exception.MigrationAborted):
-        fleet.migrate(ONE, TWO, instance, at_first(lambda: driver.abort_live_migration(instance)))
+        fleet.migrate(ONE, TWO, instance, at_first(abort))
+    assert driver.has_arrived(instance.uuid)
     fleet.only_at(ONE, instance)
 
     def refuse():

@@ -1,6 +1,7 @@
 """Servers with real guests that move between the hosts of a cloud, as its users ask for it over HTTP."""
 import pytest
 
+from nova import actions
 from nova import states
 from nova.tests import waiting
 from nova.tests.integration import moving
@@ -116,6 +117,34 @@ def test_maintenance_empties_a_host_and_fills_it_again(fleet):
     fleet.settled_at(ONE, stopped, states.SHUTDOWN)
     for name in (ONE, TWO):
         fleet.admin.post(f'/os-aggregates/{made}/action', {'remove_host': {'host': name}})
+
+
+def test_in_each_state_a_server_moves_or_is_refused(fleet):
+    server, here, there = fleet.boot(ONE, booted=False)['id'], ONE, TWO
+    for into, out_of, status, vm_state, power in (
+            ('pause', 'unpause', 'PAUSED', states.PAUSED, states.POWER_PAUSED),
+            ('suspend', 'resume', 'SUSPENDED', states.SUSPENDED, states.POWER_SUSPENDED),
+            ('rescue', 'unrescue', 'RESCUE', states.RESCUED, states.RUNNING),
+            ('os-stop', 'os-start', 'SHUTOFF', states.STOPPED, states.SHUTDOWN)):
+        answer = fleet.admin.post(f'/servers/{server}/action', {into: None})
+        assert answer.status_code in (200, 202), answer.text
+        fleet.user_server(server, status)
+        for move in ('os-migrateLive', 'migrate'):
+            body = {'host': there, **({'block_migration': 'auto'} if move == 'os-migrateLive' else {})}
+            answer = fleet.admin.post(f'/servers/{server}/action', {move: body}, version='2.79')
+            if vm_state not in actions.ACTIONS[move].vm_states:
+                assert answer.status_code == 409 and server in answer.text, (status, move, answer.text)
+                continue
+            assert answer.status_code == 202, answer.text
+            if move == 'migrate':
+                fleet.migrated(server, 'finished', 'VERIFY_RESIZE')
+                fleet.act(server, 'confirmResize', code=204)
+            fleet.migrated(server, 'confirmed' if move == 'migrate' else 'completed', status)
+            here, there = there, here
+            fleet.settled_at(here, server, power)
+        fleet.act(server, out_of)
+        fleet.user_server(server)
+    fleet.settled_at(here, server)
 
 
 def test_uefi_variables_and_a_tpm_go_with_their_server(fleet):
