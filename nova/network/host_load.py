@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from nova.db.networks import networks
 from nova.db.networks import ports
+from nova.db.networks import qos
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network import host_overlays
@@ -19,12 +20,13 @@ from nova.network.host_state import Subnet
 
 
 def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dict[str, str] | None = None,
-         tunnel: str = '') -> HostState:
+         tunnel: str = '', metadata_key: str = '') -> HostState:
     """The HostState of a host, in eight statements; more where networks between hosts or routers are there.
 
     :param devname: port id -> name of its device
     :param physical: {physical network: bridge of the operator}
     :param tunnel: this host's address between hosts
+    :param metadata_key: with which its relay signs
     """
     physical = physical or {}
     rows = ports.on_host(conn, host)
@@ -45,6 +47,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     crossing = {row['id']: row for row in networks.many(conn, t.networks, inside)}
     wired = {row['bridge']: physical[row['physical_network']] for row in flat if row['physical_network'] in physical}
     known = {row['id']: row for row in flat}
+    limits = qos.of_ports(conn, rows, known | crossing)
     subnets = {}
     for row in networks.many(conn, t.subnets, known, 'network_id'):
         subnets.setdefault(row['network_id'], []).append(
@@ -68,6 +71,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
                 groups.get(row['id'], []),
                 [dict(pair) for pair in row['allowed_address_pairs'] or ()],
                 row['port_security_enabled'],
+                limits.get(row['id'], []),
             )
             for row in rows
             if row['network_id'] in known or row['network_id'] in crossing
@@ -83,4 +87,6 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
         routers=routed.routers,
         outside=wired,
         tunnel=tunnel,
+        host=host,
+        metadata_key=metadata_key,
     )

@@ -36,6 +36,7 @@ class Port:
     groups: list[Any]
     pairs: list[Any] = dataclasses.field(default_factory=list)         # [{'ip_address', 'mac_address' or None}]
     secured: bool = True                                          # False: no filter but that of frames' tags
+    limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
 
 
 @dataclasses.dataclass
@@ -118,3 +119,5 @@ class HostState:
     # {bridge: bridge of the operator} of networks there
     outside: dict[str, Any] = dataclasses.field(default_factory=dict)
     tunnel: str = ''                                               # this host's address between hosts
+    host: str = ''                                                 # its name
+    metadata_key: str = ''                      # with which its relay signs (hexadecimal digits); '': it serves nothing

@@ -27,6 +27,7 @@ from nova.network import gateways
 from nova.network import host_load
 from nova.network import ipam
 from nova.network import migrate
+from nova.network import relay_keys
 from nova.network import security
 from nova.network import selection
 from nova.network.host_network import HostNetwork
@@ -71,6 +72,7 @@ class NetworkManager:
         self.gateways = gateways.Gateways(conf, api_db, host, self._address)
         self._plumb = Combined(self._plumb_once)
         self._network = HostNetwork(conf, api_db, host, self._refresh)
+        self._relay_key = relay_keys.RelayKey(api_db, host)
         self.attachments = attach.Attachments(self._network)
         self.migrations = migrate.Migrations(self._network)
         self._given: collections.deque[tuple[float, str]] = collections.deque()      # (when, server), oldest first
@@ -120,9 +122,10 @@ class NetworkManager:
 
     def load(self) -> Any:
         """The host_state.HostState that the database has for this host."""
+        key = self._relay_key()
         with self.api_db.reader() as conn:
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
-                                  self._address)
+                                  self._address, key)
 
     # ---- rows of the interface -------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """The metadata service: tells a guest who it is, in the formats of EC2 and OpenStack.
 
 A guest is known by its source address, which the network's anti-spoofing guarantees. A request through a proxy names
-the instance in headers and proves it by a signature with the shared secret; without one it is refused.
+the instance in headers and proves it by a signature with the shared secret; without one it is refused. A request of a
+guest in a network between hosts comes by the relay of a host (nova/network/relay.py), which names network and address.
 """
 import base64
 import collections.abc
@@ -19,6 +20,7 @@ from nova.db.networks import ports
 from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.db.services import metadata_keys
+from nova.network import relay
 from nova.runtime.http import addresses
 from nova.virt import metadata
 from nova.web import application
@@ -54,6 +56,7 @@ class MetadataApi(application.Api):
         self.secret = conf.metadata.shared_secret.encode()
         self.domain = conf.metadata.dhcp_domain
         self.tokens = tokens.Tokens(lambda: api_db.run(metadata_keys.obtain))
+        self._master = b''
         self.required = conf.metadata.tokens == REQUIRED
         self.vendor_data = vendordata.VendorData(conf)
         self.limits = limits.GuestLimits(conf.metadata.request_rate)
@@ -81,7 +84,9 @@ class MetadataApi(application.Api):
         return self.mapper.find([segment for segment in req.path.split('/') if segment], req.method)
 
     def perform(self, req: 'MetadataRequest', raw: bytes, work: application.Work) -> Response:
-        req.guest = self._signed(req)
+        req.guest, req.relayed = self._signed(req), None
+        if req.guest is None:
+            req.guest = req.relayed = self._relayed(req)
         with self.limits.request(req.guest or req.environ.get('REMOTE_ADDR') or ''):
             return self.answer(req, work())
 
@@ -151,7 +156,7 @@ class MetadataApi(application.Api):
     def _token(self, req):
         # a proxy within the guest names for whom it asks; one that has signed names the guest, once
         forwarded = req.header(FORWARDED, None)
-        if len((forwarded or '').split(',')) > 1 or req.guest is None and forwarded is not None:
+        if len((forwarded or '').split(',')) > 1 or forwarded is not None and (req.guest is None or req.relayed):
             raise exception.Forbidden('A session token is not given through a proxy.')
         wanted = req.header(tokens.TTL)
         seconds = tokens.ttl(wanted)
@@ -160,7 +165,7 @@ class MetadataApi(application.Api):
     def _instance(self, req):
         if req.guest is not None:
             instance = self._load(req.guest)
-            if req.header('X-Tenant-ID') != instance.project_id:
+            if not req.relayed and req.header('X-Tenant-ID') != instance.project_id:
                 raise exception.NotFound()
             return instance
         # The address proves who asks, so no header is read for it.
@@ -182,6 +187,29 @@ class MetadataApi(application.Api):
         expected = hmac.new(self.secret, uuid.encode(), hashlib.sha256).hexdigest()
         if not self.secret or not hmac.compare_digest(expected.encode(), (given or '').encode()):
             raise exception.Forbidden('The signature of the instance id is not valid.')
+        return uuid
+
+    def _relayed(self, req):
+        """The id of the instance whose request a host's relay has signed; None without a relay.
+
+        :raises Forbidden: its signature is wrong
+        :raises NotFound: no server is known there
+        """
+        given = {name: req.header(name, None) for name in (relay.HOST, relay.GUEST, relay.SIGNATURE, relay.NETWORK,
+                                                           relay.ROUTER)}
+        if all(value is None for value in given.values()):
+            return None
+        kind = 'router' if given[relay.NETWORK] is None else 'network'
+        host, address, ident = given[relay.HOST] or '', given[relay.GUEST] or '', given[relay.BY[kind]] or ''
+        self._master = self._master or self.api_db.run(metadata_keys.obtain)
+        expected = relay.signature(relay.key_of(self._master, host), host, kind, ident, address)
+        if not hmac.compare_digest(expected.encode(), (given[relay.SIGNATURE] or '').encode()):
+            raise exception.Forbidden('The signature of the relay is not valid.')
+        find = ports.device_by_router if kind == 'router' else ports.device_by_network
+        with self.api_db.reader() as conn:
+            uuid = find(conn, ident, address, host)
+        if uuid is None:
+            raise exception.NotFound('No instance has this address.')
         return uuid
 
     def _load(self, uuid):
@@ -232,9 +260,10 @@ class MetadataRequest(Request):
     """What a handler gets.
 
     guest   id of the instance that a proxy has signed; None: the address of the request says which one it is
+    relayed the same where it was the relay of a host
     """
 
-    __slots__ = ('guest',)
+    __slots__ = ('guest', 'relayed')
 
 
 def Application(conf, api_db, cells) -> application.Application:

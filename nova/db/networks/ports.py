@@ -26,11 +26,31 @@ def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
     return statements.rows(conn, t.ports, ('position', 'id'), device_id=device_id)
 
 
+_AT = sa.select(t.ports.c.device_id).join(t.addresses, t.addresses.c.port_id == t.ports.c.id).where(
+    t.ports.c.device_id != '', t.ports.c.device_owner.not_like('network:%'))
+
+
 def device_at(conn: sa.Connection, address: str) -> str | None:
-    """The server whose port alone has an address; None: no server has it, or several have."""
-    found = conn.execute(sa.select(t.ports.c.device_id).join(t.addresses, t.addresses.c.port_id == t.ports.c.id).where(
-        t.addresses.c.address == address, t.ports.c.device_id != '')).scalars().all()
+    """The server whose port alone has an address of the hosts' own networks; None: no server has it, or several."""
+    found = conn.execute(_AT.where(t.addresses.c.address == address, t.ports.c.network_id.not_in(
+        sa.select(t.networks.c.id).where(t.networks.c.network_type == networks.OVERLAY)))).scalars().all()
     return found[0] if len(found) == 1 else None
+
+
+def device_by_network(conn: sa.Connection, network_id: str, address: str, host: str) -> str | None:
+    """The server on a host that has an address in a network, or None."""
+    c = t.ports.c
+    return conn.execute(_AT.where(t.addresses.c.address == address, c.network_id == network_id,
+                                  sa.or_(c.host == host, c.migrating_to == host))).scalar()
+
+
+def device_by_router(conn: sa.Connection, router_id: str, address: str, host: str) -> str | None:
+    """The server, wherever it is, that has an address in a subnet of a router; None, too, when the router is not on
+    this host."""
+    of_router = sa.select(t.router_interfaces.c.subnet_id).join(
+        t.routers, t.routers.c.id == t.router_interfaces.c.router_id).where(
+            t.routers.c.id == router_id, t.routers.c.host == host)
+    return conn.execute(_AT.where(t.addresses.c.address == address, t.addresses.c.subnet_id.in_(of_router))).scalar()
 
 
 _ONE = sa.select(sa.literal(1).label('one')).subquery()

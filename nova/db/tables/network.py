@@ -36,6 +36,7 @@ networks = table(
     sa.Column('physical_network', _text),                            # of an external network: which wire of the hosts
     sa.Column('external', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
+    sa.Column('qos_policy_id', _id, index=True),                     # of guests' ports that have none of their own
     *_described(),
 )
 
@@ -124,7 +125,29 @@ ports = table(
     sa.Column('allowed_address_pairs', types.SharedList),            # [{'ip_address', 'mac_address'}]
     sa.Column('extra_dhcp_opts', types.SharedList),                  # [{'opt_name', 'opt_value', 'ip_version'}]
     sa.Column('dns_name', sa.String(63), nullable=False, default='', server_default=''),
+    sa.Column('qos_policy_id', _id, index=True),
     *_described(),
+)
+
+qos_policies = table(
+    'qos_policies',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('project_id', _text, nullable=False, default='', index=True),
+    sa.Column('name', _text, nullable=False, default=''),
+    sa.Column('shared', sa.Boolean, nullable=False, default=False),
+    *_described(),
+)
+
+# A limit of bandwidth: one a direction.
+qos_rules = table(
+    'qos_rules',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('policy_id', _id, nullable=False),
+    sa.Column('direction', sa.String(8), nullable=False),            # egress, ingress: as the guest sees it
+    sa.Column('max_kbps', sa.Integer, nullable=False),
+    sa.Column('max_burst_kbps', sa.Integer, nullable=False, default=0),
+    *_described(),
+    sa.UniqueConstraint('policy_id', 'direction', name='uq_qos_rules'),
 )
 
 routers = table(

@@ -363,6 +363,7 @@ class NetworksRow(TypedDict):
     physical_network: str | None
     external: bool
     port_security_enabled: bool
+    qos_policy_id: str | None
     description: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
@@ -409,6 +410,7 @@ class PortsRow(TypedDict):
     allowed_address_pairs: Any
     extra_dhcp_opts: Any
     dns_name: str
+    qos_policy_id: str | None
     description: str
     created_at: datetime.datetime
     updated_at: datetime.datetime

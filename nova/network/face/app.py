@@ -14,6 +14,7 @@ from nova.network.face import groups
 from nova.network.face import networks
 from nova.network.face import operations
 from nova.network.face import ports
+from nova.network.face import qos
 from nova.network.face import routers
 from nova.network.face import sharing
 from nova.web import application
@@ -25,9 +26,15 @@ from nova.web.routes import Route
 
 RESOURCES = {resource.path: resource for resource in
              (networks.NETWORKS, networks.SUBNETS, ports.PORTS, groups.GROUPS, groups.RULES,
-              routers.ROUTERS, floating_ips.FLOATING_IPS, sharing.SHARES)}
-ROUTES = (*documents.routes(RESOURCES),
+              routers.ROUTERS, floating_ips.FLOATING_IPS, sharing.SHARES, qos.POLICIES)}
+ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES,
           *(row for resource in RESOURCES.values() for row in operations.routes(resource)))
+
+
+def _resource(row: Route) -> typing.Any:
+    """The resource of a row's path, or None."""
+    _, first, *more = row.path.split('/')
+    return RESOURCES.get(first) or RESOURCES.get('/'.join([first, *more[:1]]))
 
 
 class NetworkRequest(Request):
@@ -84,13 +91,13 @@ class NetworkApi(application.Api):
     def admit(self, req: NetworkRequest, row: Route, parts: application.Values) -> None:
         if row.any_scope:
             return
-        if not req.context.project_id and row.path.split('/')[1] in RESOURCES:
-            log.named(f'network:{req.method.lower()}', target_type=row.path.split('/')[1])
+        resource = _resource(row)
+        if not req.context.project_id and resource is not None:
+            log.named(f'network:{req.method.lower()}', target_type=resource.path)
         req.context.require_project()
 
     def authorize(self, req: NetworkRequest, row: Route, parts: application.Values) -> None:
-        segments = row.path.split('/')
-        resource = RESOURCES.get(segments[1])
+        resource = _resource(row)
         if resource is not None:
             log.named(f'network:{row.policy}', code=row.status, target_type=resource.plural, target_id=parts.get('id'),
                       route='/v2.0' + row.path)

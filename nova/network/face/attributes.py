@@ -156,6 +156,11 @@ def one_of(*values):
     return check
 
 
+def refused(reason, nothing=None):
+    """An attribute that has no value here; the reason says why."""
+    return lambda value: nothing if value == nothing else _invalid(reason)
+
+
 def protocol(value):
     """A protocol's name or number; what it means is checked with the rule."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else text(40)(value)

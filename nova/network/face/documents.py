@@ -33,20 +33,35 @@ EXTENSIONS = (
     ('network_availability_zone', 'Network Availability Zone'),
     ('pagination', 'Pagination support'), ('port-security', 'Port Security'),
     ('project-id', 'project_id field enabled'), ('provider', 'Provider Network'),
-    ('quotas', 'Quota management support'),
+    ('qos', 'Quality of Service'), ('qos-bw-limit-direction', 'Direction for QoS bandwidth limit rule'),
+    ('qos-rule-type-details', 'Details of QoS rule types'), ('quotas', 'Quota management support'),
     ('quota_details', 'Quota details management support'), ('security-group', 'security-group'),
     ('sorting', 'Sorting support'), ('standard-attr-description', 'standard-attr-description'),
     ('standard-attr-revisions', 'Resource revision numbers'), ('standard-attr-timestamp',
                                                                'Resource timestamps'),
 )
-# collections that clients ask for and that are empty here
-EMPTY = ('subnetpools', 'address-scopes', 'address-groups', 'trunks',
-         'segments', 'service_providers', 'flavors', 'service-types', 'local-ips',
-         'ndp-proxies',
-         'metering/metering-labels', 'qos/policies', 'qos/rule-types', 'log/logs')
+# collections that clients ask for and that are empty here -> why nothing is made there
+EMPTY = {
+    'subnetpools': 'There are no subnet pools here: networks of projects have any ranges, a subnet names its own.',
+    'address-scopes': 'There are no address scopes here: networks are apart unless a router joins them.',
+    'address-groups': 'There are no address groups here: a rule names a range or a security group.',
+    'trunks': 'There are no trunks here: a port carries untagged frames alone.',
+    'segments': 'A network has one segment here: its provider attributes say which.',
+    'network-segment-ranges': 'Numbers of networks between hosts are 1 to 65535 here, given out as they are needed.',
+    'service-providers': 'There is one provider of each service here: nova-network.',
+    'flavors': 'Routers have no flavors here: all are alike.',
+    'service_profiles': 'Routers have no flavors here, and no profiles of services.',
+    'local_ips': 'There are no local IPs here.',
+    'ndp_proxies': 'There are no NDP proxies here: a router advertises IPv6 ranges and does not translate them.',
+    'metering/metering-labels': 'Traffic of routers is not metered here.',
+    'metering/metering-label-rules': 'Traffic of routers is not metered here.',
+    'default-security-group-rules': 'New default groups allow what leaves and what comes from the group itself: no '
+                                    'other template is kept here.',
+    'log/logs': 'Packets that security groups refuse are not logged here.',
+}
 
 # first segments of paths that belong to no project: a token without one may read them
-UNSCOPED = ('extensions', 'availability_zones', 'service_providers')
+UNSCOPED = ('extensions', 'availability_zones', 'service-providers')
 
 
 def version(url):
@@ -188,6 +203,27 @@ def _empty(name: str) -> collections.abc.Callable[[Request], dict]:
     return lambda req: {key: []}
 
 
+def _refuse(reason: str) -> collections.abc.Callable[..., typing.Any]:
+    def handler(req: Request, **_parts: str) -> typing.NoReturn:
+        raise exception.BadRequest(reason)
+    return handler
+
+
+# what clients ask for besides -> why it is not done
+REFUSED = (
+    ('GET', 'auto-allocated-topology/{project}', 'No topology is made by itself here: make a network, a subnet and a '
+                                                 'router, as the user guide shows.'),
+    ('DELETE', 'auto-allocated-topology/{project}', 'No topology is made by itself here.'),
+    *((method, path, 'Hosts say by themselves that they are there; which one has a router is chosen by nova-network.')
+      for method, path in (('PUT', 'agents/{id}'), ('DELETE', 'agents/{id}'), ('POST', 'agents/{id}/l3-routers'),
+                           ('DELETE', 'agents/{id}/l3-routers/{router}'), ('POST', 'agents/{id}/dhcp-networks'),
+                           ('DELETE', 'agents/{id}/dhcp-networks/{network}'))),
+    *((method, 'routers/{id}/conntrack_helpers', 'Routers have no helpers of connection tracking here.')
+      for method in ('GET', 'POST')),
+    *(('POST', path, reason) for path, reason in EMPTY.items()),
+)
+
+
 def routes(resources: dict[str, typing.Any]) -> collections.abc.Iterator[Route]:
     """The rows of these documents.
 
@@ -207,5 +243,8 @@ def routes(resources: dict[str, typing.Any]) -> collections.abc.Iterator[Route]:
                           ('quotas', list_quotas), ('quotas/{project}', show_quotas),
                           ('quotas/{project}/default', show_defaults), ('quotas/{project}/details', show_details)):
         yield Route('GET', f'/{path}', handler, any_scope=not path or path.partition('/')[0] in UNSCOPED)
+    for method, path, reason in REFUSED:
+        yield Route(method, f'/{path}', _refuse(reason),
+                    body=operations.Anything() if method in ('POST', 'PUT') else None)
     yield Route('PUT', '/quotas/{project}', update_quotas, 'update_quota', body=operations.Wrapped('quota'))
     yield Route('DELETE', '/quotas/{project}', reset_quotas, 'delete_quota', status=204)

@@ -108,6 +108,22 @@ class RbacPolicyExists(exception.Conflict):
     template = 'An RBAC policy already exists with those values.'
 
 
+class QosPolicyNotFound(exception.NotFound):
+    template = 'QoS policy %(policy_id)s could not be found.'
+
+
+class QosPolicyInUse(exception.Conflict):
+    template = 'QoS Policy %(policy_id)s is used by %(user)s.'
+
+
+class QosRuleNotFound(exception.NotFound):
+    template = 'QoS rule %(rule_id)s for policy %(policy_id)s could not be found.'
+
+
+class QosRuleExists(exception.Conflict):
+    template = 'QoS policy %(policy_id)s limits the bandwidth of direction %(direction)s already.'
+
+
 class TagNotFound(exception.NotFound):
     template = 'Tag %(tag)s could not be found.'
 

@@ -211,7 +211,7 @@ FLOATING_IPS = resource.Resource(
         'subnet_id': a.Attribute(a.maybe(a.ident), put=False),
         'port_id': a.Attribute(a.maybe(a.ident)),
         'fixed_ip_address': a.Attribute(a.maybe(a.address)),
-        'qos_policy_id': a.Attribute(a.one_of(None)),
+        'qos_policy_id': a.Attribute(a.refused('policies are for ports and networks: limit the port behind it.')),
         'dns_name': a.Attribute(a.one_of(''), '', put=False),
         'dns_domain': a.Attribute(a.one_of(''), '', put=False),
     },

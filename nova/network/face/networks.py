@@ -16,6 +16,7 @@ from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network.face import attributes as a
 from nova.network.face import faults
+from nova.network.face import qos
 from nova.network.face import quotas
 from nova.network.face import resource
 
@@ -23,7 +24,7 @@ NETWORK_CONSTANTS = {
     'status': 'ACTIVE', 'availability_zone_hints': [],
     'availability_zones': ['nova'], 'ipv4_address_scope': None, 'ipv6_address_scope': None,
     'vlan_transparent': None,
-    'qos_policy_id': None, 'l2_adjacency': True, 'dns_domain': ''}
+    'l2_adjacency': True, 'dns_domain': ''}
 SUBNET_CONSTANTS = {'subnetpool_id': None, 'service_types': [],
                     'segment_id': None, 'dns_publish_fixed_ip': False, 'router:external': False}
 IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
@@ -49,7 +50,8 @@ def network_views(conn, context, rows):
         **resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
         'mtu': row['mtu'], 'shared': row['shared'] or row['id'] in shared, 'is_default': row['is_default'],
         'subnets': subnets.get(row['id'], []), 'router:external': row['external'],
-        'port_security_enabled': row['port_security_enabled'], **NETWORK_CONSTANTS,
+        'port_security_enabled': row['port_security_enabled'], 'qos_policy_id': row['qos_policy_id'],
+        **NETWORK_CONSTANTS,
         **(_provider(row, numbers.get(row['id'])) if context.is_admin else {}),
     } for row in rows]
 
@@ -71,7 +73,8 @@ def create_network(conn, face, context, values):
         'admin_state_up': values['admin_state_up'], 'bridge': 'br' + ident.replace('-', '')[:12],
         'mtu': values['mtu'] or face.conf.network.mtu - (VXLAN_BYTES if kind == db.OVERLAY else 0),
         'network_type': kind, 'external': values['router:external'], 'physical_network': physical,
-        'port_security_enabled': values['port_security_enabled']}
+        'port_security_enabled': values['port_security_enabled'],
+        'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id'])}
     _check_kind(face, row, values['provider:segmentation_id'])
     _check_mtu(face, kind, values['mtu'])
     _allow(face, context, row, 'create_network')
@@ -118,6 +121,8 @@ def update_network(conn, face, context, row, values):
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared',
                                               'port_security_enabled')
               if values.get(name) is not None}
+    if 'qos_policy_id' in values:
+        stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
     _check_mtu(face, row['network_type'], stored.get('mtu'))
     if stored.get('shared') is False and row['shared'] and db_ports.others_use(conn, row):
         raise faults.InvalidSharedSetting(network_id=row['id'])
@@ -153,7 +158,7 @@ NETWORKS = resource.Resource(
         'provider:network_type': a.Attribute(a.one_of(db.FLAT, db.OVERLAY), admin=True, put=False),
         'provider:physical_network': a.Attribute(a.maybe(a.text()), admin=True, put=False),
         'provider:segmentation_id': a.Attribute(a.maybe(a.integer(1, db.SEGMENTS[-1])), admin=True, put=False),
-        'qos_policy_id': a.Attribute(a.one_of(None)),
+        'qos_policy_id': a.Attribute(a.maybe(a.ident)),
         'is_default': a.Attribute(a.boolean, False),
         'dns_domain': a.Attribute(a.one_of(''), ''),
     },
@@ -163,6 +168,7 @@ NETWORKS = resource.Resource(
         'admin_state_up': _N.admin_state_up, 'is_default': _N.is_default,
         'description': _N.description, 'created_at': _N.created_at, 'router:external': _N.external,
         'provider:network_type': _N.network_type, 'port_security_enabled': _N.port_security_enabled,
+        'qos_policy_id': _N.qos_policy_id,
     }, NETWORK_CONSTANTS, {'provider:physical_network': db.on_physical, 'provider:segmentation_id': db.with_number}),
     visible=db.visible, writable=resource.owner, views=network_views, create=create_network,
     update=update_network,
@@ -352,9 +358,9 @@ SUBNETS = resource.Resource(
                                                    20))),
         'ipv6_ra_mode': a.Attribute(a.one_of(None, *IPV6_MODES), put=False),
         'ipv6_address_mode': a.Attribute(a.one_of(None, *IPV6_MODES), put=False),
-        'subnetpool_id': a.Attribute(a.one_of(None), put=False),
+        'subnetpool_id': a.Attribute(a.refused('there are no subnet pools here: name a cidr.'), put=False),
         'use_default_subnetpool': a.Attribute(a.one_of(False), False, put=False),
-        'service_types': a.Attribute(a.items(a.text(), 0), ()),
+        'service_types': a.Attribute(a.refused('every port gets addresses of every subnet here.', []), ()),
     },
     listing=listing.Listing(t.subnets, {
         'id': t.subnets.c.id, 'name': t.subnets.c.name, 'project_id': t.subnets.c.project_id,

@@ -11,10 +11,11 @@ from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network.face import attributes as a
 from nova.network.face import faults
+from nova.network.face import qos
 from nova.network.face import quotas
 from nova.network.face import resource
 
-CONSTANTS = {'binding:vnic_type': 'normal', 'qos_policy_id': None, 'dns_domain': '',
+CONSTANTS = {'binding:vnic_type': 'normal', 'dns_domain': '',
              'dns_assignment': [], 'ip_allocation': 'immediate', 'propagate_uplink_status': False,
              'resource_request': None, 'numa_affinity_policy': None}
 
@@ -22,6 +23,7 @@ CONSTANTS = {'binding:vnic_type': 'normal', 'qos_policy_id': None, 'dns_domain':
 def views(conn, context, rows):
     idents = [row['id'] for row in rows]
     fixed, groups = db_networks.addresses_of(conn, idents), db_groups.of_ports(conn, idents)
+    nets = {row['id']: row for row in db_networks.many(conn, t.networks, {row['network_id'] for row in rows})}
     found = []
     for row in rows:
         view = {**resource.times(row), 'name': row['name'], 'network_id': row['network_id'],
@@ -29,8 +31,10 @@ def views(conn, context, rows):
                 'status': row['status'], 'device_id': row['device_id'], 'device_owner': row['device_owner'],
                 'fixed_ips': fixed.get(row['id'], []), 'security_groups': groups.get(row['id'], []),
                 'port_security_enabled': row['port_security_enabled'], 'dns_name': row['dns_name'],
-                'allowed_address_pairs': list(row['allowed_address_pairs'] or ()),
-                'extra_dhcp_opts': list(row['extra_dhcp_opts'] or ()), **CONSTANTS}
+                'allowed_address_pairs': [{**pair, 'mac_address': pair['mac_address'] or row['mac_address']}
+                                          for pair in row['allowed_address_pairs'] or ()],
+                'extra_dhcp_opts': list(row['extra_dhcp_opts'] or ()), 'qos_policy_id': row['qos_policy_id'],
+                'qos_network_policy_id': nets[row['network_id']]['qos_policy_id'], **CONSTANTS}
         if context.is_admin:
             bound = 'bridge' if row['host'] else 'unbound'
             view.update({'binding:host_id': row['host'], 'binding:vif_type': bound, 'binding:profile': {},
@@ -62,7 +66,7 @@ def create(conn, face, context, values):
         'extra_dhcp_opts': values['extra_dhcp_opts'],
         'admin_state_up': values['admin_state_up'], 'status': 'DOWN', 'device_id': values['device_id'],
         'device_owner': values['device_owner'], 'host': values['binding:host_id'] or '', 'position': 0,
-        'tag': None,
+        'tag': None, 'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id']),
         'made_for_server': False}])
     db_groups.bind(conn, [(ident, group) for group in groups])
     return ident
@@ -74,6 +78,8 @@ def update(conn, face, context, row, values):
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
     stored = {name: values[name] for name in names
               if values.get(name) is not None}
+    if 'qos_policy_id' in values:
+        stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
     if values.get('binding:host_id') is not None:
         stored['host'] = values['binding:host_id']
     if values.get('mac_address') and values['mac_address'] != row['mac_address']:
@@ -180,7 +186,7 @@ PORTS = resource.Resource(
             ip_address_=a.host_address, mac_address=a.mac), 10))),
         'extra_dhcp_opts': a.Attribute(a.maybe(a.items(a.record(
             opt_name_=a.dhcp_option, opt_value_=a.dhcp_value, ip_version=a.integer(4, 6)), 20))),
-        'qos_policy_id': a.Attribute(a.one_of(None)),
+        'qos_policy_id': a.Attribute(a.maybe(a.ident)),
         'dns_name': a.Attribute(a.host_name, ''),
     },
     listing=listing.Listing(t.ports, {
@@ -192,6 +198,7 @@ PORTS = resource.Resource(
         'admin_state_up': t.ports.c.admin_state_up, 'description': t.ports.c.description,
         'binding:host_id': t.ports.c.host, 'created_at': t.ports.c.created_at,
         'dns_name': t.ports.c.dns_name, 'port_security_enabled': t.ports.c.port_security_enabled,
+        'qos_policy_id': t.ports.c.qos_policy_id,
     }, CONSTANTS, {'fixed_ips': db.by_fixed_ips, 'security_groups': db.by_groups,
                    'security_group_id': db.by_groups}),
     visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,

@@ -14,6 +14,7 @@ class Resource:
     missing   function(id) -> the error when there is no such row
     prepare   function(conn, context): called in a transaction before a list
     tagged    whether it has tags
+    at        its path; '': its plural
     actions   (method, path below one, function(conn, face, context, row, body, **parts) -> document or None)
     """
 
@@ -32,10 +33,11 @@ class Resource:
     prepare: typing.Callable | None = None
     actions: tuple = ()
     tagged: bool = True
+    at: str = ''
 
     @property
     def path(self):
-        return self.plural.replace('_', '-')
+        return self.at or self.plural.replace('_', '-')
 
 
 def owner(context, row):

@@ -20,6 +20,8 @@ from nova import exception
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import frames
+from nova.network.linux import limits
+from nova.network.linux import metadata
 from nova.network.linux import namespaces
 from nova.network.linux import overlay
 from nova.network.linux import router
@@ -52,6 +54,8 @@ class LinuxDriver:
         self._mended: list[str] = []
         self._known: set[str] = set()             # namespaces that were there before
         self._routers: dict[str, router.RouterPlumbing] = {}
+        self.limits = limits.Limits(self.run, self.table)
+        self.relay = metadata.MetadataRelay(self.run)
 
     def start(self) -> None:
         """Check what the host must have and switch on forwarding.
@@ -80,6 +84,7 @@ class LinuxDriver:
         served = [network for network in state.networks if network.subnets]
         # filters first: a guest's device never stands without them
         self._filter(state)
+        self.limits.apply(state.ports, self._tables)
         for network in served:
             bridge.ensure(self.run, network)
             server = dhcp.Dhcp(self.run, network.bridge, self.directory / network.bridge)
@@ -91,6 +96,7 @@ class LinuxDriver:
                 server.stop()
         for name in set(self._bridges()) - {network.bridge for network in served}:
             self._remove(name)
+        self.relay.configure(state.host, state.metadata_key, self._metadata(state) if state.overlays else None)
         for each in state.overlays:
             self._apart(each.id, self._overlay, each, state.tunnel)
         for each in state.routers:
@@ -126,9 +132,11 @@ class LinuxDriver:
             server.stop()
             space.remove()
             return
-        self._made(name, space.ensure())
+        made = space.ensure()
+        self._made(name, made)
         space.link(device, state.bridge, state.mac, state.mtu)
         space.addresses(device, [f'{address}/{ipaddress.ip_network(cidr).prefixlen}' for address, cidr in served])
+        self.relay.serve(space, 'network', state.id, made)
         server.serve(state, self.conf.network.dhcp_lease_time, [str(ip) for ip in self.conf.network.dns_servers])
 
     def _router(self, state: Any, outside: dict[str, str]) -> None:
@@ -138,7 +146,9 @@ class LinuxDriver:
         name = self._space('r', state.id)
         plumbing = self._routers.setdefault(state.id, router.RouterPlumbing(
             self.run, name, self.routers / state.id))
-        self._made(name, plumbing.apply(state))
+        made = plumbing.apply(state)
+        self._made(name, made)
+        self.relay.serve(plumbing.space, 'router', state.id, made)
 
     def _made(self, name: str, made: bool) -> None:
         if made and name in self._known:
@@ -148,6 +158,7 @@ class LinuxDriver:
 
     def _clear(self, networks: set[str], routers: set[str], bridges: set[str]) -> None:
         """Remove what this cloud made on the host and is not there any more."""
+        self.relay.keep({('network', ident) for ident in networks} | {('router', ident) for ident in routers})
         for name in namespaces.ours(self._space('r', '')):
             ident = name.removeprefix(self._space('r', ''))
             if ident not in routers:
@@ -165,10 +176,12 @@ class LinuxDriver:
 
     def teardown(self) -> None:
         """Remove bridges, DHCP servers and filters."""
+        self.relay.stop()
         self._clear(set(), set(), set())
         for name in self._bridges():
             self._remove(name)
         self.run('nft', '-f', '-', stdin=rules.remove(self.table))
+        self.limits.forget()
         shutil.rmtree(self.directory, ignore_errors=True)
         self._loaded = None
 
@@ -195,9 +208,12 @@ class LinuxDriver:
         self.run('nft', '-f', '-', stdin=text)
         self._loaded = text
 
+    def _tables(self) -> str:
+        return str(self.run('nft', 'list', 'tables'))
+
     def _present(self) -> Any:
         """Whether both tables are still loaded."""
-        tables = self.run('nft', 'list', 'tables')
+        tables = self._tables()
         return all(f'table {family} {self.table}\n' in tables for family in ('bridge', 'inet'))
 
     def _metadata(self, state: Any) -> Any:

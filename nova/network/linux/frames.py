@@ -9,6 +9,7 @@ import ipaddress
 from typing import Any, TYPE_CHECKING
 
 from nova.network import ipam
+from nova.network import relay
 
 if TYPE_CHECKING:
     from nova.network.host_state import Leg, Overlay, Port
@@ -41,10 +42,14 @@ def claims(port: Port) -> dict[str, list[str]]:
 
 def from_guest(port: Port) -> list[str]:
     """ARP and IP with its own addresses, and the questions for one; nothing else, tagged frames included."""
+    # who asks for metadata is known by the address: one that others have, too, would be believed
+    own = of_version(port.addresses, 4)
+    metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (f'ip saddr != {joined(own)} drop' if own else 'drop')
     if not port.secured:
-        return ['ether type vlan drop', 'accept']
+        return ['ether type vlan drop', metadata, 'accept']
     known = claims(port)
-    rules = [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
+    rules = [metadata] if port.pairs else []
+    rules += [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
     for mac, addresses in known.items():
         only = f'ether saddr {mac} ' if len(known) > 1 else ''
         if four := of_version(addresses, 4):
@@ -108,5 +113,5 @@ def to_others(overlay: Overlay) -> list[str]:
         return []
     served = [subnet.dhcp for subnet in overlay.subnets if subnet.dhcp]
     rules = [f'ether saddr {overlay.mac} drop', 'ether type ip udp dport 67 drop', 'ether type ip6 udp dport 547 drop',
-             *[f'ether type arp arp daddr ip {each} drop' for each in of_version(served, 4)]]
+             *[f'ether type arp arp daddr ip {each} drop' for each in [*of_version(served, 4), relay.ADDRESS]]]
     return rules

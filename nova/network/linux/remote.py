@@ -38,6 +38,7 @@ IDENT = re.compile(r'[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z')
 DEVICE = re.compile(network_info.PREFIX + r'[0-9A-Za-z-]{1,12}\Z')
 BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')                 # of networks that users make; the default one's is configured
 MAC = re.compile(r'[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}\Z')
+HOST, KEY = re.compile(r'[!-~]{0,255}\Z'), re.compile(r'([0-9a-f]{64})?\Z')
 PORTS, MTU = range(65536), range(68, 65536)
 RULE = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'remote_group_id')
 
@@ -93,7 +94,8 @@ def state_of(given: dict, bridge: str) -> host_state.HostState:
     :param bridge: of the default network, the only one of any name
     :raises ValueError: something in it is not what it should be; the sentence says what
     """
-    _fields(given, 'networks', 'ports', 'rules', 'members', 'overlays', 'routers', 'outside', 'tunnel')
+    _fields(given, 'networks', 'ports', 'rules', 'members', 'overlays', 'routers', 'outside', 'tunnel', 'host',
+            'metadata_key')
     return host_state.HostState(
         networks=[_network(each, bridge) for each in _list(given['networks'])],
         ports=[_port(each, bridge) for each in _list(given['ports'])],
@@ -104,7 +106,9 @@ def state_of(given: dict, bridge: str) -> host_state.HostState:
         routers=[checked.build(host_state.Router, each) for each in _list(given['routers'])],
         outside={_matched(BRIDGE, name, 'a bridge of this cloud'): checked.name(wire)
                  for name, wire in _dict(given['outside']).items()},
-        tunnel=given['tunnel'] and _address(given['tunnel']))
+        tunnel=given['tunnel'] and _address(given['tunnel']),
+        host=_matched(HOST, given['host'], 'the name of a host'),
+        metadata_key=_matched(KEY, given['metadata_key'], 'a key'))
 
 
 def _network(given: dict[str, Any], bridge: str) -> host_state.Network:
@@ -126,12 +130,13 @@ def _subnet(given: dict[str, Any]) -> host_state.Subnet:
 
 
 def _port(given: dict[str, str] | list[Any], bridge: str) -> host_state.Port:
-    _fields(given, 'id', 'device', 'mac', 'bridge', 'addresses', 'groups', 'pairs', 'secured')
+    _fields(given, 'id', 'device', 'mac', 'bridge', 'addresses', 'groups', 'pairs', 'secured', 'limits')
     return host_state.Port(
         _ident(given['id']), _matched(DEVICE, given['device'], 'a device of a guest'),
         _matched(MAC, given['mac'], 'a MAC address'), _bridge(given['bridge'], bridge),
         [_address(each) for each in _list(given['addresses'])], [_ident(each) for each in _list(given['groups'])],
-        [checked.pair(each) for each in _list(given['pairs'])], bool(given['secured']))
+        [checked.pair(each) for each in _list(given['pairs'])], bool(given['secured']),
+        checked.limits(given['limits']))
 
 
 def _rule(given: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import pathlib
+from nova.network import relay
 from nova.network.host_state import Router
 from nova.network.linux import frames
 from nova.network.linux import runner
@@ -69,7 +70,8 @@ def script(router: Router) -> str:
     for name, hook, kind, rules in (
             ('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
             ('postrouting', 'postrouting priority 100', 'nat', _outwards(router)),
-            ('forward', 'forward priority 0', 'filter', _forward(router))):
+            ('forward', 'forward priority 0', 'filter', _forward(router)),
+            ('input', 'input priority 0', 'filter', _input(router))):
         lines += [f'  chain {name} {{', f'    type {kind} hook {hook}; policy accept;',
                   *('    ' + rule for rule in rules), '  }']
     return '\n'.join([*lines, '}']) + '\n'
@@ -89,9 +91,17 @@ def _outwards(router: Router) -> list[str]:
     own = next((address.partition('/')[0] for address in router.outside.addresses if '.' in address), None)
     if own and router.snat:
         rules.append(f'oifname "{name}" meta nfproto ipv4 ip saddr != {own} snat ip to {own}')
-    # a guest that asks for a neighbour by its floating address gets the answer from there, too
-    rules.append(f'oifname != "{name}" iifname != "{name}" ct status dnat masquerade')
-    return rules
+    # a guest that asks for a neighbour by its floating address is for it, and gets the answer, as from outside
+    within = f'oifname != "{name}" iifname != "{name}" ct status dnat'
+    rules += [f'{within} ip saddr {fixed} snat ip to {outside}' for outside, fixed in router.floating]
+    return rules + ([f'{within} snat ip to {own}'] if own else [])
+
+
+def _input(router: Router) -> list[str]:
+    """Metadata is for guests: no one else is known by an address there."""
+    inside = [f'"{frames.router_name(leg)}"' for leg in router.inside]
+    known = f'iifname != {frames.joined(inside)} ' if inside else ''
+    return [f'{known}ip daddr {relay.ADDRESS} drop']
 
 
 def _forward(router: Router) -> list[str]:

@@ -25,13 +25,14 @@ from collections.abc import Collection
 import re
 from typing import Any, TYPE_CHECKING
 
+from nova.network import relay
 from nova.network import security
 from nova.network.linux import frames
 
 if TYPE_CHECKING:
     from nova.network.host_state import HostState, Network, Overlay, Port
 
-METADATA = '169.254.169.254'
+METADATA = relay.ADDRESS
 _SIX = {4: '', 6: '6'}            # ends of the names of sets and maps
 
 
@@ -213,7 +214,8 @@ def _basics(overlays: list[Overlay]) -> list[str]:
               for overlay in overlays
               if (served := frames.of_version([s.dhcp for s in overlay.subnets if s.dhcp], 4))]
     names = _set(_quote(overlay.bridge) for overlay in overlays)
-    return [*rules, f'iifname {names} udp sport 68 udp dport 67 accept',
+    return [*rules, f'iifname {names} ip daddr {METADATA} tcp dport {relay.PORT} accept',
+            f'iifname {names} udp sport 68 udp dport 67 accept',
             f'iifname {names} udp sport {{ 546, 547 }} udp dport {{ 546, 547 }} accept',
             f'iifname {names} icmpv6 type {{ 130, 131, 132, 133, 134, 135, 136, 143 }} accept']
 

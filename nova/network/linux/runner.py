@@ -10,6 +10,7 @@ from nova import exception
 LOG = logging.getLogger(__name__)
 
 TIMEOUT_S = 30
+ENVIRONMENT = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C'}
 
 
 class Runner:
@@ -21,15 +22,17 @@ class Runner:
     def __init__(self, prefix: tuple[str, ...] = ()) -> None:
         self.prefix = list(prefix)
 
-    def __call__(self, *arguments: Any, stdin: Any = None, check: bool = True) -> Any:
+    def __call__(self, *arguments: Any, stdin: Any = None, check: bool = True,
+                 descriptors: tuple[int, ...] = ()) -> Any:
         """The command's standard output as text, '' when it failed and ``check`` is off.
 
+        :param descriptors: of files that it gets
         :raises NetworkPlumbingError: it failed, took too long, or is not there
         """
         command = [*self.prefix, *arguments]
         try:
             done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S,
-                                  env={'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C'})
+                                  env=ENVIRONMENT, pass_fds=descriptors)
         except FileNotFoundError:
             raise exception.NetworkPlumbingError(reason=f'{command[0]} is not installed.')
         except subprocess.TimeoutExpired:

@@ -5,6 +5,7 @@ import ipaddress
 import pathlib
 from typing import Any
 
+from nova.network import relay
 from nova.network.host_state import Overlay
 from nova.network.host_state import OverlaySubnet
 from nova.network.linux import dhcp
@@ -50,14 +51,16 @@ class Services(dhcp.Dhcp):
         if subnet.dhcp is None:
             return []
         cidr = ipaddress.ip_network(subnet.cidr)
-        routes = [f'{route["destination"]},{route["nexthop"]}' for route in subnet.routes]
-        if routes and subnet.gateway:          # who takes these routes ignores the router (RFC 3442)
+        # each host answers for metadata itself; the router does for guests that take no routes
+        routes = [f'{relay.ADDRESS}/32,{subnet.dhcp}',
+                  *[f'{route["destination"]},{route["nexthop"]}' for route in subnet.routes]]
+        if subnet.gateway:                     # who takes these routes ignores the router (RFC 3442)
             routes.append(f'0.0.0.0/0,{subnet.gateway}')
         servers = ','.join([subnet.dhcp, *(subnet.dns or frames.of_version(more_servers, 4))])
         return [f'--dhcp-range=set:{tag},{cidr.network_address},static,{cidr.netmask},{lease_time}s',
                 f'--dhcp-option=tag:{tag},option:router{"," + subnet.gateway if subnet.gateway else ""}',
                 f'--dhcp-option=tag:{tag},option:dns-server,{servers}',
-                *[f'--dhcp-option=tag:{tag},option:classless-static-route,{",".join(routes)}' for _ in routes[:1]]]
+                f'--dhcp-option=tag:{tag},option:classless-static-route,{",".join(routes)}']
 
     def _six(self, subnet: OverlaySubnet, tag: str, lease_time: int, _more: list[str]) -> list[str]:
         if subnet.dhcp is None or subnet.mode is None:

@@ -5,26 +5,39 @@ rest of the world.
 """
 import json
 import os
+import pathlib
 import shutil
+import socket
 import subprocess
+import sys
+import threading
 import time
 import uuid
+from wsgiref import simple_server
 
 import pytest
 
 from nova import conf as nova_conf
 from nova import objects
+from nova.api.metadata import app
+from nova.db import engine
+from nova.db.cells import cells
 from nova.db.networks import networks
 from nova.db.networks import routers as db_routers
+from nova.db.servers import instances
 from nova.db.tables import network as t
 from nova.network import fake
 from nova.network import manager
+from nova.network import relay
 from nova.network.linux import driver
 from nova.network.linux import remote
 from nova.network.linux import runner
+from nova.tests import schemas
 from nova.tests.functional import test_network_api
+from nova.tests.unit import test_metadata
 
-_MISSING = [command for command in (*driver.COMMANDS, 'busybox', 'ping', 'nsenter') if not shutil.which(command)]
+_COMMANDS = (*driver.COMMANDS, 'busybox', 'ping', 'nsenter', 'curl')
+_MISSING = [command for command in _COMMANDS if not shutil.which(command)]
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason='needs root'),
     pytest.mark.skipif(bool(_MISSING), reason='not installed: ' + ', '.join(_MISSING)),
@@ -105,6 +118,11 @@ class World:
             self.put(user, f"routers/{router['id']}/add_router_interface", {'subnet_id': subnet['id']})
         return router['id']
 
+    def server_of(self, guest):
+        """The address of DHCP in the network of a guest."""
+        ports = self.face('admin', 'GET', f"ports?network_id={guest.vif['network']['id']}&device_owner=network:dhcp")
+        return ports.json()['ports'][0]['fixed_ips'][0]['ip_address']
+
     def boot(self, host, network, name, project='p1', groups=None):
         return Guest(self, self.hosts[host], network, name, project, groups)
 
@@ -138,7 +156,8 @@ class Host:
         self.run('ip', 'link', 'set', 'br-wire', 'up')
         self.conf = nova_conf.new(files=[], network__bridge=f'nt{number}{world.tag}',
                                   network__tunnel_address=f'192.0.2.{number}',
-                                  network__physical_networks={'wire': 'br-wire'}, metadata__dhcp_domain='cloud.test')
+                                  network__physical_networks={'wire': 'br-wire'}, metadata__dhcp_domain='cloud.test',
+                                  network__metadata_host='192.0.2.99')
         self.driver = Checked(self.conf, self.run)
         self.manager = manager.NetworkManager(self.conf, world.face.db, self.name, self.driver, others=Others(world))
         world.face.conf.set_override('physical_networks', {'wire': 'br-wire'}, group='network')
@@ -308,6 +327,222 @@ def test_a_router_and_a_floating_address(world):
     assert not pings_from(world.outer, first.address, 2)
 
 
+def test_a_neighbour_by_its_floating_address(world):
+    """On the same router: of the same network, of another one, with and without a floating address of its own."""
+    external, network = world.outside(), world.network()
+    other = world.network(cidr='10.1.0.0/24')
+    router = world.router(network, external=external)
+    world.put('demo', f'routers/{router}/add_router_interface', {
+        'subnet_id': world.face('demo', 'GET', f'subnets?network_id={other}').json()['subnets'][0]['id']})
+    server, neighbour, far = (world.boot(0, network, 'a'), world.boot(1, network, 'b'), world.boot(1, other, 'c'))
+    for guest in (server, neighbour, far):
+        guest.dhcp()
+    floating, own = (world.make('demo', 'floatingips', floating_network_id=external, port_id=guest.port)[
+        'floating_ip_address'] for guest in (server, far))
+    group = world.face('demo', 'GET', 'security-groups').json()['security_groups'][0]['id']
+    assert world.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+        'security_group_id': group, 'direction': 'ingress', 'remote_ip_prefix': '172.24.4.0/24'}}).status_code == 201
+    listening = server.listens(80)
+    try:
+        assert connects(neighbour.space, floating, 80) == router_address(world, router)
+        assert connects(far.space, floating, 80) == own
+        assert connects(server.space, floating, 80) == floating                     # itself
+        assert connects(far.space, server.address, 80) == far.address               # untranslated between its networks
+    finally:
+        listening.kill()
+        listening.wait()
+
+
+SINK = '''
+import socket, time
+server = socket.create_server(("", 5001))
+print(1, flush=True)
+while True:
+    connection, _peer = server.accept()
+    got, began = 0, time.monotonic()
+    while part := connection.recv(1 << 16):
+        got += len(part)
+    print(round(got * 8 / 1000 / (time.monotonic() - began)), flush=True)
+'''
+SOURCE = '''
+import socket, sys, time
+connection = socket.create_connection((sys.argv[1], 5001), 10)
+ends = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < ends:
+    connection.send(b"x" * 16384)
+'''
+
+
+def rate(source, sink, seconds=4):
+    """Kilobits a second that one guest sends to another, of TCP's payload."""
+    process = subprocess.Popen(['ip', 'netns', 'exec', sink.space, 'python3', '-c', SINK], stdout=subprocess.PIPE,
+                               text=True)
+    try:
+        process.stdout.readline()
+        source('python3', '-c', SOURCE, sink.address, str(seconds))
+        return int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_limits_of_bandwidth(world):
+    """Measured in both directions, on a guest that runs: policies that come, change and go."""
+    network = world.network()
+    first, second = world.boot(0, network, 'a'), world.boot(1, network, 'b')
+    for guest in (first, second):
+        guest.dhcp()
+    free = rate(first, second, 1)
+    answer = world.face('admin', 'POST', 'qos/policies', {'policy': {'shared': True}})
+    policy = answer.json()['policy']['id']
+    rules = f'qos/policies/{policy}/bandwidth_limit_rules'
+    egress = world.face('admin', 'POST', rules, {'bandwidth_limit_rule': {'max_kbps': 8000, 'max_burst_kbps': 1000}})
+    egress = egress.json()['bandwidth_limit_rule']['id']
+    world.put('demo', f'ports/{first.port}', {'port': {'qos_policy_id': policy}})
+    limited, back = rate(first, second), rate(second, first, 1)
+    print('kbit/s: free', free, 'limited to 8000:', limited, 'the other way', back)
+    assert 4000 < limited < 10500 and back > 30000 and free > 30000
+    world.face('admin', 'POST', rules, {'bandwidth_limit_rule': {'max_kbps': 4000, 'direction': 'ingress'}})
+    assert 2000 < rate(second, first) < 5500
+    world.put('admin', f'{rules}/{egress}', {'bandwidth_limit_rule': {'max_kbps': 16000}})
+    assert 9000 < rate(first, second) < 20000
+    world.put('demo', f'ports/{first.port}', {'port': {'qos_policy_id': None}})
+    assert rate(first, second, 1) > 30000 and rate(second, first, 1) > 30000
+
+
+class Metadata:
+    """The metadata service at an address of the hosts, over the databases of the world and one of servers."""
+
+    def __init__(self, world):
+        self.world = world
+        self.cell_db = engine.Database(f'sqlite:///{world.path}/cell.sqlite')
+        schemas.create(self.cell_db, 'cell')
+        self.conf = nova_conf.new(files=[])
+        self.app = app.Application(self.conf, world.face.db, cells.Cells(self.conf, world.face.db, self.cell_db))
+        self.servers = [self.served(host) for host in world.hosts]
+
+    def served(self, host):
+        """A server that listens in a host's namespace: at the same address on each, which is its own there."""
+        host.run('ip', 'address', 'add', '192.0.2.99/32', 'dev', 'lo')
+        ours, theirs = socket.socketpair(socket.AF_UNIX)
+        with ours, theirs:
+            host.run(sys.executable, '-I', '-c', 'import socket, sys\nlistener = socket.create_server(("192.0.2.99", '
+                     '8775))\nsocket.send_fds(socket.socket(fileno=int(sys.argv[1])), [b"x"], [listener.fileno()])',
+                     str(theirs.fileno()), descriptors=(theirs.fileno(),))
+            listener = socket.socket(fileno=socket.recv_fds(ours, 1, 1)[1][0])
+        server = simple_server.WSGIServer(('', 0), Quiet, bind_and_activate=False)
+        server.socket.close()
+        server.socket, server.server_name, server.server_port = listener, 'metadata', 8775
+        server.setup_environ()
+        server.set_app(self.app)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    def knows(self, guest):
+        with self.cell_db.writer() as conn:
+            instances.insert(conn, [test_metadata.instance_row(uuid=guest.instance.uuid,
+                                                               project_id=guest.instance.project_id)])
+
+    def close(self):
+        for server in self.servers:
+            server.shutdown()
+            server.server_close()
+        self.cell_db.dispose()
+
+
+class Quiet(simple_server.WSGIRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def metadata(world):
+    made = Metadata(world)
+    yield made
+    made.close()
+
+
+DOCUMENT = 'http://169.254.169.254/openstack/latest/meta_data.json'
+
+
+def fetch(guest, *words, url=DOCUMENT):
+    return guest('curl', '-s', '-m', '15', *words, url, check=False)
+
+
+def told(guest, *words):
+    """The server that a guest is for the metadata service, or what it says else."""
+    text = fetch(guest, *words)
+    try:
+        return json.loads(text)['uuid']
+    except ValueError:
+        return text
+
+
+def test_metadata_of_networks_with_the_same_addresses(world, metadata):
+    """Isolated ones and behind routers; on each host the guests of that host; nothing that a guest says changes it."""
+    mine, theirs, routed = world.network(), world.network('other'), world.network('admin', enable_dhcp=False)
+    router = world.router(routed, 'admin')
+    guests = [world.boot(0, mine, 'a'), world.boot(1, mine, 'b'), world.boot(1, theirs, 'c', 'p2')]
+    apart = [world.boot(place, routed, 'd', 'admin-project') for place in (0, 1)]
+    for guest in guests:
+        guest.dhcp()
+        guest('ip', 'route', 'replace', '169.254.169.254', 'via', world.server_of(guest))
+    for guest in apart:                       # addressed by hand, and by the router alone
+        guest('ip', 'address', 'add', guest.address + '/24', 'dev', 'eth0')
+        guest('ip', 'route', 'replace', 'default', 'via', '10.0.0.1')
+    for guest in guests + apart:
+        metadata.knows(guest)
+        assert told(guest) == guest.instance.uuid
+    first, second, _third = guests
+    # on a link of its own: who has 169.254/16 there needs no route
+    first('ip', 'route', 'replace', '169.254.169.254', 'dev', 'eth0')
+    assert told(first) == first.instance.uuid
+    # session tokens, and not through a proxy
+    token = ('-X', 'PUT', '-H', 'X-aws-ec2-metadata-token-ttl-seconds: 60')
+    given = fetch(first, *token, url='http://169.254.169.254/latest/api/token')
+    assert told(first, '-H', f'X-aws-ec2-metadata-token: {given}') == first.instance.uuid
+    assert 'not valid' in told(second, '-H', f'X-aws-ec2-metadata-token: {given}')
+    assert 'not given' in fetch(first, *token, '-H', 'X-Forwarded-For: 10.0.0.9',
+                                url='http://169.254.169.254/latest/api/token')
+    # what the relay says, said by the guest: of another server, of another network
+    for name, value in ((relay.GUEST, second.address), (relay.NETWORK, theirs), (relay.ROUTER, router),
+                        (relay.HOST, 'host2'), (relay.SIGNATURE, '0' * 64), ('X-Instance-ID', second.instance.uuid)):
+        assert told(first, '-H', f'{name}: {value}') == first.instance.uuid
+    raw = f'GET /openstack HTTP/1.1\r\nX: y\n{relay.GUEST}: {second.address}\r\n\r\n'
+    assert '400' in first('python3', '-c', 'import socket; s = socket.create_connection(("169.254.169.254", 80), 9); '
+                          f's.sendall({raw!r}.encode()); print(s.recv(99))')
+    # an address of a neighbour that its owner lets it have, and none at all that it must keep to
+    world.put('demo', f'ports/{first.port}', {'port': {'allowed_address_pairs': [{'ip_address': second.address}]}})
+    assert told(first) == first.instance.uuid
+    first('ip', 'address', 'add', second.address + '/24', 'dev', 'eth0')
+    assert told(first, '--interface', second.address, '-m', '3') == ''
+    world.put('demo', f'ports/{first.port}', {'port': {'allowed_address_pairs': [], 'security_groups': [],
+                                                       'port_security_enabled': False}})
+    assert told(first, '--interface', second.address, '-m', '3') == ''
+    assert told(first, '--interface', first.address) == first.instance.uuid
+
+
+def test_the_relay_is_mended_and_answers_nobody_outside(world, metadata):
+    external, network = world.outside(), world.network()
+    router = world.router(network, external=external)
+    guest = world.boot(0, network, 'a')
+    guest.dhcp()                                      # by the router: the script of this test takes no routes
+    metadata.knows(guest)
+    assert told(guest) == guest.instance.uuid
+    run('ip', '-n', world.outer, 'route', 'add', '169.254.169.254', 'via', router_address(world, router))
+    assert not connects(world.outer, '169.254.169.254', 80, 2)
+    process = world.hosts[0].driver.linux.relay._process
+    status = pathlib.Path(f'/proc/{process.pid}/status').read_text()
+    assert 'CapEff:\t0000000000000000' in status and '\nUid:\t0' not in status
+    process.kill()
+    process.wait()
+    assert told(guest, '-m', '2') == ''
+    world.hosts[0].manager.sync()
+    assert told(guest) == guest.instance.uuid
+    world.face('demo', 'PUT', f'routers/{router}', {'router': {'admin_state_up': False}})
+    assert told(guest, '-m', '2') == ''
+
+
 def router_address(world, router):
     info = world.face('demo', 'GET', f'routers/{router}').json()['router']['external_gateway_info']
     return info['external_fixed_ips'][0]['ip_address']
@@ -323,7 +558,10 @@ def test_what_is_removed_by_hand_is_mended(world):
         place = db_routers.places(conn)[router]
     host = next(each for each in world.hosts if each.name == place)
     assert first.pings('172.24.4.1')
-    run('ip', 'netns', 'del', f'{host.conf.network.bridge}-r-{router}')
+    space = f'{host.conf.network.bridge}-r-{router}'
+    for link in json.loads(run('ip', '-json', '-n', space, 'link', 'show')):
+        run('ip', '-n', space, 'link', 'set', link['ifname'], 'down')
+    run('ip', 'netns', 'del', space)             # which the relay's socket keeps alive, without its name
     host.run('nft', 'flush', 'ruleset')
     assert not first.pings('172.24.4.1', 2)
     counted = manager.metrics.NETWORK_MENDED

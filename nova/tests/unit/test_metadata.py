@@ -21,8 +21,10 @@ from nova.db import schema as migration
 from nova.db.cells import cells
 from nova.db.servers import instances
 from nova.db.servers import request_specs
+from nova.db.services import metadata_keys
 from nova.db.tables import network as tables_network
 from nova.hardware import guest_request
+from nova.network import relay
 from nova.objects import numa
 from nova.runtime import health
 from nova.tests import schemas
@@ -184,6 +186,43 @@ def test_class_f_forged_headers_of_a_proxy_are_refused(service):
     assert get(service, path, X_Instance_ID=row['uuid'], X_Tenant_ID='project-2',
                X_Instance_ID_Signature=good).status_int == 404
     assert get(service, path, '10.0.0.6', X_Forwarded_For='10.0.0.5').status_int == 404
+
+
+def relayed(service, host='host1', kind='network', ident='n', address='10.0.0.5', master=None):
+    """The status of a request of a host's relay."""
+    master = master or service[0].api.api_db.run(metadata_keys.obtain)
+    sign = relay.signature(relay.key_of(master, host), host, kind, ident, address)
+    named = {relay.HOST: host, relay.BY[kind]: ident, relay.GUEST: address, relay.SIGNATURE: sign}
+    return get(service, '/latest/meta-data/instance-id', '192.0.2.1', **named)
+
+
+def test_a_host_speaks_for_its_own_guests_alone(service):
+    api_db = service[0].api.api_db
+    with api_db.writer() as conn:
+        conn.execute(tables_network.ports.update().values(host='host1'))
+        conn.execute(tables_network.routers.insert(), {
+            'id': 'r', 'routes': [], 'host': 'host2', 'created_at': NOW, 'updated_at': NOW})
+        conn.execute(tables_network.router_interfaces.insert(), {'router_id': 'r', 'subnet_id': 's', 'port_id': 'x'})
+    assert relayed(service).text == metadata.ec2_id(service[1]['uuid'])
+    assert relayed(service, 'host2').status_int == 404                       # the guest is on host1
+    assert relayed(service, 'host2', 'router', 'r').status_int == 200
+    assert relayed(service, 'host1', 'router', 'r').status_int == 404        # the router is on host2
+    assert relayed(service, ident='m').status_int == relayed(service, address='10.0.0.6').status_int == 404
+    assert relayed(service, master=b'another').status_int == 403
+    assert get(service, '/latest/meta-data', **{relay.NETWORK: 'n', relay.GUEST: '10.0.0.5'}).status_int == 403
+
+
+def test_a_network_of_a_project_with_the_same_address_takes_nobodys_metadata_away(service):
+    """Its guest's address was counted with those of the hosts' own networks: two had it, and none was known."""
+    with service[0].api.api_db.writer() as conn:
+        conn.execute(tables_network.networks.insert(), {
+            'id': 'o', 'bridge': 'br1', 'mtu': 1450, 'network_type': 'vxlan', 'created_at': NOW, 'updated_at': NOW})
+        conn.execute(tables_network.ports.insert(), {
+            'id': 'port-2', 'network_id': 'o', 'mac_address': 'fa:16:3e:00:00:02', 'device_id': 'another',
+            'created_at': NOW, 'updated_at': NOW})
+        conn.execute(tables_network.addresses.insert(), {
+            'subnet_id': 't', 'number': 5, 'address': '10.0.0.5', 'port_id': 'port-2'})
+    assert get(service, '/latest/meta-data/instance-id').text == metadata.ec2_id(service[1]['uuid'])
 
 
 def test_without_a_secret_no_signature_is_good(service):

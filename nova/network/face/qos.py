@@ -1,0 +1,187 @@
+"""Policies of quality of service: limits of bandwidth. Other kinds of rules are refused.
+
+Administrators make policies; projects put on their ports and networks those that are their own or shared.
+"""
+import uuid
+
+from nova import exception
+from nova.db.networks import listing
+from nova.db.networks import networks as db_networks
+from nova.db.networks import qos as db
+from nova.db.tables import network as t
+from nova.network.face import attributes as a
+from nova.network.face import faults
+from nova.network.face import pages
+from nova.network.face import resource
+from nova.web.request import Request
+from nova.web.routes import Route
+
+KIND = 'bandwidth_limit'
+OTHERS = ('dscp_marking', 'minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
+DIRECTIONS = ('egress', 'ingress')
+MAX_POLICIES = 1000             # of a project
+MAX_KBPS = 2 ** 31 - 1
+CONSTANTS = {'is_default': False}
+
+
+def _rule_view(row):
+    return {'id': row['id'], 'qos_policy_id': row['policy_id'], 'type': KIND,
+            **{name: row[name] for name in _RULE}}
+
+
+def views(conn, context, rows):
+    rules = db.rules_of(conn, [row['id'] for row in rows])
+    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'], **CONSTANTS,
+             'rules': [_rule_view(rule) for rule in rules.get(row['id'], [])]} for row in rows]
+
+
+def create(conn, face, context, values):
+    project = a.owner(context, values)
+    if not context.is_admin:
+        raise exception.PolicyDenied(rule='create_policy')
+    if db_networks.count(conn, t.qos_policies, project) >= MAX_POLICIES:
+        raise faults.OverQuota(resource='qos_policy')
+    row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'], 'shared': values['shared'],
+           'description': values['description'] or ''}
+    db_networks.insert(conn, t.qos_policies, [row])
+    return row['id']
+
+
+def update(conn, face, context, row, values):
+    db_networks.update(conn, t.qos_policies, row['id'], {
+        name: values[name] for name in ('name', 'description', 'shared') if values.get(name) is not None})
+
+
+def delete(conn, face, context, row):
+    db_networks.lock(conn, t.qos_policies, row['id'])
+    user = db.in_use(conn, row['id'])
+    if user:
+        raise faults.QosPolicyInUse(policy_id=row['id'], user=user)
+    db.remove(conn, row['id'])
+
+
+def chosen(conn, context, known, wanted):
+    """The policy that a port or network is to have, for its row.
+
+    :param known: the one that it has
+    :raises QosPolicyNotFound: the caller sees none of this id
+    :raises PolicyDenied: the one that it has is not the caller's to take away
+    """
+    if wanted == known:
+        return known
+    for ident in filter(None, (wanted, known)):
+        if db_networks.seen(conn, t.qos_policies, db.visible(context), ident) is None:
+            if ident == known:
+                raise exception.PolicyDenied(rule='update_policy')
+            raise faults.QosPolicyNotFound(policy_id=ident)
+    if wanted:
+        db_networks.lock(conn, t.qos_policies, wanted)
+    return wanted
+
+
+# ---- rules ------------------------------------------------------------------------
+
+_RULE = {
+    'max_kbps': a.Attribute(a.integer(1, MAX_KBPS), a.REQUIRED),
+    'max_burst_kbps': a.Attribute(a.integer(0, MAX_KBPS), 0),
+    'direction': a.Attribute(a.one_of(*DIRECTIONS), 'egress'),
+}
+
+
+def _below(body, kind):
+    found = body.get(f'{kind}_rule')
+    if not isinstance(found, dict):
+        raise exception.BadRequest(f"Unable to find '{kind}_rule' in request body")
+    return {name: value for name, value in found.items() if name not in ('tenant_id', 'project_id')}
+
+
+def _rule(conn, row, ident):
+    for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
+        if rule['id'] == ident:
+            return rule
+    raise faults.QosRuleNotFound(policy_id=row['id'], rule_id=ident[:60])
+
+
+def _check_single(conn, row, made):
+    for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
+        if rule['direction'] == made['direction'] and rule['id'] != made['id']:
+            raise faults.QosRuleExists(policy_id=row['id'], direction=made['direction'])
+
+
+def list_rules(conn, face, context, row, body):
+    return {f'{KIND}_rules': [_rule_view(rule) for rule in db.rules_of(conn, [row['id']]).get(row['id'], [])]}
+
+
+def show_rule(conn, face, context, row, body, part):
+    return {f'{KIND}_rule': _rule_view(_rule(conn, row, part))}
+
+
+def create_rule(conn, face, context, row, body):
+    values = a.parse(_RULE, context, _below(body, KIND), creating=True)
+    db_networks.lock(conn, t.qos_policies, row['id'])
+    made = {**values, 'id': str(uuid.uuid4()), 'policy_id': row['id'], 'description': ''}
+    _check_single(conn, row, made)
+    db_networks.insert(conn, t.qos_rules, [made])
+    db_networks.update(conn, t.qos_policies, row['id'], {})
+    return {f'{KIND}_rule': _rule_view(made)}
+
+
+def update_rule(conn, face, context, row, body, part):
+    db_networks.lock(conn, t.qos_policies, row['id'])
+    known = _rule(conn, row, part)
+    changed = a.parse(_RULE, context, _below(body, KIND), creating=False)
+    _check_single(conn, row, {**known, **changed})
+    db_networks.update(conn, t.qos_rules, part, changed)
+    db_networks.update(conn, t.qos_policies, row['id'], {})
+    return {f'{KIND}_rule': _rule_view({**known, **changed})}
+
+
+def delete_rule(conn, face, context, row, body, part):
+    db_networks.lock(conn, t.qos_policies, row['id'])
+    db_networks.delete(conn, t.qos_rules, _rule(conn, row, part)['id'])
+    db_networks.update(conn, t.qos_policies, row['id'], {})
+
+
+def _nothing(kind):
+    return lambda conn, face, context, row, body: {f'{kind}_rules': []}
+
+
+def _refused(conn, face, context, row, body):
+    raise exception.BadRequest('This service carries out limits of bandwidth (bandwidth_limit) alone: rules of other '
+                               'types would promise what no host keeps.')
+
+
+def rule_types(req: Request) -> dict:
+    return {'rule_types': pages.fields(req.query, [{'type': KIND}])}
+
+
+def show_rule_type(req: Request, kind: str) -> dict:
+    if kind != KIND:
+        raise exception.NotFound()
+    values = [{'parameter_name': 'direction', 'parameter_type': 'choices', 'parameter_values': list(DIRECTIONS)},
+              *({'parameter_name': name, 'parameter_type': 'range', 'parameter_values': {'start': low, 'end': MAX_KBPS}}
+                for name, low in (('max_kbps', 1), ('max_burst_kbps', 0)))]
+    return {'rule_type': {'type': KIND, 'drivers': [{'name': 'nova-network', 'supported_parameters': values}]}}
+
+
+ROUTES = (Route('GET', '/qos/rule-types', rule_types), Route('GET', '/qos/rule-types/{kind}', show_rule_type))
+_C = t.qos_policies.c
+_RULES = f'{KIND}_rules'
+
+POLICIES = resource.Resource(
+    singular='policy', plural='policies', at='qos/policies', table=t.qos_policies,
+    attributes={
+        **a.DESCRIBED,
+        'shared': a.Attribute(a.boolean, False, admin=True),
+        'is_default': a.Attribute(a.one_of(False), False),
+    },
+    listing=listing.Listing(t.qos_policies, {
+        'id': _C.id, 'name': _C.name, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'shared': _C.shared,
+        'description': _C.description, 'created_at': _C.created_at,
+    }, CONSTANTS),
+    visible=db.visible, writable=lambda context, row: context.is_admin, views=views, create=create, update=update,
+    delete=delete, missing=lambda ident: faults.QosPolicyNotFound(policy_id=ident),
+    actions=(('GET', _RULES, list_rules), ('POST', _RULES, create_rule), ('GET', _RULES + '/{part}', show_rule),
+             ('PUT', _RULES + '/{part}', update_rule), ('DELETE', _RULES + '/{part}', delete_rule),
+             *((method, f'{kind}_rules', function) for kind in OTHERS
+               for method, function in (('GET', _nothing(kind)), ('POST', _refused)))))

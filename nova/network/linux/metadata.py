@@ -1,0 +1,106 @@
+"""The relay of this host (nova/network/relay.py): its process, and the sockets that it is given."""
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import subprocess
+import sys
+from typing import Any
+
+from nova.network import relay
+from nova.network.linux import runner
+from nova.network.linux.namespaces import Namespace
+
+LOG = logging.getLogger(__name__)
+
+USER = 'nobody'                  # as dnsmasq's: it needs nothing but what it is given
+LOCAL = f'{relay.ADDRESS}/32'
+# Makes the socket within the namespace, and gives it to the relay.
+_LISTEN = (
+    'import socket, sys\n'
+    'control = socket.socket(fileno=int(sys.argv[1]))\n'
+    f'listener = socket.create_server(({relay.ADDRESS!r}, {relay.PORT}))\n'
+    'socket.send_fds(control, [sys.argv[2].encode()], [listener.fileno()])\n')
+
+
+class MetadataRelay:
+    """The relay of one host.
+
+    :param run: a Runner of the host
+    """
+
+    def __init__(self, run: runner.Runner) -> None:
+        self._run = run
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._settings: list[Any] | None = None
+        self._served: set[tuple[str, str]] = set()
+
+    def configure(self, host: str, key: str, upstream: tuple[str, int] | None) -> None:
+        """Send requests there, signed for this host; without a key or an address nothing is served.
+
+        :param key: hexadecimal digits
+        """
+        wanted = [host, key, *upstream] if key and upstream else None
+        if wanted is None:
+            self.stop()
+            self._settings = None
+            return
+        if self._process is not None and self._process.poll() is not None:
+            LOG.warning('The metadata relay had ended (%s) and is started again', self._process.returncode)
+            self.stop()
+        if self._process is None:
+            self._start()
+        elif wanted == self._settings:
+            return
+        self._settings = wanted
+        self._tell({'settings': wanted})
+
+    def serve(self, space: Namespace, kind: str, ident: str, made: bool) -> None:
+        """Listen in a namespace; the guests that reach it there are of this network or router.
+
+        :param made: the namespace is a new one
+        """
+        if self._control is None or (kind, ident) in self._served and not made:
+            return
+        if not space.run('ip', '-json', 'address', 'show', 'dev', 'lo', 'to', LOCAL, check=False).count(relay.ADDRESS):
+            space.run('ip', 'address', 'add', LOCAL, 'dev', 'lo')
+        number = self._control.fileno()
+        space.run(sys.executable, '-I', '-S', '-c', _LISTEN, str(number), json.dumps({'serve': [kind, ident]}),
+                  descriptors=(number,))
+        self._served.add((kind, ident))
+
+    def keep(self, names: set[tuple[str, str]]) -> None:
+        """Serve no others than these (kind, id)."""
+        for kind, ident in self._served - names:
+            self._tell({'drop': [kind, ident]})
+        self._served &= names
+
+    def stop(self) -> None:
+        """End the process; what it served is not served any more."""
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            try:
+                self._process.wait(runner.TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = self._control = None
+        self._served = set()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [*self._run.prefix, sys.executable, '-I', relay.__file__, str(theirs.fileno()), USER],
+                pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, env=runner.ENVIRONMENT, cwd='/')
+        self._control = ours
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        if self._control is not None:
+            try:
+                self._control.sendall(json.dumps(message).encode())
+            except OSError as error:                 # the next refresh starts it again
+                LOG.warning('The metadata relay does not listen: %s', error)

@@ -1,0 +1,215 @@
+"""The way of guests in networks between hosts to the metadata service.
+
+In the namespace of a network, or of a router, a socket listens at 169.254.169.254. All of them belong to one process of
+the host, which has no rights and knows no database: it reads a request, leaves out what the guest must not say, adds
+which network or router it came by, from which address, and a signature, and sends it to the metadata service.
+
+This file is also the program of that process. It imports nothing of this product, because it is run by its path.
+"""
+from __future__ import annotations
+
+import asyncio
+import collections
+import encodings.idna                # noqa: F401 - the ordinary user may not be able to read it later
+import hashlib
+import hmac
+import json
+import os
+import pwd
+import re
+import socket
+import sys
+from typing import Any
+
+ADDRESS, PORT = '169.254.169.254', 80
+HOST, NETWORK, ROUTER, GUEST, SIGNATURE = (f'X-Nova-Relay-{name}' for name in (
+    'Host', 'Network', 'Router', 'Address', 'Signature'))
+BY = {'network': NETWORK, 'router': ROUTER}          # kind of what it came by -> header that names it
+
+HEADERS_S, ANSWER_S, IDLE_S = 10, 60, 30
+MAX_HEADERS, MAX_BODY, MAX_ANSWER = 16 << 10, 4 << 10, 16 << 20         # bytes
+CONNECTIONS, OF_ONE, AT_ONCE = 32, 8, 4       # of a network: connections, of one address; on their way
+CONTROL = 64 << 10                            # bytes of a message about what to serve
+# What a guest may say besides the request line. X-Forwarded-For goes on as it is: the service refuses it.
+PASSED = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
+          'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
+_REQUEST = re.compile(rb'(GET|HEAD|PUT|POST) (/[!-~]*) (HTTP/1\.[01])\Z')
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([ -~\t]*)\Z")
+
+
+def key_of(master: bytes, host: str) -> bytes:
+    """The key with which one host signs: it cannot speak for another one."""
+    return hmac.new(master, b'relay of host ' + host.encode(), hashlib.sha256).digest()
+
+
+def signature(key: bytes, host: str, kind: str, ident: str, address: str) -> str:
+    """What proves that a host's relay got a request from an address by a network or a router."""
+    text = '\n'.join((host, kind, ident, address))
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+class Refused(Exception):
+    """A request that goes no further: its status line says why."""
+
+
+class Relay:
+    """What is served and where requests go, as the messages of the control socket say."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._servers: dict[tuple[str, str], asyncio.Server] = {}
+        self._upstream: tuple[str, int] = ('', 0)
+        self._host, self._key = '', b''
+
+    async def run(self) -> None:
+        """Serve until the other end of the control socket is closed."""
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        messages: asyncio.Queue[Any] = asyncio.Queue()
+
+        def readable() -> None:
+            data, descriptors, _flags, _address = socket.recv_fds(self._control, CONTROL, 1)
+            if not data:
+                loop.remove_reader(self._control)
+                ended.set()
+            messages.put_nowait((data, descriptors))
+        loop.add_reader(self._control, readable)
+        while not ended.is_set():
+            data, descriptors = await messages.get()
+            if data:
+                await self._heed(json.loads(data), descriptors)
+
+    async def _heed(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        if 'settings' in message:
+            self._host, key, address, port = message['settings']
+            self._key, self._upstream = bytes.fromhex(key), (address, port)
+            return
+        name = tuple(message.get('serve') or message['drop'])
+        known = self._servers.pop(name, None)
+        if known is not None:
+            known.close()
+        if 'serve' in message:
+            network = Network(self, *name)
+            self._servers[name] = await asyncio.start_server(
+                network.connected, sock=socket.socket(fileno=descriptors[0]), limit=MAX_HEADERS)
+
+    async def forward(self, kind: str, ident: str, address: str, request: Request) -> bytes:
+        """The metadata service's answer to a guest's request, as it comes."""
+        lines = [f'{request.method} {request.target} {request.version}', f'Host: {ADDRESS}', 'Connection: close',
+                 f'Content-Length: {len(request.body)}', *request.headers, f'{HOST}: {self._host}',
+                 f'{BY[kind]}: {ident}', f'{GUEST}: {address}',
+                 f'{SIGNATURE}: {signature(self._key, self._host, kind, ident, address)}']
+        reader, writer = await asyncio.open_connection(*self._upstream)
+        try:
+            writer.write('\r\n'.join([*lines, '', '']).encode('ascii') + request.body)
+            await writer.drain()
+            found = bytearray()
+            while part := await reader.read(MAX_HEADERS):
+                found += part
+                if len(found) > MAX_ANSWER:
+                    raise Refused('502 Bad Gateway')
+            return bytes(found)
+        finally:
+            writer.close()
+
+
+class Request:
+    """One request of a guest, without what it must not say.
+
+    :raises Refused: it is none
+    """
+
+    def __init__(self, head: bytes) -> None:
+        line, *lines = head.removesuffix(b'\r\n\r\n').split(b'\r\n')
+        matched = _REQUEST.match(line)
+        if not matched:
+            raise Refused('400 Bad Request')
+        self.method, self.target, self.version = (part.decode('ascii') for part in matched.groups())
+        self.headers, self.length, self.body = [], 0, b''
+        for each in lines:
+            header = _HEADER.match(each)
+            if not header:
+                raise Refused('400 Bad Request')
+            name, value = (part.decode('ascii').strip() for part in header.groups())
+            if name.lower() == 'transfer-encoding':
+                raise Refused('411 Length Required')
+            if name.lower() == 'content-length':
+                self._has_length(value)
+            elif name.lower() in PASSED:
+                self.headers.append(f'{name}: {value}')
+
+    def _has_length(self, value: str) -> None:
+        if self.length or not re.fullmatch('[0-9]{1,9}', value):
+            raise Refused('400 Bad Request')
+        self.length = int(value)
+        if self.length > MAX_BODY:
+            raise Refused('413 Request Entity Too Large')
+
+
+class Network:
+    """The guests of one network or router, who get a share of their own."""
+
+    def __init__(self, relay: Relay, kind: str, ident: str) -> None:
+        self._relay, self._kind, self._ident = relay, kind, ident
+        self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._open: collections.Counter[str] = collections.Counter()
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: one request."""
+        address = writer.get_extra_info('peername')[0]
+        if self._open[address] >= OF_ONE or self._open.total() >= CONNECTIONS:
+            writer.close()
+            return
+        self._open[address] += 1
+        try:
+            writer.write(await self._answer(reader, address))
+            async with asyncio.timeout(IDLE_S):
+                await writer.drain()
+                writer.write_eof()
+                await reader.read(MAX_BODY)         # the guest has the answer when it closes
+        except (OSError, TimeoutError):
+            pass                                    # it has gone
+        finally:
+            self._open[address] -= 1
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, address: str) -> bytes:
+        try:
+            async with asyncio.timeout(HEADERS_S):
+                request = Request(await reader.readuntil(b'\r\n\r\n'))
+                request.body = await reader.readexactly(request.length)
+            async with self._at_once, asyncio.timeout(ANSWER_S):
+                return await self._relay.forward(self._kind, self._ident, address, request)
+        except Refused as error:
+            return refusal(str(error))
+        except asyncio.LimitOverrunError:
+            return refusal('431 Request Header Fields Too Large')
+        except asyncio.IncompleteReadError:
+            return b''
+        except TimeoutError:
+            return refusal('504 Gateway Timeout')
+        except OSError:
+            return refusal('503 Service Unavailable')
+
+
+def refusal(status: str) -> bytes:
+    return (f'HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(status) + 1}\r\n'
+            f'Connection: close\r\n\r\n{status}\n').encode()
+
+
+def main(descriptor: int, user: str) -> None:
+    """Be this user, and serve what the control socket says.
+
+    :param descriptor: of the control socket, a Unix socket of packets
+    """
+    if os.geteuid() == 0:
+        entry = pwd.getpwnam(user)
+        os.setgroups([])
+        os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
+        os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)
+    control = socket.socket(fileno=descriptor)
+    control.setblocking(False)
+    asyncio.run(Relay(control).run())
+
+
+if __name__ == '__main__':
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,114 @@
+"""Policies of bandwidth: with the unmodified client, as other projects, and down to what a host is told."""
+import pytest
+
+from nova.network.linux import limits
+from nova.network.linux import remote
+from nova.tests.functional import test_network_api
+from nova.tests.unit import test_network_manager as unit
+
+
+@pytest.fixture
+def face(tmp_path):
+    rig = test_network_api.Face(tmp_path)
+    yield rig
+    rig.close()
+
+
+def test_the_openstack_client(face):
+    policy = face.cli('network', 'qos', 'policy', 'create', 'slow', '--share', '--description', 'd')
+    assert policy['shared'] and policy['rules'] == []
+    rule = face.cli('network', 'qos', 'rule', 'create', '--type', 'bandwidth-limit', '--max-kbps', '3000',
+                    '--max-burst-kbits', '300', '--egress', 'slow')
+    assert (rule['max_kbps'], rule['max_burst_kbps'], rule['direction']) == (3000, 300, 'egress')
+    face.cli('network', 'qos', 'rule', 'set', '--max-kbps', '4000', 'slow', rule['id'])
+    assert face.cli('network', 'qos', 'rule', 'show', 'slow', rule['id'])['max_kbps'] == 4000
+    assert [row['Max Kbps'] for row in face.cli('network', 'qos', 'rule', 'list', 'slow')] == [4000]
+    assert face.cli('network', 'qos', 'rule', 'type', 'list') == [{'Type': 'bandwidth_limit'}]
+    assert face.cli('network', 'qos', 'rule', 'type', 'show', 'bandwidth_limit')['rule_type_name'] == 'bandwidth_limit'
+    for kind, more in (('dscp-marking', ('--dscp-mark', '26')),
+                       ('minimum-bandwidth', ('--min-kbps', '1000', '--egress'))):
+        code, text = face.cli('network', 'qos', 'rule', 'create', '--type', kind, *more, 'slow', check=False)
+        assert code == 1 and 'limits of bandwidth (bandwidth_limit) alone' in text
+    code, text = face.cli('network', 'qos', 'rule', 'create', '--type', 'bandwidth-limit', '--max-kbps', '1',
+                          '--egress', 'slow', check=False)
+    assert code == 1 and 'already' in text
+    face.cli('network', 'set', '--qos-policy', 'slow', 'private')
+    port = face.cli('port', 'create', 'p', '--network', 'private', '--qos-policy', 'slow', user='demo')
+    assert (port['qos_policy_id'], port['qos_network_policy_id']) == (policy['id'], policy['id'])
+    code, text = face.cli('network', 'qos', 'policy', 'delete', 'slow', check=False)
+    assert code == 1 and 'is used by port' in text
+    face.cli('port', 'unset', '--qos-policy', 'p', user='demo')
+    face.cli('network', 'set', '--no-qos-policy', 'private')
+    face.cli('network', 'qos', 'rule', 'delete', 'slow', rule['id'])
+    face.cli('network', 'qos', 'policy', 'set', '--name', 'slower', '--no-share', 'slow')
+    assert [row['Name'] for row in face.cli('network', 'qos', 'policy', 'list')] == ['slower']
+    face.cli('network', 'qos', 'policy', 'delete', 'slower')
+    assert face.cli('network', 'qos', 'policy', 'list') == []
+
+
+def test_projects_use_what_is_theirs_and_take_nothing_off_that_is_not(face):
+    def policy(**values):
+        answer = face('admin', 'POST', 'qos/policies', {'policy': values})
+        assert answer.status_code == 201, answer.text
+        return answer.json()['policy']['id']
+    shared, own, foreign = policy(shared=True), policy(project_id='p1'), policy(project_id='p2')
+    listed = {row['id'] for row in face('demo', 'GET', 'qos/policies').json()['policies']}
+    assert listed == {shared, own}
+    assert face('demo', 'GET', f'qos/policies/{foreign}').status_code == 404
+    assert face('demo', 'GET', f'qos/policies/{foreign}/bandwidth_limit_rules').status_code == 404
+    assert face('demo', 'POST', 'qos/policies', {'policy': {}}).status_code == 403
+    assert face('demo', 'POST', f'qos/policies/{own}/bandwidth_limit_rules', {
+        'bandwidth_limit_rule': {'max_kbps': 1}}).status_code == 403
+    assert face('demo', 'DELETE', f'qos/policies/{own}').status_code == 403
+    port = face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id, 'qos_policy_id': own}}).json()['port']
+    path = f"ports/{port['id']}"
+    assert face('demo', 'PUT', path, {'port': {'qos_policy_id': foreign}}).status_code == 404
+    assert face('demo', 'PUT', path, {'port': {'qos_policy_id': shared}}).status_code == 200
+    assert face('admin', 'PUT', path, {'port': {'qos_policy_id': foreign}}).status_code == 200
+    assert face('demo', 'PUT', path, {'port': {'qos_policy_id': None}}).status_code == 403
+    assert face('demo', 'PUT', path, {'port': {'qos_policy_id': own}}).status_code == 403
+    assert face('demo', 'PUT', path, {'port': {'name': 'x'}}).status_code == 200
+    answer = face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': 'x', 'qos_policy_id': own}})
+    assert answer.status_code == 400 and 'policies are for ports and networks' in answer.text
+    for bad in ({'max_kbps': 0}, {'max_kbps': 2 ** 31}, {'max_kbps': '9' * 30}, {}, {'max_kbps': 1, 'direction': 'up'}):
+        answer = face('admin', 'POST', f'qos/policies/{own}/bandwidth_limit_rules', {'bandwidth_limit_rule': bad})
+        assert answer.status_code == 400, bad
+
+
+def test_what_a_host_is_told(face):
+    def limit(policy, **values):
+        answer = face('admin', 'POST', f'qos/policies/{policy}/bandwidth_limit_rules', {'bandwidth_limit_rule': values})
+        assert answer.status_code == 201, answer.text
+    policies = [face('admin', 'POST', 'qos/policies', {'policy': {'shared': True}}).json()['policy']['id']
+                for _ in range(2)]
+    limit(policies[0], max_kbps=1000)
+    limit(policies[0], max_kbps=2000, direction='ingress', max_burst_kbps=4000)
+    limit(policies[1], max_kbps=9000)
+    face('admin', 'PUT', f'networks/{face.network_id}', {'network': {'qos_policy_id': policies[0]}})
+    vif, = face.allocate(unit.make_instance())
+    face.allocate(unit.make_instance())
+    face('admin', 'PUT', f"ports/{vif['id']}", {'port': {'qos_policy_id': policies[1]}})
+    state = face.manager.load()
+    found = {port.id: port.limits for port in state.ports}
+    assert found.pop(vif['id']) == [['egress', 9000, 0]]
+    assert list(found.values()) == [[['egress', 1000, 0], ['ingress', 2000, 4000]]]
+    arrived = remote.state_of(remote.request_of(state), face.conf.network.bridge)
+    assert {port.id: port.limits for port in arrived.ports} == {port.id: port.limits for port in state.ports}
+
+
+def test_a_limit_is_loaded_when_it_changes_and_not_before():
+    """One that is loaded again gives its guest the burst again."""
+    ran = []
+    applied = limits.Limits(lambda *words, stdin: ran.append(stdin), 'nova_x')
+    port = remote.host_state.Port('p', 'tap1', '', '', [], [], limits=[['egress', 1000, 0]])
+    other = remote.host_state.Port('q', 'tap2', '', '', [], [], limits=[['ingress', 8000, 16000]])
+    applied.apply([port], lambda: '')
+    assert 'limit rate over 125000 bytes/second burst 100000 bytes drop' in ran[-1]
+    del ran[:]
+    applied.apply([port, other], lambda: 'table bridge nova_x_limits\n')
+    text, = ran
+    assert 'tap1' not in text and 'to_tap2 limit rate over 1000000 bytes/second burst 2000000 bytes drop' in text
+    applied.apply([port, other], lambda: 'table bridge nova_x_limits\n')
+    assert len(ran) == 1
+    applied.apply([other], lambda: 'table bridge nova_x_limits\n')
+    assert 'delete chain bridge nova_x_limits from_tap1' in ran[-1] and 'tap2' not in ran[-1]
