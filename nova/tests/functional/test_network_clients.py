@@ -1,0 +1,190 @@
+"""Each network command of the unmodified client: it does what it says, or the service says why not.
+
+A row is a command and what is printed when it is refused; a row without that is done. A command that a newer client
+brings, and that no row has, fails the test.
+"""
+import importlib.metadata
+
+import pytest
+
+from nova.tests.functional import test_network_api
+
+NOUNS = ('network', 'subnet', 'port', 'router', 'floating ip', 'security group', 'address group', 'address scope',
+         'ip availability', 'default security group', 'local ip')
+ABSENT = {'address scope': 'no address scopes', 'address group': 'no address groups', 'local ip': 'no local IPs',
+          'network flavor': 'no flavors', 'network meter': 'not metered', 'network segment': 'has one segment',
+          'network trunk': 'no trunks', 'subnet pool': 'no subnet pools',
+          'default security group rule': 'no other template', 'network flavor profile': 'no profiles'}
+ROWS = (
+    ('network create outside --external --provider-network-type flat',),
+    ('subnet create outer --network outside --subnet-range 203.0.113.0/24 --no-dhcp',),
+    ('network create blue --mtu 1400 --description d --tag one',),
+    ('network create red --provider-network-type vlan', "one of 'flat', 'vxlan'"),
+    ('network create red --qos-policy none', 'No QosPolicy|No Policy|QoS|policy'),
+    ('network set blue --name azure --disable --tag two',),
+    ('network unset azure --tag one',),
+    ('network set azure --enable',),
+    ('network list --tags two',),
+    ('network show azure',),
+    ('subnet create inner --network azure --subnet-range 10.1.0.0/24 --dns-nameserver 9.9.9.9',),
+    ('subnet create other --network azure --subnet-range 10.2.0.0/24 --service-type compute:nova', 'every port gets'),
+    ('subnet create other --network azure --subnet-range 10.2.0.0/24',),
+    ('subnet set inner --host-route destination=10.9.0.0/16,gateway=10.1.0.9 --tag x',),
+    ('subnet unset inner --dns-nameserver 9.9.9.9 --tag x',),
+    ('subnet list --network azure',),
+    ('subnet show inner',),
+    ('port create p --network azure --fixed-ip subnet=inner,ip-address=10.1.0.9 --tag t',),
+    ('port create q --network azure --vnic-type direct', "one of 'normal'"),
+    ('port set p --name pp --allowed-address ip-address=10.1.0.77',),
+    ('port unset pp --allowed-address ip-address=10.1.0.77,mac-address={mac}',),
+    ('port list --network azure',),
+    ('port show pp',),
+    ('router create gate --external-gateway outside',),
+    ('router create far --distributed', 'distributed'),
+    ('router create far --ha', "ha: one of"),
+    ('router add subnet gate inner',),
+    ('router remove subnet gate inner',),
+    ('router add subnet gate inner',),
+    ('port create rp --network azure --fixed-ip subnet=other,ip-address=10.2.0.9',),
+    ('router add port gate rp',),
+    ('router remove port gate rp',),
+    ('router add route gate --route destination=10.8.0.0/16,gateway=10.1.0.8',),
+    ('router remove route gate --route destination=10.8.0.0/16,gateway=10.1.0.8',),
+    ('router set gate --description x --route destination=10.8.0.0/16,gateway=10.1.0.8',),
+    ('router unset gate --route destination=10.8.0.0/16,gateway=10.1.0.8',),
+    ('router add gateway gate outside', 'external-gateway-multihoming|not|gateway'),
+    ('router remove gateway gate outside', 'external-gateway-multihoming|not|gateway'),
+    ('router list',),
+    ('router show gate',),
+    ('floating ip create outside --floating-ip-address 203.0.113.50',),
+    ('floating ip create outside --qos-policy x', 'policy|Policy'),
+    ('floating ip set 203.0.113.50 --port pp',),
+    ('floating ip list',),
+    ('floating ip show 203.0.113.50',),
+    ('floating ip unset 203.0.113.50 --port',),
+    ('floating ip port forwarding create 203.0.113.50 --port pp --internal-ip-address 10.1.0.9 '
+     '--internal-protocol-port 22 --external-protocol-port 2222 --protocol tcp',),
+    ('floating ip port forwarding list 203.0.113.50',),
+    ('floating ip port forwarding show 203.0.113.50 {forwarding}',),
+    ('floating ip port forwarding set 203.0.113.50 {forwarding} --external-protocol-port 2223',),
+    ('floating ip port forwarding delete 203.0.113.50 {forwarding}',),
+    ('floating ip delete 203.0.113.50',),
+    ('security group create web --tag w',),
+    ('security group set web --description d --name net',),
+    ('security group unset net --tag w',),
+    ('security group show net',),
+    ('security group list',),
+    ('security group rule create net --protocol tcp --dst-port 80',),
+    ('security group rule list net',),
+    ('security group rule show {rule}',),
+    ('security group rule delete {rule}',),
+    ('security group delete net',),
+    ('network rbac create --type network --action access_as_shared --target-all-projects azure',),
+    ('network rbac create --type security_group --action access_as_shared --target-all-projects default',
+     "one of 'network'"),
+    ('network rbac list',),
+    ('network rbac show {rbac}',),
+    ('network rbac delete {rbac}',),
+    ('ip availability list',),
+    ('ip availability show azure',),
+    ('network agent list',),
+    ('network agent show {agent}',),
+    ('network agent set {agent} --disable', 'say by themselves'),
+    ('network agent delete {agent}', 'say by themselves'),
+    ('network l3 conntrack helper list gate', 'no helpers'),
+    ('network l3 conntrack helper create gate --helper tftp --protocol udp --port 69', 'no helpers'),
+    ('network service provider list',),
+    ('network flavor list',), ('network flavor profile list',), ('network meter list',), ('network meter rule list',),
+    ('network segment list',), ('network segment range list', 'not supported'), ('network trunk list',),
+    ('subnet pool list',),
+    ('address scope list',), ('address group list',), ('local ip list',), ('router ndp proxy list',),
+    ('default security group rule list',),
+    ('network flavor create --service-type L3_ROUTER_NAT f', ABSENT['network flavor']),
+    ('network flavor profile create --driver d', ABSENT['network flavor profile']),
+    ('network meter create m', ABSENT['network meter']),
+    ('network segment create --network azure --network-type vlan s', ABSENT['network segment']),
+    ('network segment range create --shared --network-type vxlan --minimum 1 --maximum 9 s',
+     'not supported'),
+    ('network trunk create --parent-port pp t', ABSENT['network trunk']),
+    ('subnet pool create --pool-prefix 10.0.0.0/8 p', ABSENT['subnet pool']),
+    ('address scope create s', ABSENT['address scope']),
+    ('address group create g', ABSENT['address group']),
+    ('local ip create', ABSENT['local ip']),
+    ('default security group rule create --protocol tcp', ABSENT['default security group rule']),
+    ('router ndp proxy create gate --port pp', 'NDP'),
+    ('port delete pp',),
+    ('router remove subnet gate inner',),
+    ('router delete gate',),
+    ('subnet delete inner',),
+    ('network delete azure',),
+)
+# what needs an identity service, and what sends something whose answer the client does not look at
+BY_HAND = ('network rbac set', 'network agent add ', 'network agent remove ', 'network auto allocated topology ')
+# of things of which there can be none, or which test_network_qos.py walks through
+NEVER = ('network qos ', 'network trunk ', 'network subport ', 'network flavor ', 'network meter ', 'network segment ',
+         'subnet pool ', 'address ', 'local ip ', 'router ndp proxy ', 'default security group rule ',
+         'network l3 conntrack helper ', 'network onboard subnet', 'security group default statefulness ',
+         'network agent router set')
+
+
+def commands():
+    """The client's commands of these nouns."""
+    names = (point.name.replace('_', ' ') for group in ('openstack.network.v2',)
+             for point in importlib.metadata.entry_points(group=group))
+    return sorted(name for name in names if name.startswith(tuple(noun + ' ' for noun in NOUNS)))
+
+
+@pytest.fixture(scope='module')
+def face(tmp_path_factory):
+    rig = test_network_api.Face(tmp_path_factory.mktemp('face'))
+    rig.manager.start()
+    yield rig
+    rig.close()
+
+
+def test_every_command_has_a_row():
+    known = [row[0] for row in ROWS]
+    missing = [name for name in commands() if not name.startswith(NEVER + BY_HAND)
+               and not any(words == name or words.startswith(name + ' ') for words in known)]
+    assert missing == []
+
+
+def test_every_row(face):
+    """In their order, because they build on each other."""
+    wrong = []
+    for words, *refused in ROWS:
+        found = face.cli(*words.format_map(Found(face)).split(), user='admin', check=False)
+        code, text = found
+        expected = not refused and code == 0 or refused and code and any(
+            word in text for word in refused[0].split('|'))
+        if not expected or 'Traceback' in text or 'HttpException: 50' in text:
+            wrong.append(f'{words}: {code} {text.strip()[-300:]}')
+    assert not wrong, '\n'.join(wrong)
+
+
+def test_what_the_client_does_not_show(face):
+    for method, path, body in (('GET', 'auto-allocated-topology/x', None),
+                               ('DELETE', 'auto-allocated-topology/x', None),
+                               ('POST', 'agents/x/l3-routers', {'router_id': 'x'}),
+                               ('DELETE', 'agents/x/l3-routers/y', None), ('DELETE', 'agents/x/dhcp-networks/y', None),
+                               ('POST', 'agents/x/dhcp-networks', {'network_id': 'x'}), ('PUT', 'agents/x', {})):
+        answer = face('admin', method, path, body)
+        assert answer.status_code == 400, path
+        assert 'here' in answer.text or 'by themselves' in answer.text, answer.text
+
+
+class Found(dict):
+    """Ids that the service gave."""
+
+    def __init__(self, face):
+        self._face = face
+
+    def __missing__(self, name):
+        path, key = {'rbac': ('rbac-policies', 'rbac_policies'), 'agent': ('agents', 'agents'),
+                     'rule': ('security-group-rules?protocol=tcp', 'security_group_rules')}.get(name, (None, None))
+        if name == 'mac':
+            return self._face('admin', 'GET', 'ports?name=pp').json()['ports'][0]['mac_address']
+        if name == 'forwarding':
+            return next((each['id'] for floating in self._face('admin', 'GET', 'floatingips').json()['floatingips']
+                         for each in floating['port_forwardings']), 'none')
+        return next((row['id'] for row in self._face('admin', 'GET', path).json()[key]), 'none')
