@@ -522,6 +522,44 @@ def test_metadata_of_networks_with_the_same_addresses(world, metadata):
     assert told(first, '--interface', first.address) == first.instance.uuid
 
 
+GUEST = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or '/nonexistent')
+
+
+@pytest.mark.skipif(not (GUEST / 'guest.qcow2').exists() or not shutil.which('qemu-system-x86_64'),
+                    reason='needs QEMU and the guest image that NOVA_TEST_GUEST_DIR names')
+@pytest.mark.parametrize('routed', [False, True])
+def test_a_real_guest_without_a_config_drive(world, metadata, routed):
+    """It boots, asks at 169.254.169.254 and knows who it is: alone in a network, and behind a router."""
+    network = world.network()
+    if routed:
+        world.router(network)
+    place = world.boot(0, network, 'real')
+    metadata.knows(place)
+    place.host.run('ip', 'link', 'del', 'dev', place.vif['devname'])              # QEMU has its device
+    device = place.vif['devname']
+    process = subprocess.Popen(
+        [*place.host.run.prefix, 'qemu-system-x86_64', '-accel', 'tcg', '-cpu', 'max', '-m', '128', '-nographic',
+         '-nodefaults', '-no-user-config', '-serial', 'stdio', '-snapshot', '-drive',
+         f'file={GUEST}/guest.qcow2,if=virtio,format=qcow2', '-netdev',
+         f'tap,id=n,ifname={device},script=no,downscript=no', '-device', f'virtio-net-pci,netdev=n,mac={place.mac}'],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace')
+    try:
+        wait_for(lambda: place.host.run('ip', 'link', 'show', device, check=False).splitlines(), 1)
+        place.host.run('ip', 'link', 'set', device, 'master', place.vif['network']['bridge'], 'up')
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if 'guest ready' in line:
+                break
+        ready = said[-1]
+        assert f'address {place.address}' in ready and 'metadata service' in ready, ''.join(said[-20:])
+        assert 'name web-server' in ready and 'key yes' in ready
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
 def test_the_relay_is_mended_and_answers_nobody_outside(world, metadata):
     external, network = world.outside(), world.network()
     router = world.router(network, external=external)
