@@ -35,16 +35,16 @@ class API:
     """
 
     def __init__(self, api_db: Database, conf: ConfigOpts) -> None:
-        self.api_db = api_db
+        self.api_db, self.conf = api_db, conf
         self.groups = groups.Groups(conf, api_db)
 
     def groups_of(self, context: RequestContext) -> groups.Groups:
         """Operations on security groups in the name of the caller."""
         return self.groups
 
-    def floating_ips_of(self, context: RequestContext) -> floating.NoFloatingIps:
+    def floating_ips_of(self, context: RequestContext) -> floating.FloatingIps:
         """Operations on floating addresses in the name of the caller."""
-        return floating.NoFloatingIps()
+        return floating.FloatingIps(self.api_db, self.conf, context)
 
     def validate_networks(self, context: RequestContext, requested: list[dict[str, str | None]] | str | None,
                           count: int = 1) -> None:

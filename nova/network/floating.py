@@ -1,38 +1,138 @@
-"""Floating addresses of a network service that has none: what the compute API says of it."""
+"""Floating addresses of the embedded network service as the compute API changed them, in the name of one caller."""
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
+from sqlalchemy import Connection
 
 from nova import exception
+from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.tables import network as t
+from nova.network import ipam
+from nova.network.face import floating_ips as face
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.db.engine import Database
 
 Document = dict[str, Any]
 
 
-class NoFloatingIps:
+@dataclasses.dataclass(frozen=True)
+class _Options:
+    """What the operations of the network API use of their face."""
+
+    conf: ConfigOpts
+
+
+class FloatingIps:
     """A floating IP is {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}; all are asked for in the name of one caller."""
+
+    def __init__(self, api_db: Database, conf: ConfigOpts, context: RequestContext) -> None:
+        self._api_db, self._face, self._context = api_db, _Options(conf), context
 
     def pools(self) -> list[str]:
         """Names of the networks that floating IPs are of."""
-        return []
+        with self._api_db.reader() as conn:
+            return sorted(self._outside(conn).values())
 
     def all(self) -> list[Document]:
-        return []
+        """Those of the caller's project."""
+        with self._api_db.reader() as conn:
+            rows = networks.many(conn, t.floating_ips, [self._context.project_id], 'project_id')
+            return self._shown(conn, sorted(rows, key=lambda row: (row['floating_ip_address'], row['id'])))
 
     def show(self, ident: str) -> Document:
-        raise exception.NotFound(f'Floating IP {ident[:80]} could not be found.')
+        """
+        :raises NotFound: the caller has none of this id
+        """
+        with self._api_db.reader() as conn:
+            return self._shown(conn, [self._row(conn, ident)])[0]
 
     def create(self, pool: str | None) -> Document:
         """
-        :param pool: name or id of one; None: the usual one
+        :param pool: name or id of one; None: the only one
+        :raises NotFound: there is none, or no address is left
         """
-        raise exception.NotFound('There is no pool of floating IPs.')
+        def make(conn: Connection) -> Document:
+            outside = self._outside(conn)
+            fits = [ident for ident, name in outside.items() if pool in (None, ident, name)]
+            if len(fits) != 1:
+                raise exception.NotFound(f'There is no pool of floating IPs {pool[:80]}.' if pool else
+                                         'There is no usual pool of floating IPs.')
+            values = dict.fromkeys(face.FLOATING_IPS.attributes)
+            ident = face.create(conn, self._face, self._context, {**values, 'floating_network_id': fits[0]})
+            return self._shown(conn, [networks.get(conn, t.floating_ips, ident)])[0]
+        try:
+            return self._run(make)
+        except exception.NoMoreFixedIps as error:
+            raise exception.NotFound(error.message) from None
 
     def delete(self, ident: str) -> None:
-        self.show(ident)
+        self._run(lambda conn: face.delete(conn, self._face, self._context, self._row(conn, ident)))
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
         """Give a server an address of the caller's; ``fixed`` is the server's address behind it, None: any."""
-        self.show(address)
+        def change(conn: Connection) -> None:
+            row = self._of_address(conn, address)
+            held = networks.addresses_of(conn, [port['id'] for port in ports.of_device(conn, instance_uuid)])
+            places = [(port, entry['ip_address']) for port, entries in held.items() for entry in entries
+                      if '.' in entry['ip_address'] and fixed in (None, entry['ip_address'])]
+            if not places:
+                raise exception.BadRequest(f'The server has no address {fixed}.' if fixed else
+                                           'The server has no IPv4 address that a floating IP could lead to.')
+            port, inside = places[0]
+            self._update(conn, row, {'port_id': port, 'fixed_ip_address': inside})
+        self._run(change)
 
     def remove(self, instance_uuid: str, address: str) -> None:
-        self.show(address)
+        def change(conn: Connection) -> None:
+            row = self._of_address(conn, address)
+            if row['port_id'] not in {port['id'] for port in ports.of_device(conn, instance_uuid)}:
+                raise exception.Conflict(f'Floating IP {address} does not lead to the server.')
+            self._update(conn, row, {'port_id': None})
+        self._run(change)
+
+    def _update(self, conn: Connection, row: Document, values: Document) -> None:
+        try:
+            face.update(conn, self._face, self._context, row, values)
+        except (exception.Conflict, exception.NotFound) as error:         # no router leads there; it has another one
+            raise exception.BadRequest(error.message) from None
+
+    def _run(self, function: Callable[[Connection], Any]) -> Any:
+        return self._api_db.run(ipam.arbitrated(function))
+
+    def _outside(self, conn: Connection) -> dict[str, str]:
+        """{id: name} of the networks to the outside."""
+        rows = networks.page(conn, t.networks, networks.visible(self._context) & t.networks.c.external,
+                             [('id', 'asc')], None, None)
+        return {row['id']: row['name'] or row['id'] for row in rows}
+
+    def _row(self, conn: Connection, ident: str) -> Document:
+        row = networks.seen(conn, t.floating_ips, networks.own(t.floating_ips)(self._context), ident[:255])
+        if row is None:
+            raise _missing(ident)
+        return row
+
+    def _of_address(self, conn: Connection, address: str) -> Document:
+        for row in networks.many(conn, t.floating_ips, [address], 'floating_ip_address'):
+            if row['project_id'] == self._context.project_id or self._context.is_admin:
+                return dict(row)
+        raise _missing(address)
+
+    def _shown(self, conn: Connection, rows: list[Any]) -> list[Document]:
+        names = self._outside(conn) if rows else {}
+        held = ports.of_ids(conn, {row['port_id'] for row in rows if row['port_id']})
+        return [{'id': row['id'], 'ip': row['floating_ip_address'],
+                 'pool': names.get(row['floating_network_id'], row['floating_network_id']),
+                 'fixed_ip': row['fixed_ip_address'],
+                 'instance_id': held[row['port_id']]['device_id'] or None if row['port_id'] in held else None}
+                for row in rows]
+
+
+def _missing(ident: str) -> exception.NovaException:
+    return exception.NotFound(f'Floating IP {ident[:80]} could not be found.')

@@ -1,4 +1,7 @@
 """Floating IPs as the compute API changed them: those of the network service that is configured."""
+import logging
+
+from nova import exception
 from nova.api.servers import lookup as server_lookup
 from nova.web.params import Object
 from nova.web.params import Param
@@ -11,8 +14,19 @@ LAST = 35                   # of the addresses
 LAST_ACTION = 43            # of the actions on servers
 
 
+LOG = logging.getLogger(__name__)
+
+
 def _of(req):
     return req.services.networks.floating_ips_of(req.context)
+
+
+def _tell(req):
+    """The hosts follow at once; who does not hear of it finds it within a minute."""
+    try:
+        req.services.network.refresh_security(req.context, port_ids=[])
+    except exception.Unavailable as error:
+        LOG.warning('The network services were not told of a changed floating IP: %s', error)
 
 
 def pools(req):
@@ -33,17 +47,20 @@ def show(req, id):
 
 def delete(req, id):
     _of(req).delete(id)
+    _tell(req)
 
 
 def add(req, id):
     server_lookup.get(req, id, _RULE + 'add')
     given = req.body['addFloatingIp']
     _of(req).add(id, given['address'], given.get('fixed_address'))
+    _tell(req)
 
 
 def remove(req, id):
     server_lookup.get(req, id, _RULE + 'remove')
     _of(req).remove(id, req.body['removeFloatingIp']['address'])
+    _tell(req)
 
 
 _ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}

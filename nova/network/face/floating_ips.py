@@ -1,4 +1,5 @@
 """Floating addresses, and single ports of them that are forwarded."""
+from typing import Any
 import uuid
 
 from nova import exception
@@ -34,7 +35,7 @@ def _details(port):
                                                    'device_id', 'device_owner')}
 
 
-def create(conn, face, context, values):
+def create(conn: Any, face: Any, context: Any, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     quotas.check(conn, face.conf, 'floatingip', project)
     network, subnets = routers.external(conn, values['floating_network_id'])
@@ -58,7 +59,7 @@ def create(conn, face, context, values):
     return ident
 
 
-def update(conn, face, context, row, values):
+def update(conn: Any, face: Any, context: Any, row: Any, values: dict[str, Any]) -> None:
     row = db_networks.lock(conn, t.floating_ips, row['id'])
     if values.get('description') is not None:
         db_networks.update(conn, t.floating_ips, row['id'], {'description': values['description']})
@@ -72,7 +73,7 @@ def update(conn, face, context, row, values):
         raise exception.BadRequest('fixed_ip_address is one of a port: name its port_id.')
 
 
-def delete(conn, face, context, row):
+def delete(conn: Any, face: Any, context: Any, row: Any) -> None:
     db_networks.lock(conn, t.floating_ips, row['id'])
     db.remove_floating(conn, row['id'])
     db_ports.remove(conn, [row['floating_port_id']])

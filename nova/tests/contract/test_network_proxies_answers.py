@@ -3,7 +3,9 @@ import uuid
 
 import pytest
 
+from nova import utils
 from nova.db.networks import security_groups
+from nova.db.tables import network as t
 from nova.tests import server_rows
 from nova.tests.contract import facts
 from nova.tests.functional import base
@@ -190,3 +192,45 @@ def test_pages_and_projects(api):
         assert (('d' * 32) in {group['tenant_id'] for group in groups}) is found
     mine = client.get('/os-security-groups?all_tenants=1').json['security_groups']
     assert {group['tenant_id'] for group in mine} == {base.PROJECT}
+
+
+def test_floating_ips_of_the_embedded_network_service(api):
+    """A pool, an address, a server that has it; none of it is another project's."""
+    client, other = api.client(), api.client(project='c' * 32)
+    outside, inner, router, port = (str(uuid.uuid4()) for _ in range(4))
+    now = {'created_at': utils.utcnow(), 'updated_at': utils.utcnow()}
+    subnet = {'ip_version': 4, 'enable_dhcp': False, 'dns_nameservers': [], 'host_routes': [], **now}
+    with api.api_db.writer() as conn:
+        for ident, name, external in ((outside, 'public', True), (inner, 'blue', False)):
+            conn.execute(t.networks.insert(), {
+                'id': ident, 'name': name, 'external': external, 'bridge': 'br' + ident[:8], 'mtu': 1400,
+                'project_id': base.PROJECT, 'network_type': 'flat' if external else 'vxlan', **now})
+        for ident, network, cidr, gateway in ((outside, outside, '203.0.113.0/29', '203.0.113.1'),
+                                              (inner, inner, '10.7.0.0/24', '10.7.0.1')):
+            conn.execute(t.subnets.insert(), {
+                'id': ident, 'network_id': network, 'cidr': cidr, 'gateway_ip': gateway, 'allocation_pools': [
+                    {'start': gateway[:-1] + '2', 'end': gateway[:-1] + '3'}], **subnet})
+        conn.execute(t.routers.insert(), {'id': router, 'project_id': base.PROJECT, 'external_network_id': outside,
+                                          'routes': [], **now})
+        conn.execute(t.router_interfaces.insert(), {'router_id': router, 'subnet_id': inner, 'port_id': 'x'})
+        conn.execute(t.ports.insert(), {'id': port, 'network_id': inner, 'mac_address': 'fa:16:3e:77:00:01',
+                                        'device_id': api.server, 'project_id': base.PROJECT, **now})
+        conn.execute(t.addresses.insert(), {'subnet_id': inner, 'number': 7, 'address': '10.7.0.7', 'port_id': port})
+    assert client.get('/os-floating-ip-pools').json == {'floating_ip_pools': [{'name': 'public'}]}
+    assert client.post('/os-floating-ips', {'pool': 'absent'}).status == 404
+    made = client.post('/os-floating-ips', {'pool': 'public'}).json['floating_ip']
+    assert made == {**made, 'pool': 'public', 'fixed_ip': None, 'instance_id': None}
+    path, action = f"/os-floating-ips/{made['id']}", f'/servers/{api.server}/action'
+    for method, target in (('GET', path), ('DELETE', path)):
+        assert other.request(method, target, None).status == 404
+    address = {'address': made['ip']}
+    assert client.post(action, {'addFloatingIp': {**address, 'fixed_address': '10.9.9.9'}}).status == 400
+    assert client.post(action, {'addFloatingIp': {**address, 'fixed_address': '10.7.0.7'}}).status == 200
+    assert client.get('/os-floating-ips').json['floating_ips'] == [
+        {**made, 'fixed_ip': '10.7.0.7', 'instance_id': api.server}]
+    assert other.get('/os-floating-ips').json['floating_ips'] == []
+    assert client.post(action, {'removeFloatingIp': address}).status == 200
+    assert client.post(action, {'removeFloatingIp': address}).status == 409
+    assert client.delete(path).status == 202 and client.get(path).status == 404
+    both = [client.post('/os-floating-ips', {}).json['floating_ip']['ip'] for _ in range(2)]
+    assert len(set(both)) == 2 and client.post('/os-floating-ips', {}).status == 404           # no address is left
