@@ -19,6 +19,7 @@ from nova.virt import driver
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import processors
 
 NUMBERS = itertools.count()
 CELLS = [f'{len(cpus)}:{memory}' for _, cpus, memory, _ in numa_seed.PAGES]
@@ -67,7 +68,7 @@ def guest_of(running, server_id, others=()):
     if guest.numa is None:
         guest.cell, shared = cells.floating(host, guest, others, fit.Limits(16.0, 1.0))
         guest.cpuset = ','.join(map(str, sorted(shared)))
-    root = etree.fromstring(xml.domain(guest, host, cpu_mode='none'))
+    root = etree.fromstring(xml.domain(guest, host, processors.Processor('none')))
     return guest, {tag: walks.text(root.find(tag)).strip() for tag in ('vcpu', 'cputune', 'cpu', 'numatune')
                    if root.find(tag) is not None}
 

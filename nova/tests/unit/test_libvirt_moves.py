@@ -78,7 +78,8 @@ def record_with_files(stored):
 
 
 @pytest.mark.parametrize('wrong', [
-    {'settings': {'x': 1}}, {'settings': {'x': 'y' * 300}}, {'serial_ports': 9}, {'arch': 'vax'},
+    {'settings': {'x': 1}}, {'settings': {'x': 'y' * 300}}, {'settings': {'serial_port_count': '9'}},
+    {'settings': {'serial_port_count': 'x'}}, {'arch': 'vax'},
     {'uuid': '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c12'}, {'machine': 'pc;rm'}, {'vif_model': 'any'},
     {'disks': 'text'}, {'disks': [{'file': '/x/shadow', 'format': 'raw', 'target': 'vda'}]},
     {'disks': [{'file': '/x/disk', 'format': 'vmdk', 'target': 'vda'}]},

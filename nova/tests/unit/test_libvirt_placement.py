@@ -18,6 +18,7 @@ from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import placement
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import processors
 
 SIBLINGS = tuple(frozenset({cpu, cpu + 4}) for cpu in range(4))
 PAGES = (numa.Pages(4, 1 << 20), numa.Pages(2048, 1024), numa.Pages(1048576, 4))
@@ -129,7 +130,7 @@ def validate(tmp_path, text, schema):
 def test_the_elements_follow_the_schema(name, tmp_path):
     here, guest, topology = placed(**SCHEMA[name])
     made = test_libvirt_xml.guest(vcpus=4, processor=topology, numa=numa.text_of_guest(guest))
-    text = xml.domain(made, here, 'host-model')
+    text = xml.domain(made, here, processors.Processor('host-model'))
     root = etree.fromstring(text)
     assert etree.tostring(root.find('cputune')) == etree.tostring(placement.cputune(here, guest))
     assert (root.find('memoryBacking') is None) == (placement.memory_backing(here, guest) is None)

@@ -165,7 +165,7 @@ def test_the_processor_of_the_configuration():
     chosen = processors.choose(configured(cpu_mode='custom', cpu_models=['EPYC-Milan', 'EPYC', 'Nehalem'],
                                           cpu_model_extra_flags=['pcid', '-vmx']), [CPUS])
     assert chosen == processors.Processor('custom', 'EPYC', ('pcid', '-vmx'))
-    cpu = etree.fromstring(xml.domain(test_libvirt_xml.guest(), None, chosen.mode, chosen)).find('cpu')
+    cpu = etree.fromstring(xml.domain(test_libvirt_xml.guest(), processor=chosen)).find('cpu')
     assert (cpu.get('mode'), cpu.get('match'), cpu.findtext('model')) == ('custom', 'exact', 'EPYC')
     assert [(each.get('name'), each.get('policy')) for each in cpu.findall('feature')] == [
         ('pcid', 'require'), ('vmx', 'disable')]

@@ -376,7 +376,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
                 graphics.used_ports(others))
             if keep:
                 self.storage.save(guest)
-        return xml.domain(guest, host, self._processor.mode, self._processor)
+        return xml.domain(guest, host, self._processor)
 
     # ---- features ---------------------------------------------------------------------
 

@@ -42,7 +42,6 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
         interfaces=interfaces(request.network_info, vif_model), machine=machine, hostdevs=instance.devices(),
         arch=arch, settings=settings, nvram=storage.path(instance.uuid, NVRAM),
         agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE,
-        serial_ports=int(settings.get('serial_port_count', 1)),
         facts={'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
                'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image['id']})
     flavor = {'vcpus': instance.vcpus, 'extra_specs': (instance.flavor or {}).get('extra_specs')}

@@ -80,7 +80,7 @@ class Guest:
     nvram       file of its UEFI variables
     arch        its processor's architecture as libvirt names it; None: that of the host
     cell, cpuset   of a guest without a topology: the NUMA node that it is kept in, and the CPUs as text (cells.py)
-    consoles, serial_ports   what it has of them, and how many serial ports (graphics.py)
+    consoles    what it has of them (graphics.py)
     rescued     what it runs with while it is rescued; None: with its own disks
     host, successor, taken_from   whose it is, to whom it goes, from whom it came: moves/shared_storage.py
     moved_from     where a cold move has fetched it
@@ -111,7 +111,6 @@ class Guest:
     nvram: str | None = None
     arch: str | None = None
     consoles: dict = dataclasses.field(default_factory=dict)
-    serial_ports: int = 1
     volumes: list = dataclasses.field(default_factory=list)
     rescued: rescues.Rescued | None = None
     host: str | None = None
@@ -119,12 +118,19 @@ class Guest:
     taken_from: str | None = None
     moved_from: str | None = None
 
+    @property
+    def serial_ports(self):
+        """How many serial ports it has; 0: another host says what is no number."""
+        count = self.settings.get('serial_port_count', '1')
+        return int(count) if count.isascii() and count.isdecimal() else 0
+
     def ports(self):
         """The values of vifs.Port of the interfaces for which something is plugged."""
         return [interface.port for interface in self.interfaces if interface.port]
 
     @classmethod
     def from_dict(cls, values):
+        values = {name: value for name, value in values.items() if name != 'serial_ports'}    # of older records
         values = dict(values, disks=[Disk(**disk) for disk in values['disks']],
                       interfaces=[Interface(**interface) for interface in values['interfaces']],
                       hostdevs=pci.load_devices(values.get('hostdevs', ())),
@@ -133,12 +139,11 @@ class Guest:
         return cls(**values)
 
 
-def domain(guest, host=None, cpu_mode=None, processor=None):
+def domain(guest, host=None, processor=processors.Processor()):
     """The domain XML of a Guest.
 
     :param host: HostTopology, needed for a guest with a topology
-    :param cpu_mode: of [libvirt]; None: the best for its kind of machine
-    :param processor: the processors.Processor with more of it
+    :param processor: the processors.Processor that it sees
     :raises VirtError: the host is another one than that which it was placed on
     """
     guest = rescues.booted(guest)
@@ -159,11 +164,10 @@ def domain(guest, host=None, cpu_mode=None, processor=None):
     identity.sysinfo(root, guest)
     machine.boot(root, guest)
     machine.features(root, guest)
-    mode = CPU_MODES[guest.virt_type] if cpu_mode is None else cpu_mode
+    mode = processor.mode or CPU_MODES[guest.virt_type]
     shown = guest.processor or {'sockets': guest.vcpus, 'cores': 1, 'threads': 1}
     root.append(placement.cpu(shown, topology, None if mode == 'none' else mode))
-    if processor is not None:
-        processors.add(root[-1], processor)
+    processors.add(root[-1], processor)
     machine.processor(root[-1], guest)
     machine.clock(root, guest)
     _add(root, 'on_poweroff', 'destroy')

@@ -73,7 +73,7 @@ def usb(devices: etree.Element, guest: Any) -> None:
 
 def serial_ports(devices: etree.Element, guest: Any) -> None:
     """As many serial ports as the guest asks for: those that consoles have not made."""
-    for number in range(len(devices.findall('serial')), int(guest.settings.get('serial_port_count', 1))):
+    for number in range(len(devices.findall('serial')), guest.serial_ports):
         add(add(devices, 'serial', type='pty'), 'target', port=number)
 
 
