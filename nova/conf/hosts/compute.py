@@ -62,9 +62,9 @@ OPTIONS = [
     cfg.BoolOpt('allow_resize_to_same_host', default=True,
                 help='A resize may leave the server on its host, where that has the room: a cloud of one host can '
                      'resize at all. False: always another host. A migration never stays.'),
-    cfg.IntOpt('resize_confirm_window', default=0, min=0, max=86400 * 30, mutable=True,
+    cfg.IntOpt('resize_confirm_window', default=86400, min=0, max=86400 * 30, mutable=True,
                help='Seconds after which a resize or migration that was neither confirmed nor reverted is confirmed, '
-                    'so that it does not hold two places for ever. 0: never.'),
+                    'so that it does not hold two places for ever. The API guide promises 24 hours. 0: never.'),
     cfg.BoolOpt('resume_guests_state_on_host_boot', default=True,
                 help='Start the servers that were ACTIVE when the host went down, after it came up again: '
                      'what the API shows as ACTIVE should run. False leaves them SHUTOFF.'),

@@ -490,12 +490,13 @@ def test_moves_confirm_themselves(cloud):
         cloud.move(each)
         cloud.settle()
     assert cloud.conductor.confirmation.confirm_old_moves() == 0
-    cloud.conf.set_override('resize_confirm_window', 60)
-    assert cloud.conductor.confirmation.confirm_old_moves() == 0
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.migrations).where(
             tables_cell.migrations.c.instance_uuid == uuid).values(
-            updated_at=utils.utcnow() - datetime.timedelta(seconds=61)))
+            updated_at=utils.utcnow() - datetime.timedelta(hours=24, seconds=1)))
+    cloud.conf.set_override('resize_confirm_window', 0)                     # never
+    assert cloud.conductor.confirmation.confirm_old_moves() == 0
+    cloud.conf.clear_override('resize_confirm_window')                      # after 24 hours
     assert cloud.conductor.confirmation.confirm_old_moves() == 1
     cloud.settle()
     assert cloud.state(uuid)[0] == states.ACTIVE and cloud.state(other)[0] == states.RESIZED
