@@ -13,6 +13,7 @@ from nova import exception
 from nova import policies
 from nova.policies import explain
 from nova.policies import files
+from nova.policies import former
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -49,6 +50,7 @@ class Policy:
         self._lock = threading.Lock()
         self._seen = files.signature(conf)
         self._added: dict[str, str] = {}
+        self._warned: set[tuple[str, str]] = set()        # file and rule
         self._use(files.rules(conf))
 
     def add(self, rules: dict[str, str]) -> None:
@@ -125,7 +127,13 @@ class Policy:
         referred = {name for rule in rules.values() for name in files.references(rule.check)}
         for name, rule in rules.items():
             used = files.is_asked(name) or name in self._added or name in referred
-            if rule.source != files.DEFAULT and not used:
+            if rule.source == files.DEFAULT or used or (rule.source, name) in self._warned:
+                continue
+            self._warned.add((rule.source, name))
+            if name in former.NAMES:
+                LOG.warning('The policy file %s has the rule %s, a name of the older API. It counts for %s where no '
+                            'file has these: write them instead.', rule.source, name, ', '.join(former.NAMES[name]))
+            else:
                 LOG.warning('The policy file %s has the rule %s, which nothing asks.', rule.source, name)
 
 

@@ -3,7 +3,8 @@
 The files are read in order, the main one first and those of a directory by their names; what comes later wins. A rule
 that they do not name keeps its default, unless they name its extension: ``os_compute_api:os-services`` stands for
 every operation of os-services that has no rule of its own there. What gives more than an operation itself
-(``policies.EXTRAS``) is never given so.
+(``policies.EXTRAS``) is never given so. Names of the older API's files (``policies.former``) count where the files have
+no name of today for a rule.
 """
 import dataclasses
 import functools
@@ -15,6 +16,7 @@ from oslo_policy import policy as oslo_policy
 
 from nova import exception
 from nova import policies
+from nova.policies import former
 
 SUFFIXES = ('.yaml', '.yml', '.json', '.conf')
 DEFAULT = 'default'
@@ -76,7 +78,7 @@ def rules(conf, added=None):
     written = {}
     for path in paths(conf):
         for name, text in _read(path).items():
-            written[name] = Rule(text if isinstance(text, str) else str(text), _parse(path, name, text), path)
+            written[name] = Rule(_words(text), _parse(path, name, text), path)
     known = {name: text for name, text, *_ in (*policies.BASE_RULES, *policies.RULES)} | (added or {})
     found = {**written, **{name: _in_force(name, text, written, known) for name, text in known.items()}}
     _check_references(found)
@@ -91,6 +93,10 @@ def _in_force(name, text, written, known):
         if extension in written:
             return dataclasses.replace(written[extension], by=extension)
         extension = _extension(extension, known)
+    older = former.text(name, known, {each: rule.text for each, rule in written.items()
+                                      if each in former.NAMES}, policies.EXTRAS)
+    if older:
+        return Rule(older[0], _check(older[0]), written[older[1]].source, older[1])
     return Rule(text, _check(text), DEFAULT)
 
 
@@ -141,6 +147,14 @@ def _parse(path, name, text):
         raise exception.InvalidInput(f'The policy file {path} has a check that cannot be understood: '
                                      f'"{name}": "{text}".')
     return check
+
+
+def _words(text):
+    """A check in today's words; of a list of lists, the older form, one inner list must pass as a whole."""
+    if isinstance(text, str) or not text:
+        return text or ''
+    lists = [f'({" and ".join(each)})' if isinstance(each, list) else each for each in text if each]
+    return ' or '.join(lists) or '!'
 
 
 def _flat(old):

@@ -12,6 +12,7 @@ from nova import policy
 from nova.api import app
 from nova.policies import base
 from nova.policies import files
+from nova.policies import former
 
 OWN = {'project_id': 'p', 'user_id': 'u'}
 
@@ -187,3 +188,64 @@ def test_a_rule_that_nothing_asks_is_told(deployment, caplog):
         deployment.rules()
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 1 and 'os-servces:list' in told[0]
+
+
+PAUSE, SHOW = 'os_compute_api:os-pause-server:pause', 'os_compute_api:servers:show'
+
+
+def test_names_of_the_older_api_count_until_todays_are_written(deployment):
+    """Files of it were read and had no effect."""
+    deployment.write('{"admin_or_owner": [["is_admin:True"], ["project_id:%(project_id)s"]],'
+                     ' "compute:get": "role:looker", "compute_extension:services": "role:ops",'
+                     ' "compute_extension:hosts": [["role:ops"], ["role:a", "role:b"]],'
+                     ' "compute_extension:admin_actions:pause": "role:x", "compute:pause": "role:y"}')
+    rules = deployment.rules()
+    assert may(rules, 'looker', SHOW) and not may(rules, 'reader', SHOW)
+    assert may(rules, 'ops', LIST) and not may(rules, 'admin', LIST)
+    assert may(rules, 'ops', 'os_compute_api:os-hosts:list') and not may(rules, 'a', 'os_compute_api:os-hosts:list')
+    assert not may(rules, 'x', PAUSE) and not may(rules, 'y', PAUSE)         # the older API asked both
+    assert rules.rules[PAUSE].text == '(role:x) and (role:y)'
+    deployment.write(f'"{LIST}": "role:new"\n', 'policy.d/00-v2.1-api.conf')
+    rules = deployment.rules()
+    assert may(rules, 'new', LIST) and not may(rules, 'ops', LIST)
+    assert may(rules, 'ops', UPDATE)
+
+
+def test_half_of_an_older_pair_narrows_and_never_widens(deployment):
+    deployment.write('"compute:get_diagnostics": ""\n"compute:get_all_tenants": ""\n'
+                     '"compute_extension:server_groups": ""\n')
+    rules = deployment.rules()
+    assert not may(rules, 'member', 'os_compute_api:os-server-diagnostics')
+    assert not may(rules, 'member', 'os_compute_api:servers:index:get_all_tenants')
+    assert not may(rules, 'member', 'os_compute_api:os-server-groups:index:all_projects')
+    assert may(rules, 'stranger', 'os_compute_api:os-server-groups:index')
+
+
+def test_files_of_several_apis_are_read_in_order(deployment):
+    deployment.write('"admin_api": "is_admin:True"\n', 'policy.conf')
+    deployment.write('"ec2_api:RunInstances": "role:ec2"\n', 'policy.d/00-ec2-api.conf')
+    deployment.write('"compute_extension:services": "role:v2"\n', 'policy.d/00-v2-api.conf')
+    deployment.write(f'"{LIST}": "role:v21"\n', 'policy.d/00-v2.1-api.conf')
+    deployment.write('"ec2_api:RunInstances": "role:site"\n', 'policy.d/50-site.conf')
+    rules = deployment.rules()
+    assert may(rules, 'site', 'ec2_api:RunInstances') and not may(rules, 'ec2', 'ec2_api:RunInstances')
+    assert may(rules, 'v21', LIST) and may(rules, 'v2', UPDATE)
+
+
+def test_one_warning_for_each_older_name(deployment, caplog):
+    deployment.write('"compute_extension:services": "role:ops"\n"compute:get_all_tenants": "@"\n')
+    rules = deployment.rules()
+    rules.add({'plugin:x': '@'})
+    said = [record.getMessage() for record in caplog.records if record.name == 'nova.policy']
+    assert len(said) == 2
+    assert 'compute_extension:services, a name of the older API' in said[0] and 'which nothing asks' in said[1]
+
+
+def test_older_names_lead_to_rules_that_there_are():
+    known = {name for name, *_ in policies.RULES}
+    for name, rules in former.NAMES.items():
+        for rule in rules:
+            if rule.endswith(former.ALL):
+                assert any(each.startswith(rule[:-1]) for each in known), (name, rule)
+            else:
+                assert rule in known, (name, rule)
