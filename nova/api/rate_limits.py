@@ -8,6 +8,7 @@ takes from all rows of a request or, when one of them is used up, from none.
 """
 import dataclasses
 import hashlib
+import itertools
 import math
 import time
 import urllib.parse
@@ -21,6 +22,10 @@ from nova.db.projects import rate_limits as rows
 UNITS = {'SECOND': 1, 'MINUTE': 60, 'HOUR': 3600, 'DAY': 86400}
 VERBS = ('GET', 'POST', 'PUT', 'DELETE', 'PATCH')
 MICRO = 1_000_000
+SAMPLE = 'guide'              # a line that stands for the API guide's table of sample rates
+_OF_SAMPLE = ('POST * .* 120 MINUTE', 'POST */servers ^/servers 120 MINUTE', 'PUT * .* 120 MINUTE',
+              'GET *changes-since* .*changes-since.* 120 MINUTE', 'DELETE * .* 120 MINUTE',
+              'GET */os-fping* ^/os-fping 12 MINUTE')
 PRUNE_S = 600                 # seconds between two removals of rows that say nothing any more
 EXEMPT_ROLE = 'service'       # other parts of the cloud speak for all projects
 
@@ -58,7 +63,7 @@ def parse(lines):
     :raises InvalidInput: a line is not of the form
     """
     limits = []
-    for line in lines:
+    for line in itertools.chain.from_iterable(_OF_SAMPLE if line.strip() == SAMPLE else (line,) for line in lines):
         words = line.split()
         if len(words) != 5:
             raise exception.InvalidInput(f'[api] rate_limits: "{line}" is not VERB URI REGEX VALUE UNIT.')

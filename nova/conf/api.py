@@ -15,7 +15,7 @@ OPTIONS = [
                          'below the version and the project and with its query, has a match of REGEX; URI is what '
                          'GET /limits shows for it. Example: "POST */servers ^/servers 120 MINUTE". Every line that '
                          'matches counts. Administrators and the role service are not limited. '
-                         'None: no rate is counted.'),
+                         'The line "guide" stands for the sample rates of the API guide. None: no rate is counted.'),
     cfg.IntOpt('max_waiting_builds', default=1000, min=0, max=1000000,
                help='Servers that may wait to be placed and built. While there are so many, POST /servers is answered '
                     'with 503 and Retry-After. What the cloud builds in a minute is a good value: servers that wait '

@@ -77,7 +77,10 @@ def create(req, server_id):
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, server_id, ATTACH)
     server_actions.check_state(row, ATTACH)
-    share = req.services.shares.get(req.context, given['share_id'])
+    try:
+        share = req.services.shares.get(req.context, given['share_id'])
+    except exception.ShareNotFound as error:          # what the path names is there: 404 would deny the server
+        raise exception.Conflict(error.message) from None
     if share['status'] != 'available':
         raise exception.Conflict(f'Share {share["id"]} is in status {share["status"]}, not available.')
     values = {'instance_uuid': server_id, 'share_id': share['id'], 'status': 'attaching',

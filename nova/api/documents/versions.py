@@ -27,7 +27,10 @@ def _entry(api, host_url):
 @functools.lru_cache(maxsize=256)
 def _document(api, host_url):
     version = _entry(api, host_url)
-    version['links'].append({'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'})
+    # The guide has a WADL document beside the one for people; for programs there is the OpenAPI document today.
+    version['links'] += [{'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'},
+                         {'rel': 'describedby', 'type': 'application/json',
+                          'href': f'{version["links"][0]["href"]}openapi.json'}]
     version['media-types'] = [{'base': 'application/json',
                                'type': f'application/vnd.openstack.compute+json;version={api[0][1:]}'}]
     return orjson.dumps({'version': version})

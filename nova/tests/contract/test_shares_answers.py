@@ -65,7 +65,7 @@ def test_refusals(cloud, server_id):
 
     def post(share_id, **values):
         return client.post(path, {'share': {'share_id': share_id, **values}}).status
-    assert post(server_id) == 404 and post('x') == 400 and post(share_id, tag='a b') == 400
+    assert post(server_id) == 409 and post('x') == 400 and post(share_id, tag='a b') == 400
     assert post(cloud.services.shares.add('creating')) == 409
     assert post(share_id, tag='one') == 201 and post(share_id, tag='two') == 409 and post(other, tag='one') == 409
     assert client.get(path + '/' + other).status == client.delete(path + '/' + other).status == 404

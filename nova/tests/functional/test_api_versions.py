@@ -2,6 +2,7 @@
 import pytest
 
 from nova.api import app
+from nova.api import versions
 from nova.tests.functional import base
 
 ROOT = 'http://cloud.test:8774'
@@ -64,6 +65,24 @@ def test_a_media_type_needs_a_token_all_the_same(api):
 def test_documents(api, path, version):
     answer = api.client(prefix='', project=None).get(path)
     assert answer.status == 200 and answer.json['version']['id'] == version
+
+
+@pytest.mark.parametrize('path', ['/v2/', '/v2.1/'])
+def test_programs_find_the_description(api, path):
+    client = api.client(prefix='', project=None)
+    links = client.get(path).json['version']['links']
+    described = [link for link in links if link['rel'] == 'describedby']
+    assert [link['type'] for link in described] == ['text/html', 'application/json']
+    answer = client.get(described[1]['href'].removeprefix(ROOT))
+    assert answer.status == 200 and answer.json['openapi'] == '3.1.0'
+    assert answer.json['info']['version'] == '2.1'
+
+
+@pytest.mark.parametrize('version', ['2.1', '2.60', versions.text(versions.MAX_VERSION)])
+def test_the_description_at_each_microversion(api, version):
+    """It asked for a token, or was not there, below a version."""
+    answer = api.client(prefix='', project=None).get('/v2.1/openapi.json', version=version)
+    assert answer.status == 200 and answer.json['info']['version'] == version
 
 
 @pytest.mark.parametrize('path', ['/', '', '/versions', '/.json', '/versions.json'])

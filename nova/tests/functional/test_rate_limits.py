@@ -159,3 +159,17 @@ def test_processes_count_together(api):
 def test_a_wrong_row_is_refused_at_the_start(line):
     with pytest.raises(exception.InvalidInput, match='rate_limits'):
         rate_limits.parse([line])
+
+
+def test_the_guides_sample_rates_are_one_line_away(tmp_path):
+    fixture = base.ApiFixture(tmp_path, api__rate_limits=['guide', 'GET */flavors ^/flavors 3 HOUR'])
+    try:
+        shown = fixture.client().get('/limits').json['limits']['rate']
+        assert {(row['uri'], row['regex'], each['verb'], each['value'], each['unit'])
+                for row in shown for each in row['limit']} == {
+            ('*', '.*', 'POST', 120, 'MINUTE'), ('*/servers', '^/servers', 'POST', 120, 'MINUTE'),
+            ('*', '.*', 'PUT', 120, 'MINUTE'), ('*', '.*', 'DELETE', 120, 'MINUTE'),
+            ('*changes-since*', '.*changes-since.*', 'GET', 120, 'MINUTE'),
+            ('*/os-fping*', '^/os-fping', 'GET', 12, 'MINUTE'), ('*/flavors', '^/flavors', 'GET', 3, 'HOUR')}
+    finally:
+        fixture.close()

@@ -28,7 +28,7 @@ def test_without_a_service_every_share_is_unknown(cloud):
     server_id = stopped(user)
     assert user.get(f'/servers/{server_id}/shares').json() == {'shares': []}
     answer = user.post(f'/servers/{server_id}/shares', {'share': {'share_id': server_id}})
-    assert answer.status_code == 404 and 'Share' in answer.json()['itemNotFound']['message']
+    assert answer.status_code == 409 and 'Share' in answer.json()['conflictingRequest']['message']
 
 
 def test_attach_use_and_detach(cloud, monkeypatch):
