@@ -5,8 +5,8 @@ usage: tools/volume_proof.py [--seconds 60] [--volumes 4] [--hosts 3] [--seed N]
 
 The embedded block storage runs as a process of its own, with its exporters, over NBD with TLS. Each volume has a
 writer: QEMU's own client (qemu-io) with the certificate of its host. It writes numbered blocks, each of which names its
-volume, its place and its number, and a write counts as acknowledged when the flush behind it is. Meanwhile at random, by
-SIGKILL:
+volume, its place and its number, and a write counts as acknowledged when the flush behind it is. Meanwhile at random,
+by SIGKILL:
 
 - the storage, which is started again
 - an exporter, which the storage starts again
