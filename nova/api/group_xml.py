@@ -1,5 +1,8 @@
 """XML for /v3.0: a WSGI filter that makes JSON of a request in XML, and XML of the answer in JSON.
 
+It also takes what the groups' first design calls otherwise: the version ``/v1.0`` in a path, and the method UPDATE,
+which is PUT. It stands before the authentication, so that a 401 is in the client's form, too.
+
     <group name="db" tenant_id="…">
         <policies><policy>anti-affinity</policy></policies>
         <metadata><meta key="tier">1</meta></metadata>
@@ -25,6 +28,7 @@ from nova.web import bodies
 from nova.web import paste
 
 JSON, XML = 'application/json', 'application/xml'
+_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # of the first design: its version, and its word for PUT
 _XML_TYPES = (XML, 'text/xml')
 MAX_DEPTH = 8
 MAX_ELEMENTS = 4096
@@ -51,8 +55,12 @@ class Filter:
 
     def __call__(self, environ, start_response):
         path = environ.get('PATH_INFO', '')
+        if path.startswith(f'/{_FORMER}/'):
+            path = environ['PATH_INFO'] = f'/{app.GROUPS}/{path[len(_FORMER) + 2:]}'
         if not path.startswith(f'/{app.GROUPS}/'):
             return self._application(environ, start_response)
+        if environ['REQUEST_METHOD'] == _UPDATE:
+            environ['REQUEST_METHOD'] = 'PUT'
         suffix = path.endswith('.xml')
         if suffix:
             environ['PATH_INFO'] = path[:-len('.xml')]
@@ -83,11 +91,13 @@ class Filter:
 
 
 def _send(environ, start_response, status, headers, body, in_xml):
+    kind = next((value for name, value in headers if name.lower() == 'content-type'), JSON)
+    in_xml = in_xml and kind.startswith(JSON)
     if in_xml and body:
         body = from_json(orjson.loads(body))
     kept = [(name, value) for name, value in headers if name.lower() not in ('content-type', 'content-length')]
     if body:
-        kept += [('Content-Type', XML if in_xml else JSON), ('Content-Length', str(len(body)))]
+        kept += [('Content-Type', XML if in_xml else kind), ('Content-Length', str(len(body)))]
     start_response(status, [*kept, ('Vary', 'Accept')])
     return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 

@@ -232,6 +232,7 @@ class Cloud:
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
+            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),      # the same groups, as their first design says
         ], index)
         if self.conf.ec2.enabled:
             mounts.add(wsgi.Mount(EC2_PATH, assembly.local_ec2(

@@ -352,6 +352,10 @@ def test_on_a_whole_cloud(tmp_path):
                 assert answer.content is not None
                 return answer
         root = f'/v3.0/{client.project_id}/groups'
+        refused = ask('GET', root, token='gAAAAA')
+        assert refused.status_code == 401 and ElementTree.fromstring(refused.content).tag == 'unauthorized'
+        assert refused.headers['www-authenticate'] and refused.headers['content-type'] == 'application/xml'
+        assert 'unauthorized' in ask('GET', root, token='gAAAAA', Accept='application/json').json()
         made = ask('POST', root, '<group name="web"><policies><policy>anti-affinity</policy></policies></group>')
         assert made.status_code == 201 and made.headers['content-type'] == 'application/xml'
         group = said(ElementTree.fromstring(made.content))
@@ -364,6 +368,12 @@ def test_on_a_whole_cloud(tmp_path):
         shown = ask('GET', f'/compute{root}/{group["id"]}')
         assert said(ElementTree.fromstring(shown.content))['members'] == [server]
         assert ask('PUT', f'{root}/{group["id"]}', '<group><policies/></group>').status_code == 409
+        former = f'/v1.0/{client.project_id}/groups'           # the first design's version, and its word for PUT
+        changed = ask('UPDATE', f'{former}/{group["id"]}', '<group name="www"/>')
+        assert changed.status_code == 200 and said(ElementTree.fromstring(changed.content))['name'] == 'www'
+        assert len(ElementTree.fromstring(ask('GET', former).content)) == 1
+        assert ask('GET', former, token='gAAAAA').status_code == 401
+        assert ask('UPDATE', '/compute/v2.1/servers').status_code == 405
         assert ask('GET', f'/v3.0/{admin.project_id}/groups').status_code == 404
         for token in ('', 'x'):
             assert ask('GET', root, token=token).status_code == 401
