@@ -22,6 +22,7 @@ def run(binary, parts, arguments=None, split=None, **overrides):
 
     from nova import conf as nova_conf
     from nova import exception
+    from nova.runtime import debugger
     from nova.runtime import log
     from nova.runtime import metrics
     from nova.runtime import monitoring
@@ -33,6 +34,7 @@ def run(binary, parts, arguments=None, split=None, **overrides):
         conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, **overrides)
         more = [split(conf)] if split else []
         log.setup(conf, binary)
+        debugger.connect(conf)
         process = service.Process(conf, binary, parts(conf, *more))
         process.parts.insert(0, monitoring.Monitor(conf, process, binary))
         metrics.describe_process(binary, concurrency.model())
