@@ -1,6 +1,9 @@
-"""Operations of the compute API, called by a command in its own process: with all their checks, without HTTP."""
+"""Operations of the compute API, called by a command with all their checks: in its own process where there is a broker,
+of a nova-all that runs where there is none.
+"""
 import io
 import json
+import pathlib
 
 
 def ask(application, project, method, path, body, microversion='latest', query=''):
@@ -29,3 +32,38 @@ def ask(application, project, method, path, body, microversion='latest', query='
         refusal = document.get('errors') or list(document.values())
         raise exception.NovaException(refusal[0].get('message') or refusal[0].get('detail'))
     return document
+
+
+def ask_all_in_one(conf, path, body, microversion):
+    """(the document that a nova-all which runs answers a POST with, None when it has none; file with the authority
+    that its TLS is of).
+
+    :param path: below the version
+    :raises NovaException: there is none, or it refuses the request, with its sentence
+    """
+    from keystoneauth1 import exceptions as client_errors
+    from keystoneauth1 import session as sessions
+    from keystoneauth1.identity import v3
+    import yaml
+
+    from nova import exception
+    from nova.db.cells import cells
+
+    file = pathlib.Path(cells.state_path(conf)) / 'clouds.yaml'
+    try:
+        cloud = yaml.safe_load(file.read_text())['clouds']['nova-admin']
+    except OSError as error:
+        raise exception.NovaException(f'{file} cannot be read ({error.strerror}): name the directory of nova-all with '
+                                      '--state-path, or the broker of the fleet with --config-file.')
+    authority = cloud.get('cacert')
+    session = sessions.Session(v3.Password(**cloud['auth']), verify=authority or True)
+    root = cloud['auth']['auth_url'].rpartition('/identity')[0]
+    try:
+        answer = session.post(f'{root}/compute/v2.1{path}', json=body, raise_exc=False,
+                              headers={'OpenStack-API-Version': f'compute {microversion}'})
+    except client_errors.ClientException as error:
+        raise exception.NovaException(f'nova-all does not answer at {root}: {error}')
+    document = answer.json() if answer.content else None
+    if not answer.ok:
+        raise exception.NovaException(next(iter(document.values()))['message'])
+    return document, authority

@@ -1,7 +1,6 @@
 """nova-manage vm console: the serial console of a server in the terminal."""
 import contextlib
 import os
-import pathlib
 import signal
 import ssl
 import sys
@@ -41,31 +40,10 @@ def console(conf, server, follow_window):
 
 def _of_all_in_one(conf, server):
     """(address of the console, file with the authority that its TLS is of), given by a nova-all that runs."""
-    from keystoneauth1 import exceptions as client_errors
-    from keystoneauth1 import session as sessions
-    from keystoneauth1.identity import v3
-    import yaml
+    from nova.cmd.manage import api_calls
 
-    from nova import exception
-    from nova.db.cells import cells
-
-    path = pathlib.Path(cells.state_path(conf)) / 'clouds.yaml'
-    try:
-        cloud = yaml.safe_load(path.read_text())['clouds']['nova-admin']
-    except OSError as error:
-        raise exception.NovaException(f'{path} cannot be read ({error.strerror}): name the directory of nova-all with '
-                                      '--state-path, or the broker of the fleet with --config-file.')
-    authority = cloud.get('cacert')
-    session = sessions.Session(v3.Password(**cloud['auth']), verify=authority or True)
-    root = cloud['auth']['auth_url'].rpartition('/identity')[0]
-    try:
-        answer = session.post(f'{root}/compute/v2.1/servers/{_checked(server)}/remote-consoles', json=_WANTED,
-                              headers={'OpenStack-API-Version': f'compute {MICROVERSION}'}, raise_exc=False)
-    except client_errors.ClientException as error:
-        raise exception.NovaException(f'nova-all does not answer at {root}: {error}')
-    document = answer.json()
-    if not answer.ok:
-        raise exception.NovaException(next(iter(document.values()))['message'])
+    document, authority = api_calls.ask_all_in_one(conf, f'/servers/{_checked(server)}/remote-consoles', _WANTED,
+                                                   MICROVERSION)
     return document['remote_console']['url'], authority
 
 
@@ -94,7 +72,7 @@ def _of_fleet(conf, server):
     bus = rpc_bus.Bus(conf)
     try:
         api_db, cells = assembly.checked_databases(conf, bus)
-        row = servers.find(cells, server)
+        row = servers.find(api_db, cells, server)
         services = assembly.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
         answer = api_calls.ask(app.Application(services), row.project_id, 'POST',
                                f'/servers/{row.uuid}/remote-consoles', _WANTED, MICROVERSION)

@@ -3,7 +3,8 @@ import re
 
 from nova.cmd import tables
 
-_EC2_ID = re.compile(r'i-([0-9a-f]{17})')
+_EC2_ID = re.compile(r'i-([0-9a-f]{17}|[0-9a-f]{8})')
+LONG = 17                    # digits of an EC2 id that may be the beginning of a uuid
 _HOST = {'metavar': 'HOST', 'help': 'its name as service list shows it'}
 _BINARY = {'metavar': 'SERVICE', 'help': 'its kind, nova-compute for instance'}
 TAKEN_S = 5                  # for the broker to accept the notifications
@@ -36,31 +37,41 @@ def live_migrate(conf, server, host):
     from nova.cmd.manage import api_calls as inner
     from nova.rpc import bus as rpc_bus
 
+    wanted = {'os-migrateLive': {'host': host, 'block_migration': 'auto'}}
+    if not rpc_bus.configured(conf):             # beside a nova-all
+        uuid = find(*assembly.checked_databases(conf), server).uuid
+        inner.ask_all_in_one(conf, f'/servers/{uuid}/action', wanted, 'latest')
+        return _initiated(uuid)
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
-    row = find(cells, server)
+    row = find(api_db, cells, server)
     services = assembly.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
     try:
-        inner.ask(app.Application(services), row.project_id, 'POST', f'/servers/{row.uuid}/action',
-                  {'os-migrateLive': {'host': host, 'block_migration': 'auto'}})
+        inner.ask(app.Application(services), row.project_id, 'POST', f'/servers/{row.uuid}/action', wanted)
     finally:
         bus.close()
-    print(f'Migration of {row.uuid} initiated. Check its progress with: openstack server migration list '
-          f'--server {row.uuid}')
+    _initiated(row.uuid)
 
 
-def find(cells, name):
-    """(uuid, project_id) of a server by its uuid or its EC2 id.
+def _initiated(uuid):
+    print(f'Migration of {uuid} initiated. Check its progress with: openstack server migration list --server {uuid}')
+
+
+def find(api_db, cells, name):
+    """(uuid, project_id) of a server by its uuid or its EC2 id: that of the EC2 API, of 17 or 8 digits, or that of the
+    metadata service.
 
     :raises InstanceNotFound: no cell has it
     """
     import sqlalchemy as sa
 
     from nova import exception
+    from nova.db.ec2 import ids
     from nova.db.tables.cell import instances
     found = _EC2_ID.fullmatch(name)
-    condition = instances.c.uuid == name.lower()
-    if found:
+    known = ids.uuids(api_db, 'i', [int(found[1], 16)]) if found else {}
+    condition = instances.c.uuid == (next(iter(known.values())) if known else name.lower())
+    if found and not known and len(found[1]) == LONG:
         digits = found[1]
         start = '-'.join((digits[:8], digits[8:12], digits[12:16], digits[16:]))
         condition = instances.c.uuid.startswith(start)
@@ -127,7 +138,7 @@ def describe_resource(conf, host):
 COMMANDS = {'enable': enable, 'disable': disable, 'describe_resource': describe_resource}
 OPTIONS = {
     list_servers: {'host': {'metavar': 'HOST', 'nargs': '?', 'help': 'only those of this host'}},
-    live_migrate: {'server': {'metavar': 'SERVER', 'help': 'its uuid, or its EC2 id (i- and 17 digits)'},
+    live_migrate: {'server': {'metavar': 'SERVER', 'help': 'its uuid, or its EC2 id (i- and 17 or 8 digits)'},
                    'host': {'metavar': 'HOST', 'help': 'where to, as service list shows it'}},
     enable: {'host': _HOST, 'binary': _BINARY},
     disable: {'host': _HOST, 'binary': _BINARY},

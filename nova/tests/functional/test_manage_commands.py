@@ -11,6 +11,7 @@ from oslo_messaging.notify import _impl_test
 from nova.cmd.manage import logs as manage_logs
 from nova.cmd.manage import main as manage
 from nova.cmd.manage import shell as manage_shell
+from nova.db.ec2 import ids
 from nova.db.servers import instances
 from nova.rpc import inprocess
 from nova.tests import waiting
@@ -50,7 +51,17 @@ def test_the_categories_and_their_actions_are_told(nova_manage):
     assert nova_manage('bash-completion', 'logs')[1] == 'errors syslog\n'
 
 
-def test_servers_are_listed_and_moved(cloud, nova_manage):
+@pytest.fixture
+def beside_nova_all(cloud, capsys):
+    """As nova_manage, with nothing but the directory of the cloud: there is no broker to reach it through."""
+    def run(*arguments):
+        code = manage.main([*arguments, '--state-path', str(cloud.state_path)])
+        out, err = capsys.readouterr()
+        return code, out, err
+    return run
+
+
+def test_servers_are_listed_and_moved(cloud, nova_manage, beside_nova_all):
     made = cloud.boss.boot(cloud.image, name='mover', host='host1', networks='auto')
     cloud.boss.wait_for(made['id'])
     code, out, _err = nova_manage('vm', 'list')
@@ -62,6 +73,17 @@ def test_servers_are_listed_and_moved(cloud, nova_manage):
         code, out, err = nova_manage('live-migration', name, host)
         assert (code, err) == (0, '') and made['id'] in out
         assert cloud.boss.wait_for(made['id'])['OS-EXT-SRV-ATTR:host'] == host
+    number = ids.numbers(cloud.api_db, 'i', [made['id']])[made['id']]
+    for name, host in ((f'i-{number:017x}', 'host2'), (f'i-{number:08x}', 'host1')):      # as the EC2 API shows it
+        assert nova_manage('live-migration', name, host)[::2] == (0, '')
+        assert cloud.boss.wait_for(made['id'])['OS-EXT-SRV-ATTR:host'] == host
+    code, out, err = beside_nova_all('live-migration', f'i-{number:017x}', 'host2')
+    assert (code, err) == (0, '') and made['id'] in out
+    assert cloud.boss.wait_for(made['id'])['OS-EXT-SRV-ATTR:host'] == 'host2'
+    code, out, err = beside_nova_all('live-migration', made['id'], 'nowhere')
+    assert code == 1 and out == '' and 'nowhere' in err
+    assert nova_manage('live-migration', made['id'], 'host1')[0] == 0
+    assert cloud.boss.wait_for(made['id'])['OS-EXT-SRV-ATTR:host'] == 'host1'
     code, out, err = nova_manage('live-migration', made['id'], 'nowhere')
     assert code == 1 and out == '' and 'nowhere' in err
     assert 'could not be found' in nova_manage('live-migration', 'i-' + '0' * 17, 'host2')[2]
