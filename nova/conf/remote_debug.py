@@ -15,3 +15,4 @@ CLI_OPTIONS = [
                 help='Whether a debugger may wait at another address than loopback. Nothing protects the connection: '
                      'only on a network that nobody else is on.'),
 ]
+SAMPLE_OPTIONS = CLI_OPTIONS         # they may stand in a file as well
