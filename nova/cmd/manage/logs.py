@@ -1,5 +1,7 @@
 """nova-manage logs: what went wrong, out of log files and the system's log."""
+import datetime
 import glob
+import json
 import os
 import re
 import shutil
@@ -7,11 +9,17 @@ import subprocess
 
 # The level stands behind time and process id, as nova.runtime.log and oslo.log write lines.
 _ERROR = re.compile(r'\S+ \S+ \d+ (ERROR|CRITICAL) ')
+MOST = 10_000                 # lines of the journal that are read
+_ERR, _INFO = 3, 6            # priorities of syslog
 SYSLOGS = ('/var/log/syslog', '/var/log/messages')
 
 
 def errors(conf):
-    """Print the errors in the log files of this host, the newest first."""
+    """Print the errors in the log files of this host, the newest first; those in the journal where the daemons write no
+    files: their standard error is there under systemd.
+    """
+    if not (conf.log_file or conf.log_dir):
+        return _errors_of_journal()
     found = False
     for path in _files(conf):
         with open(path, encoding='utf-8', errors='replace') as file:
@@ -26,19 +34,45 @@ def errors(conf):
 
 
 def _files(conf):
-    from nova import exception
     if conf.log_file:
         return [os.path.join(conf.log_dir or '', conf.log_file)]
-    if conf.log_dir:
-        return sorted(glob.glob(os.path.join(glob.escape(conf.log_dir), '*.log')))
-    raise exception.InvalidInput(reason='neither log_file nor log_dir is set; under systemd, '
-                                        'journalctl --priority err has the errors.')
+    return sorted(glob.glob(os.path.join(glob.escape(conf.log_dir), '*.log')))
+
+
+def _errors_of_journal():
+    from nova import exception
+    if not shutil.which('journalctl'):
+        raise exception.InvalidInput(reason='neither log_file nor log_dir is set, and there is no journal: the daemons '
+                                            'write to their standard error, so look where that goes.')
+    found = False
+    for line in _journal('--reverse', '--lines', str(MOST), '--output', 'json'):
+        entry = json.loads(line)
+        text = entry.get('MESSAGE')
+        if isinstance(text, str) and (_ERROR.match(text) or int(entry.get('PRIORITY', _INFO)) <= _ERR):
+            found = True
+            moment = datetime.datetime.fromtimestamp(int(entry['__REALTIME_TIMESTAMP']) / 1e6, datetime.UTC)
+            print(f'{moment:%Y-%m-%d %H:%M:%S} {entry.get("SYSLOG_IDENTIFIER")}: {text}')
+    if not found:
+        print(f'No errors in the newest {MOST} lines of the journal! What a daemon writes to a terminal is not there.')
+
+
+def _journal(*words):
+    """Lines of journalctl about daemons of ours.
+
+    :raises InvalidInput: it refuses, with its words
+    """
+    from nova import exception
+    from nova.runtime import monitoring
+    tags = [word for name in monitoring.PORTS for word in ('--identifier', name)]
+    done = subprocess.run(['journalctl', '--quiet', '--no-pager', *words, *tags], capture_output=True, text=True)
+    if done.returncode and done.stderr:
+        raise exception.InvalidInput(reason=done.stderr.strip())
+    return done.stdout.splitlines()
 
 
 def syslog(conf, number):
     """Print the newest lines that daemons of ours have written to the system's log."""
     from nova import exception
-    from nova.runtime import monitoring
     if number < 1:
         raise exception.InvalidInput(reason=f'{number} lines cannot be shown.')
     for path in SYSLOGS:
@@ -49,12 +83,7 @@ def syslog(conf, number):
     else:
         if not shutil.which('journalctl'):
             raise exception.InvalidInput(reason=f'there is neither {" nor ".join(SYSLOGS)} nor a journal.')
-        tags = [word for name in monitoring.PORTS for word in ('--identifier', name)]
-        words = ['journalctl', '--quiet', '--no-pager', '--output', 'short', '--lines', str(number), *tags]
-        done = subprocess.run(words, capture_output=True, text=True)
-        if done.returncode and done.stderr:
-            raise exception.InvalidInput(reason=done.stderr.strip())
-        lines = done.stdout.splitlines()
+        lines = _journal('--output', 'short', '--lines', str(number))
     print(f'Last {number} nova syslog entries:-')
     for line in lines[-number:] or ['No nova entries in syslog!']:
         print(line)

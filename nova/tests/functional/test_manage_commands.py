@@ -199,9 +199,29 @@ def test_shells_have_the_databases(nova_manage, monkeypatch, tmp_path):
     assert nova_manage('shell', 'script', tmp_path / 'none.py')[0] == 1
 
 
+def test_errors_of_the_journal(nova_manage, tmp_path, monkeypatch):
+    """Of daemons that write to their standard error, and of those with use_journal."""
+    code, out, err = nova_manage('logs', 'errors')        # by this machine's own journalctl, if any
+    assert (code, err) == (0, '') or 'journal' in err
+    entries = [{'MESSAGE': f'2026-01-01 00:00:0{n}.000 12 {level} nova.x [-] said {n}', 'PRIORITY': priority,
+                'SYSLOG_IDENTIFIER': 'nova-compute', '__REALTIME_TIMESTAMP': '1767225600000000'}
+               for n, (level, priority) in enumerate([('INFO', '6'), ('ERROR', '6'), ('INFO', '3')])]
+    entries.append({**entries[1], 'MESSAGE': [1, 2]})              # bytes that are no text
+    tool = tmp_path / 'journalctl'
+    tool.write_text('#!/bin/sh\necho "$@" > ' + str(tmp_path / 'asked') + "\ncat <<'END'\n"
+                    + ''.join(json.dumps(entry) + '\n' for entry in entries) + 'END\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
+    code, out, _err = nova_manage('logs', 'errors')
+    assert code == 0 and [line[-1] for line in out.splitlines()] == ['1', '2']
+    assert out.startswith('2026-01-01 00:00:00 nova-compute: ')
+    assert '--identifier nova-compute' in (tmp_path / 'asked').read_text()
+
+
 def test_errors_of_log_files(nova_manage, tmp_path, monkeypatch):
+    monkeypatch.setenv('PATH', str(tmp_path))
     code, _out, err = nova_manage('logs', 'errors')
-    assert code == 1 and 'log_dir' in err
+    assert code == 1 and 'log_dir' in err and 'standard error' in err
     state = ('--log-dir', tmp_path)
     assert nova_manage('logs', 'errors', *state) == (0, 'No errors in logfiles!\n', '')
     (tmp_path / 'nova-api.log').write_text('2026-01-01 00:00:00.000 12 INFO nova.api [-] an ERROR of words\n'
