@@ -21,12 +21,12 @@ _EXTENDED = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?')
 def matches(secret: str, signed: dict[str, Any]) -> bool:
     """Whether a request was signed with this secret. Versions 0 and 1 leave parts of it unsigned and never match."""
     params, headers = dict(signed['params']), _headers(signed)
-    if not _is_v4(params, headers) and params.get('SignatureVersion') != '2':
-        return False
+    version_4 = _is_v4(params, headers)
+    if not version_4 and (params.get('SignatureVersion'), params.get('SignatureMethod')) != ('2', 'HmacSHA256'):
+        return False                           # the library signs its own name of the method, not the one that was sent
     for name in ('Signature', 'X-Amz-Signature'):
         params.pop(name, None)
-    hmac_sha1 = params.get('SignatureMethod') == 'HmacSHA1'
-    if hmac_sha1 or _is_v4(params, headers) and 'host' not in _signed_headers(params, headers):
+    if version_4 and (params.get('SignatureMethod') == 'HmacSHA1' or 'host' not in _signed_headers(params, headers)):
         return False
     try:
         wanted = ec2_utils.Ec2Signer(secret).generate({**signed, 'params': params, 'headers': headers})

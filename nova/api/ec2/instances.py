@@ -232,7 +232,7 @@ def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """What the servers boot from: the image, and the block devices beside it."""
     if not given.get('ImageId'):
         raise errors.missing('ImageId')
-    source: dict[str, Any] = {'imageRef': req.ids.uuid('ami', given['ImageId'])}
+    source: dict[str, Any] = {'imageRef': req.find('ami', given['ImageId'], 'image', '/images/{}')['id']}
     devices = []
     for mapping in given.get('BlockDeviceMappings') or ():
         ebs = mapping.get('Ebs')
@@ -244,7 +244,7 @@ def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:
                   'delete_on_termination': ebs.get('DeleteOnTermination', True),
                   'source_type': 'snapshot' if ebs.get('SnapshotId') else 'blank'}
         if ebs.get('SnapshotId'):
-            device['uuid'] = req.ids.uuid('snap', ebs['SnapshotId'])
+            device['uuid'] = req.find('snap', ebs['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']['id']
         if ebs.get('VolumeSize'):
             device['volume_size'] = ebs['VolumeSize']
         if ebs.get('VolumeType'):

@@ -38,7 +38,7 @@ def _details(port):
 def create(conn: Any, face: Any, context: Any, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     quotas.check(conn, face.conf, 'floatingip', project)
-    network, subnets = routers.external(conn, values['floating_network_id'])
+    network, subnets = routers.external(conn, context, values['floating_network_id'])
     ident, wanted = str(uuid.uuid4()), {name: values[key] for name, key in (
         ('subnet_id', 'subnet_id'), ('ip_address', 'floating_ip_address')) if values[key]}
     if 'ip_address' in wanted and not resource.owner(context, network):

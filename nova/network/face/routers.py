@@ -87,7 +87,7 @@ def _set_gateway(conn, face, context, row, info):
 
 
 def _add_gateway_port(conn, face, context, row, info):
-    network, subnets = external(conn, info['network_id'])
+    network, subnets = external(conn, context, info['network_id'])
     on_router = [ipaddress.ip_network(subnet['cidr']) for subnet in db.subnets_on(conn, row['id'])]
     for subnet in subnets:
         _check_apart(ipaddress.ip_network(subnet['cidr']), on_router)
@@ -97,14 +97,15 @@ def _add_gateway_port(conn, face, context, row, info):
     db_networks.insert(conn, t.ports, [port])
 
 
-def external(conn, ident):
+def external(conn, context, ident):
     """(network, subnets) of a network to the outside, its subnets locked.
 
-    :raises NetworkNotFound: there is no such network
+    :raises NetworkNotFound: there is no such network, or none that the caller may see
     :raises BadRequest: it is none to the outside, or has no subnet
     """
     found = db_networks.usable(conn, db_networks.nova_context.ALL_PROJECTS, [ident], lock=True).get(ident)
-    if found is None:
+    if found is None or not (found[0]['external'] or found[0]['shared'] or resource.owner(context, found[0])
+                             or db_networks.is_shared_with(conn, ident, str(context.project_id))):
         raise exception.NetworkNotFound(network_id=ident)
     if not found[0]['external'] or not found[1]:
         raise exception.BadRequest(f'Network {ident} is no network to the outside that has a subnet.')

@@ -116,6 +116,13 @@ REFERENCES = (
     ('security_group', 'network', '/security-group-rules', lambda thing, own: {'security_group_rule': {
         'security_group_id': own['security_group'], 'direction': 'ingress', 'ethertype': 'IPv4',
         'remote_group_id': thing}}),
+    ('network', 'network', '/rbac-policies', lambda thing, own: {'rbac_policy': {
+        'object_type': 'network', 'object_id': thing, 'action': 'access_as_shared', 'target_tenant': own['project']}}),
+    ('network', 'network', '/routers', lambda thing, own: {'router': {
+        'name': 'a', 'external_gateway_info': {'network_id': thing}}}),
+    ('network', 'network', '/floatingips', lambda thing, own: {'floatingip': {'floating_network_id': thing}}),
+    ('port', 'network', '/floatingips', lambda thing, own: {'floatingip': {
+        'floating_network_id': own['network'], 'port_id': thing}}),
     ('volume', 'volume', '/snapshots', lambda thing, own: {'snapshot': {'volume_id': thing}}),
     ('volume', 'volume', '/volumes', lambda thing, own: {'volume': {'size': 1, 'source_volid': thing}}),
     ('snapshot', 'volume', '/volumes', lambda thing, own: {'volume': {'size': 1, 'snapshot_id': thing}}),

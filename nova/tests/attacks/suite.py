@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from collections.abc import Iterator
 
+from nova.tests.attacks import faces
 from nova.tests.attacks import framing
 from nova.tests.attacks import images
 from nova.tests.attacks import inputs
@@ -12,7 +13,7 @@ from nova.tests.attacks import privilege
 from nova.tests.attacks import tokens
 from nova.tests.attacks.base import Attack
 
-FAMILIES = (isolation, privilege, tokens, framing, inputs, images)
+FAMILIES = (isolation, privilege, tokens, framing, inputs, images, faces)
 
 
 @dataclasses.dataclass(frozen=True)
