@@ -48,7 +48,7 @@ def is_recent(signed: dict[str, Any], now: datetime.datetime) -> bool:
     if made is None:
         return False
     lasts = params.get('X-Amz-Expires', '')
-    valid = min(VALID, datetime.timedelta(seconds=int(lasts))) if lasts.isdigit() and len(lasts) < 8 else VALID
+    valid = min(VALID, datetime.timedelta(seconds=int(lasts))) if re.fullmatch('[0-9]{1,7}', lasts) else VALID
     return made - VALID <= now <= made + valid
 
 

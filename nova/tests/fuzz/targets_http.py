@@ -1,20 +1,29 @@
 """What comes from a socket: requests, their headers, TLS, addresses of clients."""
+import datetime
 import io
 import ipaddress
 import random
 import re
+import socket
+import ssl
 import types
 
 from nova import exception
 from nova.api import proxy_headers
+from nova.api.ec2 import errors as ec2_errors
+from nova.api.ec2 import protocol as ec2_protocol
+from nova.api.ec2 import signing
+from nova.identity import signatures
 from nova.runtime.http import addresses
 from nova.runtime.http import arrival
 from nova.runtime.http import framing
 from nova.runtime.http import limits as http_limits
+from nova.runtime.http import tls_channel
 from nova.tests.fuzz import mutations
 from nova.tests.fuzz.engine import Target
 
 SMALL = http_limits.Limits(header=8192, body=8192)
+MOMENT = datetime.datetime(2026, 1, 1)
 MOST = 32                                   # requests of one connection that are looked at
 HEAD = b' HTTP/1.1\r\nHost: cloud\r\n'
 REQUESTS = (
@@ -197,7 +206,54 @@ def make_addresses(_directory):
     return run
 
 
+def make_ec2(_directory):
+    """The first byte chooses GET or POST; then the parameters and, behind a line, the header of the signature."""
+    ec2_protocol.parse('RunInstances', [('MinCount', '1'), ('MaxCount', '1')])       # the first one loads the model
+
+    def run(data: bytes) -> None:
+        text, _, header = data[1:].partition(b'\n')
+        post = bool(data[:1] and data[0] % 2)
+        environ = {'REQUEST_METHOD': 'POST' if post else 'GET', 'HTTP_HOST': 'cloud', 'PATH_INFO': '/services/Cloud',
+                   'QUERY_STRING': '' if post else text.decode('latin-1')}
+        if header:
+            environ['HTTP_AUTHORIZATION'] = header.decode('latin-1')
+        pairs = signing.pairs_of(environ, text if post else b'')
+        signed = signing.signed_of(environ, text if post else b'', pairs)
+        assert not signatures.matches('a secret that no input knows', signed), 'a forged signature matches'
+        signatures.is_recent(signed, MOMENT)
+        ec2_protocol.parse('RunInstances', pairs)
+    return run
+
+
+def make_tls(_directory):
+    """What a client says to the listener before and instead of its handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    def run(data: bytes) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            theirs.sendall(data[:32768])
+            theirs.shutdown(socket.SHUT_WR)
+            channel = tls_channel.Secured(ours, context)
+            for _piece in range(4):
+                assert not channel.receive(4096), 'plain bytes without a handshake'
+    return run
+
+
 TARGETS = (
+    Target('ec2', make_ec2, (
+        b'\1Action=RunInstances&Version=2016-11-15&MinCount=1&MaxCount=1&BlockDeviceMapping.1.Ebs.VolumeSize=1'
+        b'&AWSAccessKeyId=a&SignatureVersion=2&SignatureMethod=HmacSHA256&Signature=AAAA&Timestamp=2026-01-01T00%3A00%3A00Z',
+        b'\0Action=RunInstances&MinCount=1&MaxCount=1&X-Amz-Expires=%C2%B2'
+        b'&X-Amz-Credential=a/20260101/r/ec2/aws4_request&X-Amz-Date=20260101T000000Z'
+        b'&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-SignedHeaders=host&X-Amz-Signature=' + b'0' * 64,
+        b'\1Action=RunInstances&MinCount=1&MaxCount=1\nAWS4-HMAC-SHA256 Credential=a/20260101/r/ec2/aws4_request, '
+        b'SignedHeaders=host, Signature=' + b'0' * 64), refuses=(ec2_errors.Ec2Error,)),
+    Target('tls', make_tls, (
+        b'\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03' + b'\x07' * 32 + b'\x00\x00\x02\x13\x01\x01\x00\x00\x00',
+        b'\x16\x03\x01', b'GET / HTTP/1.1\r\n\r\n', b'\x15\x03\x03\x00\x02\x02\x28', b'\x80\x2e\x01\x00\x02'),
+        refuses=(OSError,)),
     Target('requests', make_requests, REQUESTS, refuses=(), mutate=requests_changed),
     Target('forwarded', make_forwarded, (
         b'for=192.0.2.60;proto=http;by=203.0.113.43, for=10.0.0.2;host=api.example',
