@@ -22,6 +22,11 @@ def from_timestamp(seconds: float) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None)
 
 
+def ec2_id(uuid: str | None, prefix: str = 'i') -> str | None:
+    """The EC2 form of an id: 17 hexadecimal digits, as EC2 has had them since 2016, taken from the uuid."""
+    return f'{prefix}-{uuid.replace("-", "")[:17]}' if uuid else None
+
+
 def end_of_second(moment: datetime.datetime) -> datetime.datetime:
     """The last moment that is shown as this one: answers name times in whole seconds, and clients ask with those."""
     return moment if moment.microsecond else moment.replace(microsecond=999999)

@@ -24,11 +24,6 @@ RANDOM_SEED_BYTES = 512
 GROW = "#cloud-config\ngrowpart: {mode: auto, devices: ['/']}\nresize_rootfs: true\n"
 
 
-def ec2_id(uuid: str, prefix: str = 'i') -> str | None:
-    """The EC2 form of an id: 17 hexadecimal digits, as EC2 has had them since 2016, taken from the uuid."""
-    return f'{prefix}-{uuid.replace("-", "")[:17]}' if uuid else None
-
-
 def fqdn(instance: Instance, domain: str) -> str:
     return f'{instance.hostname}.{domain}' if domain else instance.hostname
 
@@ -44,13 +39,13 @@ def ec2_tree(instance: Instance, domain: str = '') -> dict[str, Any]:
     fixed = (addresses(instance.network_info, 4) or [''])[0]
     root = (instance.root_device_name or '/dev/vda').removeprefix('/dev/')
     meta_data = {
-        'ami-id': ec2_id(instance.image_id, 'ami') or '',
+        'ami-id': utils.ec2_id(instance.image_id, 'ami') or '',
         'ami-launch-index': str(instance.launch_index),
         'ami-manifest-path': '',             # nothing here is made from a manifest
         'block-device-mapping': {'ami': root, 'root': '/dev/' + root},
         'hostname': fqdn(instance, domain),
         'instance-action': 'none',
-        'instance-id': ec2_id(instance.uuid),
+        'instance-id': utils.ec2_id(instance.uuid),
         'instance-type': instance.flavor['name'],
         'local-hostname': fqdn(instance, domain),
         'local-ipv4': fixed,
@@ -63,7 +58,7 @@ def ec2_tree(instance: Instance, domain: str = '') -> dict[str, Any]:
     for key, prefix in (('kernel', 'aki'), ('ramdisk', 'ari')):
         ident = getattr(instance, key + '_id')
         if ident:
-            meta_data[key + '-id'] = ec2_id(ident, prefix)
+            meta_data[key + '-id'] = utils.ec2_id(ident, prefix)
     if instance.key_data:
         meta_data['public-keys'] = {'0': _NamedDirectory(instance.key_name, {
             'openssh-key': instance.key_data.strip() + '\n'})}

@@ -1,10 +1,11 @@
-"""Ids of the EC2 API: a prefix and 17 or 8 digits of a number that stands for one thing for ever."""
+"""Ids of the EC2 API: a prefix and the first 17 digits of a uuid, or 8 of a number; either is of one thing for ever."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 import hashlib
 import re
 
+from nova import utils
 from nova.api.ec2 import errors
 from nova.db import engine
 from nova.db.ec2 import ids as db
@@ -23,28 +24,31 @@ class Ids:
 
     def shown(self, prefix: str, uuids: Iterable[str | None]) -> dict[str | None, str | None]:
         """{uuid: id} of all; None stands for itself."""
-        wanted = [uuid for uuid in uuids if uuid]
-        found = db.numbers(self._db, prefix, wanted) if wanted else {}
-        return {None: None, **{uuid: f'{prefix}-{number:017x}' for uuid, number in found.items()}}
+        return {None: None, **{uuid: utils.ec2_id(uuid, prefix) for uuid in self.numbers(prefix, uuids)}}
 
     def one(self, prefix: str, uuid: str) -> str:
         """The id of one thing."""
         return str(self.shown(prefix, [uuid])[uuid])
 
     def number(self, prefix: str, uuid: str) -> int:
-        return db.numbers(self._db, prefix, [uuid])[uuid]
+        return self.numbers(prefix, [uuid])[uuid]
+
+    def numbers(self, prefix: str, uuids: Iterable[str | None]) -> dict[str, int]:
+        """{uuid: number} of all; tags are kept by numbers."""
+        wanted = [uuid for uuid in uuids if uuid]
+        return db.numbers(self._db, prefix, wanted) if wanted else {}
 
     def uuids(self, prefix: str, given: Collection[str], name: str | None = None) -> list[str]:
         """The uuids of ids that a client gave, in their order. Who looks them up finds whether the caller may see them.
 
         :raises Ec2Error: one is no id of this kind, or stands for nothing
         """
-        numbers = [self._number(prefix, shown) for shown in given]
-        found = db.uuids(self._db, prefix, numbers)
-        for shown, number in zip(given, numbers):
-            if number not in found:
+        wanted = [self._digits(prefix, shown) for shown in given]
+        found = db.uuids(self._db, prefix, wanted)
+        for shown, digits in zip(given, wanted):
+            if digits not in found:
                 raise errors.not_found(prefix, shown)
-        return [found[number] for number in numbers]
+        return [found[digits] for digits in wanted]
 
     def uuid(self, prefix: str, given: str) -> str:
         """
@@ -53,11 +57,11 @@ class Ids:
         return self.uuids(prefix, [given])[0]
 
     @staticmethod
-    def _number(prefix: str, shown: str) -> int:
+    def _digits(prefix: str, shown: str) -> str:
         match = _ID.match(shown)
         if not match or match[1] != prefix and not (prefix == 'ami' and match[1] in IMAGES):
             raise errors.malformed(prefix, shown)
-        return int(match[2], 16)
+        return match[2]
 
 
 def prefix_of(shown: str) -> str:

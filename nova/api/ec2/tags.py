@@ -6,6 +6,7 @@ from typing import Any
 import urllib.parse
 
 from nova import exception
+from nova import utils
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import ids
@@ -84,7 +85,7 @@ def put(req: operations.Request, prefix: str, uuid: str, tags: Mapping[str, str]
 
 def of(req: operations.Request, prefix: str, uuids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
     """{uuid: tags} of things whose own service keeps none."""
-    numbers = {uuid: int(str(id_).rpartition('-')[2], 16) for uuid, id_ in req.ids.shown(prefix, uuids).items() if uuid}
+    numbers = req.ids.numbers(prefix, uuids)
     found = db.of(req.api_db, req.project_id, list(numbers.values()))
     return {uuid: shown(found.get(number)) for uuid, number in numbers.items()}
 
@@ -138,8 +139,8 @@ def describe_tags(req: operations.Request, given: operations.Given) -> dict[str,
     names = {prefix: req.ids.shown(prefix, {row[1] for row in rows if row[0] == prefix}) for prefix in ('i', 'vol')}
     found = [{'ResourceId': names[prefix][uuid], 'ResourceType': TYPES[prefix][0], 'Key': key, 'Value': value}
              for prefix, uuid, key, value in rows]
-    for number, prefix, key, value in db.listed(req.api_db, req.project_id):
-        found.append({'ResourceId': f'{prefix}-{number:017x}', 'ResourceType': TYPES[prefix][0], 'Key': key,
+    for uuid, prefix, key, value in db.listed(req.api_db, req.project_id):
+        found.append({'ResourceId': utils.ec2_id(uuid, prefix), 'ResourceType': TYPES[prefix][0], 'Key': key,
                       'Value': value})
     found = filters.apply(found, given.get('Filters'), {
         'key': lambda tag: tag['Key'], 'value': lambda tag: tag['Value'],

@@ -4,7 +4,6 @@ import re
 from nova.cmd import tables
 
 _EC2_ID = re.compile(r'i-([0-9a-f]{17}|[0-9a-f]{8})')
-LONG = 17                    # digits of an EC2 id that may be the beginning of a uuid
 _HOST = {'metavar': 'HOST', 'help': 'its name as service list shows it'}
 _BINARY = {'metavar': 'SERVICE', 'help': 'its kind, nova-compute for instance'}
 TAKEN_S = 5                  # for the broker to accept the notifications
@@ -58,8 +57,7 @@ def _initiated(uuid):
 
 
 def find(api_db, cells, name):
-    """(uuid, project_id) of a server by its uuid or its EC2 id: that of the EC2 API, of 17 or 8 digits, or that of the
-    metadata service.
+    """(uuid, project_id) of a server by its uuid or its EC2 id of 17 or 8 digits.
 
     :raises InstanceNotFound: no cell has it
     """
@@ -69,12 +67,8 @@ def find(api_db, cells, name):
     from nova.db.ec2 import ids
     from nova.db.tables.cell import instances
     found = _EC2_ID.fullmatch(name)
-    known = ids.uuids(api_db, 'i', [int(found[1], 16)]) if found else {}
+    known = ids.uuids(api_db, 'i', [found[1]]) if found else {}
     condition = instances.c.uuid == (next(iter(known.values())) if known else name.lower())
-    if found and not known and len(found[1]) == LONG:
-        digits = found[1]
-        start = '-'.join((digits[:8], digits[8:12], digits[12:16], digits[16:]))
-        condition = instances.c.uuid.startswith(start)
     for cell in cells.all():
         with cell.db.reader() as conn:
             row = conn.execute(sa.select(instances.c.uuid, instances.c.project_id).where(condition)).first()

@@ -6,9 +6,17 @@ from collections.abc import Collection
 import sqlalchemy as sa
 
 from nova.db import engine
+from nova.db.tables.api import instance_mappings
 from nova.db.tables.ec2 import ec2_ids as table
 
 PART = 500                       # values of one IN
+SHORT, LONG = 8, 17              # digits of an id
+SERVER = 'i'
+
+
+def digits_of(uuid: str) -> str:
+    """The 17 digits of the id of what has this uuid; as utils.ec2_id shows them."""
+    return uuid.replace('-', '')[:LONG]
 
 
 def numbers(db: engine.Database, prefix: str, uuids: Collection[str]) -> dict[str, int]:
@@ -27,16 +35,32 @@ def numbers(db: engine.Database, prefix: str, uuids: Collection[str]) -> dict[st
     return found
 
 
-def uuids(db: engine.Database, prefix: str, wanted: Collection[int]) -> dict[int, str]:
-    """{number: uuid} of those that there are."""
-    found: dict[int, str] = {}
-    numbers = [number for number in dict.fromkeys(wanted) if 0 < number < 1 << 31]
+def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str, str]:
+    """{digits: uuid} of those that there are.
+
+    :param wanted: the digits of ids: 17, which begin the uuid, or 8 of the number
+    """
+    short = {int(digits, 16): digits for digits in wanted if len(digits) == SHORT and int(digits, 16) < 1 << 31}
+    long = [digits for digits in dict.fromkeys(wanted) if len(digits) == LONG]
+    found: dict[str, str] = {}
     with db.reader() as conn:
-        for start in range(0, len(numbers), PART):
-            rows = conn.execute(sa.select(table.c.id, table.c.uuid).where(
-                table.c.prefix == prefix, table.c.id.in_(numbers[start:start + PART])))
-            found.update((number, uuid) for number, uuid in rows)
-    return found
+        for column, some in ((table.c.id, list(short)), (table.c.digits, long)):
+            for start in range(0, len(some), PART):
+                rows = conn.execute(sa.select(column, table.c.uuid).where(
+                    table.c.prefix == prefix, column.in_(some[start:start + PART])))
+                found.update((short.get(value, value), uuid) for value, uuid in rows)
+        unknown = [digits for digits in long if digits not in found] if prefix == SERVER else []
+        told = {digits: uuid for digits in unknown[:PART] if (uuid := _server(conn, digits)) is not None}
+    if told:
+        db.run(_add, prefix, list(told.values()))
+    return found | told
+
+
+def _server(conn: sa.Connection, digits: str) -> str | None:
+    """The uuid of a server that the metadata service told its id, and of which the EC2 API has not heard."""
+    start = '-'.join((digits[:8], digits[8:12], digits[12:16], digits[16:]))
+    column = instance_mappings.c.instance_uuid
+    return conn.execute(sa.select(column).where(column.startswith(start)).limit(1)).scalar()
 
 
 def _known(conn: sa.Connection, prefix: str, wanted: list[str]) -> dict[str, int]:
@@ -50,4 +74,4 @@ def _known(conn: sa.Connection, prefix: str, wanted: list[str]) -> dict[str, int
 
 def _add(conn: sa.Connection, prefix: str, missing: list[str]) -> None:
     for uuid in missing:                        # another request may have added some meanwhile
-        engine.insert_ignore(conn, table, {'prefix': prefix, 'uuid': uuid})
+        engine.insert_ignore(conn, table, {'prefix': prefix, 'uuid': uuid, 'digits': digits_of(uuid)})

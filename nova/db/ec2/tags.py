@@ -56,9 +56,9 @@ def remove(db: engine.Database, project_id: str, number: int, tags: Mapping[str,
     db.run(work)
 
 
-def listed(db: engine.Database, project_id: str) -> list[tuple[int, str, str, str]]:
-    """[(number, prefix, key, value)] of all tags of a project."""
+def listed(db: engine.Database, project_id: str) -> list[tuple[str, str, str, str]]:
+    """[(uuid, prefix, key, value)] of all tags of a project."""
     with db.reader() as conn:
-        rows = conn.execute(sa.select(table.c.resource_id, ec2_ids.c.prefix, table.c.key, table.c.value).join(
+        rows = conn.execute(sa.select(ec2_ids.c.uuid, ec2_ids.c.prefix, table.c.key, table.c.value).join(
             ec2_ids, ec2_ids.c.id == table.c.resource_id).where(table.c.project_id == project_id))
-        return [(number, prefix, key, value) for number, prefix, key, value in rows]
+        return [(uuid, prefix, key, value) for uuid, prefix, key, value in rows]

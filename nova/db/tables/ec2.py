@@ -9,7 +9,9 @@ ec2_ids = table(
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
     sa.Column('prefix', sa.String(16), nullable=False),              # of the kind: i, ami, vol, …
     sa.Column('uuid', sa.String(64), nullable=False),                # as the service names it
+    sa.Column('digits', sa.String(17)),                              # the first of the uuid; an id shows them
     sa.UniqueConstraint('prefix', 'uuid', name='uniq_ec2_ids_uuid'),
+    sa.Index('ix_ec2_ids_digits', 'prefix', 'digits'),
 )
 
 ec2_tags = table(

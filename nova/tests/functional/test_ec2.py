@@ -11,7 +11,9 @@ import botocore.exceptions
 import pytest
 import requests
 
+from nova import utils
 from nova.api.ec2 import table
+from nova.db.ec2 import ids as ec2_ids
 from nova.policies import ec2 as policies
 from nova.tests.functional import cloud as whole
 
@@ -85,7 +87,7 @@ def test_every_operation_has_its_rule():
         assert row.takes | row.ignores <= set(shape.members), row.name
 
 
-def test_the_life_of_an_instance(ec2, image, flavor, demo):
+def test_the_life_of_an_instance(cloud, ec2, image, flavor, demo):
     made = run(ec2, image, flavor, MinCount=2, MaxCount=2, UserData='#!/bin/sh', TagSpecifications=[
         {'ResourceType': 'instance', 'Tags': [{'Key': 'Name', 'Value': 'twin'}, {'Key': 'job', 'Value': 'web'}]}])
     ids = [row['InstanceId'] for row in made['Instances']]
@@ -100,7 +102,8 @@ def test_the_life_of_an_instance(ec2, image, flavor, demo):
     assert {'Key': 'job', 'Value': 'web'} in one['Tags'] and one['Placement']['AvailabilityZone'] == 'nova'
     servers = demo.get('/servers/detail?reservation_id=' + made['ReservationId'], version='2.96').json()['servers']
     assert sorted(row['name'] for row in servers) == ['twin-1', 'twin-2']
-    short = 'i-' + ids[0][-8:]
+    uuid = next(row['id'] for row in servers if utils.ec2_id(row['id']) == ids[0])
+    short = f'i-{ec2_ids.numbers(cloud.api_db, "i", [uuid])[uuid]:08x}'
     assert ec2.describe_instances(InstanceIds=[short])['Reservations'][0]['Instances'][0]['InstanceId'] == ids[0]
     assert ec2.describe_instance_status(InstanceIds=ids[:1])['InstanceStatuses'][0]['InstanceStatus']['Status'] == 'ok'
     attribute = ec2.describe_instance_attribute(InstanceId=ids[0], Attribute='instanceType')
@@ -115,6 +118,17 @@ def test_the_life_of_an_instance(ec2, image, flavor, demo):
     ended = ec2.terminate_instances(InstanceIds=ids)['TerminatingInstances']
     assert {row['CurrentState']['Name'] for row in ended} == {'shutting-down'}
     ec2.get_waiter('instance_terminated').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+
+
+def test_a_guest_and_the_api_say_the_same_id(cloud, ec2, image, demo):
+    """What the metadata service tells is taken, also when this API has not shown the server yet."""
+    made = demo.boot(demo.upload_image(), networks='none', version='2.37')['id']
+    shown = utils.ec2_id(made)                      # /latest/meta-data/instance-id, see unit/test_metadata.py
+    found, = ec2.describe_instances(InstanceIds=[shown])['Reservations'][0]['Instances']
+    assert found['InstanceId'] == shown
+    assert refused(ec2.describe_instances, InstanceIds=[shown[:-1] + ('0' if shown[-1] != '0' else '1')]) == (
+        'InvalidInstanceID.NotFound', 400)
+    demo.delete(f'/servers/{made}')
 
 
 def test_a_client_token_runs_once(ec2, image, flavor):

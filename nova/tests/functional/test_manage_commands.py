@@ -17,7 +17,7 @@ from nova.rpc import inprocess
 from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
 from nova.tests.functional.test_isolation import add_user
-from nova.virt import metadata
+from nova import utils
 
 
 @pytest.fixture(scope='module')
@@ -69,15 +69,15 @@ def test_servers_are_listed_and_moved(cloud, nova_manage, beside_nova_all):
     assert code == 0 and lines[0][:5] == ['Instance', 'UUID', 'Node', 'Type', 'State']
     assert [line[1] for line in lines if line[0] == 'mover'] == [made['id']]
     assert 'mover' in nova_manage('vm', 'list', 'host1')[1] and 'mover' not in nova_manage('vm', 'list', 'host2')[1]
-    for name, host in ((metadata.ec2_id(made['id']), 'host2'), (made['id'], 'host1')):
+    for name, host in ((utils.ec2_id(made['id']), 'host2'), (made['id'], 'host1')):
         code, out, err = nova_manage('live-migration', name, host)
         assert (code, err) == (0, '') and made['id'] in out
         assert cloud.boss.wait_for(made['id'])['OS-EXT-SRV-ATTR:host'] == host
     number = ids.numbers(cloud.api_db, 'i', [made['id']])[made['id']]
-    for name, host in ((f'i-{number:017x}', 'host2'), (f'i-{number:08x}', 'host1')):      # as the EC2 API shows it
+    for name, host in ((utils.ec2_id(made['id']), 'host2'), (f'i-{number:08x}', 'host1')):
         assert nova_manage('live-migration', name, host)[::2] == (0, '')
         assert cloud.boss.wait_for(made['id'])['OS-EXT-SRV-ATTR:host'] == host
-    code, out, err = beside_nova_all('live-migration', f'i-{number:017x}', 'host2')
+    code, out, err = beside_nova_all('live-migration', utils.ec2_id(made['id']), 'host2')
     assert (code, err) == (0, '') and made['id'] in out
     assert cloud.boss.wait_for(made['id'])['OS-EXT-SRV-ATTR:host'] == 'host2'
     code, out, err = beside_nova_all('live-migration', made['id'], 'nowhere')

@@ -13,6 +13,7 @@ import yaml
 
 from nova import conf as nova_conf
 from nova import objects
+from nova import utils
 from nova.api.metadata import app
 from nova.cloud import assembly
 from nova.cmd import api_metadata
@@ -107,8 +108,8 @@ def test_every_drive_has_a_seed_of_its_own():
 
 
 def test_ec2_ids_are_17_digits_and_follow_from_the_uuid():
-    assert metadata.ec2_id('01234567-89ab-cdef-0123-456789abcdef') == 'i-0123456789abcdef0'
-    assert metadata.ec2_id(None) is None
+    assert utils.ec2_id('01234567-89ab-cdef-0123-456789abcdef') == 'i-0123456789abcdef0'
+    assert utils.ec2_id(None) is None
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def get(service, path, address='10.0.0.5', method='GET', body=b'', **headers):
 
 
 def test_a_guest_is_known_by_its_address(service):
-    assert get(service, '/latest/meta-data/instance-id').text == metadata.ec2_id(service[1]['uuid'])
+    assert get(service, '/latest/meta-data/instance-id').text == utils.ec2_id(service[1]['uuid'])
     assert get(service, '/latest/meta-data/instance-id', address='10.0.0.6').status_int == 404
     assert get(service, '/latest/meta-data/public-keys/').text == '0=mykey'
     assert get(service, '/latest/meta-data/public-keys/0/openssh-key').text == KEY + '\n'
@@ -203,7 +204,7 @@ def test_a_host_speaks_for_its_own_guests_alone(service):
         conn.execute(tables_network.routers.insert(), {
             'id': 'r', 'routes': [], 'host': 'host2', 'created_at': NOW, 'updated_at': NOW})
         conn.execute(tables_network.router_interfaces.insert(), {'router_id': 'r', 'subnet_id': 's', 'port_id': 'x'})
-    assert relayed(service).text == metadata.ec2_id(service[1]['uuid'])
+    assert relayed(service).text == utils.ec2_id(service[1]['uuid'])
     assert relayed(service, 'host2').status_int == 404                       # the guest is on host1
     assert relayed(service, 'host2', 'router', 'r').status_int == 200
     assert relayed(service, 'host1', 'router', 'r').status_int == 404        # the router is on host2
@@ -222,7 +223,7 @@ def test_a_network_of_a_project_with_the_same_address_takes_nobodys_metadata_awa
             'created_at': NOW, 'updated_at': NOW})
         conn.execute(tables_network.addresses.insert(), {
             'subnet_id': 't', 'number': 5, 'address': '10.0.0.5', 'port_id': 'port-2'})
-    assert get(service, '/latest/meta-data/instance-id').text == metadata.ec2_id(service[1]['uuid'])
+    assert get(service, '/latest/meta-data/instance-id').text == utils.ec2_id(service[1]['uuid'])
 
 
 def test_without_a_secret_no_signature_is_good(service):
