@@ -224,10 +224,11 @@ class Exporter:
                 try:
                     daemon.start(self._address, self._credentials())
                     return daemon
-                except exception.InvalidVolume as error:
+                except daemons.PortTaken:
                     shutil.rmtree(daemon.directory, ignore_errors=True)
-                    if 'in use' not in str(error):               # else another program has that port
-                        raise
+                except exception.InvalidVolume:
+                    shutil.rmtree(daemon.directory, ignore_errors=True)
+                    raise
         raise exception.InvalidVolume(reason='no port is free for exports.')
 
     def _daemon(self, host: str) -> daemons.Daemon:
