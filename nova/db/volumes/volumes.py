@@ -169,17 +169,30 @@ def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects
     :param paging: sort, limit and offset as ``_page`` takes them
     :raises InvalidMarker: no such row has the marker
     """
-    conditions = [table.c[name] == value for name, value in equal.items()]
-    if nova_context.one_project(project_id):
-        conditions.append(table.c.project_id == project_id)
-    if not administrative:
-        conditions.append(sa.not_(is_administrative(table)))
+    conditions = _conditions(table, project_id, equal, administrative)
     row = None
     if marker:
         row = next(iter(_page(conn, table, [*conditions, table.c.id == marker], limit=1)), None)
         if row is None:
             raise exception.InvalidMarker(marker=marker[:255])
     return _page(conn, table, conditions, marker=row, **paging)
+
+
+def count(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any],
+          administrative: bool) -> int:
+    """How many rows all the pages have; the parameters are those of ``page``."""
+    return conn.execute(sa.select(sa.func.count()).select_from(table).where(
+        *_conditions(table, project_id, equal, administrative))).scalar_one()
+
+
+def _conditions(table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any],
+                administrative: bool) -> list[Any]:
+    conditions = [table.c[name] == value for name, value in equal.items()]
+    if nova_context.one_project(project_id):
+        conditions.append(table.c.project_id == project_id)
+    if not administrative:
+        conditions.append(sa.not_(is_administrative(table)))
+    return conditions
 
 
 def _page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,

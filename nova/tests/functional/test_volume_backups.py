@@ -172,6 +172,10 @@ def test_filters_metadata_of_snapshots_and_of_images(cloud, user):
         rows = ask(user, 'GET', f'/volumes/detail?name=two&{query}', code=200)['volumes']
         assert bool(rows) == found, query
     ask(user, 'GET', '/volumes?size=many', code=400)
+    assert 'metadata' in str(ask(user, 'GET', "/volumes/detail?metadata={'a':'b'}", code=400))
+    volume(user, 2, name='two')
+    counted = ask(user, 'GET', '/volumes?size=2&limit=1&with_count=true', code=200)
+    assert counted['count'] == 2 and len(counted['volumes']) == 1 and counted['volumes_links']
     ask(user, 'GET', '/os-volume-transfer?sort=size:asc', code=400)
     ask(user, 'POST', f'/volumes/{ident}/action', {'os-set_image_metadata': {'metadata': {'os_type': 'linux'}}}, 200)
     assert ask(user, 'GET', f'/volumes/{ident}', code=200)['volume']['volume_image_metadata'] == {'os_type': 'linux'}
