@@ -1,5 +1,9 @@
 """nova-volume: the embedded block storage of a fleet, on the host that has the files of the volumes."""
+import logging
+
 from nova.cmd import common
+
+LOG = logging.getLogger(__name__)
 
 
 def parts(conf):
@@ -14,6 +18,9 @@ def parts(conf):
         raise exception.InvalidInput(reason='nova-volume is the embedded block storage: backend in its [volume] has to '
                                             'be embedded. That of the other daemons is cinder.')
     certificate = tls.of_files(conf.http, 'http')
+    if certificate is None and not tls.is_loopback(conf.volume.listen):
+        LOG.warning('The block storage listens on %s without TLS: set cert_file and key_file in [http], unless a proxy '
+                    'in front speaks TLS.', conf.volume.listen)
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
     storage = assembly.volumes(conf, api_db, assembly.images(conf, api_db), cells)

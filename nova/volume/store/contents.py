@@ -210,9 +210,14 @@ class Contents:
             self.end_snapshot(row['snapshot_id'])
 
     def end_snapshot(self, snapshot_id: str) -> None:
-        """Remove a snapshot that was made for a backup alone."""
-        self._db.run(db.delete, volume_snapshots, snapshot_id)
-        self.discard(self._files.snapshot(snapshot_id))
+        """Remove a snapshot that was made for a backup alone; its owner may have begun to make a volume of it."""
+        def write(conn: Connection) -> bool:
+            if db.unfinished(conn, volumes, {'snapshot_id': snapshot_id}):
+                return False
+            db.delete(conn, volume_snapshots, snapshot_id)
+            return True
+        if self._db.run(write):
+            self.discard(self._files.snapshot(snapshot_id))
 
     def _restore(self, volume_id: str) -> None:
         row, _source = self._read(volume_id)
@@ -220,7 +225,11 @@ class Contents:
             return
         with self._failing(volumes, volume_id, RESTORING, ERROR_RESTORING):
             self._files.copy(self._files.backup(row['backup_id']), self._files.volume(volume_id), row['size'] * GIB)
-            self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING])
+            if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
+                with self._db.reader() as conn:
+                    known = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
+                if known is None:                    # deleted meanwhile
+                    self.discard(self._files.volume(volume_id))
         self._db.run(self._restored, row['backup_id'])
 
     @staticmethod
