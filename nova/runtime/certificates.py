@@ -85,8 +85,8 @@ class Authority:
         """The file with the authorities that clients trust."""
         return self.directory / 'ca.pem'
 
-    def pair(self, name: str, hosts: Iterable[str]) -> Pair:
-        """The certificate of a server for these host names and addresses.
+    def pair(self, name: str, hosts: Iterable[str], days: int = DAYS) -> Pair:
+        """The certificate of a server for these host names and addresses, for so many days when it is made.
 
         It is replaced when it ends within LEFT_DAYS, when other hosts are wanted, or when another authority signed it.
 
@@ -97,7 +97,7 @@ class Authority:
         if not self._is_good(pair, hosts):
             with self._changing():
                 if not self._is_good(pair, hosts):       # another process may have made it meanwhile
-                    self._issue(pair, name, hosts)
+                    self._issue(pair, name, hosts, days)
         return pair
 
     def renew(self, name: str, hosts: Iterable[str]) -> Pair:
@@ -143,11 +143,11 @@ class Authority:
                 and _ends_at(certificate) - self._now() > datetime.timedelta(days=LEFT_DAYS)
                 and _belong_together(certificate, pair.key))
 
-    def _issue(self, pair: Pair, name: str, hosts: list[str]) -> None:
+    def _issue(self, pair: Pair, name: str, hosts: list[str], days: int = DAYS) -> None:
         authority, signing_key = self._authority()
         key = ec.generate_private_key(ec.SECP256R1())
         now = self._now()
-        made = (_builder(name, authority.subject, key.public_key(), now, DAYS)
+        made = (_builder(name, authority.subject, key.public_key(), now, days)
                 .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                 .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
                 .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH,

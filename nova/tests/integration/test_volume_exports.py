@@ -162,6 +162,19 @@ def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
     assert home.daemons() == [] and home.volumes.get(ALICE, kept)['attachments'] == []
 
 
+def test_a_daemon_whose_certificate_ends_is_named_in_the_log(home, monkeypatch, caplog):
+    attachment, _data = home.attached(home.made(1))
+    home.volumes.ways.exports.compare()
+    assert 'ends soon' not in caplog.text
+    monkeypatch.setattr(exporter, 'ENDS_S', 398 * 86400)
+    home.volumes.ways.exports.compare()
+    assert 'ends soon' not in caplog.text                # it is for so long
+    monkeypatch.setattr(exporter, 'ENDS_S', 400 * 86400)
+    home.volumes.ways.exports.compare()
+    assert 'The certificate of the exporter of host h2 ends soon' in caplog.text
+    home.volumes.detach(ALICE, attachment)
+
+
 def test_a_daemon_that_hangs_does_not_keep_a_volume(home, monkeypatch):
     monkeypatch.setattr(daemon.qmp, 'TIMEOUT_S', 1)
     monkeypatch.setattr(daemon.qmp.Monitor.__init__, '__defaults__', (1,))

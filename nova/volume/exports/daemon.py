@@ -3,7 +3,7 @@
 Only a client with that host's certificate is let in. The daemon outlives the process that started it; the next one
 finds it by its files. A directory has what there is of it:
 
-    host.json       {'host', 'port'}
+    host.json       {'host', 'port', 'ends_at'}: the last one is when its certificate does
     monitor         its socket
     pid             its process, once all of it is there
     log             what it said
@@ -19,6 +19,8 @@ import socket
 import subprocess
 import time
 import typing
+
+from cryptography import x509
 
 from nova import exception
 from nova.virt.libvirt import files
@@ -45,7 +47,7 @@ class Daemon:
         self._process: subprocess.Popen[bytes] | None = None
 
     def record(self) -> dict[str, typing.Any] | None:
-        """{'host', 'port'}; None: there is no such daemon."""
+        """What host.json has; None: there is no such daemon."""
         if not os.path.isdir(self.directory):
             return None
         found = files.read_json(os.path.join(self.directory, RECORD))
@@ -68,7 +70,8 @@ class Daemon:
         :param credentials: directory with ca-cert.pem, server-cert.pem and server-key.pem
         :raises InvalidVolume: it does not start; PortTaken is one
         """
-        record = self.record() or {}
+        record = {**(self.record() or {}), 'ends_at': _ends_at(credentials)}
+        files.write_json(os.path.join(self.directory, RECORD), record)
         files.remove(os.path.join(self.directory, PID))
         with _listening(address, record['port']) as listener, open(os.path.join(self.directory, LOG), 'wb') as log:
             process = subprocess.Popen(
@@ -238,6 +241,18 @@ class Daemon:
             if lines:
                 return lines[-1][-200:]
         return 'it said nothing'
+
+
+def _ends_at(credentials: str) -> float:
+    """When the certificate that a daemon begins with ends, by the clock.
+
+    :raises InvalidVolume: there is none
+    """
+    try:
+        with open(os.path.join(credentials, 'server-cert.pem'), 'rb') as file:
+            return x509.load_pem_x509_certificate(file.read()).not_valid_after_utc.timestamp()
+    except (OSError, ValueError):
+        raise exception.InvalidVolume(reason='the exporter has no certificate that can be read.') from None
 
 
 def _listening(address: str, port: int) -> socket.socket:

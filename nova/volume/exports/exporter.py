@@ -25,6 +25,7 @@ LOG = logging.getLogger(__name__)
 
 HOST = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z')      # what can be the name in a certificate
 LOOK_S, COMPARE_S, COPY_LOOK_S = 1, 60, 0.1
+ENDS_S = 30 * 86400              # so long before its certificate ends a daemon should be replaced
 PORTS = 1000                     # hosts at most
 
 
@@ -145,6 +146,10 @@ class Exporter:
                 each = wanted[ident]
                 self._running(host).open(each.attachment_id, each.path, each.readonly)
             self._end_unused(daemon)
+            record = daemon.record()
+        if record and record.get('ends_at', time.time() + ENDS_S) - time.time() < ENDS_S:
+            LOG.warning('The certificate of the exporter of host %s ends soon: move the servers with volumes away from '
+                        'it once, or kill the daemon at a quiet moment: it comes again with a new one.', host)
 
     def watch(self) -> None:
         """Keep the exports as the rows are, until ``stop``. Copies of a process that has ended go on for no one."""

@@ -18,6 +18,9 @@ from nova.volume.store import files as volume_files
 
 EXPORTS, CREDENTIALS = 'exports', 'tls'
 CERTIFICATE = 'volumes'          # its name among those that the deployment makes
+# A daemon keeps the certificate that it began with, and runs as long as its host has volumes. Each authority has more
+# left.
+CERTIFICATE_DAYS = certificates.AUTHORITY_LEFT_DAYS - 1
 
 
 class Ways(attachments.Ways):
@@ -82,7 +85,7 @@ class Ways(attachments.Ways):
         if self._conf.volume.export_tls_dir:
             return str(self._conf.volume.export_tls_dir)
         authority = certificates.Authority(pathlib.Path(db_cells.state_path(self._conf)) / tls.DIRECTORY)
-        pair = authority.pair(CERTIFICATE, [self._conf.my_ip])
+        pair = authority.pair(CERTIFICATE, [self._conf.my_ip], CERTIFICATE_DAYS)
         directory = os.path.join(self._directory, CREDENTIALS)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         for source, name in ((authority.trusted, 'ca-cert.pem'), (pair.certificate, 'server-cert.pem'),
