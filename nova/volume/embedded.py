@@ -83,7 +83,7 @@ class EmbeddedVolumes(api.Volumes):
         self.ways.watch()
 
     def stop(self, timeout: float) -> bool:
-        return self.ways.stop(timeout) and self.contents.stop(timeout)
+        return all([self.ways.stop(timeout), self.contents.stop(timeout)])
 
     # ---- volumes
 

@@ -87,10 +87,9 @@ class Exporter:
 
     def close(self, attachment_id: str, host: str) -> None:
         """Let a host reach it no longer; certain when this returns."""
-        if not os.path.isdir(self._place(host)):
-            return
-        with self._locked(host):
-            if any(each.host == host for each in self._wanted(attachment_id)):
+        with self._locked(host):             # first: one that began to open it may not have made anything yet
+            if not os.path.isdir(self._place(host)) or any(
+                    each.host == host for each in self._wanted(attachment_id)):
                 return
             daemon = self._daemon(host)
             if daemon.is_alive():
