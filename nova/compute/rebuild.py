@@ -79,7 +79,7 @@ class Evacuation:
             volumes.disconnect(ctx, server)
             task.undo(volumes.disconnect, ctx, server)
             devices = volumes.connect(ctx, server, spec)
-            shared = self._disks_are_here(server, request['on_shared_storage'])
+            shared = self._disks_are_here(server, migration.source_compute, request['on_shared_storage'])
             host.driver.destroy(ctx, server, vifs, keep_disks=shared)
             task.undo(host.driver.destroy, ctx, server, vifs, keep_disks=shared)
             if shared:
@@ -94,13 +94,14 @@ class Evacuation:
             task.ends_with(lambda: host.conductor.evacuation_finished(
                 ctx, migration_id=migration.id, host=host.name, values=task.values))
 
-    def _disks_are_here(self, server: objects.Instance, requested: bool | None) -> bool:
+    def _disks_are_here(self, server: objects.Instance, source: str, requested: bool | None) -> bool:
         """Whether the disks stand on storage that this host shares with the dead one.
 
+        :param source: the dead host; the server is this one's already
         :param requested: what the request says of it; None: nothing
         :raises VirtError: the request says so, and it is not true
         """
-        found = self._host.driver.has_disks(server)
+        found = self._host.driver.has_disks(server, source)
         if requested and not found:
             raise exception.VirtError(operation='evacuate', reason='the disks are not on shared storage')
         return found and requested is not False

@@ -163,8 +163,8 @@ class ComputeDriver:
         """What monitors.local_cpu_stats gives, of this host."""
         return monitors.local_cpu_stats()
 
-    def has_disks(self, instance: Any) -> bool:
-        """Whether this host reaches the disks of a server of another host, on storage that they share."""
+    def has_disks(self, instance: Any, source: str) -> bool:
+        """Whether this host reaches the disks of a server on storage that it shares with ``source``, its host before."""
         return False
 
     def power_on(self, context: RequestContext, instance: Any, network_info: Any) -> Any:

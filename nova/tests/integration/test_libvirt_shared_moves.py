@@ -63,14 +63,14 @@ def test_an_evacuated_guest_keeps_its_disks(fleet):
     instance = fleet.spawn(ONE)
     fleet.booted(ONE, instance)
     fleet.type(ONE, instance, 'echo kept-$((40+2)) >/etc/kept; sync; cat /etc/kept', 'kept-42')
-    assert not fleet.drivers[ONE].has_disks(instance)
+    assert not fleet.drivers[ONE].has_disks(instance, TWO)
     fleet.virsh(ONE, 'destroy', instance.uuid)
     there = fleet.drivers[TWO]
     for _attempt in range(2):
-        assert there.has_disks(instance)
+        assert there.has_disks(instance, ONE)
         there.destroy(None, instance, [], keep_disks=True)
         there.power_on(None, instance, [])
-    assert fleet.drivers[ONE].has_disks(instance) is False or instance.host == ONE
+    assert fleet.drivers[ONE].has_disks(instance, ONE) is False
     fleet.drivers[ONE].destroy(None, instance, [])
     assert fleet.guests() == {ONE: {}, TWO: {instance.uuid: states.RUNNING}}
     fleet.drivers[TWO].reboot(None, instance, [], True)

@@ -117,7 +117,7 @@ def test_disks(rig):
         rig.there.check_destination(rig.instance, False, False)
     rig.there.shares_disks = True
     assert rig.there.check_destination(rig.instance, False, False) == {'block_migration': False}
-    assert rig.there.has_disks(rig.instance)
+    assert rig.there.has_disks(rig.instance, 'host1')
 
 
 def test_clouds_of_one_process_do_not_reach_each_other(rig, tmp_path):

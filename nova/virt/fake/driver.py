@@ -127,7 +127,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             self.machine.save()
             self.machine.forget_kept(instance.uuid)
 
-    def has_disks(self, instance: Any) -> Any:
+    def has_disks(self, instance: Any, source: str) -> Any:
         return self.shares_disks
 
     def power_on(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]]) -> None:

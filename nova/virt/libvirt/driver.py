@@ -205,8 +205,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
                 return states.SHUTDOWN
             raise
 
-    def has_disks(self, instance):
-        return shared_storage.came_over(self.storage.load(instance.uuid), instance.host, self.host)
+    def has_disks(self, instance, source):
+        return shared_storage.came_over(self.storage.load(instance.uuid), source, self.host)
 
     # ---- life -------------------------------------------------------------------------
 

@@ -166,7 +166,7 @@ def arrived(domain: Any) -> bool:
     try:
         domain.jobStats()
     except libvirt.libvirtError as error:                # it tells of a migration at its source alone
-        if error.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID:
+        if error.get_error_code() in (libvirt.VIR_ERR_OPERATION_UNSUPPORTED, libvirt.VIR_ERR_OPERATION_INVALID):
             return False
         raise
     return True

@@ -62,7 +62,7 @@ def hand_over(stored: storage.Storage, guest: xml.Guest, successor: str | None) 
         stored.save(dataclasses.replace(guest, successor=successor))
 
 
-def came_over(guest: xml.Guest | None, owner: str | None, host: str) -> bool:
+def came_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
     """Whether ``host`` sees the disks of a guest of another host, ``owner``, because they share them.
 
     The record that this host has kept of a guest that it had long ago is none of ``owner``. One that it has taken over
@@ -71,5 +71,5 @@ def came_over(guest: xml.Guest | None, owner: str | None, host: str) -> bool:
     if guest is None:
         return False
     if guest.host == host:
-        return guest.taken_from is not None and owner in (guest.taken_from, host)
-    return guest.host is not None and guest.host == owner
+        return guest.taken_from == owner
+    return guest.host == owner
