@@ -94,14 +94,14 @@ class Evacuation:
             task.ends_with(lambda: host.conductor.evacuation_finished(
                 ctx, migration_id=migration.id, host=host.name, values=task.values))
 
-    def _disks_are_here(self, server: objects.Instance, source: str, requested: bool | None) -> bool:
+    def _disks_are_here(self, server: objects.Instance, source: str | None, requested: bool | None) -> bool:
         """Whether the disks stand on storage that this host shares with the dead one.
 
         :param source: the dead host; the server is this one's already
         :param requested: what the request says of it; None: nothing
         :raises VirtError: the request says so, and it is not true
         """
-        found = self._host.driver.has_disks(server, source)
+        found = source is not None and self._host.driver.has_disks(server, source)
         if requested and not found:
             raise exception.VirtError(operation='evacuate', reason='the disks are not on shared storage')
         return found and requested is not False

@@ -1,4 +1,6 @@
 """Servers with real guests that move between the hosts of a cloud, as its users ask for it over HTTP."""
+import json
+
 import pytest
 
 from nova import actions
@@ -7,6 +9,7 @@ from nova.tests import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
 from nova.tests.integration import test_libvirt as base
+from nova.virt.libvirt import storage
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
@@ -31,6 +34,8 @@ def test_live_and_cold_and_back(fleet):
     fleet.migrated(server)
     fleet.remembers(TWO, server)
     fleet.settled_at(TWO, server)
+    disk = json.loads((fleet.places[TWO] / 'instances' / server / storage.RECORD).read_text())['disks'][0]
+    assert disk['backing_file'].startswith(str(fleet.places[TWO])), 'only what the guest had changed was sent'
     fleet.act(server, 'migrate', {'host': ONE})
     fleet.migrated(server, 'finished', 'VERIFY_RESIZE')
     fleet.settled_at(ONE, server, kept=[TWO])

@@ -16,6 +16,7 @@ from nova.virt.libvirt.volumes import disk as volumes
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt.moves import outgoing
+from nova.virt.libvirt.moves import tpm_state
 
 UUID = '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c11'
 
@@ -171,3 +172,13 @@ def test_whose_files_they_are(tmp_path):
     assert shared_storage.came_over(two.load(UUID), 'one', 'two')          # again, after a crash
     assert not shared_storage.came_over(two.load(UUID), 'three', 'two')    # what was left of an older stay
     assert shared_storage.may_remove(None, 'two') and not shared_storage.came_over(None, 'one', 'two')
+
+
+def test_a_state_of_a_tpm_has_a_bound(tmp_path):
+    state = tmp_path / 'state'
+    state.write_bytes(bytes(tpm_state.LARGEST))
+    assert tpm_state.read(str(state)) == bytes(tpm_state.LARGEST)
+    state.write_bytes(bytes(tpm_state.LARGEST + 1))
+    with pytest.raises(exception.VirtError, match='no state of a TPM'):
+        tpm_state.read(str(state))
+    assert tpm_state.version({'tpm_version': '3'}) is tpm_state.version({}) is None

@@ -97,8 +97,7 @@ class ColdMoves:
         # the emulator's files are made when a guest starts: not a single instruction of it is run
         self._define_paused(guest)
         self.hypervisor.guest('take in the TPM', guest.uuid, guests.stop)
-        with open(path, 'rb') as file:
-            self.hypervisor.run('take in the TPM', tpm_state.put, guest.uuid, kind, file.read())
+        self.hypervisor.run('take in the TPM', tpm_state.put, guest.uuid, kind, tpm_state.read(path))
         os.unlink(path)
 
     def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: dict[str, str],

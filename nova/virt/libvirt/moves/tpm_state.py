@@ -10,11 +10,13 @@ import os
 from typing import Any
 from xml.etree import ElementTree as etree
 
+from nova import exception
 from nova.virt.libvirt.moves import disk_transfer
 
 PLACE = '/var/lib/libvirt/swtpm'         # by the guests' uuids
 # version: (directory, file)
 STATES = {'2.0': ('tpm2', 'tpm2-00.permall'), '1.2': ('tpm1.2', 'tpm-00.permall')}
+LARGEST = 1 << 20                        # bytes; it has some thousands
 COPY = 'tpm.state'                       # beside the disks, until libvirt has it
 
 
@@ -35,6 +37,18 @@ def fetch(uri: str, uuid: str, kind: str, target: str, timeout_s: float) -> str:
     os.replace(os.path.join(target, name), path)
     os.chmod(path, 0o600)
     return path
+
+
+def read(path: str) -> bytes:
+    """A state that was fetched.
+
+    :raises VirtError: it is larger than any is
+    """
+    with open(path, 'rb') as file:
+        state = file.read(LARGEST + 1)
+    if len(state) > LARGEST:
+        raise exception.VirtError(operation='take in the TPM', reason='what its host sends is no state of a TPM')
+    return state
 
 
 def put(connection: Any, uuid: str, kind: str, state: bytes) -> None:
