@@ -15,6 +15,7 @@ from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.volumes import disk as volumes
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+from nova.virt.libvirt.moves import live_migration
 from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import tpm_state
 
@@ -182,3 +183,15 @@ def test_a_state_of_a_tpm_has_a_bound(tmp_path):
     with pytest.raises(exception.VirtError, match='no state of a TPM'):
         tpm_state.read(str(state))
     assert tpm_state.version({'tpm_version': '3'}) is tpm_state.version({}) is None
+
+
+@pytest.mark.parametrize('copied, disk_cache, volume_cache, kind, alike', [
+    (True, 'writeback', None, None, False), (False, 'none', None, None, True), (False, 'writeback', None, None, False),
+    (True, 'writeback', 'writeback', 'network', True), (True, 'writeback', 'none', 'file', True),
+    (True, 'writeback', 'writeback', 'file', False), (False, 'none', 'writeback', 'network', True)])
+def test_what_stays_is_seen_alike_without_a_cache_of_this_host(tmp_path, copied, disk_cache, volume_cache, kind, alike):
+    guest = record(store(tmp_path / 'one', 'one'))
+    guest.disks[0].cache = disk_cache
+    if kind:
+        guest.volumes = [volumes.Volume('volume', 'vdc', 'virtio', {'type': kind}, cache=volume_cache)]
+    assert live_migration._seen_alike(guest, copied) is alike

@@ -359,13 +359,13 @@ class LiveMigration(driver.LiveMigration):
 
 
 def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
-    """Whether what the guest writes to what stays where it is, is at once where the destination sees it.
+    """Whether something stays where it is, and what the guest writes to it is at once where the destination sees it.
 
     Behind a volume of the network there is no cache of this host: QEMU speaks to the storage by itself, and has nothing
     left to write when the guest stops here.
     """
     stay = [*guest.volumes, *(() if copied else guest.disks)]
-    return all(disk.readonly or disk.cache in ('none', 'directsync') or (
+    return bool(stay) and all(disk.readonly or disk.cache in ('none', 'directsync') or (
         isinstance(disk, volume.Volume) and disk.source['type'] == volume.NETWORK) for disk in stay)
 
 
