@@ -12,6 +12,7 @@ from nova import exception
 from nova.db.networks import networks
 from nova.db.tables import network as t
 from nova.network import ipam
+from nova.network import managers
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
@@ -51,7 +52,7 @@ def bootstrap(conf: ConfigOpts, api_db: Database) -> str:
                     'cidr': str(cidr),
                     'ip_version': 4,
                     'gateway_ip': str(gateway),
-                    'enable_dhcp': True,
+                    'enable_dhcp': managers.load(conf).serves_dhcp,
                     'allocation_pools': ipam.default_pools(cidr, gateway),
                     'dns_nameservers': [],
                     'host_routes': [],

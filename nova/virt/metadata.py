@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection
+from collections.abc import Mapping
+import ipaddress
 import secrets
 from typing import Any, TYPE_CHECKING
 
@@ -133,10 +135,24 @@ def network_data(network_info: list[dict[str, str]]) -> dict[str, list[dict[str,
                 if service not in services:
                     services.append(service)
             for ip in subnet['ips']:
-                networks.append({'id': f'network{len(networks)}', 'link': link,
-                                 'type': f'ipv{subnet["version"]}_dhcp', 'ip_address': ip['address'],
-                                 'network_id': vif['network']['id']})
+                networks.append({'id': f'network{len(networks)}', 'link': link, 'ip_address': ip['address'],
+                                 'network_id': vif['network']['id'], **_configured(subnet)})
     return {'links': links, 'networks': networks, 'services': services}
+
+
+def _configured(subnet: Mapping[str, Any]) -> dict[str, Any]:
+    """How a guest gets its address: from DHCP, or from here where nothing serves it."""
+    kind = f'ipv{subnet["version"]}'
+    if subnet.get('dhcp_server') or not subnet.get('cidr'):
+        return {'type': f'{kind}_dhcp'}
+    routes = [(route['destination'], route['nexthop']) for route in subnet.get('routes') or ()]
+    if subnet.get('gateway'):
+        routes.append(('0.0.0.0/0' if subnet['version'] == 4 else '::/0', subnet['gateway']))
+    spans = [(ipaddress.ip_network(destination), hop) for destination, hop in routes]
+    return {'type': kind, 'netmask': str(ipaddress.ip_network(subnet['cidr']).netmask),
+            'routes': [{'network': str(span.network_address), 'netmask': str(span.netmask), 'gateway': hop}
+                       for span, hop in spans],
+            'services': [{'type': 'dns', 'address': server} for server in subnet.get('dns', ())]}
 
 
 def _vendor_data(instance: Instance) -> dict[str, str]:

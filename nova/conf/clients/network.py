@@ -21,6 +21,11 @@ OPTIONS = [
                help='The name of an entry point of the group nova.network.drivers, or the path of a class. '
                     'linux: bridges, dnsmasq and nftables on this host; needs root. '
                     'fake: addresses and ports are real rows, the host is left alone.'),
+    cfg.StrOpt('manager', default='FlatDHCPManager', max_length=255,
+               help="How the hosts' own networks serve their guests: FlatDHCPManager, FlatManager, the name of an "
+                    'entry point of the group nova.network.managers, or the path of a class. FlatDHCPManager: by DHCP. '
+                    'FlatManager: not at all, guests have their addresses from their config drives. It decides when '
+                    'the default network is made, and when subnets are. The same on all hosts.'),
     cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}$',
                help='Bridge of the default network. Other names on the host derive from it: two clouds on '
                     'one machine need two names.'),

@@ -14,6 +14,7 @@ from nova.db.networks import networks as db
 from nova.db.networks import ports as db_ports
 from nova.db.tables import network as t
 from nova.network import ipam
+from nova.network import managers
 from nova.network.face import attributes as a
 from nova.network.face import faults
 from nova.network.face import qos
@@ -201,6 +202,7 @@ def create_subnet(conn, face, context, values):
     if values['ip_version'] != cidr.version:
         raise exception.InvalidInput(reason=f"ip_version {values['ip_version']} is not that of {cidr}.")
     if not overlay:
+        managers.check_dhcp(face.conf, values['enable_dhcp'])
         _check_range(face, context, network, cidr)
     _check_overlap(db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn), cidr)
     gateway = str(cidr.network_address + 1) if values['gateway_ip'] is a.UNSET else values['gateway_ip']
@@ -227,6 +229,8 @@ def update_subnet(conn, face, context, row, values):
     stored = {name: value for name, value in stored.items() if value is not None or name == 'gateway_ip'}
     cidr, fresh = ipaddress.ip_network(row['cidr']), {**row, **stored}
     overlay = network['network_type'] == db.OVERLAY
+    if not overlay and 'enable_dhcp' in stored:
+        managers.check_dhcp(face.conf, stored['enable_dhcp'])
     _check_gateway(cidr, fresh, overlay)
     _check_versions(cidr, fresh)
     if 'allocation_pools' in values or 'gateway_ip' in stored:

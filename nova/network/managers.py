@@ -1,0 +1,76 @@
+"""How the hosts' own networks serve their guests, by the names that operators know.
+
+Other packages add theirs to the group of entry points ``nova.network.managers``: a class that has ``serves_dhcp``.
+Networks of projects are overlays (doc/source/adr/0026-networks-of-projects.rst) whichever it is.
+"""
+from __future__ import annotations
+
+from typing import Protocol
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova.runtime import entry_points
+
+MANAGERS = 'nova.network.managers'
+OPTION = '[network] manager'
+
+
+class Manager(Protocol):
+    """
+    serves_dhcp  whether the hosts answer DHCP in their own networks
+    """
+
+    serves_dhcp: bool
+
+
+class FlatManager:
+    """A bridge that is the gateway, and no DHCP: guests have their addresses from the config drive."""
+
+    serves_dhcp = False
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        pass
+
+
+class FlatDHCPManager(FlatManager):
+    """The same with a DHCP server, which knows each guest's address."""
+
+    serves_dhcp = True
+
+
+class VlanManager:
+    """A VLAN for each project: not there.
+
+    :raises InvalidOption:
+    """
+
+    serves_dhcp = True
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        raise exception.InvalidOption(
+            f'{OPTION}: VlanManager is not there. FlatDHCPManager and FlatManager are; networks of projects are '
+            'apart from each other by VXLAN with any of them.')
+
+
+OWN = {kind.__name__: kind for kind in (FlatManager, FlatDHCPManager, VlanManager)}
+
+
+def load(conf: ConfigOpts) -> Manager:
+    """The manager that [network] manager names.
+
+    :raises InvalidOption: there is none of this name
+    """
+    name = conf.network.manager
+    kind = OWN[name] if name in OWN else entry_points.named(OPTION, name, MANAGERS, sorted(OWN))
+    found: Manager = kind(conf)
+    return found
+
+
+def check_dhcp(conf: ConfigOpts, enabled: bool) -> None:
+    """
+    :raises InvalidInput: a subnet of the hosts' own is to have DHCP, and the manager serves none
+    """
+    if enabled and not load(conf).serves_dhcp:
+        raise exception.InvalidInput(reason=f'{OPTION} = {conf.network.manager} serves no DHCP: such a subnet needs '
+                                            'enable_dhcp false, and its guests a config drive.')
