@@ -9,6 +9,11 @@ OPTIONS = [
     cfg.IntOpt('max_request_body_size', default=262144, min=1024, max=16777216,
                help='Bytes of a request body at most; a larger one is answered with 413. '
                     'User data and personality files of one server must fit.'),
+    cfg.BoolOpt('nova_network_resources', default=False,
+                help='Whether resources that only a network service within the compute service had are there again, '
+                     'for programs that use them: addresses (os-fixed-ips), all floating addresses '
+                     '(os-floating-ips-bulk), deleting networks (os-networks), os-virtual-interfaces. They act on the '
+                     'embedded one. False: 410, as everywhere.'),
     cfg.MultiStrOpt('rate_limits', default=[],
                     help='One rate a line, "VERB URI REGEX VALUE UNIT": a project may send VALUE requests a UNIT '
                          '(SECOND, MINUTE, HOUR or DAY) of the VERB (GET, POST, PUT, DELETE or PATCH) whose path, '

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Measures the embedded network service: allocation of ports, how a group's change reaches 20 hosts, rules for nft.
+"""Measures the embedded network service: ports, a group's change on 20 hosts, rules for nft, traffic of guests.
 
 usage: tools/bench/network.py [--url DATABASE] [--threads 50] [--ports 2000] [--seconds 10]
 
 Allocation is on SQLite in a temporary directory, or on the server that --url names (an empty database; its tables
 stay). Each thread makes a server's port and gives it back. The hosts are services in this process, with drivers that
 touch no host, on the in-process bus: what is measured is reading their state and telling them. The last rows make the
-text of 2,000 ports for nft and, as root, have nft check it.
+text of 2,000 ports for nft and, as root, have nft check it. At last, as root, TCP between guests that are namespaces,
+with all filters: on one host, and between two, which are namespaces, too, over VXLAN.
 """
 import argparse
 import contextlib
@@ -112,6 +113,22 @@ def spread(conf, db, ctx, ports):
     return taken, made[0].driver.state
 
 
+def traffic(path):
+    from nova.tests.integration import test_network_overlay as overlay
+
+    (path / 'world').mkdir()
+    world = overlay.World(path / 'world')
+    try:
+        network = world.network()
+        one, neighbour, far = world.boot(0, network, 'a'), world.boot(0, network, 'b'), world.boot(1, network, 'c')
+        for guest in (one, neighbour, far):
+            guest.dhcp()
+        for name, other in (('on one host (veth)', neighbour), ('between hosts (VXLAN)', far)):
+            show(f'TCP from guest to guest {name}', gigabits_per_second=round(overlay.rate(one, other, 5) / 1e6, 2))
+    finally:
+        world.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--url', help='of an empty database')
@@ -143,6 +160,8 @@ def main():
             subprocess.run(['nft', '--check', '-f', '-'], input=text, text=True, check=True)
             show('nft reads and checks it', seconds=round(time.monotonic() - begun, 3))
         db.dispose()
+        if not os.geteuid():
+            traffic(pathlib.Path(directory))
 
 
 if __name__ == '__main__':

@@ -1,5 +1,8 @@
 """Operations that the compute API had once: what did the work is gone, and they say so at every microversion."""
+import functools
+
 from nova import exception
+from nova.api.proxies import nova_network
 from nova.web.routes import Route
 
 
@@ -7,6 +10,11 @@ def gone(req, **_parts):
     # clients look for the second sentence
     raise exception.Gone('What this API worked on is not part of the compute service any more. '
                          'This resource is no longer available. No forwarding address is given.')
+
+
+def _served(path, name, req, **parts):
+    """One that an operator may have switched on."""
+    return nova_network.serve(req, path, name, **parts) if nova_network.offered(req) else gone(req)
 
 
 _NAMES = 'os-floating-ip-dns/{domain_id}/entries/{id}'
@@ -36,7 +44,10 @@ def _rows():
     for path, names in REMOVED.items():
         for name in names.split():
             action = None if name.isupper() else name
-            yield Route('POST' if action else name, f'/{path}', gone, action=action, errors=(401, 410))
+            served = (path, name) in nova_network.SERVED
+            yield Route('POST' if action else name, f'/{path}',
+                        functools.partial(_served, path, name) if served else gone, action=action, errors=(401, 410),
+                        status=202 if served and name != 'GET' else 200)
 
 
 ROUTES = tuple(_rows())

@@ -26,32 +26,17 @@ def list_networks(conf):
 
 def delete_network(conf, network):
     """Delete a network that has no ports, with its subnets."""
-    from nova import exception
-    from nova.db.networks import networks
-    from nova.db.networks import ports
-    from nova.db.tables import network as t
-
-    def delete(conn):
-        if networks.lock(conn, t.networks, network) is None:
-            raise exception.NetworkNotFound(network_id=network)
-        found = ports.in_network(conn, network)
-        if any(port['device_owner'] != ports.DHCP for port in found):
-            raise exception.NetworkInUse(network_id=network)
-        ports.remove(conn, [port['id'] for port in found])
-        networks.remove_network(conn, network)
-    _api_db(conf).run(delete)
+    from nova.network import operators
+    operators.delete_network(_api_db(conf), network)
 
 
 def modify_network(conf, network, project, disassociate_project):
     """Give a network to a project, or take it from its project: it is for all then."""
     from nova import exception
-    from nova.db.networks import networks
-    from nova.db.tables import network as t
+    from nova.network import operators
     if bool(project) == disassociate_project:
         raise exception.InvalidInput('Either --project or --disassociate-project is expected.')
-    values = {'project_id': '', 'shared': True} if disassociate_project else {'project_id': project, 'shared': False}
-    if not _api_db(conf).run(lambda conn: networks.update(conn, t.networks, network, values)):
-        raise exception.NetworkNotFound(network_id=network)
+    operators.give_network(_api_db(conf), network, project)
 
 
 def list_fixed(conf, host):
@@ -66,42 +51,14 @@ def list_fixed(conf, host):
 
 def reserve(conf, address):
     """Keep an address of the cloud's own networks from being given to a port."""
-    _change(conf, address, True)
+    from nova.network import operators
+    operators.reserve(_api_db(conf), address, True)
 
 
 def unreserve(conf, address):
     """Let ports have an address again that was reserved."""
-    _change(conf, address, False)
-
-
-def _change(conf, address, reserved):
-    from nova import exception
-    from nova.db.networks import addresses
-    from nova.db.networks import networks
-    from nova.network import ipam
-    try:
-        wanted = ipaddress.ip_address(address)
-    except ValueError:
-        raise exception.InvalidInput(f"'{address[:60]}' is not an IP address.") from None
-
-    def change(conn):
-        for subnet in addresses.host_subnets(conn):
-            if wanted in ipaddress.ip_network(subnet['cidr']):
-                break
-        else:
-            raise exception.NotFound(f'{wanted} is in no subnet of the routing table of the hosts.')
-        if not reserved:
-            if not addresses.unreserve(conn, subnet['id'], ipam.number_of(wanted), RESERVED):
-                raise exception.NotFound(f'{wanted} is not reserved.')
-            return
-        _subnet, rests = ipam.check_free(conn, [subnet], str(wanted))
-        if rests:
-            networks.take_resting(conn, subnet['id'], ipam.number_of(wanted), RESERVED)
-        else:
-            networks.insert_addresses(conn, [{
-                'subnet_id': subnet['id'], 'number': ipam.number_of(wanted), 'address': str(wanted),
-                'port_id': RESERVED, 'released_at': None}])
-    _api_db(conf).run(ipam.arbitrated(change))
+    from nova.network import operators
+    operators.reserve(_api_db(conf), address, False)
 
 
 def create_floating(conf, ip_range, pool, interface):

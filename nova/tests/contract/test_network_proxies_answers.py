@@ -234,3 +234,35 @@ def test_floating_ips_of_the_embedded_network_service(api):
     assert client.delete(path).status == 202 and client.get(path).status == 404
     both = [client.post('/os-floating-ips', {}).json['floating_ip']['ip'] for _ in range(2)]
     assert len(set(both)) == 2 and client.post('/os-floating-ips', {}).status == 404           # no address is left
+
+
+def test_what_only_a_network_service_within_compute_had(api):
+    """Gone unless the operator wants it, then for administrators, and until its last microversion."""
+    admin, client = api.admin(project=base.PROJECT), api.client()
+    path, interfaces = '/os-fixed-ips/10.44.0.200', f'/servers/{api.server}/os-virtual-interfaces'
+    assert admin.get(path).status == client.get(interfaces).status == 410
+    api.conf.set_override('nova_network_resources', True, 'api')
+    try:
+        for method, target, body in (('GET', path, None), ('POST', path + '/action', {'reserve': None}),
+                                     ('GET', '/os-floating-ips-bulk', None), ('DELETE', '/os-networks/x', None)):
+            assert client.request(method, target, body).status == 403, target
+        known = {'address': '10.44.0.200', 'cidr': '10.44.0.0/24', 'host': None, 'hostname': None}
+        assert admin.get(path).json == {'fixed_ip': known}
+        assert admin.get(path, version='2.4').json == {'fixed_ip': {**known, 'reserved': False}}
+        assert admin.post(path + '/action', {'reserve': None}).status == 202
+        assert admin.post(path + '/action', {'reserve': None}).status == 409
+        assert admin.get(path, version='2.4').json['fixed_ip']['reserved']
+        assert admin.post(path + '/action', {'unreserve': None}).status == 202
+        assert admin.get('/os-fixed-ips/192.0.2.1').status == 404 and admin.get('/os-fixed-ips/x').status == 400
+        assert admin.get(path, version='2.36').status == 404
+        listed = admin.get('/os-floating-ips-bulk').json['floating_ip_info']
+        assert {row['pool'] for row in listed} <= {'public'} and admin.get(
+            '/os-floating-ips-bulk/nowhere').json == {'floating_ip_info': []}
+        shown = client.get(interfaces, version='2.12').json['virtual_interfaces']
+        assert [sorted(row) for row in shown] == [['id', 'mac_address', 'net_id']] * len(shown)
+        assert api.client(project='c' * 32).get(interfaces).status == 404
+        assert admin.delete(f'/os-networks/{NOBODY}').status == 404
+        assert admin.delete(f'/os-networks/{api.network_id}').status in (202, 409)
+        assert admin.post('/os-networks', {'network': {}}).status == 410
+    finally:
+        api.conf.clear_override('nova_network_resources', 'api')

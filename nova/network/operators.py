@@ -1,0 +1,117 @@
+"""What operators do with the embedded network service besides its API: nova-manage, and what nova-network's API did."""
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from nova import exception
+from nova.db.networks import addresses
+from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.tables import network as t
+from nova.network import ipam
+
+if TYPE_CHECKING:
+    from nova.db.engine import Database
+
+RESERVED = 'reserved'            # in place of the id of a port
+
+
+def host_subnet(conn: Connection, address: str) -> tuple[Any, int]:
+    """(subnet of the hosts' own networks, number) of an address.
+
+    :raises InvalidInput: it is none
+    :raises NotFound: no such subnet has it
+    """
+    try:
+        wanted = ipaddress.ip_address(address)
+    except ValueError:
+        raise exception.InvalidInput(f"'{address[:60]}' is not an IP address.") from None
+    for subnet in addresses.host_subnets(conn):
+        if wanted in ipaddress.ip_network(subnet['cidr']):
+            return subnet, ipam.number_of(wanted)
+    raise exception.NotFound(f'{wanted} is in no subnet of the routing table of the hosts.')
+
+
+def reserve(api_db: Database, address: str, reserved: bool) -> None:
+    """Keep an address of the hosts' own networks from being given to a port, or let ports have it again.
+
+    :raises InvalidInput, NotFound, FixedIpInUse:
+    """
+    def change(conn: Connection) -> None:
+        subnet, number = host_subnet(conn, address)
+        if not reserved:
+            if not addresses.unreserve(conn, subnet['id'], number, RESERVED):
+                raise exception.NotFound(f'{address} is not reserved.')
+            return
+        wanted = str(ipaddress.ip_address(address))
+        _subnet, rests = ipam.check_free(conn, [subnet], wanted)
+        if rests:
+            networks.take_resting(conn, subnet['id'], number, RESERVED)
+        else:
+            networks.insert_addresses(conn, [{'subnet_id': subnet['id'], 'number': number, 'address': wanted,
+                                              'port_id': RESERVED, 'released_at': None}])
+    api_db.run(ipam.arbitrated(change))
+
+
+def show_fixed(api_db: Database, address: str) -> dict[str, Any]:
+    """{'address', 'cidr', 'reserved', 'host', 'instance_id'} of an address of the hosts' own networks.
+
+    :raises InvalidInput, NotFound:
+    """
+    with api_db.reader() as conn:
+        subnet, number = host_subnet(conn, address)
+        known = [row for row in networks.numbers(conn, subnet['id'], number, number, 1) if row.port_id]
+        holder = known[0].port_id if known else None
+        port = ports.of_ids(conn, {holder}).get(holder) if holder else None
+    return {'address': address, 'cidr': subnet['cidr'], 'reserved': holder == RESERVED,
+            'host': port['host'] or None if port else None, 'instance_id': port['device_id'] or None if port else None}
+
+
+def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
+    """All floating addresses, as os-floating-ips-bulk shows them.
+
+    :param host: only those of servers there
+    """
+    with api_db.reader() as conn:
+        rows = networks.page(conn, t.floating_ips, t.floating_ips.c.id.is_not(None),
+                             [('floating_ip_address', 'asc'), ('id', 'asc')], None, None)
+        nets = {row['id']: row for row in networks.many(conn, t.networks, {row['floating_network_id'] for row in rows})}
+        held = ports.of_ids(conn, {row['port_id'] for row in rows if row['port_id']})
+    found = []
+    for row in rows:
+        port, network = held.get(row['port_id'] or ''), nets[row['floating_network_id']]
+        if host is None or port is not None and port['host'] == host:
+            found.append({'address': row['floating_ip_address'], 'pool': network['name'],
+                          'interface': network['physical_network'] or network['bridge'],
+                          'project_id': row['project_id'], 'instance_uuid': port['device_id'] or None if port else None,
+                          'fixed_ip': row['fixed_ip_address']})
+    return found
+
+
+def delete_network(api_db: Database, ident: str) -> None:
+    """Delete a network that has no ports, with its subnets.
+
+    :raises NetworkNotFound, NetworkInUse:
+    """
+    def delete(conn: Connection) -> None:
+        if networks.lock(conn, t.networks, ident) is None:
+            raise exception.NetworkNotFound(network_id=ident)
+        found = ports.in_network(conn, ident)
+        if any(port['device_owner'] != ports.DHCP for port in found):
+            raise exception.NetworkInUse(network_id=ident)
+        ports.remove(conn, [port['id'] for port in found])
+        networks.remove_network(conn, ident)
+    api_db.run(delete)
+
+
+def give_network(api_db: Database, ident: str, project: str | None) -> None:
+    """Give a network to a project; None: it is for all.
+
+    :raises NetworkNotFound:
+    """
+    values = {'project_id': project or '', 'shared': project is None}
+    if not api_db.run(lambda conn: networks.update(conn, t.networks, ident, values)):
+        raise exception.NetworkNotFound(network_id=ident)
