@@ -17,6 +17,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import socket
 import sys
 from typing import Any
@@ -27,8 +28,9 @@ HOST, NETWORK, ROUTER, GUEST, SIGNATURE = (f'X-Nova-Relay-{name}' for name in (
 BY = {'network': NETWORK, 'router': ROUTER}          # kind of what it came by -> header that names it
 
 HEADERS_S, ANSWER_S, IDLE_S = 10, 60, 30
-MAX_HEADERS, MAX_BODY, MAX_ANSWER = 16 << 10, 4 << 10, 16 << 20         # bytes
+MAX_HEADERS, MAX_BODY, MAX_ANSWER = 16 << 10, 4 << 10, 4 << 20          # bytes
 CONNECTIONS, OF_ONE, AT_ONCE = 32, 8, 4       # of a network: connections, of one address; on their way
+OF_ALL = 32                                   # requests on their way of all networks
 CONTROL = 64 << 10                            # bytes of a message about what to serve
 # What a guest may say besides the request line. X-Forwarded-For goes on as it is: the service refuses it.
 PASSED = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
@@ -60,6 +62,7 @@ class Relay:
         self._servers: dict[tuple[str, str], asyncio.Server] = {}
         self._upstream: tuple[str, int] = ('', 0)
         self._host, self._key = '', b''
+        self.at_once = asyncio.Semaphore(OF_ALL)
 
     async def run(self) -> None:
         """Serve until the other end of the control socket is closed."""
@@ -177,7 +180,7 @@ class Network:
             async with asyncio.timeout(HEADERS_S):
                 request = Request(await reader.readuntil(b'\r\n\r\n'))
                 request.body = await reader.readexactly(request.length)
-            async with self._at_once, asyncio.timeout(ANSWER_S):
+            async with self._at_once, self._relay.at_once, asyncio.timeout(ANSWER_S):
                 return await self._relay.forward(self._kind, self._ident, address, request)
         except Refused as error:
             return refusal(str(error))
@@ -206,6 +209,8 @@ def main(descriptor: int, user: str) -> None:
         os.setgroups([])
         os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
         os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     control = socket.socket(fileno=descriptor)
     control.setblocking(False)
     asyncio.run(Relay(control).run())

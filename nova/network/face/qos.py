@@ -20,7 +20,7 @@ KIND = 'bandwidth_limit'
 OTHERS = ('dscp_marking', 'minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
 DIRECTIONS = ('egress', 'ingress')
 MAX_POLICIES = 1000             # of a project
-MAX_KBPS = 2 ** 31 - 1
+MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel counts rate and burst in nanoseconds, in 64 bits
 CONSTANTS = {'is_default': False}
 
 

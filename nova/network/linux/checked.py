@@ -103,7 +103,7 @@ _bridge, _flag = _text(_BRIDGE, 'a bridge of this cloud'), _one_of(True, False)
 _mode = _one_of('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
 _route = _object(destination=prefix, nexthop=address)
 _mtu, _port = _number(68, 65535), _number(1, 65535)
-limits = _items(_tuple(_one_of('egress', 'ingress'), _number(1, 2 ** 31 - 1), _number(0, 2 ** 31 - 1)))
+limits = _items(_tuple(_one_of('egress', 'ingress'), _number(1, 80_000_000), _number(0, 80_000_000)))
 pair = _object(ip_address=address, mac_address=_maybe(_mac))
 
 

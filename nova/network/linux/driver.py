@@ -136,8 +136,8 @@ class LinuxDriver:
         self._made(name, made)
         space.link(device, state.bridge, state.mac, state.mtu)
         space.addresses(device, [f'{address}/{ipaddress.ip_network(cidr).prefixlen}' for address, cidr in served])
-        self.relay.serve(space, 'network', state.id, made)
         server.serve(state, self.conf.network.dhcp_lease_time, [str(ip) for ip in self.conf.network.dns_servers])
+        self.relay.serve(space, 'network', state.id, made)
 
     def _router(self, state: Any, outside: dict[str, str]) -> None:
         if state.outside is not None:

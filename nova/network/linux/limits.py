@@ -13,6 +13,7 @@ from nova.network.linux import runner
 
 SIDES = {'egress': 'from', 'ingress': 'to'}       # direction, seen from the guest -> side of its device
 LEAST_BURST = 70_000                              # bytes: a frame that is not cut yet, up to 64 KiB, passes at all
+MOST_BURST = (1 << 32) - 1                         # bytes: a number of 32 bits in the kernel
 DEFAULT_BURST = 0.8                               # seconds of the rate, where a rule names none
 
 
@@ -59,7 +60,7 @@ def rule(kbps: int, burst_kb: int) -> str:
     :param kbps: kilobits a second
     :param burst_kb: kilobits; 0: as much as the rate gives in DEFAULT_BURST
     """
-    burst = max(LEAST_BURST, int((burst_kb or kbps * DEFAULT_BURST) * 125))
+    burst = min(max(LEAST_BURST, int((burst_kb or kbps * DEFAULT_BURST) * 125)), MOST_BURST)
     return f'limit rate over {kbps * 125} bytes/second burst {burst} bytes drop'
 
 

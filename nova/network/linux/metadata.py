@@ -20,7 +20,8 @@ LOCAL = f'{relay.ADDRESS}/32'
 _LISTEN = (
     'import socket, sys\n'
     'control = socket.socket(fileno=int(sys.argv[1]))\n'
-    f'listener = socket.create_server(({relay.ADDRESS!r}, {relay.PORT}))\n'
+    # the relay of a service that was started again may be there for a moment yet
+    f'listener = socket.create_server(({relay.ADDRESS!r}, {relay.PORT}), reuse_port=True)\n'
     'socket.send_fds(control, [sys.argv[2].encode()], [listener.fileno()])\n')
 
 
