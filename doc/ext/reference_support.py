@@ -35,6 +35,7 @@ ROWS = (
     ('Snapshots of volumes that the hypervisor helps with', OPTIONAL, 'assisted_snapshots', None),
     ('Power and maintenance of the host', OPTIONAL, 'host_control', None),
     ('Fetch images ahead of time', OPTIONAL, 'image_cache', None),
+    ('Take over a guest that another program has made', OPTIONAL, 'adoption', None),
 )
 
 

@@ -9,6 +9,7 @@ from nova import exception
 from nova.api import versions
 from nova.web import request
 
+ADOPTS = 'nova.adopts'    # in the environ of a command: uuid of a guest that is there, for the server that is created
 INNER = 'nova.inner'      # in the environ of what another operation asked for: not counted against the caller's rate
 
 
@@ -53,6 +54,11 @@ class Request(request.Request):
     def new_uuid(self):
         """A uuid for what the request makes; a repeated request with an Idempotency-Key gets the same ones again."""
         return self.once.uuid() if self.once is not None else str(uuid.uuid4())
+
+    @property
+    def adopts(self):
+        """The uuid of the guest that the new server takes over; None: it is built. No client can say it."""
+        return self.environ.get(ADOPTS)
 
     # ---- may they ------------------------------------------------------------
 

@@ -88,7 +88,8 @@ class Builder:
 
     def _build_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         spec = self._host.conductor.get_request_spec(ctx, instance_uuid=instance.uuid)
-        self._host.driver.destroy(ctx, instance, instance.network_info)
+        if not spec.is_adoption:                 # that guest is its users' already
+            self._host.driver.destroy(ctx, instance, instance.network_info)
         self._build(ctx, instance, spec)
 
     def _build(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec) -> None:
@@ -119,8 +120,23 @@ class Builder:
             security_groups=spec.security_groups, host=host.name)
         server.network_info = network_info
         task.undo(self._volumes.disconnect, ctx, server, spec.block_devices or [])
+        if spec.is_adoption:
+            self._adopt(server, spec, task)
+            return
         task.undo(host.driver.destroy, ctx, server, network_info)
         devices = self._volumes.connect(ctx, server, spec)
         host.driver.spawn(task.ctx, server, spawn_request(host, task.ctx, server, spec, network_info, devices))
         self._volumes.complete(ctx, server, devices)
         task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow(), network_info=network_info)
+
+    def _adopt(self, server: objects.Instance, spec: objects.RequestSpec, task: tasks.Task) -> None:
+        """Take over a guest that is there. Its network devices are those of the server from its next start on."""
+        driver = self._host.driver
+        if not isinstance(driver, virt.Adoption):
+            raise exception.VirtError(operation='take over the guest', reason='the driver of this host cannot do it')
+        task.undo(driver.let_go, server)
+        driver.adopt(task.ctx, server, virt.SpawnRequest(image=spec.image, network_info=server.network_info))
+        power_state = driver.power_state(server)
+        if power_state == states.SHUTDOWN:
+            task.ends(vm_state=states.STOPPED)
+        task.ends(power_state=power_state, launched_at=utils.utcnow(), network_info=server.network_info)

@@ -21,9 +21,11 @@ class RequestSpec(base.NovaObject):
     requested_host, requested_node   2.74: filters run
     retry_hosts         [[host, node]] where building it has failed already
     category            name of the instance category; not set in specs that are older than categories
+    adopts              the guest is there already, under the server's uuid, and is taken over
     """
 
-    VERSION = '1.0'
+    VERSION = '1.1'
+    ADDED = {'1.1': ('adopts',)}
 
     fields = {
         'instance_uuid': fields.UUIDField(),
@@ -45,6 +47,7 @@ class RequestSpec(base.NovaObject):
         'retry_hosts': base.JsonField(),
         'num_instances': fields.IntegerField(),
         'category': fields.StringField(nullable=True),
+        'adopts': fields.BooleanField(),
     }
     # the types of the fields, for the checker
     instance_uuid: str
@@ -66,6 +69,11 @@ class RequestSpec(base.NovaObject):
     retry_hosts: Any
     num_instances: int
     category: str | None
+    adopts: bool
+
+    @property
+    def is_adoption(self) -> bool:
+        return self.obj_attr_is_set('adopts') and self.adopts
 
     @property
     def category_name(self) -> str | None:

@@ -520,5 +520,23 @@ class ImageCache:
         raise NotImplementedError
 
 
+class Adoption:
+    feature = 'adoption'
+
+    def adopt(self, context: RequestContext, instance: Any, request: SpawnRequest) -> Any:
+        """Take over the guest that the hypervisor has under the server's uuid and that another program has made.
+
+        It goes on, or stays off, and its disks stay where they are.
+        :raises BuildFailed: it cannot be taken over; it is as it was
+        :raises GuestNotFound:
+        """
+        raise NotImplementedError
+
+    def let_go(self, instance: Any) -> Any:
+        """The end of an ``adopt`` that did not come to its end: the guest is as it was, its disks stay."""
+        raise NotImplementedError
+
+
 MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
-          Consoles, Volumes, Shares, Resize, LiveMigration, ExtendVolume, AssistedSnapshots, HostControl, ImageCache)
+          Consoles, Volumes, Shares, Resize, LiveMigration, ExtendVolume, AssistedSnapshots, HostControl, ImageCache,
+          Adoption)

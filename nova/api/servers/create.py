@@ -61,6 +61,8 @@ def create(req: api_request.Request) -> Document | Response:
     password = server.get('adminPass') or server_spec.password()
     reservation_id, now = server_spec.reservation_id(), utils.utcnow()
     names = [req.new_uuid() for _ in range(plan.most)]
+    if req.adopts:
+        names, spec['adopts'] = [req.adopts], True
     if req.once is not None and req.once.again:
         answer = _begun_before(req, names, server)
         if answer is not None:

@@ -6,6 +6,7 @@ import warnings
 from nova.cmd import command_line
 from nova.cmd import common
 from nova.cmd import tables
+from nova.cmd.manage import adoption as manage_adoption
 from nova.cmd.manage import archive as manage_archive
 from nova.cmd.manage import audit as manage_audit
 from nova.cmd.manage import boot_images as manage_boot_images
@@ -221,7 +222,8 @@ COMMANDS = {
     'policy': {'sample': _policy_sample},
     'api': {'openapi': _openapi},
     'placement': {'explain': manage_placement.explain},
-    'vm': {'list': manage_servers.list_servers, **manage_consoles.COMMANDS, **manage_boot_images.COMMANDS},
+    'vm': {'list': manage_servers.list_servers, **manage_consoles.COMMANDS, **manage_boot_images.COMMANDS,
+           **manage_adoption.COMMANDS},
     'live-migration': manage_servers.live_migrate,
     'identity': manage_identity.COMMANDS,
     'image': manage_image.COMMANDS,
@@ -237,6 +239,7 @@ OPTIONS = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
     manage_placement.explain: manage_placement.OPTIONS,
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
+    **manage_adoption.OPTIONS,
     **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS, **manage_consoles.OPTIONS,
     **manage_host.OPTIONS, **manage_identity.OPTIONS,
     **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_quotas.OPTIONS,
@@ -247,7 +250,8 @@ OPTIONS = {
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
 # function: {exit code: when}, also for the man page
-EXIT_CODES = {**manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_boot_images.EXIT_CODES,
+EXIT_CODES = {**manage_adoption.EXIT_CODES,
+              **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_boot_images.EXIT_CODES,
               **manage_cells.EXIT_CODES,
               **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES}
 

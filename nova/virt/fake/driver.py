@@ -18,6 +18,7 @@ from nova.hardware import host as hardware_host
 from nova.objects import numa
 from nova.virt import driver
 from nova.virt import monitors
+from nova.virt.fake import adoption
 from nova.virt.fake import guest_operations
 from nova.virt.fake import host_control
 from nova.virt.fake import image_cache
@@ -47,7 +48,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
                  guest_operations.GuestOperations, live_migration.LiveMigration, resize.Resize,
                  host_control.HostControl, host_control.AssistedSnapshots,
                  host_control.ExtendVolume, image_cache.ImageCache, interfaces.Interfaces, volumes.Volumes,
-                 shares.Shares):
+                 shares.Shares, adoption.Adoption):
     """See virt/driver.py; ``delays`` and ``failures`` are those of the machine, and may be changed while it works."""
 
     real_guests = False

@@ -32,6 +32,7 @@ class Machine:
     lock       held while guests are read and changed; may be taken again by its holder
     guests     {uuid: guest}, a dict for JSON
     kept       {uuid: guest as it was} of guests that have moved away and may come back
+    strangers  {uuid: power state} of guests that another program has made
     expected   {uuid: [port id]} of guests that are about to arrive by live migration
 
     ``guests_file`` and ``kept_file`` are None without a directory.
@@ -43,6 +44,7 @@ class Machine:
         self.lock = threading.RLock()
         self.guests: dict[str, Any] = {}
         self.kept: dict[str, Any] = {}
+        self.strangers: dict[str, int] = {}
         self.expected: dict[str, list[str]] = {}
         self._directory = pathlib.Path(directory) if directory else None
         self.guests_file = self._directory and self._directory / f'{host}.json'

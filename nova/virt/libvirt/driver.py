@@ -39,6 +39,7 @@ from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import feature as volumes
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.domain import processors
+from nova.virt.libvirt.life import adoption
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.life import rescue
 from nova.virt.libvirt.life import snapshots
@@ -52,7 +53,7 @@ IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused 
 
 class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshots.Snapshots,
                     guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
-                    rescue.Rescue, volumes.Volumes, live_migration.LiveMigration,
+                    rescue.Rescue, adoption.Adoption, volumes.Volumes, live_migration.LiveMigration,
                     cold.ColdMoves):
     """See the contract in nova/virt/driver.py.
 

@@ -5,6 +5,8 @@ import contextlib
 
 import libvirt
 
+from nova.virt.libvirt.domain import identity
+
 _UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
              | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA)
 # UEFI variables and the state of a TPM: with the guest, or with its disks
@@ -58,8 +60,43 @@ def stop_and_forget(domain):
 
 
 def undefine(domain, keep_state=False):
+    """Stop it, and let libvirt forget it; nothing when it is a guest of another program that was not taken over."""
+    if not _has_owner(domain):
+        return
     stop(domain)
     domain.undefineFlags(_UNDEFINE | (_KEEP if keep_state else _REMOVE))
+
+
+def _has_owner(domain):
+    try:
+        return bool(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, identity.OWNER_NAMESPACE))
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN_METADATA:
+            raise
+        return False
+
+
+def described(domain):
+    """(XML of the definition, why it cannot be taken over or None) of a guest of another program."""
+    why = (None if domain.isPersistent() else 'it is transient: virsh define makes it stay')
+    if why is None and _has_owner(domain):
+        why = 'it belongs to a deployment of this system already'
+    if why is None and (domain.snapshotNum() or domain.listAllCheckpoints()):
+        why = 'it has snapshots or checkpoints'
+    return domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), why
+
+
+def mark(domain, namespace, text):
+    """Say whose it is, in its definition and while it runs; its deployment starts it from now on, and libvirt does not.
+
+    :param text: the element; None: it is nobody's
+    """
+    flags = libvirt.VIR_DOMAIN_AFFECT_CONFIG | (libvirt.VIR_DOMAIN_AFFECT_LIVE if domain.isActive() else 0)
+    if text is None and not _has_owner(domain):
+        return
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, 'owner' if text else None, namespace, flags)
+    if text is not None:
+        domain.setAutostart(0)
 
 
 def forget(connection, _uuid, text):

@@ -17,6 +17,11 @@ from nova.virt.libvirt import storage
 from nova.virt.libvirt.life import hands
 
 
+# why a guest that was taken over (life/adoption.py) stays on its host
+ELSEWHERE = ('its disks lie where the program put them that made it; a resize on its host brings them to where the '
+             'others are')
+
+
 class Resize(hands.Feature, driver.Resize):
     """On this host, and with moves.cold.ColdMoves, which the driver has, between hosts."""
 
@@ -34,6 +39,8 @@ class Resize(hands.Feature, driver.Resize):
                    timeout: Any) -> dict[str, Any]:
         uuid, stored = instance.uuid, self.hands.storage
         kept = stored.kept_path(uuid)
+        if dest_host != self.host and stored.elsewhere(stored.load(uuid)):
+            raise exception.VirtError(operation='move the guest', reason=ELSEWHERE)
         with self.hands.operation(uuid):
             guest = stored.load(uuid)
             if guest is not None:        # it is the guest; what was put aside before is of no use
@@ -47,7 +54,8 @@ class Resize(hands.Feature, driver.Resize):
                 os.rename(stored.path(uuid), kept)
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
-        return self.sent(uuid)
+        # this host alone takes up disks that lie elsewhere, and finds them by what was put aside
+        return {} if stored.elsewhere(stored.load_kept(uuid)) else self.sent(uuid)
 
     def finish_migration(self, context: Any, instance: Any, guest: Any, request: Any, power_on: bool) -> None:
         uuid, stored = instance.uuid, self.hands.storage
@@ -110,7 +118,11 @@ def _copies(stored, qemu_img, instance, old):
         name = os.path.basename(disk.file)
         if name == 'disk.swap' and not sizes[name]:
             continue
-        _copy(os.path.join(source, name), disk.file)
+        taken_from = os.path.join(source, name)
+        if os.path.dirname(disk.file) != stored.path(uuid):          # of a guest that was taken over: now it is ours
+            name = f'disk.own{len(disks)}' if disks else 'disk'
+            taken_from, disk.file = disk.file, stored.path(uuid, name)
+        _copy(taken_from, disk.file)
         _grow(qemu_img, disk, sizes.get(name, 0))
         disks.append(disk)
     disks += stored.blanks(uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, old.volumes)

@@ -157,12 +157,25 @@ class Storage:
 
     def forget_kept(self, uuid):
         """Remove for ever what was put aside of a guest; no error when there is nothing."""
+        for disk in self.elsewhere(self.load_kept(uuid)):
+            files.remove(disk.file)
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.kept_path(uuid))
 
+    def elsewhere(self, guest):
+        """[Disk] of a guest that lie outside of its directory, where another program has made them."""
+        return [disk for disk in guest.disks if os.path.dirname(disk.file) != self.path(guest.uuid)] if guest else []
+
+    def forget(self, uuid):
+        """Remove a guest's directory, and no disk that lies elsewhere."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.path(uuid))
+
     def remove(self, uuid):
-        """Remove a guest's directory with all that is in it; no error when there is none."""
+        """Remove a guest's directory with all that is in it, and its disks elsewhere; no error when there is none."""
         path = self.path(uuid)
+        for disk in self.elsewhere(self.load(uuid)):
+            files.remove(disk.file)
         try:
             shutil.rmtree(path)
         except FileNotFoundError:

@@ -29,6 +29,11 @@ def metadata(root: etree.Element, guest: Any) -> None:
     add(element, f'{{{OWNER_NAMESPACE}}}owner', directory=guest.owner)
 
 
+def owner(directory: str) -> str:
+    """The element that says whose guest it is, as libvirt takes it from who adds it to a guest."""
+    return etree.tostring(add(etree.Element('metadata'), 'owner', directory=directory), encoding='unicode')
+
+
 def owner_of(text: str) -> str | None:
     """The owner named in a guest's owner element, as libvirt gives it back."""
     return etree.fromstring(text).get('directory')

@@ -10,6 +10,7 @@ rescue disk is added behind them; the guest boots from it.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 import contextlib
 import copy
 import os
@@ -84,7 +85,7 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
         disk = storage.image_disk(context, instance, image, target, bus, DISK,
                                   root_gb=instance.root_gb if device == 'disk' else 0)
         disk.readonly = device == 'cdrom'
-        disks = [*own, disk] if stable else classic(disk, own)
+        disks = [*own, disk] if stable else classic(disk, own, storage.elsewhere(guest))
         if sum(each.bus == 'ide' for each in disks) > xml.IDE_DISKS:
             raise exception.ImageUnacceptable(image_id=image['id'], reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         made = rescued.Rescued(disks, **boot_files, target=disk.target if stable else None, device=device)
@@ -117,12 +118,14 @@ def kind(guest: Any, image: Any) -> tuple[str, str]:
     return device, bus
 
 
-def classic(disk: Any, own: list[Any]) -> list[Any]:
+def classic(disk: Any, own: list[Any], elsewhere: Sequence[Any] = ()) -> list[Any]:
     """The disks of a classic rescue: ``disk`` first, then the guest's root disk and its config drive.
 
     A guest whose root disk is no file of this host has the rescue disk alone.
+    :param elsewhere: those of ``own`` that have other names
     """
-    kept = [each for each in own if os.path.basename(each.file) in ('disk', 'disk.config', CONFIG_DRIVE)]
+    kept = [each for each in own
+            if os.path.basename(each.file) in ('disk', 'disk.config', CONFIG_DRIVE) or each in elsewhere[:1]]
     taken = {disk.target}
     for each in kept:
         each.target = free_target(each.bus, taken)

@@ -23,6 +23,7 @@ from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import encryption
 from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import resize
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import outgoing
@@ -80,6 +81,8 @@ class LiveMigration(driver.LiveMigration):
         guest = self._guest_record(instance.uuid)
         if guest.hostdevs:
             raise exception.MigrationPreCheckError(reason='it has PCI devices of this host')
+        if self.storage.elsewhere(guest):
+            raise exception.MigrationPreCheckError(reason=resize.ELSEWHERE)
         if facts['virt_type'] != self.virt_type:
             raise exception.MigrationPreCheckError(reason=(
                 f'guests run with {self.virt_type} here and with {facts["virt_type"]} there'))

@@ -1,0 +1,172 @@
+"""nova-manage vm adopt: guests that libvirt has on a host, and that no server is of, become servers.
+
+The command looks at the guest and writes the server; the compute service of the host takes the guest over, as it would
+build another one: doc/source/adr/0032-adopted-guests.rst.
+"""
+import os
+import time
+
+from nova.cmd import tables
+from nova.cmd.command_line import flag
+
+REFUSED, NOTHING_DONE = 1, 3
+BUS = 'nova-inprocess:///adoption'       # a message to nobody: the conductor finds the server waiting
+WAIT_S = 300                             # for the compute service
+POLL_S = 0.5
+
+
+def adopt(conf, guest, host, project, user, image, flavor, name, network, port, connection, yes):
+    """Show how a guest of a host would become a server, and with --yes let it become one."""
+    from nova import policy
+    from nova.api import app
+    from nova.cloud import assembly
+    from nova.rpc import bus as rpc_bus
+
+    host = host or conf.host
+    found, refusals = look(connection or conf.libvirt.connection_uri, guest)
+    api_db, cells = assembly.checked_databases(conf)
+    refusals += _known(cells, host, found.uuid)
+    fits = flavor or f'adopted-{found.vcpus}-{found.memory_mb}-{found.root_gb}'
+    _show(found, host, project, user, image, fits, name or found.name, network, port, refusals)
+    if refusals:
+        return REFUSED
+    if not yes:
+        print('Nothing was changed. With --yes it becomes a server.')
+        return NOTHING_DONE
+    bus = rpc_bus.Bus(conf, BUS)
+    try:
+        services = assembly.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
+        application = app.Application(services)
+        if flavor is None:
+            _make_flavor(application, project, fits, found)
+        _create(application, project, user, found, {
+            'name': name or found.name, 'imageRef': image, 'flavorRef': fits, 'availability_zone': f':{host}',
+            'networks': [*({'uuid': each} for each in network or ()), *({'port': each} for each in port or ())]
+            or 'none'})
+    finally:
+        bus.close()
+    return _await(cells, found.uuid)
+
+
+def look(uri, guest):
+    """(adopted.Found, [why it cannot be taken over]) of a guest of libvirt.
+
+    :raises InvalidInput: libvirt does not answer, or has no such guest
+    """
+    import libvirt
+
+    from nova import exception
+    from nova.virt.libvirt import guest as guests
+    from nova.virt.libvirt.life import adopted
+
+    libvirt.registerErrorHandler(lambda *_: None, None)
+    try:
+        opened = libvirt.open(uri)
+    except libvirt.libvirtError as error:
+        raise exception.InvalidInput(reason=f'libvirt at {uri} does not answer: {error.get_error_message()}') from None
+    try:
+        domain = next((each for each in opened.listAllDomains() if guest in (each.UUIDString(), each.name())), None)
+        if domain is None:
+            raise exception.InvalidInput(reason=f'libvirt at {uri} has no guest {guest}.')
+        text, why = guests.described(domain)
+
+        def size(path, form):
+            return adopted.size(path, form) if os.path.exists(path) else domain.blockInfo(path)[0]
+        found = adopted.read(text, size)
+        return found, ([why] if why else []) + found.refusals
+    except libvirt.libvirtError as error:
+        raise exception.InvalidInput(reason=f'libvirt at {uri}: {error.get_error_message()}') from None
+    finally:
+        opened.close()
+
+
+def _known(cells, host, uuid):
+    """[why the databases do not let it become a server of this host]"""
+    from nova.db.placement import compute_nodes
+    from nova.db.servers import listing
+    able, why = False, []
+    for cell in cells.all():
+        with cell.db.reader() as conn:
+            able = able or any((compute_nodes.capabilities_of(conn, host, node['node']) or {}).get('adoption')
+                               for node in compute_nodes.by_host(conn, host))
+            if listing.by_uuid(conn, uuid) or listing.by_uuid(conn, uuid, deleted=True):
+                why.append('there is, or was, a server with its uuid')
+    return why if able else [*why, f'{host} is no compute host whose driver takes guests over']
+
+
+def _show(found, host, project, user, image, flavor, name, network, port, refusals):
+    rows = [('Guest', f'{found.name} ({found.uuid})'), ('Server', f'{name} of project {project}, user {user}'),
+            ('Host', host), ('Flavor', f'{flavor} ({found.vcpus} vCPUs, {found.memory_mb} MiB, {found.root_gb} GiB)'),
+            ('Image', image)]
+    rows += [('Disk', f'{disk.file} ({disk.format}): it stays there, and goes when the server is deleted')
+             for disk in found.disks]
+    wanted = [*(network or ()), *(port or ())]
+    rows.append(('Networks', ('from its next start on: ' + ', '.join(wanted)) if wanted else 'none of this system'))
+    rows += [('Device', f'{mac} stays until the guest is started again') for mac in found.macs]
+    rows += [('Loses', f'{what}, when the guest is started again') for what in found.lost]
+    rows.append(('Console', 'its log and its screen are there when the guest was started again'))
+    rows += [('Refused', why) for why in refusals]
+    tables.print_table(('What', 'How'), rows)
+
+
+def _make_flavor(application, project, name, found):
+    """A flavor of the size of the guest, for administrators alone, unless there is one of that name."""
+    from nova import exception
+    from nova.cmd.manage import api_calls as inner
+    try:
+        inner.ask(application, project, 'POST', '/flavors', {'flavor': {
+            'id': name, 'name': name, 'vcpus': found.vcpus, 'ram': found.memory_mb, 'disk': found.root_gb,
+            'os-flavor-access:is_public': False}})
+    except exception.NovaException:
+        inner.ask(application, project, 'GET', f'/flavors/{name}', None)
+
+
+def _create(application, project, user, found, server):
+    from nova.api import request
+    from nova.cmd.manage import api_calls as inner
+    inner.ask(application, project, 'POST', '/servers', {'server': server}, user=user, **{request.ADOPTS: found.uuid})
+
+
+def _await(cells, uuid):
+    """Let a conductor look at once, and wait until the host has the guest: 1 when it cannot be taken over."""
+    from nova import utils
+    from nova.db.servers import instance_actions
+    from nova.db.servers import listing
+    told, deadline = set(), time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        for cell in cells.all():             # it goes to the cell of its host
+            with cell.db.reader() as conn:
+                row = listing.by_uuid(conn, uuid)
+            if row is None:
+                continue
+            if row['vm_state'] != 'building':
+                told_why = ((row['fault'] or {}).get('details') or '').strip().splitlines()
+                print(f'Server {uuid} is {row["vm_state"]}.' + (f' {told_why[-1].strip()}' if told_why else ''))
+                return REFUSED if row['vm_state'] == 'error' else 0
+            if cell.uuid not in told:
+                told.add(cell.uuid)
+                cell.db.run(instance_actions.expedite, utils.utcnow(), (uuid,))
+        time.sleep(POLL_S)
+    print(f'Server {uuid} still waits for its host; it goes on without this command.')
+    return REFUSED
+
+
+_MANY = {'action': 'append', 'metavar': 'ID'}
+COMMANDS = {'adopt': adopt}
+OPTIONS = {adopt: {
+    'guest': {'metavar': 'GUEST', 'help': "its uuid, or its name in libvirt"},
+    '--host': {'metavar': 'HOST', 'help': "the compute host that it is on, as service list shows it; this one's name "
+               'unless given'},
+    '--project': {'metavar': 'ID', 'required': True, 'help': 'whose server it becomes'},
+    '--user': {'metavar': 'ID', 'required': True, 'help': 'whose server it becomes'},
+    '--image': {'metavar': 'ID', 'required': True,
+                'help': 'of which the server is said to be made: its properties count, and a rebuild uses it'},
+    '--flavor': {'metavar': 'ID', 'help': 'with the vCPUs and the memory of the guest; one is made unless given'},
+    '--name': {'metavar': 'NAME', 'help': "of the server; the guest's unless given"},
+    '--network': {**_MANY, 'help': 'in which the server gets a port; may be repeated'},
+    '--port': {**_MANY, 'help': "that the server gets, made before with the guest's MAC; may be repeated"},
+    '--connection': {'metavar': 'URI', 'help': '[libvirt] connection_uri unless given; qemu+ssh://HOST/system from '
+                     'another machine'},
+    '--yes': flag('do it; otherwise it is only shown'),
+}}
+EXIT_CODES = {adopt: {REFUSED: 'the guest cannot be taken over, or was not', NOTHING_DONE: 'it was only shown'}}

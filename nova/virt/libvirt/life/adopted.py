@@ -1,0 +1,166 @@
+"""What a guest is that another program has made, read from its domain XML: what can be taken over, and what cannot.
+
+Pure: text and the first bytes of disks in, data out. nova-manage shows it, and the driver goes by it.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+import dataclasses
+from xml.etree import ElementTree as etree
+
+from nova.virt.libvirt import xml
+
+FORMATS = ('raw', 'qcow2')
+QCOW2 = b'QFI\xfb'
+HEADER = 80                              # bytes: up to the features that a reader must know
+DATA_FILE = 1 << 2                       # https://www.qemu.org/docs/master/interop/qcow2.html: data in another file
+_UNITS = {'b': 1, 'bytes': 1, 'KB': 10 ** 3, 'k': 2 ** 10, 'KiB': 2 ** 10, 'MB': 10 ** 6, 'M': 2 ** 20, 'MiB': 2 ** 20,
+          'GB': 10 ** 9, 'G': 2 ** 30, 'GiB': 2 ** 30}
+MIB, GIB = 2 ** 20, 2 ** 30
+# devices that every guest of this system has, or that come with the machine
+_COMMON = frozenset(('emulator', 'controller', 'interface', 'serial', 'console', 'input', 'graphics', 'video',
+                     'memballoon', 'rng', 'audio', 'channel'))
+# devices with a state or a resource of the host of their own
+_REFUSED = {'hostdev': 'it has a device of the host', 'tpm': 'it has a TPM', 'filesystem': 'it has a file system of '
+            'the host', 'shmem': 'it shares memory', 'nvram': 'it has a memory of its own', 'lease': 'it has a lease',
+            'memory': 'its memory has modules'}
+
+
+@dataclasses.dataclass
+class Found:
+    """
+    memory_mb  MiB
+    disks      [xml.Disk], that which it boots from first
+    sizes      bytes of each disk
+    macs       of its network devices
+    refusals   sentences without an end: why it cannot be taken over; empty: it can
+    lost       what it has no more from its next start on
+    """
+
+    uuid: str
+    name: str
+    vcpus: int = 0
+    memory_mb: int = 0
+    machine: str = ''
+    vif_model: str = 'virtio'
+    disks: list[xml.Disk] = dataclasses.field(default_factory=list)
+    sizes: list[int] = dataclasses.field(default_factory=list)
+    macs: list[str] = dataclasses.field(default_factory=list)
+    refusals: list[str] = dataclasses.field(default_factory=list)
+    lost: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def root_gb(self) -> int:
+        """GiB of the first disk, rounded up; 0 without one."""
+        return -(-self.sizes[0] // GIB) if self.sizes else 0
+
+
+def read(text: str, size_of: Callable[[str, str], int]) -> Found:
+    """
+    :param text: XML of the guest's definition
+    :param size_of: function(path, format): bytes of a disk; see ``size``
+    """
+    root = etree.fromstring(text)
+    found = Found(root.findtext('uuid') or '', root.findtext('name') or '')
+    found.vcpus, found.memory_mb = int(root.findtext('vcpu') or 1), _mib(root.find('memory'))
+    os_ = root.find('os')
+    type_ = None if os_ is None else os_.find('type')
+    found.machine = (type_.get('machine') or '') if type_ is not None else ''
+    refuse = found.refusals.append
+    if type_ is None or type_.text != 'hvm' or type_.get('arch') != 'x86_64':
+        refuse('it is no machine of the architecture x86_64')
+    if not xml.MACHINE_TYPE.match(found.machine):
+        refuse(f'its machine {found.machine or "without a name"} is not known')
+    if os_ is not None and (os_.get('firmware') == 'efi' or os_.find('loader') is not None):
+        refuse('it boots with UEFI, whose variables would stay with who made it')
+    if os_ is not None and os_.find('kernel') is not None:
+        refuse('its kernel lies outside of its disks')
+    if root.find('launchSecurity') is not None:
+        refuse('its memory is encrypted')
+    for element in root.findall('./devices/*'):
+        _device(found, element, size_of)
+    if not found.disks:
+        refuse('it has no disk in a file')
+    return found
+
+
+def _device(found: Found, element: etree.Element, size_of: Callable[[str, str], int]) -> None:
+    kind = element.tag
+    if kind == 'disk':
+        _disk(found, element, size_of)
+    elif kind in _REFUSED:
+        found.refusals.append(_REFUSED[kind])
+    elif kind not in _COMMON:
+        found.lost.append(kind)
+    if kind == 'interface':
+        mac, model = element.find('mac'), element.find('model')
+        found.macs.append((mac.get('address') or '') if mac is not None else '')
+        if model is not None and model.get('type') in xml.VIF_MODELS and len(found.macs) == 1:
+            found.vif_model = model.get('type') or 'virtio'
+
+
+def _disk(found: Found, element: etree.Element, size_of: Callable[[str, str], int]) -> None:
+    target, driver, source = element.find('target'), element.find('driver'), element.find('source')
+    name = (target.get('dev') or '?') if target is not None else '?'
+    if element.get('device') in ('cdrom', 'floppy'):
+        found.lost.append(f'{element.get("device")} {name}')
+        return
+    path = source.get('file') if source is not None else None
+    form = (driver.get('type') or 'raw') if driver is not None else 'raw'
+    bus = (target.get('bus') or '') if target is not None else ''
+    why = (f'disk {name} is no file of this host' if element.get('device', 'disk') != 'disk' or not path else
+           f'disk {name} is of the format {form}' if form not in FORMATS else
+           f'disk {name} is on the bus {bus}' if bus not in xml.DISK_BUSES else
+           f'disk {name} is shared or for reading alone' if element.find('shareable') is not None
+           or element.find('readonly') is not None else
+           f'disk {name} is encrypted' if element.find('.//encryption') is not None else None)
+    if why is None:
+        try:
+            size = size_of(str(path), form)
+        except (OSError, ValueError) as error:
+            why = f'disk {name}, {path}: {error.strerror if isinstance(error, OSError) else error}'
+    if why is not None:
+        found.refusals.append(why)
+        return
+    boot = element.find('boot')
+    first = boot is not None and boot.get('order') == '1'
+    place = 0 if first else len(found.disks)
+    found.disks.insert(place, xml.Disk(str(path), form, name, bus))
+    found.sizes.insert(place, size)
+
+
+def _mib(element: etree.Element | None) -> int:
+    if element is None:
+        return 0
+    return -(-int(element.text or 0) * _UNITS.get(element.get('unit') or 'KiB', 2 ** 10) // MIB)
+
+
+def size(path: str, form: str) -> int:
+    """Bytes of a disk.
+
+    The header of a qcow2 file is who made it's: its guest writes behind it.
+    :raises OSError: it cannot be read
+    :raises ValueError: it is not what it is said to be, or not all of it is in this file
+    """
+    with open(path, 'rb') as file:
+        header = file.read(HEADER)
+        end = file.seek(0, 2)
+    if form == 'raw':
+        return end
+    if not header.startswith(QCOW2) or len(header) < HEADER:
+        raise ValueError('it is no qcow2 file')
+    if int.from_bytes(header[8:16], 'big'):
+        raise ValueError('it is an overlay on another file; virsh blockpull makes it whole')
+    if int.from_bytes(header[4:8], 'big') >= 3 and int.from_bytes(header[72:80], 'big') & DATA_FILE:
+        raise ValueError('its data is in another file')
+    return int.from_bytes(header[24:32], 'big')
+
+
+def misfit(found: Found, vcpus: int, memory_mb: int, root_gb: int) -> str | None:
+    """What of a flavor is not as the guest is, as the end of a sentence; None: it fits."""
+    wanted = (('vCPUs', vcpus, found.vcpus), ('MiB of memory', memory_mb, found.memory_mb))
+    for what, have, need in wanted:
+        if have != need:
+            return f'it has {need} {what}, and the flavor {have}'
+    return None if root_gb >= found.root_gb else (
+        f'its first disk has {found.root_gb} GiB, and the root disk of the flavor {root_gb}')

@@ -1,0 +1,67 @@
+"""Taking over guests that another program has made: they go on, and their disks stay where they are.
+
+The record of the guest is written first, then libvirt gets the mark of whose it is: a restart between both finishes
+it. Until the mark is there nothing here stops, changes or removes the guest.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+from nova import exception
+from nova import states
+from nova.virt import driver
+from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt.domain import identity
+from nova.virt.libvirt.life import adopted
+from nova.virt.libvirt.life import hands
+
+OPERATION = 'take over the guest'
+
+
+class Adoption(hands.Feature, driver.Adoption):
+    """Guests whose disks are files of this host."""
+
+    def adopt(self, context: Any, instance: Any, request: Any) -> None:
+        uuid, stored = instance.uuid, self.hands.storage
+        with self.hands.operation(uuid):
+            if stored.load(uuid) is None:
+                stored.save(self._made(instance, request))
+            self.hands.hypervisor.guest(OPERATION, uuid, guests.mark, identity.OWNER_NAMESPACE,
+                                        identity.owner(stored.directory))
+
+    def let_go(self, instance: Any) -> None:
+        with self.hands.operation(instance.uuid):
+            with contextlib.suppress(exception.GuestNotFound):
+                self.hands.hypervisor.guest(OPERATION, instance.uuid, guests.mark, identity.OWNER_NAMESPACE, None)
+            self.hands.storage.forget(instance.uuid)
+
+    def _made(self, instance: Any, request: Any) -> Any:
+        """The record of the guest as it is now.
+
+        :raises BuildFailed: it cannot be taken over
+        """
+        uuid, hypervisor = instance.uuid, self.hands.hypervisor
+        if os.geteuid():
+            raise _refusal(uuid, "its disks are not this service's: a service that runs as root takes guests over")
+        text, why = hypervisor.guest(OPERATION, uuid, guests.described)
+        found = adopted.read(text, adopted.size)
+        if hypervisor.power_state(uuid) not in (states.RUNNING, states.SHUTDOWN):
+            why = 'it neither runs nor is it off'
+        why = why or '; '.join(found.refusals) or adopted.misfit(
+            found, instance.vcpus, instance.memory_mb, instance.root_gb)
+        if why:
+            raise _refusal(uuid, why)
+        made = self.hands.guest_of(instance, request, found.disks, {})
+        made.name, made.machine, made.vif_model = found.name, found.machine, found.vif_model
+        for interface in made.interfaces:
+            interface.model = found.vif_model
+        path = self.hands.storage.path(uuid)
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, 0o711)
+        return made
+
+
+def _refusal(uuid: str, reason: str) -> exception.BuildFailed:
+    return exception.BuildFailed(instance_id=uuid, reason=reason)
