@@ -164,7 +164,7 @@ class ComputeDriver:
         return monitors.local_cpu_stats()
 
     def has_disks(self, instance: Any, source: str) -> bool:
-        """Whether this host reaches the disks of a server on storage that it shares with ``source``, its host before."""
+        """Whether this host reaches the disks of a server on storage shared with ``source``, its host before."""
         return False
 
     def power_on(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
