@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import uuid
+from concurrent import futures
 
 import pytest
 
@@ -59,7 +60,9 @@ class Home(test_volume_files.Home):
         """A directory as QEMU's client wants it."""
         authority = certificates.Authority(self.directory / 'tls')
         made, directory = authority.pair(name, [name]), self.directory / f'client-{name}'
-        directory.mkdir(exist_ok=True)
+        if directory.exists():           # several use it at once
+            return directory
+        directory.mkdir()
         for source, target in ((authority.trusted, 'ca-cert.pem'), (made.certificate, 'client-cert.pem'),
                                (made.key, 'client-key.pem')):
             shutil.copyfile(source, directory / target)
@@ -247,3 +250,36 @@ def test_a_snapshot_of_one_moment_while_a_host_elsewhere_writes(home):
     assert pathlib.Path(home.volumes.files.snapshot(again)).open('rb').read(2) == b'\6\6'
     home.volumes.detach(ALICE, attachment)
     assert home.daemons() == []
+
+
+def test_hosts_that_come_and_go_at_once_leave_nothing(home):
+    """A daemon ends with its last export, while another one of its host is being opened."""
+    volumes, found = [home.made(1) for _ in range(4)], []
+    home.certificate('h2')
+
+    def come_and_go(volume_id):
+        for _ in range(3):
+            attachment, data = home.attached(volume_id)
+            found.append(home.client('h2', data, 'write -P 2 0 512'))
+            home.volumes.detach(ALICE, attachment)
+    with futures.ThreadPoolExecutor() as pool:
+        list(pool.map(come_and_go, volumes))
+    assert [code for code, _said in found] == [0] * 12, found
+    assert home.daemons() == []
+
+
+def test_a_read_only_volume_is_exported_so(home):
+    volume_id = home.made(1)
+    home.write(volume_id, b'\5' * 512)
+    home.volumes.update(ALICE, volume_id, lambda row: {'readonly': True})
+    attachment, data = home.attached(volume_id)
+    assert data['access_mode'] == 'ro'
+    assert home.client('h2', data, 'read -P 5 0 512')[0] == CLOSED       # qemu-io opens it for writing
+    target = (f'driver=nbd,server.type=inet,server.host={data["host"]},server.port={data["port"]},'
+              f'export={data["export"]},tls-creds=tls')
+    done = subprocess.run(['qemu-io', '-r', '--object', 'tls-creds-x509,id=tls,endpoint=client,verify-peer=on,dir='
+                           f'{home.certificate("h2")}', '-c', 'read -P 5 0 512', '--image-opts', target],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and 'verification failed' not in done.stdout
+    home.volumes.detach(ALICE, attachment)
+    assert home.read(volume_id, 1) == b'\5'
