@@ -319,19 +319,17 @@ class Proof:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(self.random.uniform(0.5, 2))
-            getattr(self, '_kill_' + self._next())()
+            self._kill()
         self.over.set()
         for thread in threads:
             thread.join()
         self._check()
 
-    def _next(self):
+    def _kill(self):
+        kinds = {'storage': self.storage.kill, 'exporter': self._kill_exporter, 'writer': self._kill_writer}
         kind = self.random.choice(('storage', 'exporter', 'exporter', 'writer', 'writer'))
         self.kills[kind] += 1
-        return kind
-
-    def _kill_storage(self):
-        self.storage.kill()
+        kinds[kind]()
 
     def _kill_exporter(self):
         for pid in self.random.sample(found := self.exporters(), min(1, len(found))):

@@ -188,8 +188,15 @@ class Client:
         target = oslo_messaging.Target(topic=interface.topic, version=interface.version)
         self._rpc = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.Serializer(
             functools.partial(pins.of, interface.topic), backport, host))
-        for method in interface.methods.values():
-            setattr(self, method.name, functools.partial(self._counted, method))
+        self._methods = {method.name: functools.partial(self._counted, method)
+                         for method in interface.methods.values()}
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """What sends a method of the interface."""
+        methods = self.__dict__.get('_methods', {})
+        if name not in methods:
+            raise AttributeError(f'{type(self).__name__} has no {name!r}')
+        return methods[name]
 
     def _counted(self, method: Method, context: Any, **arguments: Any) -> Any:
         begun, result = time.monotonic(), 'ok'

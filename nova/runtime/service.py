@@ -256,12 +256,13 @@ class Process:
             except TimeoutError:
                 continue
             action = _SIGNALS.get(received[0])
-            if action is None:
-                continue
             if action == 'stop':
                 return
             try:
-                getattr(self, '_' + action)()
+                if action == 'reload':
+                    self._reload()
+                elif action == 'report':
+                    self._report()
             except Exception:
                 LOG.exception('%s failed', action)
 

@@ -45,10 +45,19 @@ class NeutronManager:
         self.neutron = neutron = neutron or client.Neutron(conf)
         self.bindings = bindings.Bindings(neutron)
         self.methods = Methods(INTERFACE, {
-            name: getattr(self, name) for name in (
-                'allocate_for_instance', 'deallocate_for_instance', 'attach_port', 'find_port', 'detach_port',
-                'add_address', 'remove_address', 'setup_for_instance', 'leave_host', 'prepare_for_instance',
-                'unprepare_for_instance', 'network_info', 'refresh_security')})
+            'allocate_for_instance': self.allocate_for_instance,
+            'deallocate_for_instance': self.deallocate_for_instance,
+            'attach_port': self.attach_port,
+            'find_port': self.find_port,
+            'detach_port': self.detach_port,
+            'add_address': self.add_address,
+            'remove_address': self.remove_address,
+            'setup_for_instance': self.setup_for_instance,
+            'leave_host': self.leave_host,
+            'prepare_for_instance': self.prepare_for_instance,
+            'unprepare_for_instance': self.unprepare_for_instance,
+            'network_info': self.network_info,
+            'refresh_security': self.refresh_security,})
 
     # ---- a server begins and ends
 

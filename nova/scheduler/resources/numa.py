@@ -22,6 +22,14 @@ Pages = tuple[tuple[tuple[str, int], int], ...]              # ((kind, size in K
 FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'threads', 'apart')
 
 
+
+def _without(array: np.ndarray, positions: list[int]) -> np.ndarray:
+    """A copy in which nothing is known of the hosts at these positions."""
+    copied = array.copy()
+    copied[positions] = -1
+    return copied
+
+
 class Cells:
     """
     :param topologies: HostTopology, its stored text, or None of each host, iterated once
@@ -43,11 +51,8 @@ class Cells:
         twin = object.__new__(Cells)
         twin.__dict__.update(self.__dict__)
         positions = list(hosts)
-        for name in ('_facts', '_pages'):
-            arrays = {key: array.copy() for key, array in getattr(self, name).items()}
-            for array in arrays.values():
-                array[positions] = -1
-            setattr(twin, name, arrays)
+        twin._facts = {key: _without(array, positions) for key, array in self._facts.items()}
+        twin._pages = {key: _without(array, positions) for key, array in self._pages.items()}
         twin._write(positions, hosts.values())
         return twin
 
