@@ -10,14 +10,18 @@ import uuid
 
 import pytest
 
+from nova import exception
 from nova.cmd.manage import main as manage
 from nova.rpc import inprocess
 from nova.tests.functional import cloud as clouds
 from nova.tests.integration import test_libvirt as base
 from nova.tests.waiting import wait_for
+from nova.virt import driver as virt
+from nova.virt.libvirt.domain import identity
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
+BOTH = libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_AFFECT_LIVE
 DOMAIN = """<domain type='qemu'><name>{name}</name><uuid>{uuid}</uuid><memory unit='KiB'>131072</memory><vcpu>1</vcpu>
 <os><type arch='x86_64' machine='{machine}'>hvm</type><boot dev='hd'/></os><features><acpi/></features><devices>
 <disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{disk}'/>
@@ -154,6 +158,38 @@ def test_what_cannot_be_taken_over_goes_on_as_it_was(cloud, adopt, stranger, con
     assert processes(disk) == before and disk.exists()
     assert domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == text
     assert 'or was, a server' in adopt(domain)[1]
+
+
+def test_a_guest_that_is_not_ours_is_left_alone(cloud, stranger):
+    """Whatever an undo or a delete wants: neither the guest of nobody, nor that of another deployment."""
+    domain, disk = stranger
+    instance, before = base.make_instance(uuid=domain.UUIDString()), processes(disk)
+    driver = next(part.manager for part in cloud.services if part.binary == 'nova-compute').driver
+    driver.destroy(None, instance, [])
+    theirs, element = identity.OWNER_NAMESPACE, identity.owner('/another/deployment')
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, element, 'owner', theirs, BOTH)
+    driver.let_go(instance)
+    assert '/another/deployment' in domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, theirs,
+                                                    libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+    with pytest.raises(exception.BuildFailed, match='belongs to a deployment'):
+        driver.adopt(None, instance, virt.SpawnRequest(image={'id': cloud.image}, network_info=[]))
+    assert processes(disk) == before and disk.exists() and driver.storage.load(instance.uuid) is None
+
+
+def test_an_adoption_goes_on_after_a_restart(cloud, stranger):
+    """Killed between the record and the mark the guest is nobody's; the same again makes it ours."""
+    domain, disk = stranger
+    instance, before = base.make_instance(uuid=domain.UUIDString()), processes(disk)
+    driver = next(part.manager for part in cloud.services if part.binary == 'nova-compute').driver
+    request = virt.SpawnRequest(image={'id': cloud.image, 'properties': {}}, network_info=[])
+    driver.adopt(None, instance, request)
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, None, None, identity.OWNER_NAMESPACE, BOTH)
+    assert instance.uuid not in driver.guests()
+    driver.adopt(None, instance, request)
+    assert instance.uuid in driver.guests() and processes(disk) == before
+    driver.let_go(instance)
+    assert instance.uuid not in driver.guests() and processes(disk) == before and disk.exists()
+    assert not driver.storage.exists(instance.uuid)
 
 
 def test_an_overlay_is_refused(cloud, adopt, connection):

@@ -119,7 +119,7 @@ def _copies(stored, qemu_img, instance, old):
         if name == 'disk.swap' and not sizes[name]:
             continue
         taken_from = os.path.join(source, name)
-        if os.path.dirname(disk.file) != stored.path(uuid):          # of a guest that was taken over: now it is ours
+        if disk.file in old.adopted:             # it comes to where the others are
             name = f'disk.own{len(disks)}' if disks else 'disk'
             taken_from, disk.file = disk.file, stored.path(uuid, name)
         _copy(taken_from, disk.file)

@@ -162,9 +162,10 @@ class Storage:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.kept_path(uuid))
 
-    def elsewhere(self, guest):
-        """[Disk] of a guest that lie outside of its directory, where another program has made them."""
-        return [disk for disk in guest.disks if os.path.dirname(disk.file) != self.path(guest.uuid)] if guest else []
+    @staticmethod
+    def elsewhere(guest):
+        """[Disk] of a guest (or None) that lie outside of its directory, where another program has made them."""
+        return [disk for disk in guest.disks if disk.file in guest.adopted] if guest else []
 
     def forget(self, uuid):
         """Remove a guest's directory, and no disk that lies elsewhere."""

@@ -84,6 +84,7 @@ class Guest:
     rescued     what it runs with while it is rescued; None: with its own disks
     host, successor, taken_from   whose it is, to whom it goes, from whom it came: moves/shared_storage.py
     moved_from     where a cold move has fetched it
+    adopted        files of its disks that lie where another program has made them: life/adoption.py
     """
 
     uuid: str
@@ -117,6 +118,7 @@ class Guest:
     successor: str | None = None
     taken_from: str | None = None
     moved_from: str | None = None
+    adopted: list = dataclasses.field(default_factory=list)
 
     @property
     def serial_ports(self):

@@ -32,6 +32,8 @@ class Adoption(hands.Feature, driver.Adoption):
                                         identity.owner(stored.directory))
 
     def let_go(self, instance: Any) -> None:
+        if self.hands.storage.load(instance.uuid) is None:       # it was refused, and may have another owner
+            return
         with self.hands.operation(instance.uuid):
             with contextlib.suppress(exception.GuestNotFound):
                 self.hands.hypervisor.guest(OPERATION, instance.uuid, guests.mark, identity.OWNER_NAMESPACE, None)
@@ -54,6 +56,7 @@ class Adoption(hands.Feature, driver.Adoption):
         if why:
             raise _refusal(uuid, why)
         made = self.hands.guest_of(instance, request, found.disks, {})
+        made.adopted = [disk.file for disk in found.disks]
         made.name, made.machine, made.vif_model = found.name, found.machine, found.vif_model
         for interface in made.interfaces:
             interface.model = found.vif_model

@@ -22,7 +22,7 @@ FORMATS = ('raw', 'qcow2')
 DISKS = 26                               # a guest of volumes alone has none
 # What each host makes for itself, of what the conductor says and of its own options. By another host's word the path
 # of a volume, or the address of a device, would be a way to what is here.
-OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces')
+OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted')
 SETTING = 255                            # characters of a value
 BOOT_FILES = ('kernel', 'ramdisk')
 SIZES = range(1 << 50)                   # bytes of a disk
