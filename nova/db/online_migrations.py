@@ -18,7 +18,9 @@ from nova.db import engine
 from nova.db.cells import rows as cell_rows
 from nova.db.tables.api import host_mappings
 from nova.db.tables.api import instance_mappings
+from nova.db.ec2 import ids
 from nova.db.tables.api import request_specs as specs
+from nova.db.tables.ec2 import ec2_ids
 
 if TYPE_CHECKING:
     from nova.db.cells.cells import Cell, Cells
@@ -91,9 +93,26 @@ def _store_categories(conn: sa.Connection, categories: dict[str, str]) -> int:
     return len(rows)
 
 
+# ---- ids of the EC2 API that are older than their digits
+
+def _ids_without_digits(api_db: engine.Database, cells: Cells, limit: int) -> list[Any]:
+    """[(number, uuid)]"""
+    with api_db.reader() as conn:
+        return list(conn.execute(sa.select(ec2_ids.c.id, ec2_ids.c.uuid).where(ec2_ids.c.digits.is_(None)).limit(limit)))
+
+
+def _give_digits(api_db: engine.Database, cells: Cells, found: list[Any]) -> int:
+    def write(conn: sa.Connection) -> int:
+        conn.execute(sa.update(ec2_ids).where(ec2_ids.c.id == sa.bindparam('number')),
+                     [{'number': number, 'digits': ids.digits_of(uuid)} for number, uuid in found])
+        return len(found)
+    return api_db.run(write)
+
+
 ROWS = (
     Migration('map_hosts_to_cells', unmapped_hosts, _map_hosts),
     Migration('request_spec_categories', _specs_without_category, _give_categories),
+    Migration('ec2_id_digits', _ids_without_digits, _give_digits),
 )
 
 

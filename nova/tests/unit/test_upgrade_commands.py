@@ -14,9 +14,11 @@ from nova.cmd.manage import main as manage
 from nova.db import online_migrations
 from nova.db import schema as migration
 from nova.db.cells import cells as db_cells
+from nova.db.ec2 import ids
 from nova.db.services import services
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
+from nova.db.tables.ec2 import ec2_ids
 from nova.rpc import bus
 from nova.rpc import versions
 from nova.tests import server_rows
@@ -114,6 +116,15 @@ def test_specs_of_before_get_the_category_of_their_server(deployment):
     code, out, _err = deployment.run(manage.main, 'db', 'online_data_migrations')
     assert code == 0 and ['request_spec_categories', '2', '2'] in [line.split() for line in out.splitlines()]
     assert deployment.categories() == {'1' * 36: 'regular', '2' * 36: 'vpn', '3' * 36: 'regular'}
+
+
+def test_ec2_ids_of_before_get_their_digits(deployment):
+    uuid = '01234567-89ab-cdef-0123-456789abcdef'
+    with deployment.api_db.writer() as conn:
+        conn.execute(sa.insert(ec2_ids).values(prefix='vol', uuid=uuid))
+    code, out, _err = deployment.run(manage.main, 'db', 'online_data_migrations')
+    assert code == 0 and ['ec2_id_digits', '1', '1'] in [line.split() for line in out.splitlines()]
+    assert ids.uuids(deployment.api_db, 'vol', ['0123456789abcdef0']) == {'0123456789abcdef0': uuid}
 
 
 def test_a_bounded_run_says_that_there_may_be_more(deployment):

@@ -14,4 +14,3 @@ def upgrade():
     op.add_column('ec2_ids', sa.Column('digits', sa.String(length=17), nullable=True))
     op.create_index('ix_ec2_ids_digits', 'ec2_ids', ['prefix', 'digits'], unique=False)
     # ### end Alembic commands ###
-    op.execute("UPDATE ec2_ids SET digits = substr(replace(uuid, '-', ''), 1, 17)")
