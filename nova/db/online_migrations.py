@@ -98,7 +98,8 @@ def _store_categories(conn: sa.Connection, categories: dict[str, str]) -> int:
 def _ids_without_digits(api_db: engine.Database, cells: Cells, limit: int) -> list[Any]:
     """[(number, uuid)]"""
     with api_db.reader() as conn:
-        return list(conn.execute(sa.select(ec2_ids.c.id, ec2_ids.c.uuid).where(ec2_ids.c.digits.is_(None)).limit(limit)))
+        query = sa.select(ec2_ids.c.id, ec2_ids.c.uuid).where(ec2_ids.c.digits.is_(None))
+        return list(conn.execute(query.limit(limit)))
 
 
 def _give_digits(api_db: engine.Database, cells: Cells, found: list[Any]) -> int:
