@@ -164,7 +164,7 @@ def test_conductors_do_it_by_themselves_and_rest(deployment, monkeypatch):
         background.run()
         lefts.append(len(deployment.mapped()))
     assert lefts == [2, 3, 3]
-    assert background.counts == {'map_hosts_to_cells': 3, 'request_spec_categories': 0}
+    assert background.counts == {**dict.fromkeys(background.counts, 0), 'map_hosts_to_cells': 3}
     deployment.report('host4')
     background.run()                                   # it found nothing to do, and looks again in an hour
     assert len(deployment.mapped()) == 3
