@@ -182,7 +182,7 @@ def network(conf, bus, host, api_db, cell_db, helper=None):
     from nova.network import manager as network_manager
 
     manager = network_manager.NetworkManager(conf, api_db, host, drivers.load(conf, helper), cell_db,
-                                             bus.client(interface.INTERFACE))
+                                             bus.client(interface.INTERFACE), bus.client(interface.AGENT))
 
     def audit():
         with api_db.reader() as conn:
@@ -199,6 +199,22 @@ def network(conf, bus, host, api_db, cell_db, helper=None):
         ('report', gateways.REPORT_S, manager.report), ('sync', NETWORK_SYNC_INTERVAL, manager.sync),
         ('audit', AUDIT_INTERVAL, audit),
         ('audit_late', LATE_INTERVAL, audit_late)])
+
+
+def network_agent(conf, bus, host, helper=None):
+    """The agent of the network services on one host.
+
+    :param helper: privileges.Helper that touches the host for it
+    """
+    from nova.network.agents import agent
+    from nova.network import drivers
+    from nova.network import interface
+
+    manager = agent.NetworkAgent(conf, host, drivers.load(conf, helper), bus.client(interface.INTERFACE))
+    return service.Service(conf, 'nova-network-agent', host, interface.AGENT, manager, bus, _conductor(bus),
+                           admission=agent.admission_of_agent(host),
+                           tasks=[('report', agent.REPORT_S, manager.report),
+                                  ('sync', NETWORK_SYNC_INTERVAL, manager.sync)])
 
 
 def _neutron(conf, bus, host, cell_db):
@@ -226,15 +242,19 @@ def compute(conf, bus, host, images, helper=None):
     from nova.compute import manager as compute_manager
     from nova.image import grants
     from nova.network import interface as network_interface
+    from nova.network.agents import plumbed_client
 
     bus = bus.of_host(host)
     images = grants.GrantedImages(images)
     driver = virt_driver(conf, host, images, helper)
     # filters and DHCP entries are there before a guest: its host's own service makes them, where guests are real
     plumbed = driver.real_guests and conf.network.driver != 'fake' and conf.network.backend == 'embedded'
+    networks = bus.client(network_interface.INTERFACE)
+    if plumbed and conf.network.agent:
+        networks, plumbed = plumbed_client.Plumbed(networks, bus.client(network_interface.AGENT), host), False
     manager = compute_manager.ComputeManager(
-        conf, host, driver, bus.client(conductor_interface.INTERFACE), bus.client(network_interface.INTERFACE),
-        images, network_server=host if plumbed else None)
+        conf, host, driver, bus.client(conductor_interface.INTERFACE), networks, images,
+        network_server=host if plumbed else None)
     return service.Service(conf, 'nova-compute', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 

@@ -60,7 +60,12 @@ def _parts(conf, helpers):
 
 
 def _cloud(conf, helpers):
+    from nova import exception
     from nova.cloud import all_in_one as cloud
+
+    if conf.network.agent:
+        raise exception.InvalidInput(reason='[network] agent is for hosts of a fleet: nova-all has the network service '
+                                            'and the host in one process.')
 
     more = conf.fake.hosts if conf.compute_driver == 'fake' else 1
     return cloud.Cloud(conf, [conf.host, *(f'{conf.host}-{number}' for number in range(2, more + 1))], **helpers)

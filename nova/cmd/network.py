@@ -1,5 +1,7 @@
 """nova-network: addresses, bridges, DHCP and filters of one host, and the metadata service on its bridge.
 
+With [network] agent it has no database and asks the network services over the message queue.
+
 Two processes when root starts it: one touches the host and does what nova.network.linux.remote lists; the other, an
 ordinary user, has the database, the broker and the metadata listener.
 """
@@ -28,12 +30,19 @@ def split(conf):
 
 
 def parts(conf, helper):
+    from nova import exception
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
     if helper is not None:
         LOG.info('Process %s touches the host for this one, whose user is %s.', helper.pid, os.geteuid())
     bus = rpc_bus.Bus(conf)
+    if conf.network.agent:
+        if conf.network.backend == 'neutron':
+            raise exception.InvalidInput(reason='[network] agent and backend = neutron exclude each other: the '
+                                                'Networking service has agents of its own.')
+        return [*([helper] if helper else ()), assembly.needs(bus), assembly.enrolled(conf, bus),
+                assembly.network_agent(conf, bus.of_host(conf.host), conf.host, helper)]
     api_db, cells = assembly.checked_databases(conf, bus, sign=False)
     return [*([helper] if helper else ()), assembly.needs(bus, api_db), assembly.enrolled(conf, bus, api_db),
             assembly.network(conf, bus.of_host(conf.host), conf.host, api_db, cells.default.db, helper),

@@ -34,7 +34,8 @@ from nova.rpc.admission import source
 from nova.rpc.admission import who_asked
 
 SWAP = 'swap_volume'
-_OF_HOSTS = {('nova-compute', 'compute'), ('nova-network', 'network')}       # (binary, topic)
+# (binary, topic)
+_OF_HOSTS = {('nova-compute', 'compute'), ('nova-network', 'network'), ('nova-network-agent', 'network_agent')}
 
 # columns of instances, by what a host writes there
 _STATE = {'vm_state', 'task_state', 'power_state', 'launched_at', 'network_info', 'system_metadata'}
@@ -150,7 +151,7 @@ def _snapshot_on_host(call: Call) -> None:
 
 
 def _service_of_host(call: Call) -> None:
-    """The services of a host are its nova-compute and the nova-network that plumbs it."""
+    """The services of a host are its nova-compute and the nova-network, or its agent, that plumbs it."""
     if (call.arguments.get('binary'), call.arguments.get('topic')) not in _OF_HOSTS:
         call.refuse(f'it reports {str(call.arguments.get("binary"))[:50]}')
 

@@ -11,4 +11,5 @@ def _level(topic: str) -> cfg.Opt:
         'a database was restored.'))
 
 
-OPTIONS = [_level('compute'), _level('conductor'), _level('scheduler'), _level('network')]
+OPTIONS = [_level('compute'), _level('conductor'), _level('scheduler'), _level('network'),
+           _level('network_agent')]

@@ -66,6 +66,8 @@ RIGHTS = {
     'unprepare_for_instance': (own_host,),       # ports that expect the caller
     'network_info': (here,),
     'leave_host': (own_host,),                   # ports that are on the caller
+    'report_host': (own_host,),
+    'host_state': (own_host,),                   # rows of ports and routers that are on the caller
     'refresh_security': (admission.anything,),   # a look at what the database says
 }
 

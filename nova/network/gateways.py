@@ -40,18 +40,23 @@ class Gateways:
 
     def report(self) -> bool:
         """Say that this host is there and find routers without one a host; True when the plumbing has to follow."""
-        seen = self._api_db.run(self._report)
+        seen = self._api_db.run(report, self._host, self._address, self._conf.network.routers)
         changed, self._seen = seen != self._seen, seen
         self.others = len(seen[0]) > 1
         return changed
 
-    def _report(self, conn: Connection) -> Any:
-        hosts.seen(conn, self._host, self._address, self._conf.network.routers)
-        rows = hosts.every(conn)
-        dead = {row['host'] for row in rows if not hosts.alive(row, DOWN_S)}
-        for ident, was in routers.places(conn).items():
-            if not was or was in dead or was not in {row['host'] for row in rows}:
-                fresh = choose(conn)
-                if fresh and fresh != was:
-                    routers.place(conn, ident, fresh, was)
-        return [(row['host'], row['address']) for row in rows], routers.places(conn)
+
+def report(conn: Connection, host: str, address: str, gateway: bool) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """A host is there; routers without a host that was heard of get one.
+
+    -> ([(host, address between hosts)] of all hosts, {router id: host})
+    """
+    hosts.seen(conn, host, address, gateway)
+    rows = hosts.every(conn)
+    dead = {row['host'] for row in rows if not hosts.alive(row, DOWN_S)}
+    for ident, was in routers.places(conn).items():
+        if not was or was in dead or was not in {row['host'] for row in rows}:
+            fresh = choose(conn)
+            if fresh and fresh != was:
+                routers.place(conn, ident, fresh, was)
+    return [(row['host'], row['address']) for row in rows], routers.places(conn)

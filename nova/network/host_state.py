@@ -121,3 +121,30 @@ class HostState:
     tunnel: str = ''                                               # this host's address between hosts
     host: str = ''                                                 # its name
     metadata_key: str = ''                      # with which its relay signs (hexadecimal digits); '': it serves nothing
+
+
+RULE = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'remote_group_id')
+
+
+def as_json(state: HostState) -> dict[str, Any]:
+    """A HostState as JSON can hold it. Of rules it has the columns that filters are made from."""
+    made = dataclasses.asdict(dataclasses.replace(state, rules={}))
+    return {**made, 'rules': {group: [{name: row[name] for name in RULE} for row in rows]
+                              for group, rows in state.rules.items()}}
+
+
+def from_json(given: dict[str, Any]) -> HostState:
+    """The HostState of ``as_json``, as the driver takes it; who does privileged work checks its values.
+
+    :raises TypeError: it has other fields
+    """
+    return HostState(**{
+        **given,
+        'networks': [Network(**{**each, 'subnets': [Subnet(**one) for one in each['subnets']]})
+                     for each in given['networks']],
+        'ports': [Port(**each) for each in given['ports']],
+        'overlays': [Overlay(**{**each, 'subnets': [OverlaySubnet(**one) for one in each['subnets']]})
+                     for each in given['overlays']],
+        'routers': [Router(**{**each, 'inside': [Leg(**one) for one in each['inside']],
+                              'outside': each['outside'] and Leg(**each['outside'])})
+                    for each in given['routers']]})

@@ -1,8 +1,11 @@
-"""RPC methods of the network service; ``host`` in allocate decides which host's service does the plugging."""
+"""RPC methods of the network service, and of its agents on hosts.
+
+``host`` in allocate decides which host's service does the plugging, where that host has no agent.
+"""
 from nova.rpc.interface import Interface, Method
 
 INTERFACE = Interface(
-    'network', '1.0',
+    'network', '1.1',
     # addresses, ports and host plumbing for a server about to be built; idempotent per server.
     # requested_networks as in RequestSpec; security_groups: list of names -> list of VIFs (objects/network_info.py)
     Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True),
@@ -32,4 +35,18 @@ INTERFACE = Interface(
     Method('leave_host', ('instance_uuid', 'host'), call=True),
     # ports, security groups or rules changed: each host brings its plumbing in line
     Method('refresh_security', ('port_ids',), fanout=True),
+    # a host says that its agent is there: address between hosts, whether it may have routers -> what it goes by, any
+    # JSON; when it is another one than before, host_state is as well
+    Method('report_host', ('host', 'address', 'routers'), call=True, since='1.1'),
+    # -> what the plumbing of a host is made from (host_state.HostState) as JSON has it. physical: {physical network:
+    # bridge of the host}, address: of the host between hosts
+    Method('host_state', ('host', 'physical', 'address'), call=True, since='1.1'),
+)
+
+AGENT = Interface(
+    'network_agent', '1.0',
+    # the plumbing of the host is as the network service has it now, when this answers
+    Method('plumb', call=True),
+    # something changed somewhere: each host looks
+    Method('changed', fanout=True),
 )

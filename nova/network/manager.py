@@ -3,10 +3,8 @@ says."""
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
 import datetime
 import logging
-import threading
 import time
 from typing import Any, TYPE_CHECKING
 
@@ -30,6 +28,8 @@ from nova.network import migrate
 from nova.network import relay_keys
 from nova.network import security
 from nova.network import selection
+from nova.network.agents.served import AgentHosts
+from nova.network.agents.combined import Combined
 from nova.network.host_network import HostNetwork
 from nova.network.host_network import dns_name
 from nova.network.host_network import extras
@@ -59,15 +59,16 @@ class NetworkManager:
     :param driver: drivers.load(conf)
     :param cell_db: Database of the cell whose hosts it serves: says where servers are; None: no host asks
     :param others: client of the network services of all hosts, whose plumbing follows; None: there are none
+    :param agents: client of the agents of all hosts, whose plumbing follows; None: there are none
     """
 
     methods: Methods
 
     def __init__(self, conf: ConfigOpts, api_db: Database, host: str, driver: FakeDriver,
-                 cell_db: Database | None = None, others: Any = None) -> None:
+                 cell_db: Database | None = None, others: Any = None, agents: Any = None) -> None:
         self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver
         self._cell_db = cell_db
-        self._others = others
+        self._others, self._agents = others, agents
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self.gateways = gateways.Gateways(conf, api_db, host, self._address)
         self._plumb = Combined(self._plumb_once)
@@ -77,6 +78,7 @@ class NetworkManager:
         self.migrations = migrate.Migrations(self._network)
         self._given: collections.deque[tuple[float, str]] = collections.deque()      # (when, server), oldest first
         attachments, migrations = self.attachments, self.migrations
+        agent_hosts = AgentHosts(api_db)
         self.methods = Methods(INTERFACE, {
             'allocate_for_instance': self.allocate_for_instance,
             'deallocate_for_instance': self.deallocate_for_instance,
@@ -88,6 +90,7 @@ class NetworkManager:
             'unprepare_for_instance': migrations.unprepare_for_instance,
             'network_info': migrations.network_info,
             'refresh_security': self.refresh_security,
+            'report_host': agent_hosts.report_host, 'host_state': agent_hosts.host_state,
         })
 
     def start(self) -> None:
@@ -195,7 +198,16 @@ class NetworkManager:
             self._refresh()
 
     def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
-        """Ports, groups or rules changed somewhere: bring this host in line."""
+        """Ports, groups or rules changed somewhere: bring this host in line, and have agents do so.
+
+        Each of several services tells all agents: one that is away leaves nothing untold, and agents join what comes
+        while they look.
+        """
+        if self._agents is not None and self.gateways.others:
+            try:
+                self._agents.changed(nova_context.admin_context())
+            except exception.Unavailable as error:
+                LOG.warning('Agents were not told of a change, and find it within a minute: %s', error)
         self._plumb()
 
     # ---- periodic -------------------------------------------------------------------
@@ -277,24 +289,3 @@ def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:
     spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
     if spec is not None and any(left == host for left, _node in spec.retry_hosts or ()):
         raise exception.InstanceChanged(instance_id=instance_uuid)
-
-
-class Combined:
-    """Runs a function once for all the callers that wait: a run that begins after a call covers it."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self._running, self._count = threading.Lock(), threading.Lock()
-        self._asked = self._done = 0
-
-    def __call__(self) -> None:
-        with self._count:
-            self._asked += 1
-            ticket = self._asked
-        with self._running:
-            if self._done >= ticket:
-                return
-            with self._count:
-                covers = self._asked
-            self._function()
-            self._done = covers

@@ -8,7 +8,7 @@ import re
 
 from nova.rpc import reply_names
 
-SERVED = '(compute|network)'                     # topics of a host's services
+SERVED = '(compute|network|network_agent)'                     # topics of a host's services
 RANDOM = '[0-9a-f]{32}'
 
 

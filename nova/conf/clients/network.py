@@ -26,6 +26,10 @@ OPTIONS = [
                     'entry point of the group nova.network.managers, or the path of a class. FlatDHCPManager: by DHCP. '
                     'FlatManager: not at all, guests have their addresses from their config drives. It decides when '
                     'the default network is made, and when subnets are. The same on all hosts.'),
+    cfg.BoolOpt('agent', default=False,
+                help='Whether nova-network on this host is an agent: it has no database and asks the network services '
+                     '([network] driver = fake, beside the conductors) for what concerns this host. nova-compute and '
+                     'nova-network of a host need the same value. false: it opens the databases itself.'),
     cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}$',
                help='Bridge of the default network. Other names on the host derive from it: two clouds on '
                     'one machine need two names.'),

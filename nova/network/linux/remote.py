@@ -15,7 +15,6 @@ Everything else that the driver goes by is the configuration, which the privileg
 """
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
 import re
 import threading
@@ -40,7 +39,6 @@ BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')                 # of networks that user
 MAC = re.compile(r'[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}\Z')
 HOST, KEY = re.compile(r'[!-~]{0,255}\Z'), re.compile(r'([0-9a-f]{64})?\Z')
 PORTS, MTU = range(65536), range(68, 65536)
-RULE = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'remote_group_id')
 
 
 class RemoteDriver:
@@ -56,7 +54,7 @@ class RemoteDriver:
         self._helper.call('network.start')
 
     def refresh(self, load: typing.Callable[[], host_state.HostState]) -> list[str]:
-        return list(self._helper.call('network.refresh', state=request_of(load())) or ())
+        return list(self._helper.call('network.refresh', state=host_state.as_json(load())) or ())
 
     def teardown(self) -> None:
         self._helper.call('network.teardown')
@@ -79,13 +77,6 @@ def operations(conf: ConfigOpts) -> dict:
             return driver.refresh(lambda: wanted)
 
     return {'network.start': driver.start, 'network.refresh': refresh, 'network.teardown': driver.teardown}
-
-
-def request_of(state: host_state.HostState) -> dict:
-    """A HostState as JSON can hold it."""
-    made = dataclasses.asdict(dataclasses.replace(state, rules={}))
-    return {**made, 'rules': {group: [{name: row[name] for name in RULE} for row in rows]
-                              for group, rows in state.rules.items()}}
 
 
 def state_of(given: dict, bridge: str) -> host_state.HostState:
@@ -140,7 +131,7 @@ def _port(given: dict[str, str] | list[Any], bridge: str) -> host_state.Port:
 
 
 def _rule(given: dict[str, Any]) -> dict[str, Any]:
-    _fields(given, *RULE)
+    _fields(given, *host_state.RULE)
     if given['direction'] not in ('ingress', 'egress') or given['ethertype'] not in security.ETHERTYPES.values():
         raise ValueError('the direction or ethertype of a rule is not known')
     protocol = given['protocol']

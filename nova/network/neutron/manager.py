@@ -57,7 +57,9 @@ class NeutronManager:
             'prepare_for_instance': self.prepare_for_instance,
             'unprepare_for_instance': self.unprepare_for_instance,
             'network_info': self.network_info,
-            'refresh_security': self.refresh_security,})
+            'refresh_security': self.refresh_security,
+            'report_host': self.report_host,
+            'host_state': self.host_state})
 
     # ---- a server begins and ends
 
@@ -185,6 +187,16 @@ class NeutronManager:
 
     def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
         """Nothing to do: the agents of the Networking service follow by themselves."""
+
+    def report_host(self, context: nova_context.RequestContext, host: str, address: str, routers: bool) -> None:
+        """:raises InvalidInput: always; the Networking service has agents of its own"""
+        raise exception.InvalidInput(reason='[network] backend is neutron, whose hosts have no agent of this network '
+                                            'service: take [network] agent out of their configuration.')
+
+    def host_state(self, context: nova_context.RequestContext, host: str, physical: dict[str, str],
+                   address: str) -> None:
+        """:raises InvalidInput: always"""
+        self.report_host(context, host, address, False)
 
     # ---- one port more, one less
 

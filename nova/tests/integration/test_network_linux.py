@@ -15,6 +15,7 @@ import pytest
 from nova import exception
 from nova.db.networks import networks
 from nova.db.tables import network as t
+from nova.network import host_state
 from nova.network import manager
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
@@ -214,7 +215,7 @@ def test_a_device_that_is_no_bridge_is_left_alone(parted):
     name = 'br' + uuid.uuid4().hex[:12]
     run('ip', 'link', 'add', name, 'type', 'veth')
     try:
-        state = remote.request_of(parted.manager.load())
+        state = host_state.as_json(parted.manager.load())
         state['networks'][0]['bridge'] = name
         for port in state['ports']:
             port['bridge'] = name

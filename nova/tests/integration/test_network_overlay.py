@@ -26,13 +26,20 @@ from nova.db.networks import networks
 from nova.db.networks import routers as db_routers
 from nova.db.servers import instances
 from nova.db.tables import network as t
+from nova.network import authority
 from nova.network import fake
+from nova.network import host_state
+from nova.network import interface
 from nova.network import manager
 from nova.network import relay
 from nova.network.linux import driver
 from nova.network.linux import remote
 from nova.network.linux import runner
 from nova.tests import schemas
+from nova.network.agents import agent
+from nova.network.agents import plumbed_client
+from nova.rpc import bus as rpc_bus
+from nova.rpc import inprocess
 from nova.tests.functional import test_network_api
 from nova.tests.unit import test_metadata
 
@@ -57,8 +64,9 @@ echo "$ip|$dns|$mtu|$tftp"
 class World:
     """Two hosts, the wires between them, and the outside."""
 
-    def __init__(self, path):
+    def __init__(self, path, agents=False):
         self.tag = uuid.uuid4().hex[:6]
+        self.bus = self.served = None
         self.spaces, self.path = [], path
         self.face = test_network_api.Face(path)
         self.outer = self.space('o')
@@ -66,12 +74,31 @@ class World:
             run('ip', '-n', self.outer, 'link', 'add', wire, 'type', 'bridge')
             run('ip', '-n', self.outer, 'link', 'set', wire, 'up')
         run('ip', '-n', self.outer, 'address', 'add', '172.24.4.1/24', 'dev', 'ext')
-        self.hosts = [Host(self, number) for number in (1, 2)]
+        if agents:
+            self.serve()
+        self.hosts = [(AgentHost if agents else Host)(self, number) for number in (1, 2)]
         for host in self.hosts:
             host.manager.start()
         for host in self.hosts:
             host.manager.report()
-        self.face.client.manager = Everybody(self.hosts)
+        if not agents:
+            self.face.client.manager = Everybody(self.hosts)
+
+    def serve(self):
+        """One network service, of no host, behind a bus."""
+        self.bus = self.bus or rpc_bus.Bus(self.face.conf, f'{inprocess.SCHEME}:///{self.path}')
+        service = manager.NetworkManager(
+            self.face.conf, self.face.db, 'controller', fake.FakeDriver(self.face.conf),
+            others=self.bus.client(interface.INTERFACE), agents=self.bus.client(interface.AGENT))
+        self.face.conf.set_override('routers', False, group='network')
+        service.gateways.others = True
+        self.face.client.manager = self.bus.client(interface.INTERFACE)
+        self.served = self.bus.serve(interface.INTERFACE, service, 'controller', authority.admission_of(None))
+        self.served.start()
+
+    def unserve(self):
+        self.served.stop()
+        self.served.wait(5)
 
     def space(self, kind):
         name = f'nv{kind}{self.tag}'
@@ -82,7 +109,9 @@ class World:
 
     def close(self):
         for host in self.hosts:
-            host.driver.teardown()
+            host.close()
+        if self.bus is not None:
+            self.unserve()
         for name in self.spaces:
             run('ip', 'netns', 'del', name, check=False)
         self.face.close()
@@ -159,8 +188,33 @@ class Host:
                                   network__physical_networks={'wire': 'br-wire'}, metadata__dhcp_domain='cloud.test',
                                   network__metadata_host='192.0.2.99')
         self.driver = Checked(self.conf, self.run)
-        self.manager = manager.NetworkManager(self.conf, world.face.db, self.name, self.driver, others=Others(world))
+        self.begin()
         world.face.conf.set_override('physical_networks', {'wire': 'br-wire'}, group='network')
+
+    def begin(self):
+        self.manager = manager.NetworkManager(self.conf, self.world.face.db, self.name, self.driver,
+                                              others=Others(self.world))
+        self.client = self.manager
+
+    def close(self):
+        self.driver.teardown()
+
+
+class AgentHost(Host):
+    """A host whose agent has nothing but the bus, with the rights of this host."""
+
+    def begin(self):
+        bus = self.world.bus.of_host(self.name)
+        self.manager = agent.NetworkAgent(self.conf, self.name, self.driver, bus.client(interface.INTERFACE))
+        self.served = bus.serve(interface.AGENT, self.manager, self.name, agent.admission_of_agent(self.name))
+        self.served.start()
+        self.client = plumbed_client.Plumbed(self.world.bus.client(interface.INTERFACE), bus.client(interface.AGENT),
+                                             self.name)
+
+    def close(self):
+        self.served.stop()
+        self.served.wait(5)
+        super().close()
 
 
 class Others:
@@ -184,7 +238,7 @@ class Checked:
     def refresh(self, load):
         state = load()
         state.networks = []             # the default network has one bridge's name for all hosts
-        sent = json.loads(json.dumps(remote.request_of(state)))
+        sent = json.loads(json.dumps(host_state.as_json(state)))
         return self.linux.refresh(lambda: remote.state_of(sent, self.bridge))
 
     def teardown(self):
@@ -198,7 +252,7 @@ class Guest:
         self.instance = objects.Instance(uuid=str(uuid.uuid4()), project_id=project, availability_zone=None,
                                          hostname=name)
         self.host = host
-        self.vif, = host.manager.allocate_for_instance(
+        self.vif, = host.client.allocate_for_instance(
             world.face.context, instance=self.instance, requested_networks=[{'network_id': network}],
             security_groups=groups, host=host.name)
         self.port, self.mac = self.vif['id'], self.vif['address']
@@ -280,6 +334,45 @@ def test_two_hosts_of_one_project(world):
     # nothing was learned: the table has what the service knows
     table = world.hosts[0].run('bridge', 'fdb', 'show')
     assert f'{second.mac} dev vx{first.vif["network"]["bridge"][2:]} dst 192.0.2.2' in table
+
+
+@pytest.fixture
+def agents(tmp_path):
+    made = World(tmp_path, agents=True)
+    yield made
+    made.close()
+
+
+def test_hosts_without_a_database(agents):
+    """Agents ask a service for what they plumb; without one what is there goes on and what was removed waits for it."""
+    assert not any('db' in name for host in agents.hosts for name in vars(host.manager))
+    external, network = agents.outside(), agents.network()
+    router = agents.router(network, external=external)
+    first, second = agents.boot(0, network, 'first'), agents.boot(1, network, 'second')
+    assert first.dhcp()[0] == first.address and second.dhcp()[0] == second.address
+    assert first.pings(second.address) and second.pings('172.24.4.1')
+    group = agents.face('demo', 'GET', 'security-groups').json()['security_groups'][0]['id']
+    floating = agents.make('demo', 'floatingips', floating_network_id=external, port_id=second.port)
+    outside = floating['floating_ip_address']
+    assert not pings_from(agents.outer, outside, 2)
+    answer = agents.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+        'security_group_id': group, 'direction': 'ingress'}})
+    assert answer.status_code == 201
+    assert pings_from(agents.outer, outside)
+    # the service is away: guests and DHCP go on, and no host takes that for having nothing
+    agents.unserve()
+    assert first.dhcp()[0] == first.address and first.pings(second.address)
+    with agents.face.db.reader() as conn:
+        place = db_routers.places(conn)[router]
+    host = next(each for each in agents.hosts if each.name == place)
+    run('ip', 'netns', 'del', f'{host.conf.network.bridge}-r-{router}')
+    host.run('nft', 'flush', 'ruleset')
+    agents.serve()
+    before = {kind: manager.metrics.NETWORK_MENDED.labels(kind)._value.get() for kind in ('namespace', 'filters')}
+    host.manager.sync()
+    assert second.pings('172.24.4.1') and first.pings(second.address)
+    for kind, count in before.items():
+        assert manager.metrics.NETWORK_MENDED.labels(kind)._value.get() > count, kind
 
 
 def test_a_router_and_a_floating_address(world):

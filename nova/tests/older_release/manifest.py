@@ -4,12 +4,14 @@ import json
 
 from nova import objects
 
-TOPICS = ('compute', 'conductor', 'network', 'scheduler')
+# {topic: (module, its name there)}; older releases lack the last one
+TOPICS = {**{topic: (topic, 'INTERFACE') for topic in ('compute', 'conductor', 'network', 'scheduler')},
+          'network_agent': ('network', 'AGENT')}
 
 
 def current():
     """{'interfaces': {topic: {'version', 'methods': {name: row}}}, 'objects': {name: {'version', 'fields'}}}"""
-    return {'interfaces': {topic: _interface(topic) for topic in TOPICS},
+    return {'interfaces': {topic: made for topic in TOPICS if (made := _interface(topic))},
             'objects': {name: _object(getattr(objects, name)) for name in sorted(objects.__all__)
                         if name != 'NovaObject'}}
 
@@ -29,7 +31,10 @@ def dump(manifest):
 
 
 def _interface(topic):
-    found = importlib.import_module(f'nova.{topic}.interface').INTERFACE
+    module, name = TOPICS[topic]
+    found = getattr(importlib.import_module(f'nova.{module}.interface'), name, None)
+    if found is None:
+        return None
     return {'version': found.version, 'methods': {name: _row(row) for name, row in sorted(found.methods.items())}}
 
 

@@ -21,13 +21,13 @@ STATE = host_state.HostState(
 
 
 def test_a_state_arrives_as_it_was_sent():
-    arrived = remote.state_of(remote.request_of(STATE), 'nova-br')
+    arrived = remote.state_of(host_state.as_json(STATE), 'nova-br')
     assert (arrived.networks, arrived.ports, arrived.members) == (STATE.networks, STATE.ports, STATE.members)
     assert rules.script('t', arrived, None) == rules.script('t', STATE, None)
 
 
 def changed(path, value):
-    given = copy.deepcopy(remote.request_of(STATE))
+    given = copy.deepcopy(host_state.as_json(STATE))
     at = given
     for step in path[:-1]:
         at = at[step]
@@ -96,7 +96,7 @@ CROSSING = host_state.HostState(
 
 
 def crossing(path, value):
-    given = at = copy.deepcopy(remote.request_of(CROSSING))
+    given = at = copy.deepcopy(host_state.as_json(CROSSING))
     for step in path[:-1]:
         at = at[step]
     at[path[-1]] = value
@@ -104,7 +104,7 @@ def crossing(path, value):
 
 
 def test_networks_between_hosts_arrive_as_they_were_sent():
-    assert remote.state_of(remote.request_of(CROSSING), 'nova-br') == CROSSING
+    assert remote.state_of(host_state.as_json(CROSSING), 'nova-br') == CROSSING
 
 
 @pytest.mark.parametrize(('path', 'value'), [

@@ -1,0 +1,105 @@
+"""The agent of the network services on one host: it keeps the host's plumbing as they say, and has no database.
+
+What is there stays when no service answers: bridges, filters, DHCP and routers go on, and the agent asks again.
+"""
+from __future__ import annotations
+
+import logging
+from typing import Any, Protocol, TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import context as nova_context
+from nova import exception
+from nova.network import host_state
+from nova.network.agents.combined import Combined
+from nova.network.interface import AGENT
+from nova.rpc import admission
+from nova.rpc.interface import Methods
+from nova.runtime import metrics
+
+if TYPE_CHECKING:
+    from nova.network.fake import FakeDriver
+
+LOG = logging.getLogger(__name__)
+
+REPORT_S = 2                    # between two reports; a host is taken for dead after gateways.DOWN_S
+
+
+class Services(Protocol):
+    """RPC client of the network services; see interface.py."""
+
+    def report_host(self, context: nova_context.RequestContext, *, host: str, address: str, routers: bool) -> Any: ...
+
+    def host_state(self, context: nova_context.RequestContext, *, host: str, physical: dict[str, str],
+                   address: str) -> dict[str, Any]: ...
+
+
+class NetworkAgent:
+    """
+    methods  what serves interface.AGENT
+
+    :param host: name of this host
+    :param driver: drivers.load(conf)
+    :param services: sends as this host
+    """
+
+    methods: Methods
+
+    def __init__(self, conf: ConfigOpts, host: str, driver: FakeDriver, services: Services) -> None:
+        self._conf, self._host, self._driver, self._services = conf, host, driver, services
+        self._address = str(conf.network.tunnel_address or conf.my_ip)
+        self._plumb = Combined(self._plumb_once)
+        self._seen: Any = None
+        self.methods = Methods(AGENT, {'plumb': self.plumb, 'changed': self.changed})
+
+    def start(self) -> None:
+        """Check what the host must have; bring it in line, or leave it as it is until a service answers."""
+        self._driver.start()
+        try:
+            self.report()
+        except exception.NovaException as error:
+            LOG.warning('The network services do not answer; what is on this host stays as it is: %s', error)
+
+    def report(self) -> None:
+        """Periodic: say that this host is there, and follow where routers and other hosts are."""
+        seen = self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
+                                          routers=self._conf.network.routers)
+        if seen != self._seen:
+            self._plumb()
+            self._seen = seen           # not before: what failed is done again with the next report
+
+    def sync(self) -> None:
+        """Periodic: repair what others changed on the host."""
+        self._plumb()
+
+    def messages_lost(self) -> None:
+        """A change may have been among them."""
+        self._seen = None
+
+    def plumb(self, context: nova_context.RequestContext) -> None:
+        """See interface.py.
+
+        :raises Unavailable: no network service answers
+        """
+        self._plumb()
+
+    def changed(self, context: nova_context.RequestContext) -> None:
+        """See interface.py."""
+        self._plumb()
+
+    def _plumb_once(self) -> None:
+        # asked before the driver begins: without an answer nothing on the host is touched
+        state = host_state.from_json(self._services.host_state(
+            nova_context.admin_context(), host=self._host, physical=dict(self._conf.network.physical_networks),
+            address=self._address))
+        for kind in self._driver.refresh(lambda: state):
+            metrics.NETWORK_MENDED.labels(kind).inc()
+
+
+def admission_of_agent(host: str) -> admission.Admission:
+    """The Admission of the agent on a host: the host's own nova-compute may ask it, and no other host."""
+    def own(call: admission.Call) -> None:
+        if call.host != host:
+            call.refuse('it is another host')
+    return admission.Admission('network_agent', {'plumb': (own,)})

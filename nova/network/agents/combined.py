@@ -1,0 +1,27 @@
+"""One run for many callers."""
+from __future__ import annotations
+
+from collections.abc import Callable
+import threading
+from typing import Any
+
+
+class Combined:
+    """Runs a function once for all the callers that wait: a run that begins after a call covers it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._running, self._count = threading.Lock(), threading.Lock()
+        self._asked = self._done = 0
+
+    def __call__(self) -> None:
+        with self._count:
+            self._asked += 1
+            ticket = self._asked
+        with self._running:
+            if self._done >= ticket:
+                return
+            with self._count:
+                covers = self._asked
+            self._function()
+            self._done = covers

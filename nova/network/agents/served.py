@@ -1,0 +1,52 @@
+"""What the agents on hosts ask of the network service: that a host is there, and what its plumbing is made from."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova.network import gateways
+from nova.network import host_load
+from nova.network import host_state
+from nova.network import relay_keys
+from nova.network.linux import checked
+from nova.objects import network_info
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.db.engine import Database
+
+MAX_PHYSICAL = 64               # physical networks of one host
+
+
+class AgentHosts:
+    """:param api_db: the API database"""
+
+    def __init__(self, api_db: Database) -> None:
+        self._api_db = api_db
+        self._relay_keys: dict[str, relay_keys.RelayKey] = {}
+
+    def report_host(self, context: RequestContext, host: str, address: str, routers: bool) -> list[Any]:
+        """A host is there -> [[[host, address]] of all hosts, {router id: host}].
+
+        :raises InvalidInput: the address is none
+        """
+        places, placed = self._api_db.run(gateways.report, host, _address(address), bool(routers))
+        return [[list(each) for each in places], placed]
+
+    def host_state(self, context: RequestContext, host: str, physical: dict[str, str], address: str) -> dict[str, Any]:
+        """What the plumbing of a host is made from, as JSON has it (host_state.as_json).
+
+        :raises InvalidInput: an argument is not what it should be
+        """
+        if not isinstance(physical, dict) or len(physical) > MAX_PHYSICAL:
+            raise exception.InvalidInput(reason=f'physical is no object of at most {MAX_PHYSICAL} entries')
+        key = self._relay_keys.setdefault(host, relay_keys.RelayKey(self._api_db, host))()
+        with self._api_db.reader() as conn:
+            return host_state.as_json(host_load.load(conn, host, network_info.devname, physical, _address(address), key))
+
+
+def _address(given: Any) -> str:
+    try:
+        return checked.address(given)
+    except ValueError as error:
+        raise exception.InvalidInput(reason=str(error)) from None

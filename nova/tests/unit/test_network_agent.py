@@ -1,0 +1,179 @@
+"""The agent of the network services on a host: over a bus, with the rights of a host, and without a database."""
+import json
+import types
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova.network.agents import agent
+from nova.network import authority
+from nova.network import host_state
+from nova.network import interface
+from nova.network.agents import plumbed_client
+from nova.rpc import bus as rpc_bus
+from nova.rpc import inprocess
+from nova.runtime import metrics
+from nova.tests.unit import test_network_manager as unit
+
+
+class Driver:
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.states, self.mended, self.error = [], [], None
+
+    def start(self):
+        self.states.clear()
+
+    def refresh(self, load):
+        if self.error:
+            raise self.error
+        self.states.append(load())
+        return self.mended
+
+
+class Fleet:
+    """A network service, and an agent on host1 that asks it over a bus."""
+
+    def __init__(self, path):
+        self.rig = unit.Rig(path)
+        self.bus = rpc_bus.Bus(self.rig.conf, f'{inprocess.SCHEME}:///{path}')
+        cell_db = types.SimpleNamespace()           # not read for what agents ask
+        self.server = self.bus.serve(interface.INTERFACE, self.rig.manager, 'control',
+                                     authority.admission_of(cell_db))
+        self.server.start()
+        self.of_host = self.bus.of_host('host1').client(interface.INTERFACE)
+        self.driver = Driver()
+        self.agent = agent.NetworkAgent(nova_conf.new(files=[], network__tunnel_address='192.0.2.1'), 'host1',
+                                        self.driver, self.of_host)
+        self.rig.context.update_store()
+
+    def close(self):
+        self.server.stop()
+        self.server.wait(5)
+        self.bus.close()
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    made = Fleet(tmp_path)
+    yield made
+    made.close()
+
+
+def test_the_agent_has_what_a_service_with_the_database_has(fleet):
+    fleet.agent.start()
+    assert fleet.driver.states[-1].ports == []
+    vif, = fleet.rig.allocate()
+    fleet.agent.plumb(context.admin_context())
+    told = fleet.driver.states[-1]
+    assert [port.id for port in told.ports] == [vif['id']] and told.tunnel == '192.0.2.1'
+    loaded = json.loads(json.dumps(host_state.as_json(fleet.rig.manager.load())))
+    assert host_state.as_json(told) == {**loaded, 'tunnel': '192.0.2.1'}
+
+
+def test_a_report_plumbs_when_something_is_different_and_again_when_that_failed(fleet):
+    fleet.agent.start()
+    begun = len(fleet.driver.states)
+    fleet.agent.report()
+    assert len(fleet.driver.states) == begun
+    fleet.rig.manager.report()                      # another host, of the name that the service has
+    fleet.of_host.report_host(context.admin_context(), host='host1', address='192.0.2.7', routers=True)
+    fleet.driver.error = exception.NetworkPlumbingError(reason='no room')
+    with pytest.raises(exception.NetworkPlumbingError):
+        fleet.agent._seen = None
+        fleet.agent.report()
+    fleet.driver.error = None
+    fleet.agent.report()
+    assert len(fleet.driver.states) == begun + 1
+
+
+def test_what_is_there_stays_while_no_service_answers():
+    class Away:
+        def report_host(self, ctx, **arguments):
+            raise exception.ServiceUnavailable(service='network')
+        host_state = report_host
+    driver = Driver()
+    alone = agent.NetworkAgent(nova_conf.new(files=[]), 'host1', driver, Away())
+    alone.start()
+    for ask in (alone.sync, lambda: alone.plumb(context.admin_context())):
+        with pytest.raises(exception.ServiceUnavailable):
+            ask()
+    assert driver.states == []                      # not even an empty one
+
+
+def test_what_was_mended_is_counted(fleet):
+    counter = metrics.NETWORK_MENDED.labels('filters')
+    before = counter._value.get()
+    fleet.driver.mended = ['filters']
+    fleet.agent.sync()
+    assert counter._value.get() == before + 1
+
+
+@pytest.mark.parametrize('method, arguments', [
+    ('report_host', {'address': '192.0.2.9', 'routers': True}),
+    ('host_state', {'physical': {}, 'address': '192.0.2.9'})])
+def test_a_host_asks_for_itself_alone(fleet, method, arguments):
+    with pytest.raises(exception.HostForbidden):
+        getattr(fleet.of_host, method)(context.admin_context(), host='host2', **arguments)
+    getattr(fleet.of_host, method)(context.admin_context(), host='host1', **arguments)
+
+
+@pytest.mark.parametrize('method, arguments', [
+    ('report_host', {'address': 'x; reboot', 'routers': True}),
+    ('host_state', {'physical': [], 'address': '192.0.2.9'}),
+    ('host_state', {'physical': {str(n): 'b' for n in range(65)}, 'address': '192.0.2.9'})])
+def test_what_a_host_says_is_looked_at(fleet, method, arguments):
+    with pytest.raises(exception.InvalidInput):
+        getattr(fleet.of_host, method)(context.admin_context(), host='host1', **arguments)
+
+
+def test_an_agent_plumbs_for_its_own_host_alone(fleet):
+    server = fleet.bus.serve(interface.AGENT, fleet.agent, 'host1', agent.admission_of_agent('host1'))
+    server.start()
+    try:
+        own, other = (fleet.bus.of_host(host).client(interface.AGENT) for host in ('host1', 'host2'))
+        own.plumb(context.admin_context(), server='host1')
+        assert len(fleet.driver.states) == 1
+        with pytest.raises(exception.HostForbidden):
+            other.plumb(context.admin_context(), server='host1')
+    finally:
+        server.stop()
+        server.wait(5)
+
+
+def test_a_port_is_plumbed_before_the_caller_goes_on(fleet):
+    done = []
+
+    class Services:
+        def allocate_for_instance(self, ctx, **arguments):
+            done.append('allocated')
+            return ['vif']
+
+        def network_info(self, ctx, **arguments):
+            return ['known']
+
+    class Agent:
+        def plumb(self, ctx, server):
+            done.append(f'plumbed on {server}')
+    both = plumbed_client.Plumbed(Services(), Agent(), 'host1')
+    assert both.allocate_for_instance(None) == ['vif'] and done == ['allocated', 'plumbed on host1']
+    assert both.network_info(None) == ['known'] and len(done) == 2
+
+
+def test_what_is_plumbed_are_methods_of_the_interface():
+    assert plumbed_client.PLUMBED < interface.INTERFACE.methods.keys()
+
+
+def test_a_change_reaches_agents(fleet):
+    told = []
+
+    class Agents:
+        def changed(self, ctx):
+            told.append(ctx)
+    manager = fleet.rig.manager
+    manager._agents, manager.gateways.others = Agents(), True
+    manager.refresh_security(context.admin_context(), port_ids=[])
+    assert len(told) == 1
