@@ -42,7 +42,8 @@ class AgentHosts:
             raise exception.InvalidInput(reason=f'physical is no object of at most {MAX_PHYSICAL} entries')
         key = self._relay_keys.setdefault(host, relay_keys.RelayKey(self._api_db, host))()
         with self._api_db.reader() as conn:
-            return host_state.as_json(host_load.load(conn, host, network_info.devname, physical, _address(address), key))
+            return host_state.as_json(
+                host_load.load(conn, host, network_info.devname, physical, _address(address), key))
 
 
 def _address(given: Any) -> str:
