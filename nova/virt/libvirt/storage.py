@@ -29,6 +29,7 @@ from nova.runtime import privileges
 from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
+from nova.virt.libvirt import reflink
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import rescued
 
@@ -95,7 +96,7 @@ class Storage:
         self._qemu_img, self._images, self._images_type = qemu_img, images, images_type
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
-        self.disk_cache = 'writeback'
+        self.disk_cache, self._shares = 'writeback', False
 
     def prepare(self):
         """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
@@ -109,6 +110,7 @@ class Storage:
         self.cache.clean()
         self.cache.protect()
         self.disk_cache = 'none' if _direct_io(self.directory) else 'writeback'
+        self._shares = reflink.possible(self.directory)
 
     def path(self, uuid, name=''):
         """Path of a guest's directory or of a file in it.
@@ -255,7 +257,8 @@ class Storage:
             disk = xml.Disk(path, 'qcow2', target, bus, cache=self.disk_cache,
                             backing_file=base.path, backing_format=base.format)
         else:
-            self._qemu_img.convert(base.path, base.format, path, 'raw')
+            if base.format != 'raw' or not reflink.clone(base.path, path):
+                self._qemu_img.convert(base.path, base.format, path, 'raw')
             os.truncate(path, size)
             disk = xml.Disk(path, 'raw', target, bus, cache=self.disk_cache)
         files.give_to_guest(path)
@@ -338,7 +341,7 @@ class Storage:
         promised = 0
         for guest in self.records():
             for disk in rescued.files(guest):
-                promised += max(0, _promised(disk))
+                promised += max(0, _promised(disk, self._shares))
         return status.f_frsize * status.f_bavail - promised
 
     def records(self):
@@ -384,14 +387,14 @@ def qcow2_size(path):
         return int.from_bytes(file.read(32)[24:32])
 
 
-def _promised(disk):
-    """Bytes that a disk may still take."""
+def _promised(disk, shares):
+    """Bytes that a disk may still take; ``shares``: also for blocks that it shares with the image as long as it can."""
     try:
         status = os.stat(disk.file)
         size = status.st_size
         if disk.format == 'qcow2':
             size = qcow2_size(disk.file)
-        return size - status.st_blocks * 512
+        return size - status.st_blocks * 512 + (reflink.shared_bytes(disk.file) if shares else 0)
     except OSError:
         return 0
 
