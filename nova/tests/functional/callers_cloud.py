@@ -1,6 +1,7 @@
 """A cloud with something of everything in one project, and callers of every kind around it: fixtures of tests."""
 import pytest
 
+from nova.tests import waiting
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
@@ -62,7 +63,23 @@ def things(identity, owner):
             'migration': move['id'], 'move': move['uuid'], 'metadata_key': 'key', 'tag': 'tag',
             'server_group': one(owner, '/os-server-groups', 'server_group', name='canary-servers',
                                 policy='anti-affinity')['id'],
-            'attachment': owner.get('/volume/v3/attachments').json()['attachments'][0]['id']}
+            'attachment': owner.get('/volume/v3/attachments').json()['attachments'][0]['id'], **_handed(owner)}
+
+
+def _handed(owner):
+    """A volume that waits for another project, and a backup of one."""
+    found = {}
+    for name, path, key in (('backup', '/volume/v3/backups', 'backup'),
+                            ('transfer', '/volume/v3/volume-transfers', 'transfer')):
+        volume = one(owner, '/volume/v3/volumes', 'volume', name=f'canary-{name}', size=1)['id']
+        _available(owner, f'/volume/v3/volumes/{volume}', 'volume')
+        found[name] = one(owner, path, key, name=f'canary-{name}', volume_id=volume)['id']
+    _available(owner, f'/volume/v3/backups/{found["backup"]}', 'backup')
+    return found
+
+
+def _available(owner, path, key):
+    waiting.wait_for(lambda: owner.get(path).json()[key]['status'] == 'available', 30, f'the {key} to be made')
 
 
 def _routed(admin, owner, network, subnet):

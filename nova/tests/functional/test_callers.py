@@ -43,7 +43,8 @@ PARTS = {
                 'floatingips': 'floating_ip', 'port_forwardings': 'port_forwarding', 'rbac-policies': 'share',
                 'tags': 'tag', 'agents': None, 'network-ip-availabilities': 'private_network', 'extensions': None},
     'volume': {'volumes': 'volume', 'metadata': 'metadata_key', 'snapshots': 'volume_snapshot',
-               'attachments': 'attachment', 'types': None, 'os-quota-sets': 'project'},
+               'attachments': 'attachment', 'types': None, 'os-quota-sets': 'project', 'backups': 'backup',
+               'os-volume-transfer': 'transfer', 'volume-transfers': 'transfer'},
 }
 # these belong to what stands before them
 BELOW = ('request', 'metadata_key', 'tag', 'server_port', 'migration', 'port_forwarding')
@@ -123,6 +124,7 @@ def everything(owner, things):
     for path in ('/servers/detail', '/os-server-groups', '/network/v2.0/networks', '/network/v2.0/subnets',
                  '/network/v2.0/ports', '/network/v2.0/security-groups', '/image/v2/images',
                  '/volume/v3/volumes/detail', '/volume/v3/snapshots', '/volume/v3/attachments',
+                 '/volume/v3/backups/detail', '/volume/v3/volume-transfers/detail',
                  '/flavors/private'):
         found[path] = owner.get(path).json()
     return found

@@ -131,7 +131,8 @@ def test_a_transfer_needs_its_key(cloud, user):
     assert 'auth_key' not in ask(user, 'GET', f'/os-volume-transfer/{made["id"]}', code=200)['transfer']
     assert [row['id'] for row in ask(user, 'GET', '/volume-transfers/detail', code=200)['transfers']] == [made['id']]
     accept = f'/os-volume-transfer/{made["id"]}/accept'
-    ask(other, 'POST', accept, {'accept': {'auth_key': 'wrong'}}, 400)
+    ask(other, 'POST', accept, {'accept': {'auth_key': 'wrong'}}, 404)          # as if there were none
+    ask(user, 'POST', accept, {'accept': {'auth_key': 'wrong'}}, 400)
     ask(user, 'DELETE', f'/volumes/{ident}', code=400)
     taken = ask(other, 'POST', accept, {'accept': {'auth_key': made['auth_key']}})['transfer']
     assert taken['volume_id'] == ident

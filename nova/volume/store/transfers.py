@@ -61,15 +61,17 @@ class Transfers:
     def accept(self, ctx: Context, transfer_id: str, key: str) -> Row:
         """Take an offered volume into the caller's project.
 
-        :raises VolumeTransferNotFound: there is none, whoever asks
-        :raises InvalidVolume: the key is another one
+        :raises VolumeTransferNotFound: there is none; or it is another project's, and the key another one: who has not
+            the key does not learn that it exists
+        :raises InvalidVolume: the key of the project's own is another one, or it is not offered any more
         :raises QuotaExceeded: the project may not have so much
         """
         def write(conn: Connection) -> Row:
             row = db.get(conn, volume_transfers, transfer_id[:64], nova_context.ALL_PROJECTS, lock=True)
-            if row is None:
+            matches = row is not None and hmac.compare_digest(row['key_hash'], _hash(key))
+            if row is None or not matches and row['project_id'] != ctx.project_id:
                 raise exception.VolumeTransferNotFound(transfer_id=transfer_id[:64])
-            if not hmac.compare_digest(row['key_hash'], _hash(key)):
+            if not matches:
                 raise exception.InvalidVolume(reason='the key is not that of the transfer.')
             volume = db.get(conn, volumes, row['volume_id'], nova_context.ALL_PROJECTS, lock=True)
             if volume is None or volume['status'] != AWAITING:
