@@ -7,7 +7,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
-from nova.compute import live_migration
+from nova.compute.moves import live_migration
 from nova.compute import tasks
 from nova.compute.host import Host
 

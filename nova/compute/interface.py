@@ -42,7 +42,7 @@ INTERFACE = Interface(
     Method('get_diagnostics', ('instance',), call=True),
     # where a console of the kind ('vnc', 'spice', 'serial', 'mks') is -> dict, see virt.driver.Consoles
     Method('get_console', ('instance', 'kind'), call=True),
-    # ---- cold moves: compute/resize.py; migration is an objects.Migration ----
+    # ---- cold moves: compute/moves/resize.py; migration is an objects.Migration ----
     Method('prep_resize', ('instance', 'migration')),                # on the destination
     Method('resize_instance', ('instance', 'migration')),            # on the source
     Method('finish_resize', ('instance', 'migration', 'spec')),      # on the destination
@@ -50,7 +50,7 @@ INTERFACE = Interface(
     Method('revert_resize', ('instance', 'migration')),              # on the destination
     Method('finish_revert_resize', ('instance', 'migration')),       # on the source
     Method('drop_moved', ('instance',)),       # nothing of the server stays on this host
-    # ---- live migration: compute/live_migration.py ----
+    # ---- live migration: compute/moves/live_migration.py ----
     # on the destination -> {'facts', 'connector'}, on the source -> facts; raises MigrationPreCheckError
     Method('check_live_migration_destination', ('instance', 'block_migration', 'disk_over_commit'), call=True),
     Method('check_live_migration_source', ('instance', 'facts'), call=True),

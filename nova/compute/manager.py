@@ -15,15 +15,15 @@ from nova.compute import images as compute_images
 from nova.compute import interface
 from nova.compute import interfaces
 from nova.compute import inventory
-from nova.compute import live_migration
+from nova.compute.moves import live_migration
 from nova.compute import notifications
 from nova.compute import power
 from nova.compute import power_states
 from nova.compute import queue
-from nova.compute import rebuild
+from nova.compute.moves import rebuild
 from nova.compute import recovery
 from nova.compute import rescue
-from nova.compute import resize
+from nova.compute.moves import resize
 from nova.compute import shelve
 from nova.compute import volumes as compute_volumes
 from nova.compute.host import Host

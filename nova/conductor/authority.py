@@ -51,7 +51,7 @@ _NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hyperviso
 
 def _confirms(call: Call) -> None:
     """The server is on the caller, or the caller is where it has left for good: the one task of a host on a server that
-    lives elsewhere (compute/resize.py).
+    lives elsewhere (compute/moves/resize.py).
     """
     if admission.is_expecting_own(call):
         return

@@ -52,7 +52,7 @@ INTERFACE = Interface(
     # a host has started: goes on with its moves; of the guests that it has put aside (`kept`: uuids) those that no
     # move needs -> list of {'instance': Instance, 'returns': True: the server lives here, take the guest back}
     Method('continue_moves', ('host', 'kept'), call=True),
-    # the ends of the steps (compute/resize.py), each one transaction and the next step
+    # the ends of the steps (compute/moves/resize.py), each one transaction and the next step
     Method('move_accepted', ('migration_id', 'host'), call=True),
     Method('move_refused', ('migration_id', 'host', 'fault'), call=True),
     Method('move_sent', ('migration_id', 'host', 'guest'), call=True),

@@ -17,11 +17,11 @@ from nova.network import ipam
 from nova.network import quotas
 from nova.network import security
 from nova.network import selection
-from nova.network.host_network import dns_name
+from nova.network.host.network import dns_name
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
-    from nova.network.host_network import HostNetwork
+    from nova.network.host.network import HostNetwork
     from nova.objects.instance import Instance
 
 

@@ -22,7 +22,7 @@ from nova.db.servers import request_specs
 from nova.db.tables import network as t
 from nova.network import attach
 from nova.network import gateways
-from nova.network import host_load
+from nova.network.host import load as host_load
 from nova.network import ipam
 from nova.network import migrate
 from nova.network import relay_keys
@@ -30,10 +30,10 @@ from nova.network import security
 from nova.network import selection
 from nova.network.agents.served import AgentHosts
 from nova.network.agents.combined import Combined
-from nova.network.host_network import HostNetwork
-from nova.network.host_network import dns_name
-from nova.network.host_network import extras
-from nova.network.host_network import vif
+from nova.network.host.network import HostNetwork
+from nova.network.host.network import dns_name
+from nova.network.host.network import extras
+from nova.network.host.network import vif
 from nova.network.interface import INTERFACE
 from nova.objects import network_info
 from nova.rpc.interface import Methods

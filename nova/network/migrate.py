@@ -9,7 +9,7 @@ from nova.db.networks import ports
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
-    from nova.network.host_network import HostNetwork
+    from nova.network.host.network import HostNetwork
     from nova.objects.instance import Instance
 
 

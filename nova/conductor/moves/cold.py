@@ -2,7 +2,7 @@
 
 The move's row and the server's task state say where it is; ``continue_move`` sends the step that follows from them,
 for every caller: the API that began it, a host that has started again, or the reconciler. Computes do the steps
-(compute/resize.py), and end each with one of the calls here: one transaction, then the next step.
+(compute/moves/resize.py), and end each with one of the calls here: one transaction, then the next step.
 
     resize_prep        pre-migrating    the destination is chosen and checks it         prep_resize
     resize_migrating   migrating        the source stops the guest and puts it aside    resize_instance

@@ -11,7 +11,7 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
-from nova.network import host_state
+from nova.network.host import state as host_state
 from nova.network.agents.combined import Combined
 from nova.network.interface import AGENT
 from nova.rpc import admission

@@ -5,8 +5,8 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.network import gateways
-from nova.network import host_load
-from nova.network import host_state
+from nova.network.host import load as host_load
+from nova.network.host import state as host_state
 from nova.network import relay_keys
 from nova.network.linux import checked
 from nova.objects import network_info

@@ -11,7 +11,7 @@ import ipaddress
 import re
 from typing import Any
 
-from nova.network import host_state
+from nova.network.host import state as host_state
 
 Check = Callable[[Any], Any]
 

@@ -16,7 +16,7 @@ from typing import Any, TYPE_CHECKING
 import time
 
 if TYPE_CHECKING:
-    from nova.network.host_state import Network, Subnet
+    from nova.network.host.state import Network, Subnet
 
 STOP_S = 5
 

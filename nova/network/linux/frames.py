@@ -12,7 +12,7 @@ from nova.network import ipam
 from nova.network import relay
 
 if TYPE_CHECKING:
-    from nova.network.host_state import Leg, Overlay, Port
+    from nova.network.host.state import Leg, Overlay, Port
 
 ADVERTISEMENT = 136              # of a neighbour (RFC 4861)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nova.network.host_state import Port
+from nova.network.host.state import Port
 from nova.network.linux import runner
 
 SIDES = {'egress': 'from', 'ingress': 'to'}       # direction, seen from the guest -> side of its device

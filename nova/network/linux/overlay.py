@@ -10,7 +10,7 @@ import json
 import os
 from typing import Any
 
-from nova.network.host_state import Overlay
+from nova.network.host.state import Overlay
 from nova.network.linux import bridge
 from nova.network.linux import frames
 from nova.network.linux import runner

@@ -23,7 +23,7 @@ from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
-from nova.network import host_state
+from nova.network.host import state as host_state
 from nova.network import security
 from nova.network.linux import checked
 from nova.network.linux import driver as linux

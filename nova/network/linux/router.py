@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pathlib
 from nova.network import relay
-from nova.network.host_state import Router
+from nova.network.host.state import Router
 from nova.network.linux import frames
 from nova.network.linux import runner
 from nova.network.linux import services

@@ -30,7 +30,7 @@ from nova.network import security
 from nova.network.linux import frames
 
 if TYPE_CHECKING:
-    from nova.network.host_state import HostState, Network, Overlay, Port
+    from nova.network.host.state import HostState, Network, Overlay, Port
 
 METADATA = relay.ADDRESS
 _SIX = {4: '', 6: '6'}            # ends of the names of sets and maps

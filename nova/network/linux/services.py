@@ -6,8 +6,8 @@ import pathlib
 from typing import Any
 
 from nova.network import relay
-from nova.network.host_state import Overlay
-from nova.network.host_state import OverlaySubnet
+from nova.network.host.state import Overlay
+from nova.network.host.state import OverlaySubnet
 from nova.network.linux import dhcp
 from nova.network.linux import frames
 from nova.network.linux import runner

@@ -6,7 +6,7 @@ import pytest
 
 from nova import exception
 from nova import states
-from nova.compute import live_migration
+from nova.compute.moves import live_migration
 from nova.db.servers import block_devices
 from nova.tests import core
 

@@ -15,7 +15,7 @@ import pytest
 from nova import exception
 from nova.db.networks import networks
 from nova.db.tables import network as t
-from nova.network import host_state
+from nova.network.host import state as host_state
 from nova.network import manager
 from nova.network.linux import bridge
 from nova.network.linux import dhcp

@@ -28,7 +28,7 @@ from nova.db.servers import instances
 from nova.db.tables import network as t
 from nova.network import authority
 from nova.network import fake
-from nova.network import host_state
+from nova.network.host import state as host_state
 from nova.network import interface
 from nova.network import manager
 from nova.network import relay

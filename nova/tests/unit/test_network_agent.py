@@ -9,7 +9,7 @@ from nova import context
 from nova import exception
 from nova.network.agents import agent
 from nova.network import authority
-from nova.network import host_state
+from nova.network.host import state as host_state
 from nova.network import interface
 from nova.network.agents import plumbed_client
 from nova.rpc import bus as rpc_bus

@@ -16,7 +16,7 @@ from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network.agents import combined as combining
 from nova.network import fake
-from nova.network import host_load
+from nova.network.host import load as host_load
 from nova.network import interface
 from nova.network import ipam
 from nova.network import manager

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from nova.network import host_state
+from nova.network.host import state as host_state
 from nova.network.linux import remote
 from nova.network.linux import rules
 

@@ -2,7 +2,7 @@
 import pytest
 
 from nova import exception
-from nova.network import host_state
+from nova.network.host import state as host_state
 from nova.network import ipam
 from nova.network import security
 from nova.network.linux import bridge

@@ -9,8 +9,8 @@ from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import ports as db_ports
 from nova.db.tables import network as t
-from nova.network.host_state import Overlay
-from nova.network.host_state import OverlaySubnet
+from nova.network.host.state import Overlay
+from nova.network.host.state import OverlaySubnet
 
 
 def load(conn: Connection, rows: dict[str, Any], host: str) -> list[Overlay]:

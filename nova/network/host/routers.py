@@ -11,8 +11,8 @@ from nova.db.networks import networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
-from nova.network.host_state import Leg
-from nova.network.host_state import Router
+from nova.network.host.state import Leg
+from nova.network.host.state import Router
 
 
 @dataclasses.dataclass

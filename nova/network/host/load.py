@@ -11,12 +11,12 @@ from nova.db.networks import ports
 from nova.db.networks import qos
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
-from nova.network import host_overlays
-from nova.network import host_routers
-from nova.network.host_state import HostState
-from nova.network.host_state import Network
-from nova.network.host_state import Port
-from nova.network.host_state import Subnet
+from nova.network.host import overlays as host_overlays
+from nova.network.host import routers as host_routers
+from nova.network.host.state import HostState
+from nova.network.host.state import Network
+from nova.network.host.state import Port
+from nova.network.host.state import Subnet
 
 
 def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dict[str, str] | None = None,
