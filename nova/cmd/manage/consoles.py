@@ -32,8 +32,8 @@ def console(conf, server, follow_window):
         raise exception.NovaException((error.response.body or b'The proxy refused the console.').decode().strip())
     except (OSError, refusals.InvalidHandshake) as error:
         raise exception.NovaException(f'The proxy of serial consoles does not answer: {error}')
-    print('Connected. Press Enter for a prompt; Ctrl+] and . leaves, Ctrl+] and ? says more.', flush=True)
     with socket, _raw(sys.stdin.fileno()):
+        print('Connected. Press Enter for a prompt; Ctrl+] and . leaves, Ctrl+] and ? says more.', end='\r\n', flush=True)
         _work(socket, sys.stdin.fileno(), sys.stdout.fileno(), follow_window)
     print('\nThe console is closed.')
 
@@ -88,7 +88,7 @@ def _raw(terminal):
         yield
         return
     before = termios.tcgetattr(terminal)
-    tty.setraw(terminal)
+    tty.setraw(terminal, termios.TCSADRAIN)         # and not TCSAFLUSH, which loses what is typed already
     try:
         yield
     finally:
