@@ -33,7 +33,8 @@ def console(conf, server, follow_window):
     except (OSError, refusals.InvalidHandshake) as error:
         raise exception.NovaException(f'The proxy of serial consoles does not answer: {error}')
     with socket, _raw(sys.stdin.fileno()):
-        print('Connected. Press Enter for a prompt; Ctrl+] and . leaves, Ctrl+] and ? says more.', end='\r\n', flush=True)
+        print('Connected. Press Enter for a prompt; Ctrl+] and . leaves, Ctrl+] and ? says more.', end='\r\n',
+              flush=True)
         _work(socket, sys.stdin.fileno(), sys.stdout.fileno(), follow_window)
     print('\nThe console is closed.')
 
