@@ -318,16 +318,18 @@ class Volumes:
             raise
 
     def _snapshots_of(self, system: Context, image: Row, volume_ids: set[str]) -> list[str]:
-        """The snapshots that were made for an image before; none where its properties, which are its owner's, name
-        any of other volumes.
+        """The snapshots that were made for an image before: one of each volume. None where its properties, which are its
+        owner's, name anything else.
         """
         try:
             mapping = json.loads(image['properties'].get(BLOCK_DEVICES, '[]'))
             snapshot_ids = [str(device['snapshot_id']) for device in mapping]
-            found = [self._storage.get_snapshot(system, ident) for ident in snapshot_ids[:len(volume_ids) + 1]]
+            if len(snapshot_ids) != len(volume_ids):
+                return []
+            found = {self._storage.get_snapshot(system, ident)['volume_id'] for ident in snapshot_ids}
         except (ValueError, TypeError, KeyError, exception.VolumeSnapshotNotFound):
             return []
-        return snapshot_ids if {snapshot['volume_id'] for snapshot in found} == volume_ids else []
+        return snapshot_ids if found == volume_ids else []
 
     def _complete(self, system: Context, snapshot_ids: list[str]) -> bool:
         """Whether all of these snapshots may be used.

@@ -93,4 +93,4 @@ class Transfers:
 
 
 def _hash(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()
+    return hashlib.sha256(key.encode(errors='replace')).hexdigest()

@@ -88,9 +88,11 @@ class ColdMoves:
 
         :param sent: what ``sent`` gave there
         """
-        kind, source = tpm_state.version(guest.settings), sent.get('source') or {}
-        if kind is None or tpm_state.version(sent['guest']['settings']) != kind or (
-                source['address'] == self.own_address()):
+        kind = tpm_state.version(guest.settings)
+        if kind is None or tpm_state.version(sent['guest']['settings']) != kind:
+            return
+        source = sent['source']
+        if source['address'] == self.own_address():
             return
         path = tpm_state.fetch(self.uri_of(source['address']), guest.uuid, kind, self.storage.path(guest.uuid),
                                self.conf.libvirt.qemu_img_timeout)
