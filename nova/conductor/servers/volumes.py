@@ -318,8 +318,8 @@ class Volumes:
             raise
 
     def _snapshots_of(self, system: Context, image: Row, volume_ids: set[str]) -> list[str]:
-        """The snapshots that were made for an image before: one of each volume. None where its properties, which are its
-        owner's, name anything else.
+        """The snapshots that were made for an image before: one of each volume. None where its properties name anything
+        else: they are its owner's to write.
         """
         try:
             mapping = json.loads(image['properties'].get(BLOCK_DEVICES, '[]'))
