@@ -21,6 +21,13 @@ TREE = pathlib.Path(__file__).resolve().parents[1]
 START_S = 240                # seconds that a start may take, on a busy machine
 
 
+def free_port():
+    """A port of loopback that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
 class LocalCloud:
     """One all-in-one.
 
@@ -32,9 +39,7 @@ class LocalCloud:
     def __init__(self, driver='fake', options=(), thread_model='native'):
         self.state = pathlib.Path(tempfile.mkdtemp(prefix='nova-local.'))
         self.driver, self.thread_model = driver, thread_model
-        with socket.socket() as probe:
-            probe.bind(('127.0.0.1', 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.config = self.state / 'local.conf'
         self.config.write_text('\n'.join(options) + '\n')
         self.log = self.state / 'nova-all.out'
@@ -87,8 +92,13 @@ class LocalCloud:
         self.process.wait()
         self.local = threading.local()
 
+    def account(self, cloud):
+        """(user, password) of one of the clouds in clouds.yaml."""
+        part = (self.state / 'clouds.yaml').read_text().partition(f'{cloud}:')[2]
+        return tuple(re.search(name + r':\s*[\'"]?([^\s\'"]+)', part)[1] for name in ('username', 'password'))
+
     def login(self):
-        password = re.search(r'password:\s*[\'"]?([^\s\'"]+)', (self.state / 'clouds.yaml').read_text()).group(1)
+        _user, password = self.account('nova-admin')
         body = {'auth': {'identity': {'methods': ['password'], 'password': {'user': {
             'name': 'admin', 'password': password, 'domain': {'id': 'default'}}}},
             'scope': {'project': {'name': 'admin', 'domain': {'id': 'default'}}}}}

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Run Horizon, unmodified from PyPI, against an all-in-one with the fake driver: log in, walk its pages and what its
+pages ask for, make a server, work with it and delete it.
+
+    tools/dashboards.py [--keep] [--install DIRECTORY]
+
+What does not pass is compared with tools/dashboards-expected.tsv: a page that is not in that list and fails, or a
+listed one that passes, makes the exit code 1.
+"""
+import argparse
+import http.cookiejar
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import local_cloud
+import suites
+
+EXPECTED = pathlib.Path(__file__).with_name('dashboards-expected.tsv')
+DIRECTORY = pathlib.Path.home() / '.cache/nova-horizon'
+PACKAGES = ('horizon==27.0.0',)
+CLOUD = ['[network]', 'driver = fake', 'project_ranges = 0.0.0.0/0']
+START_S, PAGE_S = 120, 120
+SETTINGS = '''
+from openstack_dashboard.settings import *
+DEBUG = True
+ALLOWED_HOSTS = ['127.0.0.1']
+OPENSTACK_KEYSTONE_URL = {identity!r}
+OPENSTACK_API_VERSIONS = {{'identity': 3, 'image': 2, 'volume': 3}}
+SESSION_ENGINE = 'django.contrib.sessions.backends.signed_cookies'
+CACHES = {{'default': {{'BACKEND': 'django.core.cache.backends.locmem.LocMemCache'}}}}
+SECRET_KEY = 'of one run'
+STATIC_ROOT = COMPRESS_ROOT = {static!r}
+'''
+# what a page says in a corner when a service refused something, beside an answer of 200
+UNWELL = re.compile(r'Unable to [a-z ]+|Error: |Invalid service catalog|alert-danger(?! text-center javascript)')
+PROJECT = ('overview', 'instances', 'images', 'key_pairs', 'server_groups', 'api_access', 'volumes', 'snapshots',
+           'networks', 'network_topology', 'routers', 'security_groups', 'floating_ips')
+ADMIN = ('overview', 'hypervisors', 'aggregates', 'instances', 'flavors', 'images', 'networks', 'routers',
+         'floating_ips', 'volumes', 'snapshots', 'defaults', 'metadata_defs', 'info')
+IDENTITY = ('overview', 'users', 'roles', 'application_credentials')
+# what the pages with Angular ask for
+ASKED = ('nova/keypairs/', 'nova/flavors/', 'nova/availzones/', 'nova/servers/', 'nova/servergroups/', 'nova/limits/',
+         'nova/services/', 'glance/images/', 'glance/version/',
+         'neutron/networks/', 'neutron/ports/', 'neutron/extensions/', 'network/securitygroups/',
+         'network/floatingips/', 'network/floatingippools/', 'cinder/volumes/', 'cinder/volumetypes/',
+         'cinder/volumesnapshots/', 'keystone/user-session/')
+
+
+class Browser:
+    """A session with Horizon."""
+
+    def __init__(self, url):
+        self.url, self.jar = url, http.cookiejar.CookieJar()
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self.jar))
+
+    def ask(self, path, form=None, document=None, method=None):
+        """(code, text)"""
+        headers, data = {'Referer': self.url}, None
+        if path.startswith('/api/'):
+            headers['X-Requested-With'] = 'XMLHttpRequest'
+        token = next((cookie.value for cookie in self.jar if cookie.name == 'csrftoken'), '')
+        if form is not None:
+            data = urllib.parse.urlencode({'csrfmiddlewaretoken': token, **form}).encode()
+        if document is not None:
+            data = json.dumps(document).encode()
+            headers |= {'Content-Type': 'application/json', 'X-CSRFToken': token}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        try:
+            with self._opener.open(request, timeout=PAGE_S) as answer:
+                return answer.status, answer.read().decode(errors='replace')
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode(errors='replace')
+
+    def login(self, user, password):
+        self.ask('/auth/login/')
+        code, text = self.ask('/auth/login/', {'username': user, 'password': password, 'region': 'default'})
+        return code == 200 and 'Invalid credentials' not in text and 'name="password"' not in text
+
+
+class Walk:
+    """What was seen: {page: (outcome, text)}."""
+
+    def __init__(self, browser):
+        self.browser, self.results = browser, {}
+
+    def note(self, name, well, text=''):
+        self.results[name] = ('passed' if well else 'failed', '' if well else text[-400:])
+        print(f'{"ok    " if well else "FAILED"} {name} {"" if well else text[-200:]!r}', flush=True)
+        return well
+
+    def page(self, path, says=''):
+        code, text = self.browser.ask(path)
+        wrong = UNWELL.search(text)
+        return self.note(f'GET {path}', code == 200 and not wrong and says in text,
+                         f'{code} {text[wrong.start():wrong.start() + 200] if wrong else text[-200:]}')
+
+    def asked(self, path):
+        code, text = self.browser.ask(f'/api/{path}')
+        document = self.document(text)
+        self.note(f'GET /api/{path}', code == 200 and document is not None, f'{code} {text}')
+        return document
+
+    @staticmethod
+    def document(text):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return None
+
+    def until(self, name, path, condition):
+        """Ask until the answer is as wanted."""
+        deadline = time.monotonic() + PAGE_S
+        while True:
+            code, text = self.browser.ask(path)
+            if condition(code, self.document(text)):
+                return self.note(name, True)
+            if time.monotonic() > deadline:
+                return self.note(name, False, f'{code} {text}')
+            time.sleep(0.5)
+
+    def life(self):
+        """Make a server as the launch dialog does, look at it, stop it, and delete it."""
+        images, flavors = self.asked('glance/images/')['items'], self.asked('nova/flavors/')['items']
+        networks = self.asked('neutron/networks/')['items']
+        code, text = self.browser.ask('/api/nova/servers/', document={
+            'name': 'by-horizon', 'source_id': images[0]['id'], 'flavor_id': flavors[0]['id'], 'key_name': None,
+            'user_data': '', 'security_groups': ['default'], 'availability_zone': 'nova', 'instance_count': 1,
+            'nics': [{'net-id': networks[0]['id'], 'v4-fixed-ip': ''}], 'config_drive': False,
+            'disk_config': 'AUTO', 'meta': {}, 'scheduler_hints': {}, 'description': None})
+        if not self.note('POST /api/nova/servers/', code in (200, 201), f'{code} {text}'):
+            return
+        made = self.document(text)
+        ident = (made[0] if isinstance(made, list) else made)['id']
+        where = f'/api/nova/servers/{ident}'
+        self.until('the server is ACTIVE', where, lambda code, found: code == 200 and found['status'] == 'ACTIVE')
+        self.page('/project/instances/', 'by-horizon')
+        self.page(f'/project/instances/{ident}/', 'by-horizon')
+        for tab in ('overview', 'interfaces', 'log', 'console', 'audit'):
+            self.page(f'/project/instances/{ident}/?tab=instance_details__{tab}')
+        for name, action, wanted in (('stop', 'stop', 'SHUTOFF'), ('start', 'start', 'ACTIVE')):
+            code, text = self.browser.ask('/project/instances/', {'action': f'instances__{action}__{ident}'})
+            self.note(f'{name} the server', code == 200 and not UNWELL.search(text), f'{code} {text[-200:]}')
+            self.until(f'the server is {wanted}', where,
+                       lambda code, found, wanted=wanted: code == 200 and found['status'] == wanted)
+        code, text = self.browser.ask('/project/instances/', {'action': f'instances__delete__{ident}'})
+        self.note('delete the server', code == 200 and not UNWELL.search(text), f'{code} {text[-200:]}')
+        self.until('the server is gone', where, lambda code, found: code == 404)
+
+
+def serve(directory, home, identity):
+    """Horizon as a process, and its URL."""
+    (home / 'horizon_settings.py').write_text(SETTINGS.format(identity=identity, static=str(home / 'static')))
+    environ = suites.environ(directory, PYTHONPATH=str(home))
+    command = [directory / 'django-admin']
+    with open(home / 'horizon.log', 'ab') as log:
+        subprocess.run([*command, 'collectstatic', '--noinput', '--settings', 'horizon_settings'], env=environ,
+                       check=True, stdout=log, stderr=log, cwd=home)
+        port = local_cloud.free_port()
+        process = subprocess.Popen([*command, 'runserver', '--noreload', '--settings', 'horizon_settings',
+                                    f'127.0.0.1:{port}'], env=environ, stdout=log, stderr=log, cwd=home)
+    return process, f'http://127.0.0.1:{port}'
+
+
+def wait(url):
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            urllib.request.urlopen(f'{url}/auth/login/', timeout=PAGE_S).read()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n\n')[0])
+    parser.add_argument('--keep', action='store_true', help='leave logs in their directory')
+    parser.add_argument('--install', type=pathlib.Path, default=DIRECTORY,
+                        help='directory of its environment (%(default)s)')
+    given = parser.parse_args()
+    directory = suites.install(given.install, PACKAGES)
+    home = pathlib.Path(tempfile.mkdtemp(prefix='nova-horizon.'))
+    cloud, process, results = local_cloud.LocalCloud('fake', CLOUD), None, {}
+    try:
+        print(f'The cloud serves after {cloud.start():.1f} s; logs are in {home} and {cloud.state}.', flush=True)
+        disk = home / 'disk.raw'
+        disk.write_bytes(b'\0' * 1048576)
+        cloud.add_image('small', disk, 'raw')
+        process, url = serve(directory, home, f'http://127.0.0.1:{cloud.port}/identity/v3')
+        wait(url)
+        walk = Walk(Browser(url))
+        user, password = cloud.account('nova-admin')
+        if walk.note('log in', walk.browser.login(user, password)):
+            for path in ASKED:
+                walk.asked(path)
+            for place, panels in (('project', PROJECT), ('admin', ADMIN), ('identity', IDENTITY)):
+                for panel in panels:
+                    walk.page(f'/{place}/' if panel == 'overview' else f'/{place}/{panel}/')
+            walk.life()
+        results = walk.results
+    finally:
+        if process is not None:
+            process.terminate()
+            process.wait()
+        cloud.close(keep=given.keep)
+    return suites.report(results, EXPECTED, complete=True)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
