@@ -20,24 +20,15 @@ CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
 # Where a connection is.
 NEW, ARRIVING, WORKING, ANSWERING, LINGERING, IDLE = 'new', 'arriving', 'working', 'answering', 'lingering', 'idle'
 
-
-def refusal(status: Any, text: Any) -> Any:
-    """A whole answer of the server itself."""
-    body = text.encode() + b'\n'
-    later = 'Retry-After: 5\r\n' if status.startswith('503') else ''
-    return (f'HTTP/1.1 {status}\r\nServer: nova\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n'
-            f'Connection: close\r\n{later}\r\n').encode() + body
+TOO_LATE = framing.refusal('408 Request Timeout', 'The request did not come in time.')
+TOO_LONG = framing.refusal('431 Request Header Fields Too Large', 'The headers are too long.')
+LINE_TOO_LONG = framing.refusal('414 URI Too Long', 'The address is too long.')
+BROKEN = framing.refusal('400 Bad Request', 'The connection broke off before the body had come.')
 
 
-TOO_LATE = refusal('408 Request Timeout', 'The request did not come in time.')
-TOO_LONG = refusal('431 Request Header Fields Too Large', 'The headers are too long.')
-LINE_TOO_LONG = refusal('414 URI Too Long', 'The address is too long.')
 def too_long(conn: Any) -> Any:
     """The answer to headers without an end."""
     return TOO_LONG if 0 <= conn.arrival.data.find(b'\n') <= conn.limits.header else LINE_TOO_LONG
-
-
-BROKEN = refusal('400 Bad Request', 'The connection broke off before the body had come.')
 
 
 class Connection:

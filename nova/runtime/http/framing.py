@@ -26,6 +26,14 @@ _ONCE = frozenset((b'Content-Length', b'Transfer-Encoding', b'Host', b'Content-T
                    b'X-Service-Token', b'X-Subject-Token'))
 
 
+def refusal(status: str, text: str) -> bytes:
+    """A whole answer of the server itself, the last one of its connection."""
+    body = text.encode() + b'\n'
+    later = 'Retry-After: 5\r\n' if status.startswith('503') else ''
+    return (f'HTTP/1.1 {status}\r\nServer: nova\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n'
+            f'Connection: close\r\n{later}\r\n').encode() + body
+
+
 def read_headers(rfile: Any, headers: Any = None) -> Any:
     """The headers as {b'Title-Case': value}; cheroot's reader, stricter.
 
@@ -165,6 +173,12 @@ class Request(server.HTTPRequest):
     def parse_request(self) -> None:
         self.rfile = self.conn.rfile
         self.ready = self.read_request_line() and self.read_request_headers()
+
+    def simple_response(self, status: str, msg: str = '') -> None:
+        """Refuse the request. cheroot's own does not say that the connection ends, and a client that sends its next
+        request on it then fails."""
+        self.close_connection = True
+        self.conn.wfile.write(refusal(str(status), msg))
 
     def header_reader(self, rfile: Any, headers: Any) -> None:
         read_headers(rfile, headers)

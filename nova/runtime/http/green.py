@@ -17,6 +17,7 @@ from nova.runtime import concurrency
 from nova.runtime.http import arrival
 from nova.runtime.http import channel as channels
 from nova.runtime.http import exchange
+from nova.runtime.http import framing
 from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ class Green:
         if refusal is not None:
             try:
                 conn.channel.receive(self._limits.piece)     # unread bytes would take the answer with them
-                conn.channel.send(exchange.refusal('503 Service Unavailable', refusal))
+                conn.channel.send(framing.refusal('503 Service Unavailable', refusal))
             except OSError:
                 pass
             conn.close()
@@ -171,7 +172,7 @@ class Green:
                     if victim is not None:
                         victim.channel.shut()
                     if refusal is not None:
-                        return None, exchange.refusal('503 Service Unavailable', refusal)
+                        return None, framing.refusal('503 Service Unavailable', refusal)
                 if whole:
                     return found, None
             while (data := conn.channel.receive(self._limits.piece)) is None:

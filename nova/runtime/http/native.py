@@ -21,6 +21,7 @@ from nova.runtime import concurrency
 from nova.runtime.http import arrival
 from nova.runtime.http import channel as channels
 from nova.runtime.http import exchange
+from nova.runtime.http import framing
 from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class Native:
                 if victim is not None:
                     self._drop(victim)
             if refusal is not None:
-                self._safely(self._turn_away, conn, exchange.refusal('503 Service Unavailable', refusal))
+                self._safely(self._turn_away, conn, framing.refusal('503 Service Unavailable', refusal))
                 conn.close()
                 continue
             self._conns[sock.fileno()] = conn
@@ -171,7 +172,7 @@ class Native:
                 if victim is not None:
                     self._drop(victim)
             if refusal is not None:
-                self._refuse(conn, exchange.refusal('503 Service Unavailable', refusal))
+                self._refuse(conn, framing.refusal('503 Service Unavailable', refusal))
                 return
         if not whole:
             self._epoll.modify(conn.channel.sock.fileno(), READ)

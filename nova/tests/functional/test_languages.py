@@ -34,5 +34,6 @@ def test_a_header_that_is_nonsense_does_no_harm(demo):
     for accept in ('\x7f', 'q' * 8000, ';q=1', 'de;q=1e309', 'de;q=-1', ',' * 900):
         answer = demo.get('/servers/none', headers={'Accept-Language': accept})
         assert answer.status_code in (400, 404, 431), answer.status_code
+        assert (answer.headers.get('Connection') == 'close') == (answer.status_code != 404)   # no client reuses it
         if answer.status_code == 404:
             assert answer.headers['Content-Language'] == 'en'

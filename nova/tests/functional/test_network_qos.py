@@ -93,7 +93,7 @@ def test_what_a_host_is_told(face):
     found = {port.id: port.limits for port in state.ports}
     assert found.pop(vif['id']) == [['egress', 9000, 0]]
     assert list(found.values()) == [[['egress', 1000, 0], ['ingress', 2000, 4000]]]
-    arrived = remote.state_of(remote.request_of(state), face.conf.network.bridge)
+    arrived = remote.state_of(remote.host_state.as_json(state), face.conf.network.bridge)
     assert {port.id: port.limits for port in arrived.ports} == {port.id: port.limits for port in state.ports}
 
 

@@ -27,7 +27,8 @@ def deployment(tmp_path_factory):
     """(directory, {daemon: process}, {daemon: port})."""
     directory = tmp_path_factory.mktemp('operator')
     started, ports = {}, {'api': servers.free_port(), 'api_metadata': servers.free_port()}
-    text = CONFIG.format(url=servers.virtual_host().url, state=directory, host='host1', port=ports['api'])
+    text = CONFIG.format(url=servers.virtual_host().url, state=directory, host='host1', port=ports['api'],
+                         volume_port=0)
     text += f'[metadata]\nshared_secret = {SECRET}\nport = {ports["api_metadata"]}\n'
     (directory / 'nova.conf').write_text(text)
     (directory / 'compute.conf').write_text(text + GLANCE)

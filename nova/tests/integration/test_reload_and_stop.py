@@ -87,7 +87,7 @@ def test_messages_that_arrive_during_a_stop_stay_for_the_next_process(broker, tm
 def test_sighup_reads_the_configuration_of_every_daemon_again(broker, tmp_path):
     """Also while one still starts (it is left alone); the pins are seen to follow."""
     port = servers.free_port()
-    text = test_daemons.CONFIG.format(url=broker.url, state=tmp_path, host='host1', port=port)
+    text = test_daemons.CONFIG.format(url=broker.url, state=tmp_path, host='host1', port=port, volume_port=0)
     configs = {'nova.conf': text, 'compute.conf': text + test_daemons.GLANCE}
     for name, content in configs.items():
         (tmp_path / name).write_text(content)
