@@ -58,14 +58,20 @@ class Heart:
         if server is not None:
             server.on_probe(self._on_probe)
 
+    def take_name(self) -> None:
+        """Before anything else: make sure that the name is this service's on this machine.
+
+        :raises ServiceExists: it belongs to another one
+        """
+        self._identity.take()
+
     def enlist(self) -> None:
-        """Before anything else: make sure that the name is this service's.
+        """Make sure of it in the whole deployment.
 
         A compute waits for a conductor; for others the heartbeat asks again.
 
         :raises ServiceExists: it belongs to another one
         """
-        self._identity.take()
         while not self._stopping.is_set():
             try:
                 self._ask()

@@ -72,10 +72,15 @@ class Service:
     def start(self) -> None:
         """Make sure of the name, prepare the manager, take messages, report for duty.
 
+        What conductors call takes messages before it asks one for its name: while all of a cloud starts, every thread
+        of the conductors may wait for it.
+
         :raises ServiceExists: the name belongs to another service
         """
         if self._heart is not None:
-            self._heart.enlist()
+            self._heart.take_name()
+            if self.topic == 'compute':
+                self._heart.enlist()
         if self._stopping.is_set():      # while it waited for a conductor
             return
         self._prepared = True
@@ -84,6 +89,8 @@ class Service:
             self._server.start()
             self._serving = True
         if self._heart is not None:
+            if self.topic != 'compute':
+                self._heart.enlist()
             self._report()
             self._repeat('heartbeat', self.conf.report_interval, self._report)
         for name, spacing, function in [*getattr(self.manager, 'periodic_tasks', list)(), *self._tasks]:

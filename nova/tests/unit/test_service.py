@@ -64,10 +64,11 @@ class Conductor:
         return [name for name, _ in self.told if name in ('report_service', 'service_alive')]
 
 
-def make(manager, reporter=None, **options):
+def make(manager, reporter=None, topic=None, **options):
     conf = nova_conf.new(files=[], **{'state_path': tempfile.mkdtemp(), **options})
     transport = bus.Bus(conf, f'nova-inprocess:///service{id(manager)}')
-    return service.Service(conf, 'nova-work', 'host1', WORK, manager, transport, reporter), transport.client(WORK)
+    made = service.Service(conf, 'nova-work', 'host1', WORK, manager, transport, reporter, topic)
+    return made, transport.client(WORK)
 
 
 def wait_for(condition, timeout=20):
@@ -117,13 +118,27 @@ def test_a_service_reports_to_conductors_of_an_older_release():
     assert made.stop(5)
 
 
-def test_a_name_that_is_another_s_ends_the_start_before_anything_is_done():
+@pytest.mark.parametrize('topic', ['compute', 'scheduler'])
+def test_a_name_that_is_another_s_ends_the_start_of_a_compute_before_anything_is_done(topic):
     manager = Manager()
-    made, _client = make(manager, Conductor(exception.ServiceExists(host='host1', binary='nova-work')))
+    made, _client = make(manager, Conductor(exception.ServiceExists(host='host1', binary='nova-work')), topic)
     with pytest.raises(exception.ServiceExists):
         made.start()
     made.stop(5)
-    assert manager.calls == []
+    assert manager.calls == ([] if topic == 'compute' else ['start', 'stop'])
+
+
+def test_what_conductors_call_takes_messages_while_it_waits_for_one():
+    """While a whole cloud starts, all threads of the conductors may wait for a scheduler, which waited for them."""
+    manager, conductor = Manager(), Conductor()
+    conductor.register_service = lambda context, **values: {'answered': manager.finished.wait(20)}
+    made, client = make(manager, conductor, 'scheduler')
+    starting = threading.Thread(target=made.start)
+    starting.start()
+    client.job(nova_context.admin_context(), seconds=0)
+    assert manager.finished.wait(10)
+    starting.join()
+    made.stop(5)
 
 
 def test_a_conductor_that_is_away_does_not_end_a_service():
