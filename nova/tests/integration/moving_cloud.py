@@ -1,7 +1,8 @@
 """A cloud whose hosts are those of moving.py, with a nova-compute each: what its users see of real guests that move.
 
 API, conductor and scheduler are in this process, and over a broker the computes, each a process of its own that sees
-the files of its host as the libvirt there does. Ports of servers are those of the embedded network; a bridge on each
+the files of its host as the libvirt there does. The volumes are files of this process, at an address that is none of
+the hosts': they reach them over NBD with TLS. Ports of servers are those of the embedded network; a bridge on each
 host takes their taps.
 """
 from __future__ import annotations
@@ -10,21 +11,25 @@ import collections.abc
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import typing
 
 import yaml
 
+from nova import exception
 from nova import states
 from nova.db.placement import claims
 from nova.rpc import bus
+from nova.runtime import certificates
 from nova.tests import waiting
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.integration import moving
 from nova.tests.integration import prepared
 from nova.tests.integration import servers
 from nova.tests.integration import test_libvirt as base
+from nova.volume.exports import daemon as exports
 
 BRIDGE = 'br-moves'
 DOWN_S = 6
@@ -88,9 +93,12 @@ class Fleet(moving.Hosts):
         broker = servers.virtual_host()
         self.url, self.computes, self.places = broker.url, {}, {}
         self.cloud = Cloud(self.directory / 'cloud', network__bridge=BRIDGE, service_down_time=DOWN_S,
-                           conductor__reconcile_interval=2, conductor__task_deadline=15, **self.options)
+                           conductor__reconcile_interval=2, conductor__task_deadline=15, **{
+                               'my_ip': self.cluster.settings.ADDRESS,
+                               'volume__export_tls_dir': str(self.certificates()), **self.options})
         bus.register_options(self.cloud.conf)
         self.cloud.conf.set_override('transport_url', broker.url)
+        stack.callback(self.end_exports)     # they outlive the cloud
         stack.callback(self.cloud.stop, 5)
         self.cloud.start()
         stack.callback(self.end)
@@ -105,6 +113,41 @@ class Fleet(moving.Hosts):
             assert made.status_code == 200, made.text
         self.image = self.admin.upload_image((base.GUEST / 'guest.qcow2').read_bytes(), 'guest', disk_format='qcow2',
                                              visibility='public')
+
+    # ---- volumes ----
+
+    def certificates(self) -> pathlib.Path:
+        """The directory of what exports volumes; the authority is that of the hosts."""
+        authority = certificates.Authority(self.directory / 'tls')
+        pair, directory = authority.pair('volumes', [self.cluster.settings.ADDRESS]), self.directory / 'volumes-tls'
+        directory.mkdir(mode=0o700)
+        for source, name in ((authority.trusted, 'ca-cert.pem'), (pair.certificate, 'server-cert.pem'),
+                             (pair.key, 'server-key.pem')):
+            shutil.copyfile(source, directory / name)
+        return directory
+
+    def exporters(self) -> list[exports.Daemon]:
+        place = self.directory / 'cloud' / 'volumes' / 'exports'
+        found = [exports.Daemon(str(path.parent)) for path in place.glob(f'*/{exports.RECORD}')]
+        return [daemon for daemon in found if daemon.is_alive()]
+
+    def exported(self) -> dict[str, int]:
+        """{host: number of volumes that it is let reach}"""
+        found = {}
+        for daemon in self.exporters():
+            with contextlib.suppress(exception.InvalidVolume):       # it has just ended
+                found[(daemon.record() or {}).get('host', '')] = len(daemon.names())
+        return {host: number for host, number in found.items() if number}
+
+    def end_exports(self) -> None:
+        for daemon in self.exporters():
+            daemon.kill()
+
+    def stored(self, volume: str, size: int, offset: int = 0) -> bytes:
+        """What the file of a volume has."""
+        with (self.directory / 'cloud' / 'volumes' / volume).open('rb') as content:
+            content.seek(offset)
+            return content.read(size)
 
     # ---- computes ----
 

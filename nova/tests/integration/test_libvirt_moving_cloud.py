@@ -201,11 +201,24 @@ def _attachments(fleet, server):
     assert {each['status'] for each in found} == {'in-use'}
     held = [each for volume in found for each in volume['attachments']]
     assert {each['server_id'] for each in held} == {server} and len(held) == len(found) == 2
-    return {each['host_name'] for each in held}
+    hosts = {each['host_name'] for each in held}
+    assert fleet.exported() == {host: 2 for host in hosts}, 'any other host is shut out'
+    return hosts
 
 
-def test_volumes_go_with_their_server(fleet):
-    """One that it boots from, and so has no disk on any host, and one more."""
+def _count(fleet, volume):
+    """The number that a guest's loop has written last."""
+    return int(fleet.stored(volume, 16, 4096).split(b'\n')[0] or b'0')
+
+
+def _goes_on(fleet, volume):
+    """Whether the loop writes still, after what it has written until now."""
+    before = _count(fleet, volume)
+    waiting.wait_for(lambda: _count(fleet, volume) > before + 1, 30, 'the guest to write')
+
+
+def _with_volumes(fleet):
+    """A server that boots from a volume, and so has no disk on any host, and has one more: (id, id of that one)."""
     root, data = _volume(fleet, 'root', imageRef=fleet.image), _volume(fleet, 'data')
     made = fleet.admin.boot('', flavor='small', host=ONE, networks='auto', block_device_mapping_v2=[
         {'uuid': root, 'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0}])
@@ -215,17 +228,34 @@ def test_volumes_go_with_their_server(fleet):
     assert answer.status_code == 200, answer.text
     fleet.keep(ONE, server)
     fleet.tell(ONE, server, 'echo data-$((40+2)) >/dev/vdb; sync; head -n1 /dev/vdb', 'data-42')
+    return server, data
+
+
+def _writes(fleet, volume, server):
+    """The guest writes numbers from now on, one a second."""
+    loop = 'while N=$((N+1)); do echo $N | dd of=/dev/vdb bs=4096 seek=1 conv=fsync 2>/dev/null; sleep 1; done'
+    fleet.tell(ONE, server, f'[ $L ] || {{ L=1; {loop} & }}; echo loop-$((40+2))', 'loop-42')
+    _goes_on(fleet, volume)
+
+
+def test_volumes_go_with_their_server(fleet):
+    """Both are exports for either host; a guest that runs writes on, and the host that it left is shut out."""
+    server, data = _with_volumes(fleet)
+    _writes(fleet, data, server)
     assert _attachments(fleet, server) == {ONE}
     with fleet.slow(ONE):
         fleet.migrate_live(server, TWO)
         migration = fleet.running(server)
+        assert fleet.exported() == {ONE: 2, TWO: 2}
         fleet.admin.delete(f'/servers/{server}/migrations/{migration}')
         fleet.migrated(server, 'cancelled')
     fleet.settled_at(ONE, server)
     assert _attachments(fleet, server) == {ONE}
+    _goes_on(fleet, data)
     fleet.migrate_live(server, TWO)
     fleet.migrated(server)
     fleet.remembers(TWO, server)
+    _goes_on(fleet, data)
     fleet.settled_at(TWO, server)
     assert _attachments(fleet, server) == {TWO}
     for action, code, status, home in (('revertResize', 202, 'reverted', TWO),
@@ -240,11 +270,26 @@ def test_volumes_go_with_their_server(fleet):
     fleet.booted_on(ONE, server)
     fleet.remembers(ONE, server, memory=False)
     fleet.tell(ONE, server, 'head -n1 /dev/vdb', 'data-42')
-    fleet.switch_off(ONE)
+
+
+def test_a_host_that_was_only_thought_dead_is_shut_out_of_the_volumes(fleet):
+    """Its nova-compute is gone and its guest runs on, while the server is evacuated."""
+    server, data = _with_volumes(fleet)
+    _writes(fleet, data, server)
+    fleet.kill(ONE)
+    waiting.wait_for(lambda: ONE not in fleet.up(), 60, f'{ONE} to be down')
+    _goes_on(fleet, data)
     fleet.evacuate(server, TWO)
     assert _attachments(fleet, server) == {TWO}
-    fleet.switch_on(ONE)
+    assert server in fleet.guests()[ONE] and server in fleet.guests()[TWO]
+    last = _count(fleet, data)
+    with pytest.raises(AssertionError):
+        waiting.wait_for(lambda: _count(fleet, data) != last, 4, 'a guest that is shut out to write')
+    fleet.start(ONE)
+    fleet.all_up()
     fleet.migrated(server)
     fleet.settled_at(TWO, server)
+    assert _attachments(fleet, server) == {TWO}
     fleet.booted_on(TWO, server)
     fleet.remembers(TWO, server, memory=False)
+    fleet.tell(TWO, server, 'head -n1 /dev/vdb', 'data-42')

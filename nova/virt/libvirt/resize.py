@@ -92,7 +92,11 @@ class Resize(hands.Feature, driver.Resize):
             if os.path.isdir(kept):
                 self.hands.remove(uuid)
                 os.rename(kept, stored.path(uuid))
-            self._bring_up(self.hands.recorded(uuid, network_info), power_on)
+            guest = self.hands.recorded(uuid, network_info)
+            # connected again, their exports may be at other places
+            guest.volumes = self.hands.volumes_of(instance, block_devices, guest.machine, guest.disks, guest.volumes)
+            stored.save(guest)
+            self._bring_up(guest, power_on)
 
     def confirm_migration(self, context: Any, instance: Any, network_info: Any) -> None:
         self.hands.storage.forget_kept(instance.uuid)

@@ -20,6 +20,8 @@ class Hands:
                  raises GuestNotFound
     known        (uuid) -> xml.Guest as it is recorded; raises GuestNotFound
     guest_of     (instance, SpawnRequest, disks, boot files) -> xml.Guest
+    volumes_of   (instance, block devices, machine type, local disks, the Volumes that it had) -> [disk.Volume],
+                 connected to this host; raises VirtError
     start        (xml.Guest) defines it, and starts it
     define       (xml.Guest) defines it
     shut_down    (uuid, seconds) requests it of a running guest -> whether it is off; raises GuestNotFound
@@ -38,6 +40,7 @@ class Hands:
     recorded: Callable[[str, Any], Any]
     known: Callable[[str], Any]
     guest_of: Callable[[Any, Any, list[Any], dict[str, str]], Any]
+    volumes_of: Callable[[Any, Any, str, list[Any], list[Any]], list[Any]]
     start: Callable[[Any], None]
     define: Callable[[Any], None]
     shut_down: Callable[[str, float], bool]

@@ -86,10 +86,10 @@ class ColdMoves:
     def bring_tpm(self, guest: xml.Guest, sent: dict[str, Any]) -> None:
         """Let the TPM of a guest that is recorded here have what it remembered on another host.
 
-        :param sent: what ``sent`` gave there
+        :param sent: what ``sent`` gave there; empty: the guest stays on this host
         """
         kind = tpm_state.version(guest.settings)
-        if kind is None or tpm_state.version(sent['guest']['settings']) != kind:
+        if not sent or kind is None or tpm_state.version(sent['guest']['settings']) != kind:
             return
         source = sent['source']
         if source['address'] == self.own_address():
