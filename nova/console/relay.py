@@ -263,7 +263,7 @@ class Relay:
     def __init__(self) -> None:
         self._selector: Any = None
         self._new: collections.deque[tuple[Session, Any, bytes]] = collections.deque()
-        self._orders: collections.deque[tuple[Session, str]] = collections.deque()
+        self._orders: collections.deque[tuple[Session, int, str]] = collections.deque()
         self._sessions: set[Session] = set()
         self._watched: dict[tuple[Session, bool], tuple[int, int]] = {}      # (session, host's?): (descriptor, events)
         self._bell, self._ringer = socket.socketpair()
@@ -289,9 +289,12 @@ class Relay:
         self._new.append((session, channel, data))
         self._ring()
 
-    def end(self, session: Session, reason: str) -> None:
-        """End a session for a reason that its client is told."""
-        self._orders.append((session, reason))
+    def end(self, session: Session, reason: str, code: int = POLICY) -> None:
+        """End a session for a reason that its client is told.
+
+        :param code: GOING_AWAY: it may try again
+        """
+        self._orders.append((session, code, reason))
         self._ring()
 
     def _ring(self) -> None:
@@ -338,9 +341,9 @@ class Relay:
             self._sessions.add(session)
             self._safely(session, session.begin, channel, data)
         while self._orders:
-            session, reason = self._orders.popleft()
+            session, code, reason = self._orders.popleft()
             if session in self._sessions:
-                self._safely(session, session.finish, POLICY, reason)
+                self._safely(session, session.finish, code, reason)
 
     def _safely(self, session: Session, function: Callable[..., None], *args: Any) -> None:
         """What goes wrong with one session is no other one's matter."""

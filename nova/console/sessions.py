@@ -32,8 +32,6 @@ from nova.runtime.http import addresses
 LOG = logging.getLogger(__name__)
 AUDIT = logging.getLogger('nova.console.audit')
 
-# kind of proxy: the console types whose tokens it takes
-TYPES = {'vnc': ('novnc',), 'spice': ('spice-html5',), 'serial': ('serial',)}
 OF_TOKEN = 16                   # sessions of one token: SPICE opens one a channel
 OF_ADDRESS = 100                # of one client
 KEEP_S = 5                      # between two looks whether sessions may go on: so long do they outlive their token
@@ -133,7 +131,7 @@ class Sessions:
                 with contextlib.suppress(exception.ConsoleTokenNotFound, *errors.UNAVAILABLE):
                     with cell.db.reader() as conn:
                         row = console_tokens.get(conn, token)
-                    if row['console_type'] in TYPES[kind]:
+                    if console_tokens.KINDS.get(row['console_type']) == kind:
                         return cell, row
         raise exception.ConsoleTokenNotFound()
 
@@ -251,7 +249,7 @@ class Sessions:
         may = cell.db.run(console_tokens.keep, [session.facts.row['token_hash'] for session in sessions], KEPT_S)
         for session in sessions:
             if session.facts.row['token_hash'] not in may:
-                self._relay.end(session, 'the server was stopped, moved or deleted')
+                self._relay.end(session, 'the server was stopped, moved or deleted', relay.GOING_AWAY)
             elif session.facts.row['project_id'] in gone:
                 self._relay.end(session, 'its project is gone')
             elif session.facts.row['user_token_id'] in void:

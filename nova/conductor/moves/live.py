@@ -23,6 +23,7 @@ from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
 from nova.conductor.cell_services import Row
 from nova.conductor.events import Events
+from nova.conductor.moves import consoles
 from nova.conductor.moves import write_batch
 from nova.conductor.servers.image_grants import ImageGrants
 from nova.conductor.servers.specs import RequestSpecs
@@ -278,7 +279,7 @@ class LiveMigrations:
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
             if change:
                 change.record('live_migration_post', START, instances.get(conn, migration['instance_uuid']), host)
-            row = server_migrations.swap(conn, migration, forward=True, status='post-migrating',
+            row = server_migrations.swap(conn, migration, forward=True, status='post-migrating', running=True,
                                          expect={'task_state': states.MIGRATING, 'host': host})
             server_migrations.release(conn, migration_id)
             old = self._swap_attachments(conn, migration)
@@ -385,6 +386,7 @@ class LiveMigrations:
             if change and fault:
                 change.failure(None, row, host, fault)
         self._cell_db.run(write)
+        consoles.follow(self._cell_db, self._services.compute, ctx, self._move(migration_id)['instance_uuid'], host)
 
     # ---- after a restart ----
 

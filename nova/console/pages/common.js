@@ -24,6 +24,28 @@ export function onAgain(connect) {
     again.addEventListener('click', () => { say('Connecting …'); connect(); });
 }
 
+const POLICY = 1008;
+const TRIES = 10;
+const PAUSE_MS = 2000;
+let tries = 0;
+let reason = null;              // why a session ended; null: there was none
+
+// A session breaks when its server moves to another host while it runs, or its proxy restarts: the same address leads
+// to the console again. It does not when the proxy ended it on purpose.
+export function lost(event, opened, connect) {
+    if (opened) {
+        tries = event.code === POLICY ? 0 : TRIES;
+        reason = event.reason || '';
+    }
+    if (tries === 0) {
+        over(reason, reason !== null);
+        return;
+    }
+    tries -= 1;
+    say('The connection is lost. Connecting again …');
+    setTimeout(connect, PAUSE_MS);
+}
+
 export function over(reason, opened) {
     say(opened ? `The console has ended${reason ? `: ${reason}` : ''}.`
         : 'The console cannot be opened: its address may have run out. Ask for a new one.', true);

@@ -1,6 +1,6 @@
 import { FitAddon } from '../xterm/addon-fit.mjs';
 import { Terminal } from '../xterm/xterm.mjs';
-import { onAgain, over, say, socketUrl } from './common.js';
+import { lost, onAgain, say, socketUrl } from './common.js';
 
 const terminal = new Terminal({ cursorBlink: true, scrollback: 5000, screenReaderMode: true });
 const fit = new FitAddon();
@@ -19,7 +19,7 @@ function connect() {
     socket.binaryType = 'arraybuffer';
     socket.addEventListener('open', () => { opened = true; say('Connected. Press Enter for a prompt.'); terminal.focus(); });
     socket.addEventListener('message', (event) => terminal.write(new Uint8Array(event.data)));
-    socket.addEventListener('close', (event) => over(event.reason, opened));
+    socket.addEventListener('close', (event) => lost(event, opened, connect));
 }
 
 terminal.loadAddon(fit);

@@ -1,20 +1,20 @@
 import RFB from '../novnc/core/rfb.js';
-import { onAgain, over, say, socketUrl } from './common.js';
+import { lost, onAgain, say, socketUrl } from './common.js';
 
 const target = document.getElementById('console');
 let rfb = null;
 
 function connect() {
     let opened = false;
-    let reason = '';
+    let end = {};
     target.replaceChildren();
     const socket = new WebSocket(socketUrl(), ['binary']);
-    socket.addEventListener('close', (event) => { reason = event.reason; });
+    socket.addEventListener('close', (event) => { end = event; });
     rfb = new RFB(target, socket, { shared: true });
     rfb.scaleViewport = true;
     rfb.addEventListener('connect', () => { opened = true; say('Connected'); rfb.focus(); });
     rfb.addEventListener('desktopname', (event) => say(`Connected: ${event.detail.name}`));
-    rfb.addEventListener('disconnect', () => over(reason, opened));
+    rfb.addEventListener('disconnect', () => lost(end, opened, connect));
 }
 
 document.getElementById('cad').addEventListener('click', () => { rfb.sendCtrlAltDel(); rfb.focus(); });

@@ -203,7 +203,7 @@ def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requeste
 
 def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect: dict[str, Any],
          values: dict[str, str] | None = None, status: str | None = None,
-         arguments: dict[str, Any] | None = None) -> InstancesRow:
+         arguments: dict[str, Any] | None = None, running: bool = False) -> InstancesRow:
     """The server moves: its row gets the other place and flavor, and the move holds what the row had.
 
     :param migration: its row
@@ -211,6 +211,7 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
     :param expect: {column: allowed values} of the instances row
     :param values: other columns of the instances row
     :param status, arguments: of the move, None: unchanged
+    :param running: the guest has not stopped: who has its console open may follow it
     :returns: the instances row as it is now
     :raises InstanceChanged, InstanceNotFound: the server, or the move, is not as expected; nothing may be committed
     """
@@ -223,7 +224,7 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
     held = {f'held_{name}': value for name, value in claims.resources(row).items()}
     place['numa_topology'] = migration['held_numa_topology']
     changed = instances.update_where(conn, uuid, {**flavor_values(flavor), **place, **(values or {})}, expect)
-    console_tokens.delete(conn, uuid)
+    (console_tokens.delete_unused if running else console_tokens.delete)(conn, uuid)
     new = {'held_host': row['host'], 'held_node': row['node'], **held, 'swapped': forward,
            'held_numa_topology': row['numa_topology']}
     if status is not None:

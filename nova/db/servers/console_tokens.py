@@ -1,7 +1,8 @@
 """Console tokens: what opens a console for a while, and stays while a session of it lasts.
 
 A session ends with the row of its token: whatever deletes the row (a stop, a move, the delete of the server or of its
-project) ends the sessions as well, as soon as their proxy looks.
+project) ends the sessions as well, as soon as their proxy looks. A server that moves while it runs takes the tokens of
+its sessions with it: the client connects again with the same one.
 """
 from __future__ import annotations
 
@@ -23,6 +24,9 @@ from nova.db.tables.console import console_auth_tokens as table
 if TYPE_CHECKING:
     from nova.db.tables.rows import ConsoleAuthTokensRow
 
+# console type: kind of console, of those whose sessions are kept by proxies of ours
+KINDS = {'novnc': 'vnc', 'spice-html5': 'spice', 'serial': 'serial'}
+FOLLOW_S = 120                  # that the client of a session has at least to connect again
 LONGEST = 255                   # characters of a token that is looked up; ours have 36
 _DELETE = sa.delete(table).where(table.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
@@ -105,6 +109,39 @@ def keep(conn: sa.Connection, hashes: Iterable[str], seconds: int) -> set[str]:
 def delete(conn: sa.Connection, *instance_uuids: str) -> None:
     """Nothing opens a console of these servers any more."""
     conn.execute(_DELETE, {'uuids': list(instance_uuids)})
+
+
+def delete_unused(conn: sa.Connection, instance_uuid: str) -> None:
+    """Nothing opens a console of this server any more but tokens of sessions, once ``follow`` has found their place."""
+    conn.execute(sa.delete(table).where(table.c.instance_uuid == instance_uuid, sa.or_(
+        table.c.used_until.is_(None), table.c.used_until <= utils.utcnow())))
+
+
+def left_behind(conn: sa.Connection, instance_uuid: str, host: str) -> set[str]:
+    """The console types of tokens that lead to where a server was before it came to this host."""
+    return set(conn.execute(sa.select(table.c.console_type).where(
+        table.c.instance_uuid == instance_uuid, table.c.instance_host != host)).scalars())
+
+
+def follow(conn: sa.Connection, instance_uuid: str, host: str, places: dict[str, dict[str, Any]]) -> None:
+    """Let the tokens of sessions lead to the host that their server has moved to.
+
+    The guest keeps the passwords of its consoles, so what is sealed stays.
+
+    :param places: {console type: columns of the place there}; tokens of other types are deleted
+    """
+    now = utils.utcnow()
+    rows = conn.execute(sa.select(table).where(
+        table.c.instance_uuid == instance_uuid, table.c.instance_host != host)).mappings().all()
+    for row in rows:
+        this = table.c.token_hash == row['token_hash']
+        if row['console_type'] not in places:
+            conn.execute(sa.delete(table).where(this))
+            continue
+        end = max(row['expires_at'], now + datetime.timedelta(seconds=FOLLOW_S))
+        conn.execute(sa.update(table).where(this).values(
+            **places[row['console_type']], instance_host=host, used_until=None,
+            expires_at=min(end, row['user_token_ends_at'] or end)))
 
 
 def delete_of_project(conn: sa.Connection, project_id: str) -> None:

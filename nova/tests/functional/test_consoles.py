@@ -219,10 +219,42 @@ def test_a_token_and_its_sessions_end_with_the_servers_stop(cloud, client, serve
         client.wait_for(server, 'SHUTOFF')
         with pytest.raises(closed.ConnectionClosed) as end:
             opened.recv(sessions.KEEP_S + 20)
-        assert end.value.rcvd.code == relay.POLICY and 'stopped' in end.value.rcvd.reason
+        assert end.value.rcvd.code == relay.GOING_AWAY and 'stopped' in end.value.rcvd.reason
     assert refused(url) == 404
     client.post(f'/servers/{server}/action', {'os-start': None})
     client.wait_for(server)
+
+
+def test_a_session_goes_with_a_server_that_moves_while_it_runs(tmp_path, serial):
+    """Its client connects again with the same token, which is good for that long; what nobody uses ends."""
+    with whole.running(tmp_path / 'state', ['host1', 'host2']) as cloud:
+        client, admin = cloud.client(version='2.99'), cloud.admin(version='2.30')
+        server = client.boot(client.upload_image(), networks='none')['id']
+        client.wait_for(server)
+        _page, url, token = url_of(cloud, client, server, serial, 'serial')
+        _page, unused, _token = url_of(cloud, client, server, serial, 'serial')
+        with open_socket(url) as opened:
+            opened.send(b'x')
+            assert opened.recv(10) == b'X'
+            with cloud.cell_db.writer() as conn:
+                before = console_tokens.get(conn, token)
+                soon = utils.utcnow() + datetime.timedelta(seconds=30)
+                conn.execute(sa.update(console_auth_tokens).values(expires_at=soon))
+            other, = {'host1', 'host2'} - {before['instance_host']}
+            assert admin.post(f'/servers/{server}/action', {'os-migrateLive': {
+                'host': other, 'block_migration': 'auto'}}).status_code == 202
+            waiting.wait_for(lambda: client.get(f'/servers/{server}').json()['server']['status'] == 'ACTIVE' and (
+                cloud.cell_db.run(lambda conn: conn.execute(sa.select(console_auth_tokens.c.instance_host)).all())
+                == [(other,)]), 30, 'the token to follow')
+        assert refused(unused) == 404
+        with cloud.cell_db.reader() as conn:
+            row = console_tokens.get(conn, token)
+        assert row['port'] != serial.port and row['used_until'] is None
+        assert row['expires_at'] > soon + datetime.timedelta(seconds=console_tokens.FOLLOW_S - 60)
+        redirect(cloud, token, serial, None)
+        with open_socket(url) as opened:
+            opened.send(b'y')
+            assert opened.recv(10) == b'Y'
 
 
 def test_a_session_outlives_its_token_unless_the_operator_says_no(cloud, client, server, serial):

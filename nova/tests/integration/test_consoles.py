@@ -14,6 +14,7 @@ import urllib.parse
 import pytest
 from websockets.sync import client as websocket
 
+from nova.console import relay
 from nova.tests import guests_consoles as guests
 from nova.tests import waiting
 from nova.tests.functional import cloud as whole
@@ -238,7 +239,7 @@ def test_typing_at_the_screen_in_a_browser(client, server, browser):
     assert not [entry for entry in browser.get_log('browser') if 'Content Security Policy' in entry['message']]
 
 
-def test_typing_at_the_serial_port_in_a_browser(client, server, browser):
+def test_typing_at_the_serial_port_in_a_browser(cloud, client, server, browser):
     page(browser, url_of(client, server, 'serial', 'serial').replace('ws://', 'http://'))
     from selenium.webdriver import ActionChains
     ActionChains(browser).send_keys('echo serial $((7 * 8))\n').perform()
@@ -247,6 +248,10 @@ def test_typing_at_the_serial_port_in_a_browser(client, server, browser):
         return [...Array(buffer.length).keys()].map((at) => buffer.getLine(at).translateToString(true)).join('\\n');
         '''), SAY_S, 'the answer')
     pictures(browser, 'console-serial')
+    for session in list(cloud.consoles._open):
+        cloud.consoles._relay.end(session, 'the server was stopped, moved or deleted', relay.GOING_AWAY)
+    waiting.wait_for(lambda: 'again' in status(browser), SAY_S, 'the page to see it')
+    waiting.wait_for(lambda: 'Connected' in status(browser), SAY_S, 'the page to connect again by itself')
     assert not [entry for entry in browser.get_log('browser') if 'Content Security Policy' in entry['message']]
 
 

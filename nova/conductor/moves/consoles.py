@@ -1,0 +1,36 @@
+"""Consoles that are open while their server moves without a stop lead to its new host then."""
+from __future__ import annotations
+
+import logging
+import typing
+
+from nova import context
+from nova import exception
+from nova import objects
+from nova.db.engine import Database
+from nova.db.servers import console_tokens
+from nova.db.servers import instances
+
+LOG = logging.getLogger(__name__)
+
+
+def follow(cell_db: Database, compute: typing.Any, ctx: context.RequestContext, instance_uuid: str, host: str) -> None:
+    """Let the tokens of a server's sessions lead to the host that it has come to; those that cannot end.
+
+    :param compute: RPC client of compute hosts
+    """
+    with cell_db.reader() as conn:
+        types = console_tokens.left_behind(conn, instance_uuid, host)
+        row = instances.get(conn, instance_uuid) if types else None
+    if row is None:
+        return
+    instance, places = objects.Instance.from_row(row), {}
+    for console_type in sorted(types & console_tokens.KINDS.keys()):
+        try:
+            place = compute.get_console(ctx, server=host, instance=instance, kind=console_tokens.KINDS[console_type])
+        except exception.NovaException as error:
+            LOG.info('The %s consoles of server %s end with its move: %s', console_type, instance_uuid, error)
+            continue
+        if place is not None:
+            places[console_type] = {name: value for name, value in place.items() if name != 'password'}
+    cell_db.run(console_tokens.follow, instance_uuid, host, places)
