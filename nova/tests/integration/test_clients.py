@@ -203,6 +203,51 @@ def test_the_main_job_with_unmodified_clients(rig):
         assert not [p for p in (rig.cloud.state / 'instances').iterdir() if len(p.name) == 36]
 
 
+FIRST_TYPING_S = 120             # from the login, by a person who has never seen the page
+
+
+@pytest.mark.parametrize('rig', ['libvirt'], indirect=True)
+def test_from_the_login_to_a_guest_in_a_browser(rig, tmp_path):
+    """A person logs in, makes a server, opens its console and types, all with a mouse and keys."""
+    pytest.importorskip('selenium', reason='selenium is not installed')
+    if not (shutil.which('chromium') and shutil.which('chromedriver')):
+        pytest.skip('chromium and chromium-driver are not installed')
+    from nova.tests.integration import browser as browsers
+
+    path, disk_format = guest_image(rig)
+    rig.openstack(f'image create guest --public --disk-format {disk_format} --container-format bare --file {path}')
+    user = browsers.Browser(f'http://127.0.0.1:{rig.cloud.port}', tmp_path / 'profile')
+    try:
+        begun = time.monotonic()
+        user.login(*rig.cloud.account('nova-demo'))
+        user.go('/create', 'Create a server')
+        user.type('Name', 'by-hand')
+        user.choose('Flavor', 'm1.nano')
+        user.choose('Image', 'guest')
+        user.press('Create the server')
+        user.heading('by-hand')
+        user.until(lambda: user.css('.page-head .badge.good'), 'it does not become active', BOOT_SECONDS)
+        user.press('Open console')
+        user.choose('Console', 'Serial line')
+        user.press('Open console', within='//dialog[@open]')
+        link = user.until(lambda: user.one("//dialog//a[normalize-space()='Open the console']"), 'no console is given')
+        user.driver.get(link.get_attribute('href'))
+        shown = """const buffer = window.terminal.buffer.active;
+            return [...Array(buffer.length).keys()].map(at => buffer.getLine(at).translateToString(true)).join('\\n')"""
+
+        def typed():
+            user.keys('echo by hand $((6 * 7))\n')
+            time.sleep(1)
+            return 'by hand 42' in user.driver.execute_script(shown)
+        user.until(typed, 'the guest does not answer what is typed', BOOT_SECONDS)
+        took = time.monotonic() - begun
+        print(f'from the login to an answer of the guest: {took:.1f} s')
+        assert took < FIRST_TYPING_S
+    finally:
+        user.quit()
+        rig.openstack('server delete --all-projects --wait by-hand')
+
+
 def os_environment(rig):
     """What python-novaclient reads instead of clouds.yaml."""
     text = (rig.cloud.state / 'clouds.yaml').read_text()

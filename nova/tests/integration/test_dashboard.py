@@ -547,16 +547,34 @@ def test_the_palette_by_keys_alone(user, modules):
     user.heading('Security groups')
 
 
+def aggregate(cloud, name):
+    return next(row for row in cloud.admin().get('/os-aggregates').json()['aggregates'] if row['name'] == name)
+
+
+def drag(browser, host, source, target):
+    """A host from one box of the board to another one."""
+    box = '//section[@aria-label="%s"]'
+    chip = browser.until(lambda: browser.one(f'{box % source}//*[@data-host="{host}"]'), f'{host} is not in {source}')
+    browsers.webdriver.ActionChains(browser.driver).drag_and_drop(chip, browser.one(box % target)).perform()
+
+
 def test_administration(admin, cloud, demo, modules):
     admin.go('/aggregates', 'Aggregates and zones')
     admin.press('Make an aggregate')
     admin.type('Name', 'rack')
     admin.press('Make an aggregate')
+    admin.says('Make an aggregate: rack')
     admin.press('Actions of rack')
     admin.press('Add a host')
     admin.choose('Host', 'host3')
     admin.press('Add a host')
     admin.until(lambda: admin.one("//td//*[normalize-space()='host3']"), 'no host')
+    drag(admin, 'host2', 'In no aggregate', 'rack')
+    wait(lambda: set(aggregate(cloud, 'rack')['hosts']) == {'host2', 'host3'})
+    drag(admin, 'host2', 'rack', 'In no aggregate')
+    wait(lambda: aggregate(cloud, 'rack')['hosts'] == ['host3'])
+    assert admin.axe(modules) == []
+    picture(admin, 'aggregates')
     admin.press('rack')
     admin.heading('rack')
     admin.says('No host is being maintained.')

@@ -7,13 +7,15 @@
  *   query?: Record<string, any> | (() => Record<string, any>), version?: string, paged?: boolean, unwrap?: (row: any) => any,
  *   fill?: (rows: any[]) => Promise<any[]>, id?: (row: any) => string, nameOf?: (row: any) => string, create?: Action, note?: string,
  *   item?: string, one?: string, facts?: (row: any) => [string, any][], more?: (row: any) => Promise<any>,
- *   parts?: (row: any, more: any, reload: () => void, choose: (action: Action, row: any) => void) => any}} Resource
+ *   parts?: (row: any, more: any, reload: () => void, choose: (action: Action, row: any) => void) => any,
+ *   board?: (rows: any[], reload: () => void) => any}} Resource
  *
  * service, path, query, version   how the list is asked for; key: where it stands in the answer
  * paged      the API gives pages; else all of it is read at once
  * unwrap     what a row of the answer holds its resource in
  * fill       what else is asked about rows that are shown
  * id, nameOf what names a row where that is not id and name
+ * board      what stands below the list
  * item, one, facts, more, parts   the detail: its path, its key, what it shows, what else is asked for, further cards
  */
 

@@ -98,7 +98,8 @@ const ROWS = [
         },
       },
     }),
-    open: answer => answer.remote_console.url,
+    // the page of a serial console has the address of its WebSocket
+    open: answer => answer.remote_console.url.replace(/^ws/, 'http'),
     command: (server, {type}) =>
       openstack(
         'console url show',

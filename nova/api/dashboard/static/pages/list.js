@@ -26,7 +26,7 @@ export default function List({page, path, query}) {
 }
 
 /** @param {Resource} resource @param {any} row */
-export const idOf = (resource, row) => String(resource.id ? resource.id(row) : row.id);
+export const idOf = (resource, row) => String((resource.id ? resource.id(row) : row.id) ?? '');
 /** @param {Resource} resource @param {any} row */
 const nameOf = (resource, row) =>
   row ? String((resource.nameOf ? resource.nameOf(row) : row.name) || idOf(resource, row)) : '';
@@ -108,6 +108,7 @@ function Rows({resource, page, query}) {
       html`<${Table} label=${t(page.label)} ...${{columns, rows, sort, selected}} idOf=${(/** @type {any} */ row) => idOf(resource, row)} nameOf=${(/** @type {any} */ row) => nameOf(resource, row)}
       sortable=${() => true} onSort=${setSort} actions=${resource.actions} onAction=${(/** @type {any} */ action, /** @type {any[]} */ on) => setDoing({action, rows: on})} onSelect=${bulk.length ? setSelected : null} />`
     }
+    ${loaded.data && resource.board && html`<div class="below">${resource.board(loaded.data.rows, loaded.reload)}</div>`}
     ${
       resource.paged &&
       (markers.length > 1 || loaded.data?.more) &&

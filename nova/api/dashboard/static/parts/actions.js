@@ -58,7 +58,11 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
       }
       for (const {row, error: why} of refused) failed(`${t(action.label)}: ${nameOf(row)}`, /** @type {Error} */ (why));
       if (refused.length < results.length)
-        done(`${t(action.label)}: ${many ? t('{count} done', {count: results.length - refused.length}) : what}`);
+        done(
+          [t(action.label), many ? t('{count} done', {count: results.length - refused.length}) : what || values.name]
+            .filter(Boolean)
+            .join(': '),
+        );
       onDone();
       const shown = !many && action.secret?.(/** @type {any} */ (results[0]).answer);
       const opened = !many && action.open?.(/** @type {any} */ (results[0]).answer);

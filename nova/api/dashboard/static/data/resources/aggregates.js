@@ -5,6 +5,7 @@ import {openstack} from '../../core/command.js';
 import * as options from '../../core/options.js';
 import {t} from '../../core/text.js';
 import {Ago, Badge, Card, Empty} from '../../parts/basics.js';
+import {HostBoard} from '../../parts/host_board.js';
 
 const act = (/** @type {string} */ name, /** @type {any} */ row, /** @type {any} */ body) => ({
   method: 'POST',
@@ -44,6 +45,7 @@ export default {
         ? html`<ul class="brief">${hosts.map((/** @type {any} */ one) => html`<${Maintenance} row=${one} />`)}</ul>`
         : html`<${Empty} icon="hosts" text=${t('No host is being maintained.')} />`
     }</${Card}>`,
+  board: (rows, reload) => html`<${HostBoard} rows=${rows} reload=${reload} />`,
   columns: [
     {name: 'name', label: 'Name', value: row => row.name},
     {name: 'zone', label: 'Zone', value: row => row.availability_zone || '–'},
