@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Run Horizon, unmodified from PyPI, against an all-in-one with the fake driver: log in, walk its pages and what its
-pages ask for, make a server, work with it and delete it.
+"""Run Horizon and Skyline, unmodified from PyPI, against an all-in-one with the fake driver: log in, walk their pages
+and what they ask for, make a server, work with it and delete it.
 
-    tools/dashboards.py [--keep] [--install DIRECTORY]
+    tools/dashboards.py [--keep] [horizon] [skyline]
 
 What does not pass is compared with tools/dashboards-expected.tsv: a page that is not in that list and fails, or a
 listed one that passes, makes the exit code 1.
@@ -22,6 +22,7 @@ import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import local_cloud
+import skyline
 import suites
 
 EXPECTED = pathlib.Path(__file__).with_name('dashboards-expected.tsv')
@@ -89,8 +90,8 @@ class Browser:
 class Walk:
     """What was seen: {page: (outcome, text)}."""
 
-    def __init__(self, browser):
-        self.browser, self.results = browser, {}
+    def __init__(self):
+        self.browser, self.results = None, {}
 
     def note(self, name, well, text=''):
         self.results[name] = ('passed' if well else 'failed', '' if well else text[-400:])
@@ -116,16 +117,14 @@ class Walk:
         except ValueError:
             return None
 
-    def until(self, name, path, condition):
-        """Ask until the answer is as wanted."""
+    def until(self, name, condition):
+        """Wait for a condition."""
         deadline = time.monotonic() + PAGE_S
-        while True:
-            code, text = self.browser.ask(path)
-            if condition(code, self.document(text)):
-                return self.note(name, True)
+        while not condition():
             if time.monotonic() > deadline:
-                return self.note(name, False, f'{code} {text}')
+                return self.note(name, False, f'not within {PAGE_S} s')
             time.sleep(0.5)
+        return self.note(name, True)
 
     def life(self):
         """Make a server as the launch dialog does, look at it, stop it, and delete it."""
@@ -140,8 +139,11 @@ class Walk:
             return
         made = self.document(text)
         ident = (made[0] if isinstance(made, list) else made)['id']
-        where = f'/api/nova/servers/{ident}'
-        self.until('the server is ACTIVE', where, lambda code, found: code == 200 and found['status'] == 'ACTIVE')
+
+        def state():
+            code, text = self.browser.ask(f'/api/nova/servers/{ident}')
+            return self.document(text)['status'] if code == 200 else code
+        self.until('the server is ACTIVE', lambda: state() == 'ACTIVE')
         self.page('/project/instances/', 'by-horizon')
         self.page(f'/project/instances/{ident}/', 'by-horizon')
         for tab in ('overview', 'interfaces', 'log', 'console', 'audit'):
@@ -149,11 +151,10 @@ class Walk:
         for name, action, wanted in (('stop', 'stop', 'SHUTOFF'), ('start', 'start', 'ACTIVE')):
             code, text = self.browser.ask('/project/instances/', {'action': f'instances__{action}__{ident}'})
             self.note(f'{name} the server', code == 200 and not UNWELL.search(text), f'{code} {text[-200:]}')
-            self.until(f'the server is {wanted}', where,
-                       lambda code, found, wanted=wanted: code == 200 and found['status'] == wanted)
+            self.until(f'the server is {wanted}', lambda wanted=wanted: state() == wanted)
         code, text = self.browser.ask('/project/instances/', {'action': f'instances__delete__{ident}'})
         self.note('delete the server', code == 200 and not UNWELL.search(text), f'{code} {text[-200:]}')
-        self.until('the server is gone', where, lambda code, found: code == 404)
+        self.until('the server is gone', lambda: state() == 404)
 
 
 def serve(directory, home, identity):
@@ -182,38 +183,65 @@ def wait(url):
             time.sleep(0.5)
 
 
+def walk_horizon(walk, cloud, home):
+    user, password = cloud.account('nova-admin')
+    directory = suites.install(DIRECTORY, PACKAGES)
+    process, url = serve(directory, home, f'http://127.0.0.1:{cloud.port}/identity/v3')
+    walk.browser = Browser(url)
+    try:
+        wait(url)
+        if not walk.note('log in', walk.browser.login(user, password)):
+            return
+        for path in ASKED:
+            walk.asked(path)
+        for place, panels in (('project', PROJECT), ('admin', ADMIN), ('identity', IDENTITY)):
+            for panel in panels:
+                walk.page(f'/{place}/' if panel == 'overview' else f'/{place}/{panel}/')
+        walk.life()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def walk_skyline(walk, cloud, home):
+    user, password = cloud.account('nova-admin')
+    directory = suites.install(skyline.DIRECTORY, skyline.PACKAGES)
+    server = skyline.Server(directory, home, f'http://127.0.0.1:{cloud.port}/identity/v3', user, password)
+    try:
+        server.start()
+        browser = skyline.Browser(server.url)
+        try:
+            skyline.walk(walk, browser, user, password)
+        finally:
+            browser.end()
+    finally:
+        server.end()
+
+
+DASHBOARDS = {'horizon': walk_horizon, 'skyline': walk_skyline}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition('\n\n')[0])
     parser.add_argument('--keep', action='store_true', help='leave logs in their directory')
-    parser.add_argument('--install', type=pathlib.Path, default=DIRECTORY,
-                        help='directory of its environment (%(default)s)')
+    parser.add_argument('dashboards', nargs='*', metavar='DASHBOARD', help=f'{" or ".join(DASHBOARDS)}; both')
     given = parser.parse_args()
-    directory = suites.install(given.install, PACKAGES)
-    home = pathlib.Path(tempfile.mkdtemp(prefix='nova-horizon.'))
-    cloud, process, results = local_cloud.LocalCloud('fake', CLOUD), None, {}
+    if unknown := sorted(set(given.dashboards) - DASHBOARDS.keys()):
+        parser.error(f'{", ".join(unknown)} is none of {", ".join(DASHBOARDS)}.')
+    chosen = given.dashboards or list(DASHBOARDS)
+    home = pathlib.Path(tempfile.mkdtemp(prefix='nova-dashboards.'))
+    cloud, walk = local_cloud.LocalCloud('fake', CLOUD), Walk()
     try:
         print(f'The cloud serves after {cloud.start():.1f} s; logs are in {home} and {cloud.state}.', flush=True)
         disk = home / 'disk.raw'
         disk.write_bytes(b'\0' * 1048576)
         cloud.add_image('small', disk, 'raw')
-        process, url = serve(directory, home, f'http://127.0.0.1:{cloud.port}/identity/v3')
-        wait(url)
-        walk = Walk(Browser(url))
-        user, password = cloud.account('nova-admin')
-        if walk.note('log in', walk.browser.login(user, password)):
-            for path in ASKED:
-                walk.asked(path)
-            for place, panels in (('project', PROJECT), ('admin', ADMIN), ('identity', IDENTITY)):
-                for panel in panels:
-                    walk.page(f'/{place}/' if panel == 'overview' else f'/{place}/{panel}/')
-            walk.life()
-        results = walk.results
+        for name in chosen:
+            walk_dashboard = DASHBOARDS[name]
+            walk_dashboard(walk, cloud, home)
     finally:
-        if process is not None:
-            process.terminate()
-            process.wait()
         cloud.close(keep=given.keep)
-    return suites.report(results, EXPECTED, complete=True)
+    return suites.report(walk.results, EXPECTED, complete=set(chosen) == DASHBOARDS.keys())
 
 
 if __name__ == '__main__':

@@ -89,6 +89,8 @@ class Listing:
             raise exception.BadRequest('The number of sort_keys and sort_dirs must be same')
         sort = {}
         for key, direction in zip(keys, directions or ['asc'] * len(keys), strict=True):
+            if key in self.constants and direction in ('asc', 'desc'):
+                continue                             # all have the same value
             column = self.columns.get(key)
             if column is None or column.nullable or direction not in ('asc', 'desc'):
                 raise exception.BadRequest(

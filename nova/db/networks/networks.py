@@ -286,7 +286,8 @@ def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[
         branches: list[Any] = []
         equal: list[Any] = []
         for name, direction in sort:
-            column, value = table.c[name], marker[name]
+            column = table.c[name]
+            value = sa.literal(marker[name], column.type)        # SQLAlchemy compares no column with True itself
             branches.append(sa.and_(*equal, column > value if direction == 'asc' else column < value))
             equal.append(column == value)
         statement = statement.where(sa.or_(*branches))

@@ -225,5 +225,6 @@ def _page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,
 def _after(column: Any, value: Any, direction: Any) -> Any:
     if value is None:
         return sa.false()
+    value = sa.literal(value, column.type)           # SQLAlchemy compares no column with True itself
     beyond = column > value if direction == 'asc' else column < value
     return sa.or_(beyond, column.is_(None)) if column.nullable else beyond

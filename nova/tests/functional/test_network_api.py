@@ -156,6 +156,11 @@ def test_pages(face):
     for number in range(7):
         face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id, 'name': f'n{number % 3}'}})
     assert len(list(face.sdk('demo').network.ports(limit=2))) == 7
+    for of_all in ('networks?sort_key=status&sort_dir=desc', 'routers?sort_key=status&sort_key=name'):   # as Skyline
+        assert face('demo', 'GET', of_all).status_code == 200
+    switched = 'ports?limit=1&sort_key=admin_state_up'                         # a boolean, after a marker
+    found = face('demo', 'GET', switched).json()['ports']
+    assert face('demo', 'GET', f"{switched}&marker={found[0]['id']}").json()['ports'] not in ([], found)
     first = face('demo', 'GET', 'ports?limit=3&sort_key=name&sort_dir=desc&fields=name&fields=id').json()
     assert [port['name'] for port in first['ports']] == ['n2', 'n2', 'n1'] and set(first['ports'][0]) == {
         'id',

@@ -240,7 +240,7 @@ def test_lists_of_the_face(tmp_path):
         return [ids.index(each['id']) for each in alice('GET', '/v3/volumes' + query).json['volumes']]
     assert listed('') == [3, 2, 1, 0] and listed('?limit=0') == []
     assert listed('?sort=size:asc,created_at:asc') == [1, 2, 3, 0] and listed('?name=b&sort=size:asc') == [3, 0]
-    for sort in ('name:asc,created_at:asc', 'size:desc', 'created_at:desc', 'name:desc'):
+    for sort in ('name:asc,created_at:asc', 'bootable:asc', 'size:desc', 'created_at:desc', 'name:desc'):
         found, query = [], f'?limit=1&sort={sort}'
         while query:
             answer = alice('GET', '/v3/volumes' + query).json

@@ -8,7 +8,7 @@ from nova import exception
 from nova.db.volumes import volumes as db
 
 MAX_LIMIT = 1000
-SORT = ('created_at', 'updated_at', 'name', 'status', 'size', 'id')
+SORT = ('created_at', 'updated_at', 'name', 'status', 'size', 'bootable', 'id')
 
 
 def true(value):
