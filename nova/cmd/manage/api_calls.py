@@ -14,12 +14,12 @@ def ask(application, project, method, path, body, microversion='latest', query='
     :param path: below the version
     :param user: id of the administrator
     :param more: of the environ
+    :raises NotFound: there is no such thing
     :raises NovaException: the operation refuses the request, with its sentence
     """
     from nova import context
-    from nova import exception
 
-    data = json.dumps(body).encode()
+    data = b'' if body is None else json.dumps(body).encode()
     caller = context.RequestContext(project_id=project, roles=['admin', 'member', 'reader'], is_admin=True,
                                     user_id=user, overwrite=False)
     started = []
@@ -32,16 +32,17 @@ def ask(application, project, method, path, body, microversion='latest', query='
     document = json.loads(answer) if answer else None
     if started[0] >= 300:
         refusal = document.get('errors') or list(document.values())
-        raise exception.NovaException(refusal[0].get('message') or refusal[0].get('detail'))
+        raise _error(started[0])(refusal[0].get('message') or refusal[0].get('detail'))
     return document
 
 
-def ask_all_in_one(conf, path, body, microversion):
-    """(the document that a nova-all which runs answers a POST with, None when it has none; file with the authority
+def ask_all_in_one(conf, path, body, microversion, method='POST', query=''):
+    """(the document that a nova-all which runs answers a request with, None when it has none; file with the authority
     that its TLS is of).
 
     :param path: below the version
-    :raises NovaException: there is none, or it refuses the request, with its sentence
+    :raises NotFound: there is no such thing
+    :raises NovaException: there is no nova-all, or it refuses the request, with its sentence
     """
     from keystoneauth1 import exceptions as client_errors
     from keystoneauth1 import session as sessions
@@ -61,11 +62,17 @@ def ask_all_in_one(conf, path, body, microversion):
     session = sessions.Session(v3.Password(**cloud['auth']), verify=authority or True)
     root = cloud['auth']['auth_url'].rpartition('/identity')[0]
     try:
-        answer = session.post(f'{root}/compute/v2.1{path}', json=body, raise_exc=False,
-                              headers={'OpenStack-API-Version': f'compute {microversion}'})
+        answer = session.request(f'{root}/compute/v2.1{path}' + (query and f'?{query}'), method, raise_exc=False,
+                                 headers={'OpenStack-API-Version': f'compute {microversion}'},
+                                 **({} if body is None else {'json': body}))
     except client_errors.ClientException as error:
         raise exception.NovaException(f'nova-all does not answer at {root}: {error}')
     document = answer.json() if answer.content else None
     if not answer.ok:
-        raise exception.NovaException(next(iter(document.values()))['message'])
+        raise _error(answer.status_code)(next(iter(document.values()))['message'])
     return document, authority
+
+
+def _error(code):
+    from nova import exception
+    return exception.NotFound if code == 404 else exception.NovaException

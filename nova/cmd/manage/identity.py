@@ -1,7 +1,11 @@
 """nova-manage identity: the keys that seal the tokens of the embedded identity service."""
 
 
-def _ring(conf):
+def key_ring(conf):
+    """The keys of tokens.
+
+    :raises InvalidInput: Keystone has them, or no cloud has started here
+    """
     import os
 
     from nova import exception
@@ -21,7 +25,7 @@ def _lifetime(conf):
 
 def rotate_keys(conf):
     """Seal new tokens with a new key, where one host alone has the keys. The tokens that there are stay valid."""
-    ring = _ring(conf)
+    ring = key_ring(conf)
     ring.stage()
     ring.promote()
     print(f'A new key seals tokens; the processes of this host read it from {ring.path} by themselves.\n'
@@ -30,7 +34,7 @@ def rotate_keys(conf):
 
 def stage_key(conf):
     """Make the next key, which validates and seals nothing yet: the first step where several hosts have the keys."""
-    path = _ring(conf).stage()
+    path = key_ring(conf).stage()
     print(f'The next key is in {path}.\nCopy that file to the same place on each other host that has the keys, of the '
           'same owner and mode 0600; processes read it by themselves.\n'
           'Then, on this host: nova-manage identity promote_key')
@@ -38,7 +42,7 @@ def stage_key(conf):
 
 def promote_key(conf):
     """Seal new tokens with the staged key: the second step, when every host has it."""
-    ring = _ring(conf)
+    ring = key_ring(conf)
     ring.promote()
     print('The staged key seals tokens now.\n'
           f'Copy {ring.path} to each other host, and remove {ring.path}.staged there.\n'
@@ -53,7 +57,7 @@ def retire_keys(conf, force=False):
 
     from nova.cloud import assembly
     from nova.identity.embedded import credentials
-    ring = _ring(conf)
+    ring = key_ring(conf)
     api_db, _cell_db = assembly.open_databases(conf)
     gone = ring.retire(0 if force else _lifetime(conf), functools.partial(credentials.reseal, api_db))
     print(f'{gone} older keys are gone.')
@@ -64,7 +68,7 @@ def recover(conf, name):
     tokens of that user are void."""
     from nova.cloud import assembly
     from nova.identity.embedded import bootstrap
-    _ring(conf)                                  # of this deployment, and here
+    key_ring(conf)                                  # of this deployment, and here
     api_db, _cells = assembly.checked_databases(conf)
     print(bootstrap.recover(assembly.identity(conf, api_db, ''), name))
 

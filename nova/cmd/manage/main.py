@@ -18,6 +18,7 @@ from nova.cmd.manage import images as manage_image
 from nova.cmd.manage import logs as manage_logs
 from nova.cmd.manage import placement as manage_placement
 from nova.cmd.manage import networks as manage_networks
+from nova.cmd.manage import projects as manage_projects
 from nova.cmd.manage import quotas as manage_quotas
 from nova.cmd.manage import servers as manage_servers
 from nova.cmd.manage import shell as manage_shell
@@ -230,6 +231,7 @@ COMMANDS = {
     'audit': manage_audit.COMMANDS,
     'logs': manage_logs.COMMANDS,
     'quota': manage_quotas.COMMANDS,
+    'project': manage_projects.COMMANDS,
     'shell': manage_shell.COMMANDS,
     'tls': manage_tls.COMMANDS,
     'bash-completion': _completion,
@@ -242,7 +244,8 @@ OPTIONS = {
     **manage_adoption.OPTIONS,
     **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS, **manage_consoles.OPTIONS,
     **manage_host.OPTIONS, **manage_identity.OPTIONS,
-    **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_quotas.OPTIONS,
+    **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_projects.OPTIONS,
+    **manage_quotas.OPTIONS,
     **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS,
     **manage_cells.OPTIONS,
     _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': "as the server writes it: nova_network@'10.0.0.%%'"}},
@@ -252,7 +255,7 @@ OPTIONS = {
 # function: {exit code: when}, also for the man page
 EXIT_CODES = {**manage_adoption.EXIT_CODES,
               **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_boot_images.EXIT_CODES,
-              **manage_cells.EXIT_CODES,
+              **manage_cells.EXIT_CODES, **manage_projects.EXIT_CODES,
               **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES}
 
 

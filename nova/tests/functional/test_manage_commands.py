@@ -12,11 +12,13 @@ from nova.cmd.manage import logs as manage_logs
 from nova.cmd.manage import main as manage
 from nova.cmd.manage import shell as manage_shell
 from nova.db.ec2 import ids
+from nova.db.projects import quotas
 from nova.db.servers import instances
 from nova.rpc import inprocess
 from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
 from nova.tests.functional.test_isolation import add_user
+from nova import exception
 from nova import utils
 
 
@@ -300,3 +302,53 @@ def test_kernels_of_servers_from_before_that_their_project_may_not_see(cloud, no
     assert boots('bad') == (None, None, None) and boots('ramdisk') == (own, None, own)
     assert boots('good') == (own, lent, own)
     assert nova_manage('vm', 'check_boot_images')[0] == 0
+
+
+# ---- projects
+
+@pytest.mark.parametrize('way', ['nova_manage', 'beside_nova_all'])
+def test_a_project_from_the_first_to_the_last(cloud, way, request):
+    """Through the broker, and beside a nova-all without one."""
+    run, name = request.getfixturevalue(way), f'life-{way}'
+    code, made, err = run('project', 'create', name, 'demo', '--description', 'for a while')
+    assert (code, err) == (0, '')
+    project = made.strip()
+    assert cloud.identity.get('project', project)['description'] == 'for a while'
+    demo = cloud.identity.find('user', name='demo')['id']
+    assert [role['name'] for role in cloud.identity.held_roles(demo, 'project', project)] == ['manager']
+    assert [line.split() for line in run('project', 'list')[1].splitlines() if name in line] == [
+        [project, name, 'True', '0', 'for', 'a', 'while']]
+    code, out, err = run('project', 'quota', name, '--key', 'instances', '--value', '3')
+    assert (code, err) == (0, '')
+    assert ['instances', '3', '0'] in [line.split() for line in out.splitlines()]
+    owner = add_user(cloud.boss, name, 'member')
+    server = owner.boot(cloud.boss.upload_image(visibility='public'), networks='auto')
+    owner.wait_for(server['id'])
+    group = owner.post('/os-server-groups', {'server_group': {'name': 'g', 'policies': ['affinity']}}, version='2.1')
+    assert group.status_code == 200, group.text
+    code, _out, err = run('project', 'delete', name)
+    assert code == 1 and '1 servers, 1 server groups' in err and 'project scrub' in err
+    code, out, err = run('project', 'scrub', name)
+    assert (code, out, err) == (0, '1 servers and 1 server groups are gone.\n', '')
+    assert cloud.boss.get(f'/servers/{server["id"]}').status_code == 404
+    with cloud.api_db.reader() as conn:
+        assert not quotas.own_limits(conn, project, ('instances',))
+    assert run('project', 'delete', project) == (0, '', '')
+    assert cloud.identity.find('project', id=project) is None
+
+
+def test_projects_that_cannot_be(cloud, nova_manage, tmp_path, capsys):
+    assert nova_manage('project', 'create', 'demo')[::2] == (1, 'nova-manage: ' + str(
+        exception.IdentityExists(noun='project', name='demo')) + '\n')
+    for words in (('create', ' '), ('create', 'x' * 65), ('create', 'ordinary', 'no-such-user'), ('delete', 'no-such'),
+                  ('quota', 'no-such'), ('scrub', 'no-such'), ('quota', 'demo', '--key', 'instances'),
+                  ('quota', 'demo', '--key', 'no_such', '--value', '1'),
+                  ('quota', 'demo', '--key', 'cores', '--value', '-2')):
+        code, out, err = nova_manage('project', *words)
+        assert code == 1 and not out and err.startswith('nova-manage: ') and len(err.splitlines()) == 1, (words, err)
+    assert cloud.identity.find('project', name='ordinary') is None
+    keystone = tmp_path / 'keystone.conf'
+    keystone.write_text('[identity]\nbackend = keystone\n')
+    code = manage.main(['project', 'list', '--config-file', str(keystone)])
+    err = capsys.readouterr().err
+    assert code == 1 and 'openstack project' in err

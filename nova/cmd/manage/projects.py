@@ -1,0 +1,195 @@
+"""nova-manage project: the projects of the embedded identity service, and what they have of compute."""
+import contextlib
+import time
+
+from nova.cmd import tables
+
+PROJECT = {'metavar': 'PROJECT', 'help': 'its id, or its name'}
+GONE_S = 120                 # scrub waits so long for servers to go
+LOOK_S = 0.5                 # between two looks whether they have gone
+PAGE = 1000                  # servers, as the API's own bound of a page
+
+
+def list_projects(conf):
+    """List the projects, with the servers that each one has."""
+    from nova.db.projects import quotas
+    service = _identity(conf)
+    rows = sorted(service.list('project'), key=lambda row: row['name'])
+    with service.db.reader() as conn:
+        servers = {row['id']: quotas.usage(conn, row['id'])['instances'] for row in rows}
+    tables.print_table(('ID', 'Name', 'Enabled', 'Servers', 'Description'), [
+        (row['id'], row['name'], row['enabled'], servers[row['id']], row['description']) for row in rows])
+
+
+def create(conf, name, manager, description):
+    """Make a project and print its id; its manager, where one is named, gets the role of that name in it."""
+    from nova import exception
+    from nova.identity.embedded import directory
+    from nova.identity.face import schemas
+    service = _identity(conf)
+    schemas.Body(schemas.PROJECT_CREATE).validate({'project': {'name': name, 'description': description}})
+    user = manager and (service.find('user', domain_id=directory.DOMAIN['id'], name=manager)
+                        or service.find('user', id=manager))
+    if manager and not user:
+        raise exception.IdentityNotFound(noun='user', id=manager)
+    made = service.create_project(name, description=description)
+    if user:
+        service.assign_role(user['id'], service.find('role', name='manager')['id'], 'project', made['id'])
+    print(made['id'])
+
+
+def delete(conf, project):
+    """Delete a project with the roles and credentials that belong to it. One that has servers, server groups, images or
+    volumes is refused.
+    """
+    from nova import exception
+    service = _identity(conf)
+    row = _project(service, project)
+    left = [f'{number} {noun}' for noun, number in _owned(service.db, row['id']).items() if number]
+    if left:
+        raise exception.InvalidInput(f'The project {row["name"]} still has {", ".join(left)}. Servers, server groups '
+                                     'and limits go with: nova-manage project scrub')
+    service.delete_project(row['id'])
+
+
+def quota(conf, project, key, value):
+    """List a project's limits of servers and what it uses; with --key and --value, set one first."""
+    from nova import exception
+    service = _identity(conf)
+    row = _project(service, project)
+    if (key is None) != (value is None):
+        raise exception.InvalidInput('--key and --value belong together.')
+    with _api(conf, row['id']) as ask:
+        path = f'/os-quota-sets/{row["id"]}'
+        if key is not None:
+            ask('PUT', path, {'quota_set': {key: value}})
+        found = ask('GET', path + '/detail')['quota_set']
+    tables.print_table(('Resource', 'Limit', 'In use'), [
+        (name, one['limit'], one['in_use']) for name, one in found.items() if name != 'id'])
+
+
+def scrub(conf, project):
+    """Delete the servers and the server groups of a project and its own limits: 1 when servers are left after 120 s.
+    Its images and volumes stay.
+    """
+    service = _identity(conf)
+    row = _project(service, project)
+    with _api(conf, row['id']) as ask:
+        servers = _servers(ask, row['id'])
+        for server in servers:
+            ask('DELETE', f'/servers/{server}', missing=True)
+        deadline = time.monotonic() + GONE_S
+        while (left := _servers(ask, row['id'])) and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
+        groups = _groups(service.db, row['id'])
+        for group in groups:
+            ask('DELETE', f'/os-server-groups/{group}', missing=True)
+        ask('DELETE', f'/os-quota-sets/{row["id"]}')
+    print(f'{len(servers) - len(left)} servers and {len(groups)} server groups are gone.')
+    if left:
+        print('Not gone yet: ' + ', '.join(left))
+    kept = [f'{number} {noun}' for noun, number in _owned(service.db, row['id']).items()
+            if number and noun in ('images', 'volumes', 'snapshots')]
+    if kept:
+        print('It keeps ' + ', '.join(kept) + '.')
+    return 1 if left else 0
+
+
+# ---- what they share ---------------------------------------------------------
+
+def _identity(conf):
+    """:raises InvalidInput: the projects are Keystone's, or no cloud has started here"""
+    from nova import exception
+    from nova.cloud import assembly
+    from nova.cmd.manage import identity
+    if conf.identity.backend != 'embedded':
+        raise exception.InvalidInput('The projects of this deployment are those of Keystone: use openstack project.')
+    identity.key_ring(conf)
+    api_db, _cells = assembly.checked_databases(conf)
+    return assembly.identity(conf, api_db, '')
+
+
+def _project(service, project):
+    from nova import exception
+    from nova.identity.embedded import directory
+    row = service.find('project', id=project) or service.find('project', domain_id=directory.DOMAIN['id'], name=project)
+    if row is None:
+        raise exception.IdentityNotFound(noun='project', id=project)
+    return row
+
+
+def _owned(api_db, project_id):
+    """{noun: number} of what a project has."""
+    from nova.db.images import images
+    from nova.db.projects import quotas
+    from nova.db.volumes import volumes
+    with api_db.reader() as conn:
+        used = quotas.project_usage(conn, project_id)
+        stored = volumes.used(conn, project_id)
+        return {'servers': used['instances'], 'server groups': used['server_groups'],
+                'images': images.used(conn, project_id)[1], 'volumes': stored['volumes'],
+                'snapshots': stored['snapshots']}
+
+
+def _groups(api_db, project_id):
+    from nova.db.placement import server_groups
+    with api_db.reader() as conn:
+        return [row['uuid'] for row in server_groups.page(conn, project_id)]
+
+
+def _servers(ask, project_id):
+    """Ids of the servers that have not gone yet."""
+    found, marker = [], ''
+    while True:
+        page = ask('GET', '/servers', query=f'all_tenants=1&project_id={project_id}&limit={PAGE}{marker}')['servers']
+        found += [server['id'] for server in page]
+        if len(page) < PAGE:
+            return found
+        marker = f'&marker={found[-1]}'
+
+
+@contextlib.contextmanager
+def _api(conf, project_id):
+    """ask(method, path, body, query, missing) -> the document of an operation's answer."""
+    from nova import exception
+    from nova import policy
+    from nova.api import app
+    from nova.cloud import assembly
+    from nova.cmd.manage import api_calls
+    from nova.rpc import bus as rpc_bus
+
+    bus = application = None
+    if rpc_bus.configured(conf):
+        bus = rpc_bus.Bus(conf)
+        api_db, cells = assembly.checked_databases(conf, bus)
+        application = app.Application(assembly.api_services(
+            conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf)))
+
+    def ask(method, path, body=None, query='', missing=False):
+        """:param missing: that it is gone already is well"""
+        try:
+            if application is None:
+                return api_calls.ask_all_in_one(conf, path, body, 'latest', method, query)[0]
+            return api_calls.ask(application, project_id, method, path, body, query=query)
+        except exception.NotFound:
+            if not missing:
+                raise
+            return None
+    try:
+        yield ask
+    finally:
+        if bus is not None:
+            bus.close()
+
+
+COMMANDS = {'list': list_projects, 'create': create, 'delete': delete, 'quota': quota, 'scrub': scrub}
+OPTIONS = {
+    create: {'name': {'metavar': 'NAME', 'help': 'no other project has it'},
+             'manager': {'metavar': 'USER', 'nargs': '?', 'help': 'id or name of a user'},
+             '--description': {'metavar': 'TEXT', 'default': '', 'help': 'what it is for'}},
+    delete: {'project': PROJECT},
+    quota: {'project': PROJECT, '--key': {'metavar': 'RESOURCE', 'help': 'one that is listed'},
+            '--value': {'metavar': 'LIMIT', 'type': int, 'help': '-1: no limit'}},
+    scrub: {'project': PROJECT},
+}
+EXIT_CODES = {scrub: {0: 'nothing of these is left', 1: 'servers are left, or it could not be done'}}
