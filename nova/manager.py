@@ -65,13 +65,13 @@ class Manager:
         self.host, self.service_name, self.conf, self.bus = host, service_name, conf, bus
 
     def init_host(self) -> None:
-        """Prepare the host, before there is a row of the service."""
+        """Prepare the host, before anything else."""
 
     def pre_start_hook(self) -> None:
-        """Prepare for work: the row of the service is there, and no message has come yet."""
+        """Prepare for work: the name is the service's own on this machine, and no message has come yet."""
 
     def post_start_hook(self) -> None:
-        """Do what needs a service that takes messages."""
+        """Do what needs a service that takes messages and is in the list of services."""
 
     def cleanup_host(self) -> None:
         """Clean up: the service takes no messages any more."""

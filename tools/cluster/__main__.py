@@ -59,6 +59,7 @@ def up(asked):
     for user in ('admin', 'demo'):
         print(f'  export OS_AUTH_URL={settings.url("keystone", "/v3")} OS_USERNAME={user} OS_PROJECT_NAME={user} '
               f'OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default OS_PASSWORD={fleet.passwords[user]}')
+    print(f'\nSee it in a browser    {settings.url("haproxy", "/dashboard/")}')
     print('\nNext: .venv/bin/openstack server create --flavor m1.nano --image small --wait first')
     if fleet.libvirt:
         print('with a guest of QEMU: .venv/bin/openstack server create --flavor real.nano --image guest --wait first')

@@ -131,6 +131,16 @@ service_token_roles_required = true
 '''
 
 
+# The dashboard is a page of nova-api that asks Keystone, Glance and Neutron itself.
+CORS = f'''
+[cors]
+allowed_origin = {settings.url('haproxy')}
+expose_headers = X-Subject-Token, Openstack-Auth-Receipt, x-openstack-request-id
+allow_methods = GET, HEAD, POST, PUT, PATCH, DELETE
+allow_headers = Content-Type, X-Auth-Token, X-Subject-Token, Openstack-Auth-Receipt, OpenStack-API-Version
+'''
+
+
 def configuration(fleet):
     """The files of Keystone, Glance, haproxy and of every daemon."""
     directory = settings.DIRECTORY
@@ -150,7 +160,7 @@ enabled = true
 backend = oslo_cache.memcache_pool
 memcache_dead_retry = 10
 memcache_servers = {settings.ADDRESS}:{settings.PORTS['memcached']}
-''')
+{CORS}''')
     _write(directory / 'glance' / 'glance-api.conf', f'''[DEFAULT]
 log_file = {directory}/logs/glance-service.log
 enabled_backends = files:file
@@ -163,7 +173,7 @@ connection = {fleet.database_url('glance')}
 [paste_deploy]
 flavor = keystone
 config_file = {directory}/openstack/etc/glance/glance-api-paste.ini
-{_authtoken(fleet, 'glance')}''')
+{_authtoken(fleet, 'glance')}{CORS}''')
     (directory / 'glance' / 'images').mkdir(exist_ok=True)
     _write(directory / 'haproxy.cfg', f'''global
     maxconn 4000
@@ -262,6 +272,9 @@ backend = keystone
 enable_proxy_headers_parsing = true
 [http]
 trusted_proxies = {settings.ADDRESS}
+[dashboard]
+identity_url = {settings.url('keystone', '/v3')}
+connect_to = {settings.url('glance')}{', ' + settings.url('neutron') if fleet.network == 'neutron' else ''}
 {_authtoken(fleet, 'nova')}'''
 
     def file(name, *texts, host='controller', address=settings.ADDRESS, http='', state=None):
