@@ -25,6 +25,7 @@ from nova.api.request import Request
 from nova.api.servers import lookup as server_lookup
 from nova.db.audit import log
 from nova.hardware import pci_spec
+from nova.identity import known_projects
 from nova.share import api as share_api
 from nova.web import application
 from nova.web import bodies
@@ -62,6 +63,7 @@ class Services:
     networks   nova.network.api facade
     volumes    nova.volume.api.Volumes
     shares     nova.share.api.Shares
+    projects   nova.identity.known_projects.Projects
     rates      nova.api.rate_limits.RateLimits; the Application sets it
     application   the Application itself, for operations that ask for others
     streams    request.Streams: the event streams that are open
@@ -82,6 +84,7 @@ class Services:
     networks: object = None
     volumes: object = None
     shares: object = share_api.NoShares()
+    projects: known_projects.Projects = known_projects.Unknown()
     rates: object = None
     application: object = None
     streams: object = None

@@ -338,15 +338,17 @@ def api_services(conf, bus, api_db, cells, images, rules, storage=None):
     """
     from nova.api import app
     from nova.compute import interface as compute_interface
+    from nova.identity import known_projects
     from nova.network import interface as network_interface
     from nova.scheduler import interface as scheduler_interface
 
+    known = known_projects.Embedded(api_db) if conf.identity.backend == 'embedded' else known_projects.Keystone(conf)
     return app.Services(
         conf=conf, api_db=api_db, cells=cells, policy=rules,
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
         network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
         images=images, networks=networks(conf, api_db),
-        volumes=storage or volumes(conf, api_db, images, cells), notifier=notify.new(conf))
+        volumes=storage or volumes(conf, api_db, images, cells), notifier=notify.new(conf), projects=known)
 
 
 def api(conf, bus, api_db, cells, images, rules, identity_service=None, storage=None):

@@ -1,14 +1,19 @@
 """Limits, quota sets, and the check in the transaction that uses them."""
+import http.server
 import threading
 
+from oslo_config import cfg
 import pytest
 import sqlalchemy as sa
 
+from nova import context
 from nova import exception
 from nova import utils
+from nova.db.identity import directory
 from nova.db.projects import quotas
 from nova.db.tables import api as tables_api
 from nova.db.tables import network as tables_network
+from nova.identity import known_projects
 from nova.tests.functional import base
 
 OTHER = 'b' * 32
@@ -63,6 +68,71 @@ def test_who_may(api):
     assert client.put(f'/os-quota-sets/{base.PROJECT}', {'quota_set': {'cores': -1}}).status == 403
     assert client.delete(f'/os-quota-sets/{base.PROJECT}').status == 403
     assert client.get('/os-quota-class-sets/default').status == 403
+
+
+OPERATIONS = [('GET', ''), ('GET', '/detail'), ('GET', '/defaults'), ('PUT', '')]
+
+
+def _codes(api, project):
+    """{code of each operation on the quota of a project}"""
+    return {api.admin().request(method, f'/os-quota-sets/{project}{more}', {'quota_set': {'cores': 9}}).status
+            if method == 'PUT' else api.admin().get(f'/os-quota-sets/{project}{more}').status
+            for method, more in OPERATIONS}
+
+
+def test_projects_that_are_not_there(api):
+    """An administrator who mistypes an id is told so; what is left of a project that is gone can be deleted."""
+    api.services.projects = known_projects.Embedded(api.api_db)
+    api.api_db.run(directory.create, 'project', {'id': OTHER, 'domain_id': 'default', 'name': 'other', 'enabled': True,
+                                                 'description': '', 'tags': [], 'created_at': utils.utcnow()})
+    assert _codes(api, OTHER) == _codes(api, base.PROJECT) == {200}
+    for unknown in ('c' * 32, 'x' * 300, 'a%00b', 'caf%C3%A9', '..%20'):
+        assert _codes(api, unknown) == {400}, unknown
+    assert 'no project' in api.admin().get('/os-quota-sets/nothing').fault[2]
+    with api.api_db.reader() as conn:
+        assert not quotas.own_limits(conn, 'c' * 32, ('cores',))
+    assert api.admin().delete('/os-quota-sets/' + 'c' * 32).status == 202
+    assert api.client().get('/os-quota-sets/nothing').status == 403, 'who may not look is not told'
+
+
+class Keystone(http.server.BaseHTTPRequestHandler):
+    """Answers with the code that is the project's id; other projects get no answer."""
+
+    def do_GET(self):
+        project = self.path.removeprefix('/identity/v3/projects/')
+        if self.headers['X-Auth-Token'] == 'of-the-caller' and project.isdigit():
+            self.send_response(int(project))
+            self.send_header('Location', '/identity/v3/projects/200')
+            self.send_header('Content-Length', '0')
+            self.end_headers()
+
+    def log_message(self, *_arguments):
+        """Not on the terminal."""
+
+
+@pytest.mark.parametrize('suffix', ['', '/', '/v3', '/v3/'])
+def test_keystone_is_asked_as_the_caller(suffix):
+    """What it does not say is no refusal."""
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Keystone) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        conf = _keystone_conf(f'http://127.0.0.1:{server.server_port}/identity{suffix}')
+        asked = known_projects.Keystone(conf)
+        caller = context.RequestContext(auth_token='of-the-caller', overwrite=False)
+        assert {code: asked.exists(caller, code) for code in ('200', '404', '403', '401', '500', '302', 'silent')} == {
+            '200': True, '404': False, '403': None, '401': None, '500': None, '302': None, 'silent': None}
+        assert asked.exists(context.RequestContext(overwrite=False), '200') is None
+        assert asked.exists(caller, '../users') is asked.exists(caller, '..') is False
+        server.shutdown()
+    assert asked.exists(caller, '200') is None
+    assert known_projects.Keystone(_keystone_conf(None)).exists(caller, '200') is None
+
+
+def _keystone_conf(uri):
+    conf = cfg.ConfigOpts()
+    conf.register_opts([cfg.StrOpt('www_authenticate_uri', default=uri), cfg.StrOpt('cafile'), cfg.BoolOpt('insecure')],
+                       group='keystone_authtoken')
+    conf([])
+    return conf
 
 
 @pytest.mark.parametrize('values', [{'instances': -2}, {'instances': 'many'}, {'instances': 2 ** 31},

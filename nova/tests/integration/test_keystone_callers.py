@@ -126,3 +126,11 @@ def test_an_administrator_of_a_domain_or_the_system_is_none_here(identity, thing
     admin = identity.caller(callers.by_password(name, password, {'project': {'id': project}}))
     assert admin.get(f'/servers/{things["server"]}').status_code == 200
     assert 'canary-server' in admin.get('/servers?all_tenants=1').text
+
+
+def test_keystone_says_which_projects_there_are(identity, owner):
+    admin = identity.in_project('canary-project', 'admin')
+    assert admin.get(f'/os-quota-sets/{owner.project_id}').status_code == 200
+    for answer in (admin.get('/os-quota-sets/' + '0' * 32),
+                   admin.put('/os-quota-sets/' + '0' * 32, {'quota_set': {'cores': 1}})):
+        assert answer.status_code == 400 and 'no project' in answer.text
