@@ -82,7 +82,8 @@ def show(req, id):
 
 
 def defaults(req, id):
-    _check_project(req, id)
+    if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):     # else anyone could try ids out
+        _check_project(req, id)
     with req.services.api_db.reader() as conn:
         limits = quotas.defaults(conn, req.services.conf)
     return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}

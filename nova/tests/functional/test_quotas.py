@@ -93,6 +93,8 @@ def test_projects_that_are_not_there(api):
         assert not quotas.own_limits(conn, 'c' * 32, ('cores',))
     assert api.admin().delete('/os-quota-sets/' + 'c' * 32).status == 202
     assert api.client().get('/os-quota-sets/nothing').status == 403, 'who may not look is not told'
+    for project in (OTHER, 'nothing'):                  # everybody may see the defaults: they say nothing of a project
+        assert api.client().get(f'/os-quota-sets/{project}/defaults').status == 200
 
 
 class Keystone(http.server.BaseHTTPRequestHandler):
