@@ -120,7 +120,7 @@ def public(environ):
         parts = parts[1:]
     elif _prefix_of_script(environ) is None:
         return parts[0] != GROUPS
-    return parts in ([], [''], ['.json'], [OPENAPI]) or parts[0] in ('versions', 'versions.json') and len(parts) <= 2
+    return parts in ([], [''], ['.json'], [OPENAPI])
 
 
 def all_routes():

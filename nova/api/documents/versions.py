@@ -57,5 +57,5 @@ ROUTES = (
     Route('GET', '/versions', root, public=True, api=False),
     Route('GET', '/versions/{id}', show, public=True, api=False, errors=(404,)),
     Route('GET', '/', index, public=True, query=Query(), errors=(404,)),
-    Route('GET', '/versions/{id}', show, public=True, query=Query(), errors=(404,)),
+    Route('GET', '/versions/{id}', show, query=Query(), errors=(404,), any_scope=True),
 )

@@ -34,7 +34,7 @@ CALLERS = {
 OUTSIDE = callers.WITHOUT_PROJECT
 
 # Operations without a rule of their own: everybody's; what they ask beside that is about fields.
-OPEN = ('/flavors', '/images')
+OPEN = ('/flavors', '/images', '/versions')
 # Below these is what belongs to a project: to others it is not there. The value says so in the 404.
 OWNED = {
     ('/servers', '{id}'): 'server', ('/servers', '{server_id}'): 'server', ('/os-volumes_boot', '{id}'): 'server',

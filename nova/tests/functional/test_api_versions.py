@@ -60,10 +60,16 @@ def test_a_media_type_needs_a_token_all_the_same(api):
 
 @pytest.mark.parametrize('path, version', [
     ('/v2.1/', 'v2.1'), ('/v2/', 'v2.0'), ('/v2.1/.json', 'v2.1'), ('/v2/.json', 'v2.0'),
-    ('/v2.1/versions/v2.0', 'v2.0'), ('/versions/v2.1', 'v2.1'), ('/versions/v2.1.json', 'v2.1'),
-    ('/v2.1/versions/v2.1.json', 'v2.1')])
+    ('/versions/v2.1', 'v2.1'), ('/versions/v2.1.json', 'v2.1')])
 def test_documents(api, path, version):
     answer = api.client(prefix='', project=None).get(path)
+    assert answer.status == 200 and answer.json['version']['id'] == version
+
+
+@pytest.mark.parametrize('path, version', [('/v2.1/versions/v2.0', 'v2.0'), ('/v2.1/versions/v2.1.json', 'v2.1')])
+def test_documents_below_a_version_need_a_token(api, path, version):
+    assert api.client(prefix='', project=None).get(path).status == 401
+    answer = api.client(prefix='').get(path)
     assert answer.status == 200 and answer.json['version']['id'] == version
 
 
@@ -107,7 +113,8 @@ def test_suffix(api, path):
     ('', '/', True), ('', '/v2.1', True), ('', '/v2.1/', True), ('', '/v2.1/servers', False),
     ('/compute', '/v2/x', False),
     ('/compute/v2.1', '/servers', False), ('/compute/v2.1', '', True), ('/compute', '/servers', True),
-    ('', '/v2.1/versions/v2.1', True), ('', '/v2.1/versions/a/b', False), ('', '/v2.1/servers/versions', False),
+    ('', '/v2.1/versions/v2.1', False), ('', '/versions/v2.1', True), ('', '/v2.1/versions/a/b', False),
+    ('', '/v2.1/servers/versions', False),
     ('', '/v2.1/servers/versions/x', False), ('', '/v2.1/servers/v2', False)])
 def test_what_needs_no_token(script, path, public):
     assert app.public(_environ(path, script)) is public
