@@ -1,6 +1,7 @@
 """The embedded block storage as a daemon: its row among the services, and its HTTP face."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from oslo_config.cfg import ConfigOpts
@@ -59,20 +60,24 @@ def server(conf: ConfigOpts, api_db: Any, storage: Any, rules: Any, certificate:
                        trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)
 
 
-def authenticated(conf: ConfigOpts, api_db: Any, face: Any, rules: Any) -> Any:
-    """A face behind the Identity service that [identity] backend names."""
+def _public(environ: dict[str, Any]) -> bool:
+    """Version documents need no token."""
+    return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v3')
+
+
+def authenticated(conf: ConfigOpts, api_db: Any, face: Any, rules: Any,
+                  public: Callable[[dict[str, Any]], bool] = _public) -> Any:
+    """A face behind the Identity service that [identity] backend names.
+
+    :param public: function(environ) -> whether a request needs no token
+    """
     if conf.identity.backend == 'embedded':
         identity = assembly.identity(conf, api_db, conf.http.public_url or '')
-        return auth.EmbeddedAuth(face, identity, public=_public, fault=auth.identity_fault,
+        return auth.EmbeddedAuth(face, identity, public=public, fault=auth.identity_fault,
                                  auth_uri=auth.identity_uri(conf), is_admin=rules.is_admin)
     offered = {'conf': paste.offer(conf), 'policy': paste.offer(rules)}
     checked = auth.authtoken_factory(offered, delay_auth_decision='true')
     uri = conf.keystone_authtoken.www_authenticate_uri if 'keystone_authtoken' in conf else None
-    caller = auth.KeystoneContext(face, public=_public, fault=auth.identity_fault, auth_uri=uri,
+    caller = auth.KeystoneContext(face, public=public, fault=auth.identity_fault, auth_uri=uri,
                                   is_admin=rules.is_admin)
     return pipeline.before(auth.strip_identity, checked(caller))
-
-
-def _public(environ: dict[str, Any]) -> bool:
-    """Version documents need no token."""
-    return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v3')

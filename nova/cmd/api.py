@@ -23,6 +23,7 @@ def application(conf, bus=None, api_db=None, cells=None):
     """
     from nova import policy
     from nova.cloud import assembly
+    from nova.cloud import network_api
     from nova.rpc import bus as rpc_bus
 
     if bus is None:
@@ -32,7 +33,9 @@ def application(conf, bus=None, api_db=None, cells=None):
     scheme = 'https' if conf.http.cert_file and conf.http.tls != 'off' else 'http'
     url = conf.http.public_url or f'{scheme}://{conf.my_ip}:{conf.http.port}'
     identity = assembly.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
-    return assembly.dashboard(conf, assembly.api(conf, bus, api_db, cells, images, policy.Policy(conf), identity))
+    rules = policy.Policy(conf)
+    compute = assembly.api(conf, bus, api_db, cells, images, rules, identity)
+    return assembly.dashboard(conf, network_api.beside(conf, bus, api_db, rules, compute))
 
 
 def main():

@@ -83,8 +83,10 @@ def _database(kind, name):
 def openstack(fleet):
     """Keystone and Glance as their projects publish them."""
     for name, module, environment in (
-            ('keystone', 'keystone.wsgi.api:application', {'OS_KEYSTONE_CONFIG_DIR': settings.DIRECTORY / 'keystone'}),
-            ('glance', 'glance.wsgi.api:application', {'OS_GLANCE_CONFIG_DIR': settings.DIRECTORY / 'glance'})):
+            ('keystone', 'keystone.wsgi.api:application', {'OS_KEYSTONE_CONFIG_DIR': settings.DIRECTORY / 'keystone',
+                                                        'HOME': settings.HOME}),
+            ('glance', 'glance.wsgi.api:application', {'OS_GLANCE_CONFIG_DIR': settings.DIRECTORY / 'glance',
+                                                    'HOME': settings.HOME})):
         where = f'{settings.ADDRESS}:{settings.PORTS[name]}'
         command = [OPENSTACK / 'uwsgi', '--http-socket', where, '--module', module, '--processes', '2',
                    '--threads', '4', '--enable-threads', '--lazy-apps', '--die-on-term', '--master',

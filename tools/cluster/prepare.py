@@ -175,6 +175,10 @@ flavor = keystone
 config_file = {directory}/openstack/etc/glance/glance-api-paste.ini
 {_authtoken(fleet, 'glance')}{CORS}''')
     (directory / 'glance' / 'images').mkdir(exist_ok=True)
+    settings.HOME.mkdir(exist_ok=True)
+    for name in ('keystone', 'glance'):
+        (settings.HOME / f'.{name}').unlink(missing_ok=True)
+        (settings.HOME / f'.{name}').symlink_to(directory / name)
     _write(directory / 'haproxy.cfg', f'''global
     maxconn 4000
 defaults
@@ -415,8 +419,8 @@ def users(fleet):
             identity.assign_project_role_to_user(identity.find_project(project), user, roles[role])
     for kind, name, url in (('compute', 'nova', settings.url('haproxy', '/v2.1')),
                             ('image', 'glance', settings.url('glance')),
-                            *([('network', 'neutron', settings.url('neutron'))] if fleet.network == 'neutron'
-                              else [])):
+                            ('network', 'neutron', settings.url(
+                                'neutron') if fleet.network == 'neutron' else settings.url('haproxy', '/network'))):
         service = identity.find_service(name) or identity.create_service(type=kind, name=name)
         if not list(identity.endpoints(service_id=service.id)):
             for interface in ('public', 'internal'):
