@@ -15,6 +15,7 @@ from nova.tests.unit.test_rpc import CONTEXT
 from nova.tests.unit.test_rpc import Manager
 
 HOSTS = ('compute1', 'compute1.example.org')         # the second one begins like the first
+SERVED = ('compute', 'network', 'network_agent')      # by the daemons of a host
 METHODS = (rpc_interface.Method('echo', ('value',), call=True),)
 
 
@@ -69,7 +70,7 @@ def fleet(brokered):
         brokered.serve(brokered.control, topic, 'controller')
     brokered.hosts = {host: brokered.bus(host, 'secret', host) for host in HOSTS}
     for host, bus in brokered.hosts.items():
-        for topic in ('compute', 'network'):
+        for topic in SERVED:
             brokered.serve(bus, topic, host)
     return brokered
 
@@ -82,15 +83,16 @@ def test_what_hosts_do(fleet):
     for host, bus in fleet.hosts.items():
         for topic in ('conductor', 'network'):
             assert bus.client(_interface(topic)).echo(CONTEXT, value=host) == host
-        for topic in ('compute', 'network'):
+        for topic in SERVED:
             client = fleet.control.client(_interface(topic))
             assert client.echo(CONTEXT, server=host, value='down') == 'down'
         assert bus.client(_interface('network')).echo(CONTEXT, server=host, value='own') == 'own'
         assert _reply_queue(bus).startswith(f'reply_{host}:')
 
 
-@pytest.mark.parametrize('queue', ['compute.compute1.example.org', 'network.compute1.example.org', 'conductor',
-                                   'conductor.controller', 'scheduler', 'reply_controller:' + '0' * 32])
+@pytest.mark.parametrize('queue', ['compute.compute1.example.org', 'network.compute1.example.org',
+                                   'network_agent.compute1.example.org', 'conductor', 'conductor.controller',
+                                   'scheduler', 'reply_controller:' + '0' * 32])
 def test_a_host_reads_no_queue_of_others(fleet, queue):
     for act in (lambda channel: channel.basic_get(queue), lambda channel: channel.basic_consume(queue),
                 lambda channel: channel.queue_purge(queue), lambda channel: channel.queue_delete(queue),
@@ -108,7 +110,8 @@ def test_a_host_reads_no_answers_to_others(fleet):
             fleet.channel('compute1').queue_bind(_reply_queue(bus), rpc_bus.EXCHANGE, 'compute.compute1')
 
 
-@pytest.mark.parametrize('key', ['compute.compute1.example.org', 'conductor', 'scheduler', '#', 'conductor.controller'])
+@pytest.mark.parametrize('key', ['compute.compute1.example.org', 'network_agent.compute1.example.org', 'conductor',
+                                 'scheduler', '#', 'conductor.controller'])
 def test_a_host_gets_no_copies(fleet, key):
     channel = fleet.channel('compute1')
     with pytest.raises(amqp.exceptions.AccessRefused):
@@ -118,6 +121,7 @@ def test_a_host_gets_no_copies(fleet, key):
 @pytest.mark.parametrize('exchange, key', [
     (rpc_bus.EXCHANGE, 'compute.compute1.example.org'), (rpc_bus.EXCHANGE, 'compute'), (rpc_bus.EXCHANGE, 'scheduler'),
     (rpc_bus.EXCHANGE, 'network.compute1.example.org'), (rpc_bus.EXCHANGE, 'reply_controller'),
+    (rpc_bus.EXCHANGE, 'network_agent.compute1.example.org'), ('network_agent_fanout', ''),
     ('compute_fanout', ''), ('amq.topic', 'any'), ('amq.direct', 'any')])
 def test_a_host_sends_nothing_to_other_hosts(fleet, exchange, key):
     channel = fleet.channel('compute1')
