@@ -36,11 +36,11 @@ def parts(conf, helper):
 
     if helper is not None:
         LOG.info('Process %s touches the host for this one, whose user is %s.', helper.pid, os.geteuid())
+    if conf.network.agent and conf.network.backend == 'neutron':
+        raise exception.InvalidInput(reason='[network] agent and backend = neutron exclude each other: the '
+                                            'Networking service has agents of its own.')
     bus = rpc_bus.Bus(conf)
     if conf.network.agent:
-        if conf.network.backend == 'neutron':
-            raise exception.InvalidInput(reason='[network] agent and backend = neutron exclude each other: the '
-                                                'Networking service has agents of its own.')
         return [*([helper] if helper else ()), assembly.needs(bus), assembly.enrolled(conf, bus),
                 assembly.network_agent(conf, bus.of_host(conf.host), conf.host, helper)]
     api_db, cells = assembly.checked_databases(conf, bus, sign=False)

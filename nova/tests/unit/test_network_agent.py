@@ -7,6 +7,8 @@ import pytest
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
+from nova.cmd import all as cmd_all
+from nova.cmd import network as cmd_network
 from nova.network.agents import agent
 from nova.network import authority
 from nova.network.host import state as host_state
@@ -177,3 +179,12 @@ def test_a_change_reaches_agents(fleet):
     manager._agents, manager.gateways.others = Agents(), True
     manager.refresh_security(context.admin_context(), port_ids=[])
     assert len(told) == 1
+
+
+def test_where_an_agent_is_refused_at_start():
+    conf = nova_conf.new(files=[], network__agent=True)
+    with pytest.raises(exception.InvalidInput, match='nova-all has the network service and the host in one process'):
+        cmd_all._cloud(conf, {})
+    conf.set_override('backend', 'neutron', group='network')
+    with pytest.raises(exception.InvalidInput, match='the Networking service has agents of its own'):
+        cmd_network.parts(conf, None)
