@@ -1,0 +1,109 @@
+"""A real Ceph of one node for tests, by tools/ceph.sh. Tests with it are skipped where Ceph is not installed."""
+import configparser
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import tempfile
+
+import pytest
+
+TOOL = pathlib.Path(__file__).resolve().parents[2] / 'tools' / 'ceph.sh'
+USER = 'nova'
+START_S, COMMAND_S = 120, 60
+PORTS = range(20000, 28000, 100)         # apart from those of servers.py: a Ceph takes what is free in its hundred
+_marks: list[socket.socket] = []
+
+
+def _ports() -> int:
+    """The first of a hundred ports that no other process which asks here gets: a socket of UDP stands for that."""
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        mark = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            mark.bind(('127.0.0.1', port))
+            for monitors in (port, port + 1):
+                with socket.socket() as sock:
+                    sock.bind(('127.0.0.1', monitors))
+        except OSError:
+            mark.close()
+        else:
+            _marks.append(mark)
+            return port
+    raise AssertionError('every port is taken')
+
+
+def missing() -> str | None:
+    """Why there is no Ceph here, as a sentence."""
+    if not TOOL.exists():
+        return 'tools/ceph.sh is not part of an installed nova'
+    if os.geteuid() != 0:
+        return 'Ceph needs root'
+    program = subprocess.run([TOOL, 'missing'], check=True, capture_output=True, text=True).stdout.strip()
+    return f'Ceph is not installed: there is no {program}' if program else None
+
+
+class Ceph:
+    """A started Ceph.
+
+    :param directory: an empty one, or that of a Ceph that was stopped
+    """
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory, self.pool, self.user = directory, 'vms', USER
+        self._port = _ports()
+        self.start()
+
+    @property
+    def conf(self) -> pathlib.Path:
+        """The configuration file of its clients."""
+        return self.directory / 'ceph.conf'
+
+    @property
+    def key(self) -> str:
+        """The key of ``user``, in base64."""
+        keyring = configparser.ConfigParser()
+        keyring.read_string((self.directory / f'ceph.client.{self.user}.keyring').read_text().replace('\t', ''))
+        return keyring[f'client.{self.user}']['key']
+
+    @property
+    def monitor(self) -> tuple[str, int]:
+        """Address and port of the monitor as block storages tell them: that of the first version of its protocol."""
+        return '127.0.0.1', self._port + 1
+
+    def start(self) -> None:
+        self._tool('start')
+
+    def stop(self) -> None:
+        self._tool('stop')
+
+    def rbd(self, *arguments: str | os.PathLike[str], pool: str | None = None,
+            timeout: float = COMMAND_S) -> str:
+        """What the program rbd prints, as ``user``, in ``pool`` unless told."""
+        command = ['rbd', '-c', self.conf, '-n', f'client.{self.user}', '-p', pool or self.pool, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout).stdout
+
+    def images(self) -> list[str]:
+        """Names of the images in the pool."""
+        return self.rbd('ls').split()
+
+    def _tool(self, action: str) -> None:
+        done = subprocess.run([TOOL, action, self.directory], env={**os.environ, 'PORT': str(self._port),
+                                                                   'POOL': self.pool, 'SIZE': '2G'},
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=START_S)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope='module')
+def ceph():
+    """A Ceph that the tests of a module share."""
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    with tempfile.TemporaryDirectory(prefix='nova-ceph-') as directory:
+        made = None
+        try:
+            made = Ceph(pathlib.Path(directory))
+            yield made
+        finally:
+            subprocess.run([TOOL, 'stop', directory], check=made is not None)
