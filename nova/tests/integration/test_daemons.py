@@ -80,6 +80,11 @@ def test_daemons_find_each_other_and_stop(deployment):
     made = requests.post(volumes + '/volumes', json={'volume': {'size': 1}}, headers={'X-Auth-Token': token},
                          timeout=60)
     assert made.status_code == 202 and (directory / 'volumes' / made.json()['volume']['id']).exists()
+    networks = url + '/network/v2.0/networks'
+    assert requests.get(url + '/network/', timeout=60).status_code == 200
+    assert requests.get(networks, timeout=60).status_code == 401
+    made = requests.post(networks, json={'network': {'name': 'mine'}}, headers={'X-Auth-Token': token}, timeout=60)
+    assert made.status_code == 201, made.text
     for process in running.values():
         process.send_signal(signal.SIGTERM)
     for name, process in running.items():
