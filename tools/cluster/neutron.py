@@ -40,7 +40,8 @@ def api():
                '--buffer-size', '65535', '--need-app', '--disable-logging', '--http-chunked-input', '--add-header',
                'Connection: close']
     yield Part('neutron', command, parts.answers('neutron'), environment={
-        'OS_NEUTRON_CONFIG_DIR': str(settings.DIRECTORY / 'neutron'), 'OS_NEUTRON_CONFIG_FILES': 'neutron.conf'},
+        'OS_NEUTRON_CONFIG_DIR': str(settings.DIRECTORY / 'neutron'), 'OS_NEUTRON_CONFIG_FILES': 'neutron.conf',
+        'HOME': str(settings.HOME)},
         address=where)
 
 

@@ -176,7 +176,7 @@ config_file = {directory}/openstack/etc/glance/glance-api-paste.ini
 {_authtoken(fleet, 'glance')}{CORS}''')
     (directory / 'glance' / 'images').mkdir(exist_ok=True)
     settings.HOME.mkdir(exist_ok=True)
-    for name in ('keystone', 'glance'):
+    for name in ('keystone', 'glance', 'neutron'):
         (settings.HOME / f'.{name}').unlink(missing_ok=True)
         (settings.HOME / f'.{name}').symlink_to(directory / name)
     _write(directory / 'haproxy.cfg', f'''global
@@ -201,7 +201,7 @@ backend apis
 ''' + ''.join(f'    server {name} {settings.ADDRESS}:{settings.PORTS[name]} check inter 1s fall 2 rise 1\n'
               for name in ('api1', 'api2')))
     if fleet.network == 'neutron':
-        neutron.configuration(fleet, _authtoken(fleet, 'neutron'))
+        neutron.configuration(fleet, _authtoken(fleet, 'neutron') + CORS)
     nova(fleet)
 
 

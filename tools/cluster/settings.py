@@ -7,7 +7,7 @@ import zlib
 
 USUAL = pathlib.Path('/var/lib/nova-cluster')
 DIRECTORY = pathlib.Path(os.environ.get('NOVA_CLUSTER_DIR', USUAL)).resolve()
-HOME = DIRECTORY / 'home'                # of Keystone and Glance: the CORS filter looks for their files there alone
+HOME = DIRECTORY / 'home'                # of Keystone, Glance and Neutron: where their CORS filter looks for files
 TREE = pathlib.Path(__file__).resolve().parents[2]
 # A fleet in another directory has addresses and names of its own, so that both may run.
 NUMBER = 0 if DIRECTORY == USUAL else zlib.crc32(str(DIRECTORY).encode()) % 200 + 1
