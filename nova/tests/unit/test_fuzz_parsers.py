@@ -25,7 +25,7 @@ def _fails(data):
 
 
 def test_the_fuzzer_finds_what_there_is(tmp_path):
-    target = engine.Target('self', lambda _directory: _fails, (b'r',), refuses=(ValueError,), seconds=0.1)
+    target = engine.Target('self', lambda _directory: _fails, (b'r',), refuses=(ValueError,), seconds=0.5)
     fuzz = engine.Fuzz(target, str(tmp_path))
     for data in (b'r', b'e2', b'e', b'a', b'loop'):
         fuzz.once(data)
