@@ -68,6 +68,8 @@ connection_uri = {uri}
 live_migration_uri = {migration_uri}
 wait_soft_reboot_seconds = 1
 live_migration_inbound_addr = {address}
+[vnc]
+server_listen = {address}
 '''
 Server = dict[str, typing.Any]
 
@@ -268,7 +270,8 @@ class Fleet(moving.Hosts):
             return self.migrations(ident)[0]['status'] in (*OVER, status)
         waiting.wait_for(over, base.BOOT_SECONDS, f'migration of {ident} to be {status}')
         last = self.migrations(ident)[0]
-        assert last['status'] == status, (last, self.admin.get(f'/servers/{ident}').json()['server'].get('fault'))
+        assert last['status'] == status, (
+            last, self.admin.get(f'/servers/{ident}').json()['server'].get('fault'), self.logs())
         return self.user_server(ident, state)
 
     def running(self, ident: str) -> int:

@@ -1,10 +1,14 @@
 """Servers with real guests that move between the hosts of a cloud, as its users ask for it over HTTP."""
 import json
+import urllib.parse
 
 import pytest
+from websockets import exceptions as closed
+from websockets.sync import client as websocket
 
 from nova import actions
 from nova import states
+from nova.tests import guests_consoles as consoles
 from nova.tests import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
@@ -27,11 +31,32 @@ def clean(fleet):
     fleet.restore()
 
 
+def screen(url):
+    """The size of the screen that a console's address leads to; None: it leads nowhere now."""
+    try:
+        with websocket.connect(url, subprotocols=['binary'], compression=None, proxy=None, max_size=None) as opened:
+            return consoles.Screen(opened).begin().size
+    except (closed.InvalidStatus, closed.ConnectionClosed):
+        return None
+
+
 def test_live_and_cold_and_back(fleet):
     server = fleet.boot(ONE, config_drive=True)['id']
     fleet.keep(ONE, server)
-    fleet.migrate_live(server, TWO)
-    fleet.migrated(server)
+    answer = fleet.admin.post(f'/servers/{server}/remote-consoles', {
+        'remote_console': {'protocol': 'vnc', 'type': 'novnc'}})
+    assert answer.status_code == 200, answer.text
+    parts = urllib.parse.urlsplit(answer.json()['remote_console']['url'])
+    token = urllib.parse.unquote(parts.query).rpartition('token=')[2]
+    url = urllib.parse.urlunsplit(('ws', parts.netloc, parts.path, f'token={token}', ''))
+    with websocket.connect(url, subprotocols=['binary'], compression=None, proxy=None, max_size=None) as opened:
+        size = consoles.Screen(opened).begin().size
+        fleet.migrate_live(server, TWO)
+        fleet.migrated(server)
+        with pytest.raises(closed.ConnectionClosed):
+            for _piece in range(1000):
+                opened.recv(30)
+    assert waiting.wait_for(lambda: screen(url), 20, 'the console to follow the guest') == size
     fleet.remembers(TWO, server)
     fleet.settled_at(TWO, server)
     disk = json.loads((fleet.places[TWO] / 'instances' / server / storage.RECORD).read_text())['disks'][0]

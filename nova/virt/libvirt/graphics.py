@@ -157,35 +157,30 @@ def _of_serial(element: etree.Element | None, record: dict[str, Any], my_ip: str
     return None
 
 
-def moved(text: str, record: Record) -> str:
-    """The domain XML of a guest with the consoles that it has on the host to which it moves while it runs.
+def read(text: str) -> Record:
+    """What a guest that has come while it ran has of consoles: the places are this host's, the passwords are those that
+    it brought along.
 
-    :param text: XML with passwords (VIR_DOMAIN_XML_SECURE | VIR_DOMAIN_XML_MIGRATABLE)
-    :param record: what ``assign`` gave on the destination, with the serial ports of the source in number and kind
+    :param text: its XML with passwords (VIR_DOMAIN_XML_SECURE)
     """
     root = etree.fromstring(text)
+    made: Record = {}
     for kind in ('vnc', 'spice'):
-        for element in root.findall(f"./devices/graphics[@type='{kind}']"):
-            if kind not in record:
-                continue
-            element.set('autoport', 'yes')
-            for name in ('port', 'tlsPort'):
-                element.attrib.pop(name, None)
-            element.set('listen', record[kind]['listen'])
-            for listen in element.findall('listen'):
-                listen.set('address', record[kind]['listen'])
-    serial = record.get('serial', {})
-    for path in ('./devices/serial', './devices/console'):
-        for number, element in enumerate(root.findall(path)):
-            source = element.find('source')
-            if source is None:
-                continue
-            if element.get('type') == 'tcp' and number < len(serial.get('ports', ())):
-                source.set('host', serial['listen'])
-                source.set('service', str(serial['ports'][number]))
-            elif element.get('type') == 'unix' and number < len(serial.get('paths', ())):
-                source.set('path', serial['paths'][number])
-    return etree.tostring(root, encoding='unicode')
+        element = root.find(f"./devices/graphics[@type='{kind}']")
+        if element is not None:
+            made[kind] = {'listen': element.get('listen'), 'password': element.get('passwd')}
+    if 'spice' in made:
+        spice = root.find("./devices/graphics[@type='spice']")
+        made['spice']['tls'] = spice is not None and spice.get('defaultMode') == 'secure'
+    serial = root.findall('./devices/serial')
+    sources = [source for source in (element.find('source') for element in serial) if source is not None]
+    port = serial[0].get('type') if serial else None
+    if port == 'tcp':
+        made['serial'] = {'listen': sources[0].get('host'), 'ports': [int(each.get('service', 0)) for each in sources],
+                          'tls': sources[0].get('tls') == 'yes'}
+    elif port == 'unix':
+        made['serial'] = {'paths': [each.get('path') for each in sources]}
+    return made
 
 
 def _free_ports(options: Any, number: int, taken: set[int]) -> list[int]:

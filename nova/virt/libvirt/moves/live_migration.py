@@ -22,6 +22,7 @@ from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import encryption
 from nova.virt.libvirt import files
+from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import resize
 from nova.virt.libvirt import spec
@@ -212,6 +213,7 @@ class LiveMigration(driver.LiveMigration):
         if guest.numa:
             guest.numa = instance.numa_topology
         guest.interfaces = spec.interfaces(network_info, guest.vif_model)
+        guest.consoles = graphics.read(self.hypervisor.guest('read the consoles', instance.uuid, outgoing.running_xml))
         self.storage.save(guest)
         shared_storage.forget_expected(self.storage, instance.uuid, self.host)
 

@@ -14,6 +14,7 @@ from nova.virt.libvirt import xml
 # Elements of the root that name CPUs and memory of the host.
 PLACEMENT = ('vcpu', 'cputune', 'numatune')
 BOOT_FILES = ('kernel', 'initrd')
+LOOPBACK = '127.0.0.1'
 VARIABLES = 'nvram'                      # of UEFI: a file of the host, whose content goes with the guest
 
 
@@ -37,9 +38,49 @@ def for_destination(running: str, there: str) -> str:
         mine.attrib.update(_wanted(other.find(owner), 'owner').attrib)
     _devices(root, other, 'disk', './target', 'dev', ('source', 'backingStore', 'driver'))
     _devices(root, other, 'interface', './mac', 'address', ('source', 'target', 'mtu'))
+    _consoles(root, other)
     for log in root.findall('./devices/*/log'):          # the console has the same log as its serial port
         log.attrib.update(_wanted(other.find('./devices/serial/log'), 'log').attrib)
     return etree.tostring(root, encoding='unicode')
+
+
+def for_later(there: str, running: str) -> str:
+    """The definition that the destination has made, with the passwords of the guest's consoles."""
+    root = etree.fromstring(there)
+    for kind, password in _passwords(etree.fromstring(running)).items():
+        element = root.find(f"./devices/graphics[@type='{kind}']")
+        if element is not None:
+            element.set('passwd', password)
+    return etree.tostring(root, encoding='unicode')
+
+
+def _passwords(root: etree.Element) -> dict[str, str]:
+    return {element.get('type', ''): element.get('passwd', '')
+            for element in root.findall('./devices/graphics[@passwd]')}
+
+
+def _consoles(root: etree.Element, other: etree.Element) -> None:
+    """The guest keeps its passwords, and listens where the destination says: on loopback where that has no such
+    console. A guest does not see what its serial ports lead to."""
+    passwords = _passwords(root)
+    for element in root.findall('./devices/graphics'):
+        kind = element.get('type', '')
+        theirs = other.find(f"./devices/graphics[@type='{kind}']")
+        element.attrib.clear()
+        element.attrib.update(theirs.attrib if theirs is not None else {
+            'type': kind, 'autoport': 'yes', 'listen': LOOPBACK})
+        element.attrib.pop('passwd', None)
+        if kind in passwords:
+            element.set('passwd', passwords[kind])
+        for listen in element.findall('listen'):
+            element.remove(listen)
+        etree.SubElement(element, 'listen', type='address', address=element.get('listen', LOOPBACK))
+    ports = other.findall('./devices/serial')
+    for tag in ('serial', 'console'):
+        for mine, port in zip(root.findall(f'./devices/{tag}'), ports, strict=False):
+            mine.set('type', port.get('type', ''))
+            for part in ('source', 'protocol'):
+                _replace(mine, mine.find(part), port.find(part))
 
 
 def cpu_of(text: str) -> str | None:

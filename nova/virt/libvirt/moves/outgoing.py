@@ -104,7 +104,7 @@ def parameters(options: Any, running: str, there: str, address: str, copied: lis
     host = f'[{address}]' if ':' in address else address
     found: dict[str, Any] = {
         libvirt.VIR_MIGRATE_PARAM_DEST_XML: migration_xml.for_destination(running, there),
-        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: there,
+        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: migration_xml.for_later(there, running),
         libvirt.VIR_MIGRATE_PARAM_URI: f'tcp://{host}',
     }
     if copied:
