@@ -185,11 +185,16 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
         server['key_name'] = given['KeyName']
     if given.get('UserData'):
         server['user_data'] = base64.b64encode(_decoded(given['UserData'])).decode()
-    zone = (given.get('Placement') or {}).get('AvailabilityZone')
-    if zone:
-        server['availability_zone'] = zone
+    placement = given.get('Placement') or {}
+    if placement.get('Tenancy') == 'default':
+        del placement['Tenancy']
+    if others := sorted(placement.keys() - {'AvailabilityZone'}):
+        raise errors.unsupported(f'The parameter Placement.{others[0]} of RunInstances is not supported.')
+    if placement.get('AvailabilityZone'):
+        server['availability_zone'] = placement['AvailabilityZone']
     groups = [{'name': name} for name in given.get('SecurityGroups') or ()]
-    groups += [{'name': uuid} for uuid in req.ids.uuids('sg', given.get('SecurityGroupIds') or ())]
+    groups += [{'name': req.find('sg', shown, 'network', '/security-groups/{}')['security_group']['id']}
+               for shown in given.get('SecurityGroupIds') or ()]
     if groups:
         server['security_groups'] = groups
     headers = {'Idempotency-Key': f'ec2:{given["ClientToken"]}'} if given.get('ClientToken') else {}

@@ -238,6 +238,15 @@ def test_what_is_refused(cloud, ec2, pair, image, flavor):
     assert refused(boto(cloud, {'access': 'a' * 32, 'secret': 'b' * 40}).describe_regions) == ('AuthFailure', 401)
 
 
+def member_of_another_project(cloud, admin):
+    password = 'Ein-langes-Wort-9'
+    project = admin.post('/identity/v3/projects', {'project': {'name': 'third'}}).json()['project']['id']
+    user = admin.post('/identity/v3/users', {'user': {'name': 'third', 'password': password}}).json()['user']['id']
+    role = next(row['id'] for row in admin.get('/identity/v3/roles').json()['roles'] if row['name'] == 'member')
+    assert admin.put(f'/identity/v3/projects/{project}/users/{user}/roles/{role}', None).status_code == 204
+    return whole.Client(cloud.url, 'third', password, 'third')
+
+
 def test_another_project_sees_nothing(cloud, ec2, image, flavor):
     admin = cloud.admin()
     other = boto(cloud, keys_of(admin))
@@ -247,9 +256,23 @@ def test_another_project_sees_nothing(cloud, ec2, image, flavor):
     assert other.describe_instances()['Reservations'] == [] and other.describe_volumes()['Volumes'] == []
     assert group not in [row['GroupId'] for row in other.describe_security_groups()['SecurityGroups']]
     assert refused(other.describe_security_groups, GroupIds=[group])[0] == 'InvalidGroup.NotFound'
+    third = member_of_another_project(cloud, admin)
+    third.upload_image(b'\0' * 1024, name='third')
+    member = boto(cloud, keys_of(third))
+    own = member.describe_images()['Images'][0]['ImageId']
+    for shown in (group, 'sg-0123456789abcdef0'):
+        assert refused(run, ec2=member, image=own, flavor=flavor,
+                       SecurityGroupIds=[shown])[0] == 'InvalidGroup.NotFound', 'both are answered alike'
     ec2.terminate_instances(InstanceIds=[instance])
     ec2.delete_security_group(GroupId=group)
     assert volume
+
+
+def test_a_place_that_would_not_be_carried_out_is_refused(ec2, image, flavor):
+    for placement in ({'GroupName': 'near'}, {'Tenancy': 'dedicated'}, {'HostId': 'h-1'}):
+        assert refused(run, ec2=ec2, image=image, flavor=flavor, Placement=placement)[0] == 'UnsupportedOperation'
+    made = run(ec2, image, flavor, Placement={'AvailabilityZone': 'nova', 'Tenancy': 'default'})['Instances'][0]
+    ec2.terminate_instances(InstanceIds=[made['InstanceId']])
 
 
 # ---- signatures
