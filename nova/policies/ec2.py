@@ -5,14 +5,17 @@ from nova.policies.base import READER
 READS = (
     'DescribeAccountAttributes', 'DescribeAddresses', 'DescribeAvailabilityZones', 'DescribeImageAttribute',
     'DescribeImages', 'DescribeInstanceAttribute', 'DescribeInstanceStatus', 'DescribeInstanceTypes',
-    'DescribeInstances', 'DescribeKeyPairs', 'DescribeNetworkInterfaces', 'DescribeRegions',
+    'DescribeInstances', 'DescribeKeyPairs', 'DescribeNetworkInterfaces',
+    'DescribePlacementGroups', 'DescribeRegions',
     'DescribeSecurityGroupRules', 'DescribeSecurityGroups', 'DescribeSnapshots', 'DescribeSubnets',
     'DescribeTags', 'DescribeVolumes', 'DescribeVpcs',
 )
 WRITES = (
     'AllocateAddress', 'AssociateAddress', 'AttachVolume', 'AuthorizeSecurityGroupEgress',
-    'AuthorizeSecurityGroupIngress', 'CreateImage', 'CreateKeyPair', 'CreateSecurityGroup', 'CreateSnapshot',
-    'CreateTags', 'CreateVolume', 'DeleteKeyPair', 'DeleteSecurityGroup', 'DeleteSnapshot', 'DeleteTags',
+    'AuthorizeSecurityGroupIngress', 'CreateImage', 'CreateKeyPair', 'CreatePlacementGroup',
+    'CreateSecurityGroup', 'CreateSnapshot',
+    'CreateTags', 'CreateVolume', 'DeleteKeyPair', 'DeletePlacementGroup', 'DeleteSecurityGroup',
+    'DeleteSnapshot', 'DeleteTags',
     'DeleteVolume', 'DeregisterImage', 'DetachVolume',
     'DisassociateAddress', 'GetConsoleOutput', 'GetPasswordData', 'ImportKeyPair',
     'ModifyImageAttribute', 'ModifyInstanceAttribute', 'ModifyVolume', 'RebootInstances', 'ReleaseAddress',

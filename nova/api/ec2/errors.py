@@ -47,11 +47,13 @@ NOT_FOUND = {
     'vpc': ('InvalidVpcID.NotFound', 'InvalidVpcID.Malformed', 'VPC'),
     'eni': ('InvalidNetworkInterfaceID.NotFound', 'InvalidNetworkInterfaceId.Malformed', 'network interface'),
     'eipalloc': ('InvalidAllocationID.NotFound', 'InvalidAllocationID.Malformed', 'address'),
+    'pg': ('InvalidPlacementGroup.Unknown', 'InvalidPlacementGroupId.Malformed', 'placement group'),
     'key': ('InvalidKeyPair.NotFound', 'InvalidKeyPair.NotFound', 'key pair'),
 }
 QUOTA = {'server': 'InstanceLimitExceeded', 'volume': 'VolumeLimitExceeded', 'snapshot': 'SnapshotLimitExceeded',
          'floatingip': 'AddressLimitExceeded', 'security_group': 'SecurityGroupLimitExceeded',
-         'security_group_rule': 'RulesPerSecurityGroupLimitExceeded', 'keypair': 'KeyPairLimitExceeded'}
+         'security_group_rule': 'RulesPerSecurityGroupLimitExceeded', 'keypair': 'KeyPairLimitExceeded',
+         'server_group': 'PlacementGroupLimitExceeded'}
 
 
 def not_found(prefix: str, shown: str) -> Ec2Error:

@@ -9,6 +9,7 @@ from typing import Any
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
+from nova.api.ec2 import placement_groups
 from nova.api.ec2 import tags
 
 REMEMBERED = datetime.timedelta(hours=1)            # for which a terminated instance is shown to who names it
@@ -176,7 +177,7 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
     if not 1 <= least <= most:
         raise errors.invalid('MinCount', least)
     given_tags = tags.given(given.get('TagSpecifications'), 'instance')
-    body = {'server': {
+    body: dict[str, Any] = {'server': {
         'name': given_tags.get('Name') or 'instance', 'flavorRef': _flavor(req, given.get('InstanceType')),
         'metadata': given_tags, 'min_count': least, 'max_count': most, 'return_reservation_id': True,
         'networks': _networks(req, given), **_source(req, given)}}
@@ -188,10 +189,12 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
     placement = given.get('Placement') or {}
     if placement.get('Tenancy') == 'default':
         del placement['Tenancy']
-    if others := sorted(placement.keys() - {'AvailabilityZone'}):
+    if others := sorted(placement.keys() - {'AvailabilityZone', 'GroupName'}):
         raise errors.unsupported(f'The parameter Placement.{others[0]} of RunInstances is not supported.')
     if placement.get('AvailabilityZone'):
         server['availability_zone'] = placement['AvailabilityZone']
+    if placement.get('GroupName'):
+        body['os:scheduler_hints'] = {'group': placement_groups.named(req, placement['GroupName'])['id']}
     groups = [{'name': name} for name in given.get('SecurityGroups') or ()]
     groups += [{'name': req.find('sg', shown, 'network', '/security-groups/{}')['security_group']['id']}
                for shown in given.get('SecurityGroupIds') or ()]

@@ -3,6 +3,7 @@ from nova.api.ec2 import images
 from nova.api.ec2 import instances
 from nova.api.ec2 import key_pairs
 from nova.api.ec2 import operations
+from nova.api.ec2 import placement_groups
 from nova.api.ec2 import places
 from nova.api.ec2 import security_groups
 from nova.api.ec2 import tags
@@ -10,4 +11,4 @@ from nova.api.ec2 import volumes
 
 OPERATIONS: dict[str, operations.Operation] = {row.name: row for row in (
     *instances.OPERATIONS, *images.OPERATIONS, *key_pairs.OPERATIONS, *security_groups.OPERATIONS,
-    *volumes.OPERATIONS, *places.OPERATIONS, *tags.OPERATIONS)}
+    *volumes.OPERATIONS, *places.OPERATIONS, *placement_groups.OPERATIONS, *tags.OPERATIONS)}

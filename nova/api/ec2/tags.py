@@ -27,6 +27,7 @@ TYPES = {
     'i': ('instance', 'compute', '/servers/{}'), 'ami': ('image', 'image', '/images/{}'),
     'vol': ('volume', 'volume', '/volumes/{}'), 'snap': ('snapshot', 'volume', '/snapshots/{}'),
     'sg': ('security-group', 'network', '/security-groups/{}'), 'eni': ('network-interface', 'network', '/ports/{}'),
+    'pg': ('placement-group', 'compute', '/os-server-groups/{}'),
     'eipalloc': ('elastic-ip', 'network', '/floatingips/{}'), 'subnet': ('subnet', 'network', '/subnets/{}'),
 }
 

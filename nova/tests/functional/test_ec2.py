@@ -15,6 +15,7 @@ from nova import utils
 from nova.api.ec2 import table
 from nova.db.ec2 import ids as ec2_ids
 from nova.policies import ec2 as policies
+from nova.tests import waiting
 from nova.tests.functional import cloud as whole
 
 PATH = '/services/Cloud'
@@ -268,8 +269,35 @@ def test_another_project_sees_nothing(cloud, ec2, image, flavor):
     assert volume
 
 
+def test_placement_groups(cloud, ec2, image, flavor):
+    """Of the strategy spread: the second instance finds no other host."""
+    assert refused(ec2.create_placement_group, GroupName='near', Strategy='cluster')[0] == 'UnsupportedOperation'
+    assert refused(ec2.create_placement_group, GroupName='p', Strategy='partition')[0] == 'UnsupportedOperation'
+    made = ec2.create_placement_group(GroupName='apart', Strategy='spread', TagSpecifications=[
+        {'ResourceType': 'placement-group', 'Tags': [{'Key': 'a', 'Value': 'b'}]}])['PlacementGroup']
+    assert made['GroupId'].startswith('pg-') and made['Tags'] == [{'Key': 'a', 'Value': 'b'}]
+    assert refused(ec2.create_placement_group, GroupName='apart', Strategy='spread')[0] == (
+        'InvalidPlacementGroup.Duplicate')
+    assert ec2.describe_placement_groups(GroupNames=['apart'])['PlacementGroups'] == [made]
+    assert refused(ec2.describe_placement_groups, GroupNames=['far'])[0] == 'InvalidPlacementGroup.Unknown'
+    assert refused(run, ec2=ec2, image=image, flavor=flavor, Placement={'GroupName': 'far'})[0] == (
+        'InvalidPlacementGroup.Unknown')
+    other = boto(cloud, keys_of(cloud.admin()))
+    assert other.describe_placement_groups()['PlacementGroups'] == [], 'a group is its project\'s'
+    instances = [run(ec2, image, flavor, Placement={'GroupName': 'apart'})['Instances'][0]['InstanceId']
+                 for _number in range(2)]
+    ec2.get_waiter('instance_running').wait(InstanceIds=instances[:1], WaiterConfig={'Delay': 1})
+    waiting.wait_for(lambda: ec2.describe_instances(InstanceIds=instances[1:])['Reservations'][0]['Instances'][0][
+        'State']['Name'] == 'terminated', 30, 'the second one to find no host')
+    assert refused(ec2.delete_placement_group, GroupName='apart')[0] == 'InvalidPlacementGroup.InUse'
+    ec2.terminate_instances(InstanceIds=instances)
+    ec2.get_waiter('instance_terminated').wait(InstanceIds=instances, WaiterConfig={'Delay': 1})
+    ec2.delete_placement_group(GroupName='apart')
+    assert ec2.describe_placement_groups()['PlacementGroups'] == []
+
+
 def test_a_place_that_would_not_be_carried_out_is_refused(ec2, image, flavor):
-    for placement in ({'GroupName': 'near'}, {'Tenancy': 'dedicated'}, {'HostId': 'h-1'}):
+    for placement in ({'Tenancy': 'dedicated'}, {'HostId': 'h-1'}, {'PartitionNumber': 1}):
         assert refused(run, ec2=ec2, image=image, flavor=flavor, Placement=placement)[0] == 'UnsupportedOperation'
     made = run(ec2, image, flavor, Placement={'AvailabilityZone': 'nova', 'Tenancy': 'default'})['Instances'][0]
     ec2.terminate_instances(InstanceIds=[made['InstanceId']])
