@@ -209,7 +209,8 @@ class MetadataApi(application.Api):
         with self.api_db.reader() as conn:
             uuid = find(conn, ident, address, host)
         if uuid is None:
-            raise exception.NotFound('No instance has this address.')
+            raise exception.NotFound('No instance has this address, or another project may send from it in this '
+                                     'network.')
         return uuid
 
     def _load(self, uuid):

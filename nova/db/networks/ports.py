@@ -30,6 +30,13 @@ _AT = sa.select(t.ports.c.device_id).join(t.addresses, t.addresses.c.port_id == 
     t.ports.c.device_id != '', t.ports.c.device_owner.not_like('network:%'))
 
 
+_OTHER = t.ports.alias('other')
+# The network has a port of another project that may send from other addresses: they do not say whose a request is.
+_MAY_BE_ANOTHER = sa.exists().where(
+    _OTHER.c.network_id == t.ports.c.network_id, _OTHER.c.project_id != t.ports.c.project_id,
+    sa.or_(_OTHER.c.port_security_enabled.is_(sa.false()), _OTHER.c.allowed_address_pairs.is_not(None)))
+
+
 def device_at(conn: sa.Connection, address: str) -> str | None:
     """The server whose port alone has an address of the hosts' own networks; None: no server has it, or several."""
     found = conn.execute(_AT.where(t.addresses.c.address == address, t.ports.c.network_id.not_in(
@@ -38,9 +45,9 @@ def device_at(conn: sa.Connection, address: str) -> str | None:
 
 
 def device_by_network(conn: sa.Connection, network_id: str, address: str, host: str) -> str | None:
-    """The server on a host that has an address in a network, or None."""
+    """The server on a host that has an address in a network, or None, also where another project may send from it."""
     c = t.ports.c
-    return conn.execute(_AT.where(t.addresses.c.address == address, c.network_id == network_id,
+    return conn.execute(_AT.where(t.addresses.c.address == address, c.network_id == network_id, ~_MAY_BE_ANOTHER,
                                   sa.or_(c.host == host, c.migrating_to == host))).scalar()
 
 
@@ -50,7 +57,8 @@ def device_by_router(conn: sa.Connection, router_id: str, address: str, host: st
     of_router = sa.select(t.router_interfaces.c.subnet_id).join(
         t.routers, t.routers.c.id == t.router_interfaces.c.router_id).where(
             t.routers.c.id == router_id, t.routers.c.host == host)
-    return conn.execute(_AT.where(t.addresses.c.address == address, t.addresses.c.subnet_id.in_(of_router))).scalar()
+    return conn.execute(_AT.where(t.addresses.c.address == address, t.addresses.c.subnet_id.in_(of_router),
+                                  ~_MAY_BE_ANOTHER)).scalar()
 
 
 _ONE = sa.select(sa.literal(1).label('one')).subquery()

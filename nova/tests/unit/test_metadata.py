@@ -213,6 +213,22 @@ def test_a_host_speaks_for_its_own_guests_alone(service):
     assert get(service, '/latest/meta-data', **{relay.NETWORK: 'n', relay.GUEST: '10.0.0.5'}).status_int == 403
 
 
+@pytest.mark.parametrize('loose', [{'port_security_enabled': False},
+                                   {'allowed_address_pairs': [{'ip_address': '10.0.0.5', 'mac_address': None}]}])
+def test_an_address_that_another_project_may_take_proves_nothing(service, loose):
+    """The owner of a shared network could read what a neighbour's metadata says by taking its address."""
+    api_db, ports = service[0].api.api_db, tables_network.ports
+    with api_db.writer() as conn:
+        conn.execute(ports.update().values(host='host1', project_id='victim', allowed_address_pairs=None))
+        conn.execute(ports.insert(), {
+            'id': 'loose', 'network_id': 'n', 'mac_address': 'fa:16:3e:00:00:03', 'device_id': 'another',
+            'project_id': 'owner', 'created_at': NOW, 'updated_at': NOW, **loose})
+    assert relayed(service).status_int == 404
+    with api_db.writer() as conn:
+        conn.execute(ports.update().where(ports.c.id == 'loose').values(project_id='victim'))
+    assert relayed(service).status_int == 200, 'a project may take its own addresses'
+
+
 def test_a_network_of_a_project_with_the_same_address_takes_nobodys_metadata_away(service):
     """Its guest's address was counted with those of the hosts' own networks: two had it, and none was known."""
     with service[0].api.api_db.writer() as conn:
