@@ -2,6 +2,7 @@
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
+from nova.api.projects import known
 from nova.db.projects import flavors
 from nova.web.params import Object
 from nova.web.params import Param
@@ -30,6 +31,7 @@ def index(req, flavor_id):
 
 def add(req, id):
     project_id = req.body['addTenantAccess']['tenant']
+    known.check(req, project_id)
 
     def run(conn):
         if flavors.get(conn, id, nova_context.ALL_PROJECTS)['is_public'] and req.has('public_flavor_access_conflict'):

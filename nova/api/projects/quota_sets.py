@@ -1,5 +1,6 @@
 """Quotas of projects, of their users, and of the default class."""
 from nova import exception
+from nova.api.projects import known
 from nova.db.projects import quotas
 from nova.network import proxied_limits
 from nova.web import params
@@ -61,14 +62,6 @@ def _authorize(req, rule, project_id):
     req.authorize(_RULE + rule, {'project_id': project_id, 'user_id': req.user_id})
 
 
-def _check_project(req, project_id):
-    """
-    :raises BadRequest: the identity service says that there is no such project
-    """
-    if project_id != req.project_id and req.services.projects.exists(req.context, project_id) is False:
-        raise exception.BadRequest(f'The Identity service has no project {project_id[:64]}.')
-
-
 def _limits(req, project_id, user_id=None):
     with req.services.api_db.reader() as conn:
         return quotas.limits_of(conn, req.services.conf, project_id, user_id)
@@ -76,14 +69,14 @@ def _limits(req, project_id, user_id=None):
 
 def show(req, id):
     _authorize(req, 'show', id)
-    _check_project(req, id)
+    known.check(req, id)
     limits = _limits(req, id, req.query.one('user_id'))
     return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}
 
 
 def defaults(req, id):
     if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):     # else anyone could try ids out
-        _check_project(req, id)
+        known.check(req, id)
     with req.services.api_db.reader() as conn:
         limits = quotas.defaults(conn, req.services.conf)
     return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}
@@ -91,7 +84,7 @@ def defaults(req, id):
 
 def detail(req, id):
     _authorize(req, 'detail', id)
-    _check_project(req, id)
+    known.check(req, id)
     user_id = req.query.one('user_id')
     with req.services.api_db.reader() as conn:
         limits = LIMITS.builder(req)(quotas.limits_of(conn, req.services.conf, id, user_id))
@@ -104,7 +97,7 @@ def detail(req, id):
 
 
 def update(req, id):
-    _check_project(req, id)
+    known.check(req, id)
     user_id, given = req.query.one('user_id'), dict(req.body['quota_set'])
     force = given.pop('force', False)
     wanted = {KEYS[key][0]: limit for key, limit in given.items() if KEYS[key][0] is not None}

@@ -1,6 +1,7 @@
 """Flavors, their extra specs and access."""
 import pytest
 
+from nova.identity import known_projects
 from nova.tests.functional import base
 
 
@@ -144,6 +145,14 @@ def test_access(api):
     assert removed.json == {'flavor_access': []}
     assert admin.post('/flavors/p/action', {'removeTenantAccess': {'tenant': 't1'}}).status == 404
     assert admin.post('/flavors/none/action', {'addTenantAccess': {'tenant': 't1'}}).status == 404
+
+
+def test_access_for_a_project_that_is_not_there(api):
+    api.services.projects = known_projects.Embedded(api.api_db)
+    _create(api, 'p', **{'os-flavor-access:is_public': False})
+    answer = api.admin().post('/flavors/p/action', {'addTenantAccess': {'tenant': 'nothing'}})
+    assert answer.status == 400 and 'no project nothing' in answer.fault[2]
+    assert api.admin().get('/flavors/p/os-flavor-access').json == {'flavor_access': []}
 
 
 def test_access_to_a_public_flavor(api):

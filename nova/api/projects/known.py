@@ -1,0 +1,10 @@
+"""Projects that a request names."""
+from nova import exception
+
+
+def check(req, project_id):
+    """
+    :raises BadRequest: the identity service says that there is no such project
+    """
+    if project_id != req.project_id and req.services.projects.exists(req.context, project_id) is False:
+        raise exception.BadRequest(f'The Identity service has no project {project_id[:64]}.')
