@@ -3,33 +3,37 @@
 Everything outside ``nova.cmd`` is handed ``conf`` or the value it needs, so that several clouds can run in one
 process.
 """
+from __future__ import annotations
+
+from collections.abc import Sequence
 import importlib
 import pkgutil
+from typing import Any
 
 from oslo_config import cfg
 
 
-def modules():
+def modules() -> list[Any]:
     """The option modules by name: each has GROUP (None for [DEFAULT]) and OPTIONS."""
     names = sorted((module.name for module in pkgutil.walk_packages(__path__, f'{__name__}.')),
                    key=lambda name: name.rpartition('.')[2])
     return [module for module in map(importlib.import_module, names) if hasattr(module, 'OPTIONS')]
 
 
-def list_opts():
+def list_opts() -> list[tuple[Any, list[cfg.Opt]]]:
     """For oslo-config-generator: [(group, options)]."""
     return [(module.GROUP or 'DEFAULT', [*module.OPTIONS, *getattr(module, 'SAMPLE_OPTIONS', ())])
             for module in modules()]
 
 
-def valued_options():
+def valued_options() -> set[str]:
     """The options of a command line that are followed by a value, as they are written: --config-file, …"""
     return {f'--{group + "-" if group else ""}{option.name}'.replace('_', '-')
             for option, group in ((option, group and group.name) for option, group in new(files=[])._all_cli_opts())
             if not isinstance(option, cfg.BoolOpt)}
 
 
-def new(args=(), files=None, **overrides):
+def new(args: Sequence[str] = (), files: list[str] | None = None, **overrides: Any) -> cfg.ConfigOpts:
     """A configuration with every option registered and the files read.
 
     :param args: command line arguments

@@ -1,4 +1,6 @@
 """The periods over which usage is audited: hours, days, months or years, from a moment in them on."""
+from __future__ import annotations
+
 import datetime
 import re
 
@@ -7,7 +9,7 @@ PATTERN = re.compile(r'(hour(@[0-5]?[0-9])?|day(@([01]?[0-9]|2[0-3]))?|month(@([
                      r'|year(@([1-9]|1[0-2]))?)\Z')
 
 
-def last_completed(period, before):
+def last_completed(period: str, before: datetime.datetime) -> tuple[datetime.datetime, datetime.datetime]:
     """(beginning, ending) of the newest period that had ended at a moment.
 
     :param period: as PATTERN has it, e.g. 'month', 'day@18'
@@ -28,7 +30,7 @@ def last_completed(period, before):
     return _earlier(ending, unit), ending
 
 
-def _earlier(moment, unit):
+def _earlier(moment: datetime.datetime, unit: str) -> datetime.datetime:
     """The same moment of the month or year before."""
     if unit == 'year':
         return moment.replace(year=moment.year - 1)

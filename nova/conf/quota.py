@@ -4,7 +4,7 @@ from oslo_config import cfg
 GROUP = 'quota'
 
 
-def _limit(name, default, what):
+def _limit(name: str, default: int, what: str) -> cfg.IntOpt:
     return cfg.IntOpt(name, default=default, min=-1, max=2147483647, mutable=True, help=f'{what} -1: no limit.')
 
 

@@ -1,5 +1,11 @@
 """Why a check passes or fails: its parts, each with its own answer, and which of them decided."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 import dataclasses
+from typing import Any
+
+from nova.policies import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,11 +22,12 @@ class Step:
     text: str
     passes: bool
     note: str = ''
-    inner: tuple = ()
+    inner: tuple[Step, ...] = ()
     decides: bool = False
 
 
-def explain(check, rules, target, values, ask):
+def explain(check: Any, rules: dict[str, files.Rule], target: dict[str, Any], values: dict[str, Any],
+            ask: Callable[[Any], Any]) -> Step:
     """The Step of a parsed check.
 
     :param rules: {name: files.Rule}
@@ -28,7 +35,7 @@ def explain(check, rules, target, values, ask):
     :param values: of the caller, as rules compare with them
     :param ask: function(check) -> whether the caller passes it
     """
-    def again(inner):
+    def again(inner: Any) -> Step:
         return explain(inner, rules, target, values, ask)
     passes = bool(ask(check))
     several = getattr(check, 'rules', None)
@@ -42,7 +49,7 @@ def explain(check, rules, target, values, ask):
     return Step(str(check), passes, _note(check, target, values))
 
 
-def _decided(steps, passes, one_is_enough):
+def _decided(steps: list[Step], passes: bool, one_is_enough: bool) -> tuple[Step, ...]:
     """Mark what decided: the first that passes of "one of", the first that fails of "all of", else all."""
     if passes == one_is_enough:
         first = next(number for number, step in enumerate(steps) if step.passes == passes)
@@ -50,7 +57,7 @@ def _decided(steps, passes, one_is_enough):
     return tuple(dataclasses.replace(step, decides=True) for step in steps)
 
 
-def _note(check, target, values):
+def _note(check: Any, target: dict[str, Any], values: dict[str, Any]) -> str:
     kind, match = getattr(check, 'kind', None), getattr(check, 'match', '')
     if kind is None:
         return {'@': 'every caller', '!': 'no caller'}.get(str(check), '')
@@ -63,7 +70,7 @@ def _note(check, target, values):
     return f'{wanted or "nothing"} is required, the caller has {values.get(kind) or "nothing"}'
 
 
-def lines(step, depth=0, mark=True):
+def lines(step: Step, depth: int = 0, mark: bool = True) -> Iterator[str]:
     """A Step and its parts as lines of text; what decided is marked."""
     note = f' ({step.note})' if step.note else ''
     arrow = '  <- decides' if mark and not step.inner else ''

@@ -6,12 +6,17 @@ every operation of os-services that has no rule of its own there. What gives mor
 (``policies.EXTRAS``) is never given so. Names of the older API's files (``policies.former``) count where the files have
 no name of today for a rule.
 """
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 import dataclasses
 import functools
 import os
 import re
+from typing import Any
 
 import yaml
+from oslo_config import cfg
 from oslo_policy import policy as oslo_policy
 
 from nova import exception
@@ -39,7 +44,7 @@ class Rule:
     by: str | None = None
 
 
-def paths(conf):
+def paths(conf: cfg.ConfigOpts) -> list[str]:
     """The files that count, in order.
 
     :raises InvalidInput: the configuration names a main file of its own, and it is not there
@@ -57,7 +62,7 @@ def paths(conf):
     return found
 
 
-def signature(conf):
+def signature(conf: cfg.ConfigOpts) -> list[tuple[Any, ...]]:
     """What differs when one of the files was changed, added or removed."""
     found = []
     for path in paths(conf):
@@ -69,7 +74,7 @@ def signature(conf):
     return found
 
 
-def rules(conf, added=None):
+def rules(conf: cfg.ConfigOpts, added: dict[str, str] | None = None) -> dict[str, Rule]:
     """{name: Rule} of all rules in force, those that the files add included.
 
     :param added: {name: default} of rules in addition to the own ones
@@ -79,13 +84,18 @@ def rules(conf, added=None):
     for path in paths(conf):
         for name, text in _read(path).items():
             written[name] = Rule(_words(text), _parse(path, name, text), path)
-    known = {name: text for name, text, *_ in (*policies.BASE_RULES, *policies.RULES)} | (added or {})
+    known = {row[0]: row[1] for row in _own_rules()} | (added or {})
     found = {**written, **{name: _in_force(name, text, written, known) for name, text in known.items()}}
     _check_references(found)
     return found
 
 
-def _in_force(name, text, written, known):
+def _own_rules() -> list[tuple[str, str]]:
+    """(name, default) of each rule of ours."""
+    return [(str(row[0]), str(row[1])) for row in (*policies.BASE_RULES, *policies.RULES)]
+
+
+def _in_force(name: str, text: str, written: dict[str, Rule], known: Mapping[str, str]) -> Rule:
     if name in written:
         return written[name]
     extension = _extension(name, known)
@@ -101,24 +111,24 @@ def _in_force(name, text, written, known):
 
 
 @functools.cache
-def _check(text):
+def _check(text: str) -> Any:
     """The check of a default, parsed: many rules have the same one."""
     return oslo_policy.RuleDefault(DEFAULT, text).check
 
 
-def _extension(name, known):
+def _extension(name: str, known: Mapping[str, str]) -> str | None:
     """The name of what a rule belongs to: without its last part, unless that is a rule of its own."""
     above = name.rpartition(':')[0]
     return above if ':' in above and above not in known and name not in policies.EXTRAS else None
 
 
-def is_asked(name):
+def is_asked(name: str) -> bool:
     """Whether a rule of this name has an effect by itself: it is one of ours, or of an extension of ours."""
-    names = {rule for rule, *_ in (*policies.BASE_RULES, *policies.RULES)}
+    names = {row[0] for row in _own_rules()}
     return name in names or any(rule.startswith(name + ':') for rule in names)
 
 
-def _read(path):
+def _read(path: str) -> Any:
     try:
         with open(path, encoding='utf-8') as file:
             document = yaml.safe_load(file)
@@ -140,7 +150,7 @@ def _read(path):
     return document
 
 
-def _parse(path, name, text):
+def _parse(path: str, name: str, text: Any) -> Any:
     check = oslo_policy.RuleDefault(name, text).check
     refused = sum(str(part) == '!' for part in parts(check))
     if refused != len(_NEVER.findall(text if isinstance(text, str) else _flat(text))):
@@ -149,7 +159,7 @@ def _parse(path, name, text):
     return check
 
 
-def _words(text):
+def _words(text: Any) -> str:
     """A check in today's words; of a list of lists, the older form, one inner list must pass as a whole."""
     if isinstance(text, str) or not text:
         return text or ''
@@ -157,28 +167,28 @@ def _words(text):
     return ' or '.join(lists) or '!'
 
 
-def _flat(old):
+def _flat(old: list[Any]) -> str:
     """The checks of the old form, a list of lists, in one line."""
     return ' '.join(' '.join(map(str, each)) if isinstance(each, list) else str(each) for each in old)
 
 
-def parts(check):
+def parts(check: Any) -> Iterator[Any]:
     """A check and all that it is made of, without what it refers to."""
     yield check
     for inner in getattr(check, 'rules', None) or ([check.rule] if hasattr(check, 'rule') else []):
         yield from parts(inner)
 
 
-def references(check):
+def references(check: Any) -> list[str]:
     """Names of the rules that a check refers to."""
     return [part.match for part in parts(check) if getattr(part, 'kind', None) == 'rule']
 
 
-def _check_references(found):
+def _check_references(found: dict[str, Rule]) -> None:
     """:raises InvalidInput: a rule refers to one that is not there, or to itself"""
     good = set()
 
-    def visit(name, path):
+    def visit(name: str, path: list[str]) -> None:
         if name in path:
             raise exception.InvalidInput(f'{_where(found, name)} "{name}" refers to itself: '
                                          f'{" → ".join([*path[path.index(name):], name])}.')
@@ -194,5 +204,5 @@ def _check_references(found):
         visit(name, [])
 
 
-def _where(found, name):
+def _where(found: dict[str, Rule], name: str) -> str:
     return f'The policy file {found[name].source}:' if found[name].source != DEFAULT else 'The rule'

@@ -1,12 +1,15 @@
 """[glance]: the Image service, when [image]/backend is glance. The names are those of keystoneauth1."""
+from __future__ import annotations
+
 import copy
 
 from keystoneauth1 import loading
+from oslo_config import cfg
 
 GROUP = 'glance'
 
 
-def _unique(*groups):
+def _unique(*groups: list[cfg.Opt]) -> list[cfg.Opt]:
     options = {option.dest: copy.copy(option) for group in groups for option in group}
     for option in options.values():
         option.required = False          # nothing of it is needed by the embedded images

@@ -6,7 +6,7 @@ from oslo_config import cfg
 GROUP = 'network'
 
 
-def _range(text):
+def _range(text: str) -> str:
     """An item's type: an IPv4 network."""
     return str(ipaddress.IPv4Network(text))
 

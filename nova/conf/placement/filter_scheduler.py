@@ -1,15 +1,19 @@
 """[filter_scheduler]: how hosts are chosen."""
+from __future__ import annotations
+
+from typing import Any
+
 from oslo_config import cfg
 
 GROUP = 'filter_scheduler'
 
 
-def _before(*names):
+def _before(*names: str) -> dict[str, Any]:
     """The names that an option has had in [DEFAULT]."""
     return {'deprecated_opts': [cfg.DeprecatedOpt(name, group='DEFAULT') for name in names]}
 
 
-def _weight(name, default, text, least=-1000):
+def _weight(name: str, default: float, text: str, least: int = -1000) -> cfg.FloatOpt:
     return cfg.FloatOpt(name, default=default, min=least, max=1000000000, **_before(name),
                         help=text + ' An aggregate\'s metadata of this name overrides it for its hosts; of several '
                              'values the smallest counts.')
