@@ -50,6 +50,9 @@ def test_fields_are_those_of_the_sample(samples, name):
     if 'live_migration_abort' in name or 'force_complete' in name:        # the migration ends meanwhile, or has
         for document in (written, told):
             document['payload']['nova_object.data']['task_state'] = None
+    if name.startswith('unversioned/') and ('abort' in name or 'force-complete' in name):    # '' until it has one
+        for document in (written, told):
+            document['payload']['progress'] = None
     assert shape(told) == shape(written), 'run: python -m nova.tests.functional.notifications'
     assert (told['event_type'], told['priority']) == (written['event_type'], written['priority'])
     assert told['publisher_id'].rstrip('123') == written['publisher_id'].rstrip('123')
