@@ -20,11 +20,14 @@ import re
 import resource
 import socket
 import sys
+import time
+import urllib.parse
 from typing import Any
 
 ADDRESS, PORT = '169.254.169.254', 80
-HOST, NETWORK, ROUTER, GUEST, SIGNATURE = (f'X-Nova-Relay-{name}' for name in (
-    'Host', 'Network', 'Router', 'Address', 'Signature'))
+HOST, NETWORK, ROUTER, GUEST, TIME, BODY, SIGNATURE = (f'X-Nova-Relay-{name}' for name in (
+    'Host', 'Network', 'Router', 'Address', 'Time', 'Body', 'Signature'))
+VALID_S = 120                                 # seconds that the clocks of a host and of the service may differ
 BY = {'network': NETWORK, 'router': ROUTER}          # kind of what it came by -> header that names it
 
 HEADERS_S, ANSWER_S, IDLE_S = 10, 60, 30
@@ -44,10 +47,18 @@ def key_of(master: bytes, host: str) -> bytes:
     return hmac.new(master, b'relay of host ' + host.encode(), hashlib.sha256).digest()
 
 
-def signature(key: bytes, host: str, kind: str, ident: str, address: str) -> str:
-    """What proves that a host's relay got a request from an address by a network or a router."""
-    text = '\n'.join((host, kind, ident, address))
+def signature(key: bytes, host: str, kind: str, ident: str, address: str, request: tuple[str, ...]) -> str:
+    """What proves that a host's relay got a request from an address by a network or a router.
+
+    :param request: time in seconds since the epoch, method, path without escapes, digest of the body: who reads the
+        wire can repeat it for VALID_S, and cannot make another one of it
+    """
+    text = '\n'.join((host, kind, ident, address, *request))
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 class Refused(Exception):
@@ -97,10 +108,13 @@ class Relay:
 
     async def forward(self, kind: str, ident: str, address: str, request: Request) -> bytes:
         """The metadata service's answer to a guest's request, as it comes."""
+        now, body = str(int(time.time())), digest(request.body)
+        path = urllib.parse.unquote(request.target.partition('?')[0], encoding='latin-1')
+        proof = signature(self._key, self._host, kind, ident, address, (now, request.method, path, body))
         lines = [f'{request.method} {request.target} {request.version}', f'Host: {ADDRESS}', 'Connection: close',
                  f'Content-Length: {len(request.body)}', *request.headers, f'{HOST}: {self._host}',
-                 f'{BY[kind]}: {ident}', f'{GUEST}: {address}',
-                 f'{SIGNATURE}: {signature(self._key, self._host, kind, ident, address)}']
+                 f'{BY[kind]}: {ident}', f'{GUEST}: {address}', f'{TIME}: {now}', f'{BODY}: {body}',
+                 f'{SIGNATURE}: {proof}']
         reader, writer = await asyncio.open_connection(*self._upstream)
         try:
             writer.write('\r\n'.join([*lines, '', '']).encode('ascii') + request.body)

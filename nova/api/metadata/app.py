@@ -8,6 +8,8 @@ import base64
 import collections.abc
 import hashlib
 import hmac
+import re
+import time
 import typing
 
 from nova import exception
@@ -192,19 +194,24 @@ class MetadataApi(application.Api):
     def _relayed(self, req):
         """The id of the instance whose request a host's relay has signed; None without a relay.
 
-        :raises Forbidden: its signature is wrong
+        :raises Forbidden: its signature is wrong, or old
         :raises NotFound: no server is known there
         """
-        given = {name: req.header(name, None) for name in (relay.HOST, relay.GUEST, relay.SIGNATURE, relay.NETWORK,
-                                                           relay.ROUTER)}
+        given = {name: req.header(name, None) for name in (
+            relay.HOST, relay.GUEST, relay.SIGNATURE, relay.NETWORK, relay.ROUTER, relay.TIME, relay.BODY)}
         if all(value is None for value in given.values()):
             return None
         kind = 'router' if given[relay.NETWORK] is None else 'network'
         host, address, ident = given[relay.HOST] or '', given[relay.GUEST] or '', given[relay.BY[kind]] or ''
         self._master = self._master or self.api_db.run(metadata_keys.obtain)
-        expected = relay.signature(relay.key_of(self._master, host), host, kind, ident, address)
+        sent, body = given[relay.TIME] or '', given[relay.BODY] or ''
+        path = req.environ.get('SCRIPT_NAME', '') + req.environ.get('PATH_INFO', '')
+        expected = relay.signature(relay.key_of(self._master, host), host, kind, ident, address,
+                                   (sent, req.method, path, body))
         if not hmac.compare_digest(expected.encode(), (given[relay.SIGNATURE] or '').encode()):
             raise exception.Forbidden('The signature of the relay is not valid.')
+        if not re.fullmatch('[0-9]{1,12}', sent) or abs(time.time() - int(sent)) > relay.VALID_S:
+            raise exception.Forbidden(f'The request is not of the last {relay.VALID_S} s by the clock of this service.')
         find = ports.device_by_router if kind == 'router' else ports.device_by_network
         with self.api_db.reader() as conn:
             uuid = find(conn, ident, address, host)
@@ -240,11 +247,14 @@ class MetadataApi(application.Api):
         """The guest leaves its encrypted password here once; whoever holds the key may read it."""
         instance = self._openstack(req, version)
         try:
-            password = bodies.read(req.environ, PASSWORD_MAX).decode('ascii')
+            raw = bodies.read(req.environ, PASSWORD_MAX)
+            password = raw.decode('ascii')
         except exception.TooLarge:
             raise exception.BadRequest(f'The password is longer than {PASSWORD_MAX} bytes.') from None
         except UnicodeDecodeError:
             raise exception.BadRequest('The password must be text.') from None
+        if req.relayed and relay.digest(raw) != req.header(relay.BODY):
+            raise exception.Forbidden('The password is not the one that the relay has signed.')
 
         def store(conn):
             instances.lock(conn, instance.uuid)

@@ -1,11 +1,22 @@
-"""Network namespaces of this host, and the pairs of devices that join them with its bridges."""
+"""Network namespaces of this host, and the pairs of devices that join them with its bridges.
+
+The name of a namespace is a mount. Under systemd the mounts of a unit are its own and end with it (PrivateMounts= and
+what implies it, systemd.exec(5)), and a namespace without a name or a process is gone, with its connections. So a
+process stays in each namespace, and the next start of the daemon gives the namespace its name again.
+"""
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pathlib
+import signal
 from typing import Any
 
 from nova.network.linux import runner
+
+HOLDERS = pathlib.Path('/run/nova-namespaces')       # NAME: the process that stays, and the number of its namespace
+_HOLD = 'sleep infinity </dev/null >/dev/null 2>&1 & echo $! $(stat -L -c %i /proc/$!/ns/net)'
 
 
 class Namespace:
@@ -21,16 +32,35 @@ class Namespace:
 
     def ensure(self) -> bool:
         """Make it where it is missing; True when it was made."""
-        if (pathlib.Path('/run/netns') / self.name).exists():
-            if self.run('ip', 'link', 'set', 'lo', 'up', check=False) == '' and self._lives():
-                return False
-            self.host('ip', 'netns', 'del', self.name, check=False)      # a name without a namespace, after a reboot
-        self.host('ip', 'netns', 'add', self.name)
-        self.run('ip', 'link', 'set', 'lo', 'up')
-        return True
+        named = (pathlib.Path('/run/netns') / self.name).exists()
+        if not (named and self._lives()):
+            if named:
+                self.host('ip', 'netns', 'del', self.name, check=False)      # a name without a namespace
+            holder = self._holder()
+            if holder is None:
+                self.host('ip', 'netns', 'add', self.name)
+                self.run('ip', 'link', 'set', 'lo', 'up')
+                self._hold()
+                return True
+            self.host('ip', 'netns', 'attach', self.name, str(holder))
+        if self._holder() is None:
+            self._hold()
+        return False
 
     def _lives(self) -> bool:
         return bool(self.run('ip', '-json', 'link', 'show', 'dev', 'lo', check=False))
+
+    def _holder(self) -> int | None:
+        """The process that stays in it, or None."""
+        try:
+            pid, number = (HOLDERS / self.name).read_text().split()
+            return int(pid) if _number(int(pid)) == int(number) else None
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _hold(self) -> None:
+        HOLDERS.mkdir(exist_ok=True)
+        (HOLDERS / self.name).write_text(self.run('sh', '-c', _HOLD))
 
     def set(self, **values: str) -> None:
         """Write kernel settings of it: path below /proc/sys with '__' for '/' -> value."""
@@ -38,6 +68,11 @@ class Namespace:
         self.run('sh', '-c', '; '.join(lines))
 
     def remove(self) -> None:
+        holder = self._holder()
+        if holder is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(holder, signal.SIGKILL)
+        (HOLDERS / self.name).unlink(missing_ok=True)
         self.host('ip', 'netns', 'del', self.name, check=False)
 
     def link(self, device: str, bridge: str, mac: str, mtu: int) -> bool:
@@ -95,6 +130,14 @@ class Namespace:
             for destination, hop in mine.items():
                 if known.get(destination) != hop:
                     self.run('ip', family, 'route', 'replace', destination, 'via', hop, 'proto', 'static')
+
+
+def _number(pid: int) -> int | None:
+    """The number of a process's network namespace, None when there is no such process."""
+    try:
+        return os.stat(f'/proc/{pid}/ns/net').st_ino
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
 
 
 def _exists(run: runner.Runner, device: str) -> bool:

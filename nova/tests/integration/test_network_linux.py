@@ -6,6 +6,7 @@ import random
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -20,6 +21,7 @@ from nova.network import manager
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import driver
+from nova.network.linux import namespaces
 from nova.network.linux import remote
 from nova.network.linux import runner
 from nova.objects import network_info
@@ -505,3 +507,35 @@ def test_teardown_leaves_nothing(host):
     assert host.driver.table not in run('nft', 'list', 'tables')
     assert not host.driver.directory.exists()
     host.driver.teardown()
+
+
+_START = '''
+import sys
+from nova.network.linux import namespaces, runner
+space = namespaces.Namespace(runner.Runner(), sys.argv[1])
+made = space.ensure()
+if made:
+    space.run('ip', 'link', 'add', 'left', 'type', 'veth', 'peer', 'name', 'right')
+print(made, *sorted(space.devices()))
+'''
+
+
+def test_a_namespace_outlives_the_mounts_of_a_unit():
+    # A unit of systemd has mounts of its own, so the names of namespaces ended with it, and routers with their
+    # connections at each restart of nova-network.
+    name = f'nvt{os.getpid()}'
+    start = ['unshare', '--mount', '--propagation', 'slave', sys.executable, '-c', _START, name]
+    try:
+        said = [subprocess.check_output(start, text=True).split() for _ in range(3)]
+        assert said == [['True', 'left', 'right'], ['False', 'left', 'right'], ['False', 'left', 'right']]
+        holder = int((namespaces.HOLDERS / name).read_text().split()[0])
+        os.kill(holder, 9)                      # and when that process is gone, with what it held
+        assert subprocess.check_output(start, text=True).split()[0] == 'True'
+        holder = int((namespaces.HOLDERS / name).read_text().split()[0])
+    finally:
+        namespaces.Namespace(run, name).remove()
+    deadline = time.monotonic() + 10
+    while os.path.exists(f'/proc/{holder}/ns/net') and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not os.path.exists(f'/proc/{holder}/ns/net')
+    assert name not in namespaces.ours('nvt') and not (namespaces.HOLDERS / name).exists()

@@ -33,6 +33,7 @@ from nova.network import interface
 from nova.network import manager
 from nova.network import relay
 from nova.network.linux import driver
+from nova.network.linux import namespaces
 from nova.network.linux import remote
 from nova.network.linux import runner
 from nova.tests import schemas
@@ -343,6 +344,12 @@ def agents(tmp_path):
     made.close()
 
 
+def end(space):
+    """Take a namespace its name and the process that stays in it."""
+    os.kill(int((namespaces.HOLDERS / space).read_text().split()[0]), 9)
+    run('ip', 'netns', 'del', space)
+
+
 def test_hosts_without_a_database(agents):
     """Agents ask a service for what they plumb; without one what is there goes on and what was removed waits for it."""
     assert not any('db' in name for host in agents.hosts for name in vars(host.manager))
@@ -365,7 +372,7 @@ def test_hosts_without_a_database(agents):
     with agents.face.db.reader() as conn:
         place = db_routers.places(conn)[router]
     host = next(each for each in agents.hosts if each.name == place)
-    run('ip', 'netns', 'del', f'{host.conf.network.bridge}-r-{router}')
+    end(f'{host.conf.network.bridge}-r-{router}')
     host.run('nft', 'flush', 'ruleset')
     agents.serve()
     before = {kind: manager.metrics.NETWORK_MENDED.labels(kind)._value.get() for kind in ('namespace', 'filters')}
@@ -692,7 +699,7 @@ def test_what_is_removed_by_hand_is_mended(world):
     space = f'{host.conf.network.bridge}-r-{router}'
     for link in json.loads(run('ip', '-json', '-n', space, 'link', 'show')):
         run('ip', '-n', space, 'link', 'set', link['ifname'], 'down')
-    run('ip', 'netns', 'del', space)             # which the relay's socket keeps alive, without its name
+    end(space)                                   # which the relay's socket keeps alive, without its name
     host.run('nft', 'flush', 'ruleset')
     assert not first.pings('172.24.4.1', 2)
     counted = manager.metrics.NETWORK_MENDED

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import io
 import json
+import time
 import uuid
 
 import pytest
@@ -189,12 +190,33 @@ def test_class_f_forged_headers_of_a_proxy_are_refused(service):
     assert get(service, path, '10.0.0.6', X_Forwarded_For='10.0.0.5').status_int == 404
 
 
-def relayed(service, host='host1', kind='network', ident='n', address='10.0.0.5', master=None):
-    """The status of a request of a host's relay."""
+PATH = '/latest/meta-data/instance-id'
+
+
+def relayed(service, host='host1', kind='network', ident='n', address='10.0.0.5', master=None, at=0,
+            path=PATH, signed=('GET', PATH, b''), method='GET', body=b''):
+    """The answer to a request of a host's relay, which it has signed at a time from now."""
     master = master or service[0].api.api_db.run(metadata_keys.obtain)
-    sign = relay.signature(relay.key_of(master, host), host, kind, ident, address)
-    named = {relay.HOST: host, relay.BY[kind]: ident, relay.GUEST: address, relay.SIGNATURE: sign}
-    return get(service, '/latest/meta-data/instance-id', '192.0.2.1', **named)
+    sent, digest = str(int(time.time()) + at), relay.digest(signed[2])
+    proof = relay.signature(relay.key_of(master, host), host, kind, ident, address, (sent, *signed[:2], digest))
+    named = {relay.HOST: host, relay.BY[kind]: ident, relay.GUEST: address, relay.SIGNATURE: proof,
+             relay.TIME: sent, relay.BODY: digest}
+    return get(service, path, '192.0.2.1', method, body, **named)
+
+
+def test_a_signature_of_a_relay_is_good_for_one_request_and_a_short_time(service):
+    """It named host, network and address alone: who had read one could ask for everything, for ever."""
+    with service[0].api.api_db.writer() as conn:
+        conn.execute(tables_network.ports.update().values(host='host1'))
+    assert relayed(service, at=-relay.VALID_S + 5).status_int == relayed(service, at=100).status_int == 200
+    assert relayed(service, at=-relay.VALID_S - 5).status_int == relayed(service, at=10 ** 9).status_int == 403
+    assert relayed(service, path='/latest/user-data').status_int == 403
+    assert relayed(service, signed=('PUT', PATH, b'')).status_int == 403
+    where, secret = '/openstack/latest/password', b'c2VjcmV0'
+    assert relayed(service, path=where, signed=('POST', where, secret), method='POST', body=b'other').status_int == 403
+    assert relayed(service, path=where, signed=('POST', where, secret), method='POST', body=secret).status_int == 200
+    encoded = '/latest/meta%2Ddata/instance-id'
+    assert relayed(service, path=encoded).status_int == 200, 'the path is signed without escapes'
 
 
 def test_a_host_speaks_for_its_own_guests_alone(service):
