@@ -94,8 +94,13 @@ def delete_volume(req: operations.Request, given: operations.Given) -> dict[str,
     return {}
 
 
+def _server(req: operations.Request, shown: str) -> str:
+    """The uuid of an instance that the caller may see."""
+    return str(req.find('i', shown, 'compute', '/servers/{}')['server']['id'])
+
+
 def attach_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    volume, server = _volume(req, given['VolumeId']), req.ids.uuid('i', given['InstanceId'])
+    volume, server = _volume(req, given['VolumeId']), _server(req, given['InstanceId'])
     if volume['status'] != 'available' and not volume.get('multiattach'):
         raise errors.Ec2Error('IncorrectState', f'The volume {given["VolumeId"]} is {volume["status"]}.')
     body = {'volumeId': volume['id']}
@@ -108,7 +113,7 @@ def attach_volume(req: operations.Request, given: operations.Given) -> dict[str,
 
 def detach_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     volume = _volume(req, given['VolumeId'])
-    wanted = req.ids.uuid('i', given['InstanceId']) if given.get('InstanceId') else None
+    wanted = _server(req, given['InstanceId']) if given.get('InstanceId') else None
     found = [part for part in volume['attachments'] if wanted in (None, part['server_id'])]
     if not found:
         raise errors.Ec2Error('IncorrectState', f'The volume {given["VolumeId"]} is not attached there.')
