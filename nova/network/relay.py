@@ -19,6 +19,7 @@ import pwd
 import re
 import resource
 import socket
+import ssl
 import sys
 import time
 import urllib.parse
@@ -73,6 +74,7 @@ class Relay:
         self._servers: dict[tuple[str, str], asyncio.Server] = {}
         self._upstream: tuple[str, int] = ('', 0)
         self._host, self._key = '', b''
+        self._tls: ssl.SSLContext | None = None
         self.at_once = asyncio.Semaphore(OF_ALL)
 
     async def run(self) -> None:
@@ -94,8 +96,9 @@ class Relay:
 
     async def _heed(self, message: dict[str, Any], descriptors: list[int]) -> None:
         if 'settings' in message:
-            self._host, key, address, port = message['settings']
+            self._host, key, address, port, authority = message['settings']
             self._key, self._upstream = bytes.fromhex(key), (address, port)
+            self._tls = ssl.create_default_context(cadata=authority) if authority else None
             return
         name = tuple(message.get('serve') or message['drop'])
         known = self._servers.pop(name, None)
@@ -115,7 +118,7 @@ class Relay:
                  f'Content-Length: {len(request.body)}', *request.headers, f'{HOST}: {self._host}',
                  f'{BY[kind]}: {ident}', f'{GUEST}: {address}', f'{TIME}: {now}', f'{BODY}: {body}',
                  f'{SIGNATURE}: {proof}']
-        reader, writer = await asyncio.open_connection(*self._upstream)
+        reader, writer = await asyncio.open_connection(*self._upstream, ssl=self._tls)
         try:
             writer.write('\r\n'.join([*lines, '', '']).encode('ascii') + request.body)
             await writer.drain()
@@ -124,6 +127,8 @@ class Relay:
                 found += part
                 if len(found) > MAX_ANSWER:
                     raise Refused('502 Bad Gateway')
+            if not found:                           # it speaks TLS, or has gone
+                raise Refused('502 Bad Gateway')
             return bytes(found)
         finally:
             writer.close()

@@ -90,7 +90,10 @@ cert_file = /etc/nova/{name}.pem
 key_file = /etc/nova/{name}.key''', '''metadata_agent.ini of the proxy
 [DEFAULT]
 nova_metadata_protocol = https
-auth_ca_cert = /etc/nova/ca.pem'''),
+auth_ca_cert = /etc/nova/ca.pem
+# nova.conf of a host whose nova-network is an agent; its metadata_host is in the certificate
+[network]
+metadata_ca_file = /etc/nova/ca.pem'''),
 }
 
 

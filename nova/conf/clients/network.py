@@ -49,6 +49,9 @@ OPTIONS = [
     cfg.HostAddressOpt('metadata_host', version=4,
                        help='Where requests of guests to 169.254.169.254 go, at [metadata] port. Empty: '
                             'the gateway of the default network.'),
+    cfg.StrOpt('metadata_ca_file', default='',
+               help='Authority of the certificate of nova-api-metadata at metadata_host, PEM: relays of hosts with '
+                    'agent = true speak TLS with it then. Empty: plain HTTP. What guests are told is read there.'),
     cfg.ListOpt('project_ranges', default=[], item_type=_range,
                 help='Address ranges, as 10.128.0.0/9, in which projects may make networks and subnets of their '
                      'own in the routing table of the hosts. Empty: networks of projects are apart from it and '

@@ -96,7 +96,8 @@ class LinuxDriver:
                 server.stop()
         for name in set(self._bridges()) - {network.bridge for network in served}:
             self._remove(name)
-        self.relay.configure(state.host, state.metadata_key, self._metadata(state) if state.overlays else None)
+        self.relay.configure(state.host, state.metadata_key, self._metadata(state) if state.overlays else None,
+                             self._authority())
         for each in state.overlays:
             self._apart(each.id, self._overlay, each, state.tunnel)
         for each in state.routers:
@@ -225,6 +226,17 @@ class LinuxDriver:
                     if subnet.gateway:
                         return subnet.gateway, self.conf.metadata.port
         return None
+
+    def _authority(self) -> str:
+        """Of the metadata service's certificate, PEM; '' for plain HTTP.
+
+        :raises NetworkPlumbingError: the file cannot be read
+        """
+        name = self.conf.network.metadata_ca_file
+        try:
+            return pathlib.Path(name).read_text() if name else ''
+        except (OSError, UnicodeDecodeError) as error:
+            raise exception.NetworkPlumbingError(reason=f'metadata_ca_file in [network] cannot be read: {error}')
 
     def _name_servers(self, subnet: Any) -> Any:
         return subnet.dns or [str(ip) for ip in self.conf.network.dns_servers] or [subnet.gateway]

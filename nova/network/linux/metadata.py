@@ -38,12 +38,13 @@ class MetadataRelay:
         self._settings: list[Any] | None = None
         self._served: set[tuple[str, str]] = set()
 
-    def configure(self, host: str, key: str, upstream: tuple[str, int] | None) -> None:
+    def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> None:
         """Send requests there, signed for this host; without a key or an address nothing is served.
 
         :param key: hexadecimal digits
+        :param authority: of the service's certificate, PEM; '' for plain HTTP
         """
-        wanted = [host, key, *upstream] if key and upstream else None
+        wanted = [host, key, *upstream, authority] if key and upstream else None
         if wanted is None:
             self.stop()
             self._settings = None

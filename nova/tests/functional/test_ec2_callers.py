@@ -108,7 +108,7 @@ def ids_of(client, name):
     :param name: of a key and of a group that it makes
     """
     def first(rows, key, **wanted):
-        return next((row.get(key) for row in rows if all(row.get(name) == value for name, value in wanted.items())), None)
+        return next((row.get(key) for row in rows if wanted.items() <= row.items()), None)
     client.create_key_pair(KeyName=name)
     group = client.create_security_group(GroupName=name, Description='canary')['GroupId']
     rules = client.describe_security_group_rules()['SecurityGroupRules']
@@ -124,8 +124,8 @@ def ids_of(client, name):
         'key': first(client.describe_key_pairs()['KeyPairs'], 'KeyPairId', KeyName=name), 'key_name': name,
         'address': first(addresses, 'AllocationId'), 'association': first(addresses, 'AssociationId'),
         'public_ip': first(addresses, 'PublicIp'),
-        'subnet': first(sorted(client.describe_subnets()['Subnets'], key=lambda row: row['CidrBlock'] != '10.77.0.0/24'),
-                        'SubnetId'),
+        'subnet': min((row['CidrBlock'] != '10.77.0.0/24', row['SubnetId'])
+                      for row in client.describe_subnets()['Subnets'])[1],
         'vpc': client.describe_vpcs()['Vpcs'][-1]['VpcId'],
         'placement': first(client.describe_placement_groups()['PlacementGroups'], 'GroupId'),
         'placement_name': first(client.describe_placement_groups()['PlacementGroups'], 'GroupName')}

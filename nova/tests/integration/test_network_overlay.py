@@ -41,6 +41,7 @@ from nova.network.agents import agent
 from nova.network.agents import plumbed_client
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
+from nova.runtime import certificates
 from nova.tests.functional import test_network_api
 from nova.tests.unit import test_metadata
 
@@ -679,6 +680,24 @@ def test_the_relay_is_mended_and_answers_nobody_outside(world, metadata):
     assert told(guest) == guest.instance.uuid
     world.face('demo', 'PUT', f'routers/{router}', {'router': {'admin_state_up': False}})
     assert told(guest, '-m', '2') == ''
+
+
+def test_relays_speak_tls_with_the_service(world, metadata):
+    host, guest = world.hosts[0], world.boot(0, world.network(), 'a')
+    guest.dhcp()
+    guest('ip', 'route', 'replace', '169.254.169.254', 'via', world.server_of(guest))
+    metadata.knows(guest)
+    authority = certificates.Authority(world.path / 'tls')
+    context = certificates.server_context(authority.pair('metadata', ['192.0.2.99']))
+    for server in metadata.servers:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    assert told(guest).startswith('50'), 'plain HTTP to a service with TLS'
+    other = certificates.Authority(world.path / 'other')
+    other.pair('metadata', ['192.0.2.99'])
+    for each, answer in ((authority, guest.instance.uuid), (other, '503 Service Unavailable\n')):
+        host.conf.set_override('metadata_ca_file', str(each.trusted), 'network')
+        host.manager.sync()
+        assert told(guest) == answer
 
 
 def router_address(world, router):
