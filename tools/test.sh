@@ -18,7 +18,7 @@ case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10
 cd "$tree"
 log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
 trap 'end_meanwhile; rm -rf "$log" "$log".*' EXIT
-TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra tgt"
+TEST_PACKAGES="mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra tgt libmariadb-dev"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
@@ -29,7 +29,7 @@ if wants integration && [ $root = yes ]; then
     # shellcheck disable=SC2086
     packages_present $RUN_PACKAGES $GUEST_PACKAGES $TEST_PACKAGES ||
         step "Debian packages" install_packages $RUN_PACKAGES $GUEST_PACKAGES $TEST_PACKAGES
-    extras=$extras,libvirt
+    extras=$extras,libvirt,mysqlclient
 fi
 if [ -f "$venv/nova.stamp" ] && ! wants integration; then
     grep -q libvirt "$venv/nova.stamp" && extras=$extras,libvirt      # do not undo a fuller environment

@@ -29,6 +29,7 @@ from nova import exception
 from nova import utils
 from nova.db import errors
 from nova.runtime import commits
+from nova.runtime import concurrency
 from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
@@ -73,7 +74,8 @@ class CommitUnanswered(db_exc.DBConnectionError):
 class Database:
     """One database: the API database or a cell's.
 
-    :param url: an SQLAlchemy URL; ``sqlite:///path``, ``mysql+pymysql://…`` or ``postgresql+psycopg2://…``
+    :param url: an SQLAlchemy URL; ``sqlite:///path``, ``mysql+pymysql://…``, ``mysql+mysqldb://…`` (native threads
+        alone) or ``postgresql+psycopg2://…``
     :param pool_size: connections kept open
     :param max_overflow: connections opened beyond that under load
     :param name: in metrics and health reports
@@ -94,7 +96,7 @@ class Database:
                                          'supported.') from None
         except ImportError as error:
             raise exception.InvalidInput(f'The connection of the {name} database needs the Python module {error.name}: '
-                                         'install nova[mysql] or nova[postgresql].') from None
+                                         'install nova[mysql], nova[mysqlclient] or nova[postgresql].') from None
         _tell_no_values(self.engine)
         self._committed = None if self.sqlite else _frugal(self.engine)
         self._broken = threading.Event()
@@ -230,6 +232,9 @@ def _tell_no_values(engine: Any) -> None:
 
 def _server_engine(url: Any, pool_size: int, max_overflow: int, wait: bool) -> sa.Engine:
     mysql = url.get_backend_name() in ('mysql', 'mariadb')
+    if mysql and url.get_driver_name() == 'mysqldb' and concurrency.model() == 'eventlet':
+        raise exception.InvalidInput('mysqldb waits for the database in C, where no other green thread runs: use '
+                                     'mysql+pymysql, or native threads.')
     if mysql:
         url = url.update_query_dict({'init_command': MYSQL_INIT})        # what a new connection begins with
     url = url.set(query={'connect_timeout': str(CONNECT_S), **({} if mysql else _LIBPQ_SILENCE), **url.query})
@@ -257,14 +262,16 @@ def _prepare_postgresql(connection: Any, _record: Any) -> None:
 
 
 def _prepare_mysql(connection: Any, _record: Any) -> None:
-    """PyMySQL keeps its sockets alive already. MySQL, unlike MariaDB, waits for an idle transaction for ever."""
+    """MySQL, unlike MariaDB, waits for an idle transaction for ever."""
     if 'MariaDB' in connection.get_server_info():
         with connection.cursor() as cursor:
             cursor.execute(f'SET SESSION idle_transaction_timeout = {IDLE_S}')
-    sock = getattr(connection, '_sock', None)            # other drivers keep theirs to themselves
-    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-        for name, value in _SILENCE.items():
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    number = connection.fileno() if hasattr(connection, 'fileno') else connection._sock.fileno()     # PyMySQL has none
+    with socket.socket(fileno=os.dup(number)) as sock:
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in _SILENCE.items():
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _frugal(engine: sa.Engine) -> Callable[..., Any]:

@@ -17,20 +17,19 @@ import sqlalchemy as sa
 WRITES = re.compile(r'\s*(INSERT|UPDATE|DELETE|REPLACE)\b|.*\bFOR UPDATE\b', re.I | re.S)
 
 
-def _mysql():
-    from pymysql import err
-    return [lambda: err.OperationalError(1213, 'Deadlock found when trying to get lock; try restarting transaction'),
-            lambda: err.OperationalError(1205, 'Lock wait timeout exceeded; try restarting transaction')]
+def _mysql(driver):
+    return [lambda: driver.OperationalError(1213, 'Deadlock found when trying to get lock; try restarting transaction'),
+            lambda: driver.OperationalError(1205, 'Lock wait timeout exceeded; try restarting transaction')]
 
 
-def _postgresql():
+def _postgresql(_driver):
     from psycopg2 import errors
     return [lambda: errors.DeadlockDetected('deadlock detected'),
             lambda: errors.LockNotAvailable('canceling statement due to lock timeout'),
             lambda: errors.SerializationFailure('could not serialize access due to concurrent update')]
 
 
-def _sqlite():
+def _sqlite(_driver):
     return [lambda: sqlite3.OperationalError('database is locked')]
 
 
@@ -45,7 +44,8 @@ class Injector:
 
     def __init__(self, database, odds, seed=0):
         self._engine, self._odds, self._rng = database.engine, odds, random.Random(seed)
-        self._errors, self._lock = ERRORS[database.engine.dialect.name](), threading.Lock()
+        self._errors, self._lock = ERRORS[database.engine.dialect.name](
+            database.engine.dialect.loaded_dbapi), threading.Lock()
         self.count = 0
 
     def __enter__(self):

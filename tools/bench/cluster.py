@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Measures a fleet on one machine: separate processes, RabbitMQ, MariaDB, fake computes.
 
-usage: tools/bench/cluster.py [boots] [heartbeats] [--computes 20] [--servers 100] [--simulated 1000 10000] [--json F]
+usage: tools/bench/cluster.py [figures] [boots] [heartbeats] [--computes 20] [--servers 100] [--driver pymysql]
+       [--simulated 1000 10000] [--json F]
 
+figures     what users see: times of boots, deletes, stops, reads and lists, beside a calibration of the machine
 boots       servers a second from POST to ACTIVE, messages and SQL statements of one boot, memory of every daemon
 heartbeats  the load of many simulated computes: see tools/bench/simulated.py
 """
@@ -14,6 +16,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent import futures
@@ -39,6 +42,85 @@ class Bench:
 
     def machine(self):
         self.record('machine', cores=os.cpu_count(), load=' '.join(f'{value:.1f}' for value in os.getloadavg()))
+
+    def calibrate(self):
+        """How fast the machine is: 5 million additions of Python, and 200 writes that reach the disk."""
+        begin, total = time.perf_counter(), 0
+        for number in range(5_000_000):
+            total += number
+        loop = time.perf_counter() - begin
+        begin = time.perf_counter()
+        with tempfile.TemporaryFile(dir=self.fleet.directory) as file:
+            for _ in range(200):
+                file.write(b'x' * 4096)
+                file.flush()
+                os.fsync(file.fileno())
+        self.record('calibration', python_loop_s=round(loop, 2), fsync_ms=round(
+            (time.perf_counter() - begin) * 5, 2))
+
+    # ---- what users see
+
+    def figures(self, count):
+        self.timed('POST /servers until 202', 20, self._post)
+        self.settle()
+        self.timed('one server until ACTIVE', 20, lambda number: self.until_active(f'alone-{number}'))
+        self.boots(count)
+        self.one_request(100)
+        self.stops()
+        while (have := sum(self.fleet.states().values())) < 1000:
+            self.fleet.create('many', min(100, 1000 - have))
+            self.settle()
+        ident = self.fleet.json('GET', '/servers?limit=1')['servers'][0]['id']
+        for path, version in ((f'/servers/{ident}', '2.1'), ('/flavors/detail', '2.1'),
+                              ('/servers/detail?limit=1000', '2.1'), ('/servers/detail?limit=1000', '2.104')):
+            name = f'GET {path.replace(ident, "ID")}, {version}'
+            self.timed(name, 20, lambda _number, path=path, version=version: self.fleet.call('GET', path,
+                                                                                            version=version))
+        self.deletes(count)
+        self.record('resident memory of an idle compute', mib=max(
+            rss for name, (_cpu, rss) in self.fleet.usage().items() if name.startswith('compute')))
+
+    def timed(self, name, count, function):
+        """The median and the 95th of 100 of what a call takes."""
+        found = []
+        for number in range(count):
+            begin = time.perf_counter()
+            function(number)
+            found.append((time.perf_counter() - begin) * 1000)
+        found.sort()
+        self.record(name, median_ms=round(statistics.median(found), 1), p95_ms=round(found[int(count * 0.95)], 1))
+
+    def _post(self, number):
+        status, _headers, data = self.fleet.create(f'posted-{number}')
+        if status != 202:
+            raise RuntimeError(data)
+
+    def settle(self):
+        """Wait until all servers are ACTIVE."""
+        while set(self.fleet.states()) - {'active'}:
+            time.sleep(POLL_S)
+
+    def stops(self):
+        ident = self.fleet.json('GET', '/servers?limit=1')['servers'][0]['id']
+
+        def cycle(_number):
+            for action, wanted in (('os-stop', 'SHUTOFF'), ('os-start', 'ACTIVE')):
+                self.fleet.json('POST', f'/servers/{ident}/action', {action: None})
+                while self.fleet.json('GET', f'/servers/{ident}')['server']['status'] != wanted:
+                    time.sleep(POLL_S / 4)
+        self.timed('stop, SHUTOFF, start, ACTIVE', 10, cycle)
+
+    def deletes(self, count):
+        idents = [each['id'] for each in self.fleet.json('GET', f'/servers?limit={count}')['servers']]
+        have, begin = sum(self.fleet.states().values()), time.perf_counter()
+        with futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda ident: self.fleet.json('DELETE', f'/servers/{ident}'), idents))
+        while self._left() > have - len(idents):
+            time.sleep(POLL_S)
+        self.record(f'{len(idents)} deletes', servers_per_s=round(len(idents) / (time.perf_counter() - begin), 1))
+
+    def _left(self):
+        return sum(number for state, number in self.fleet.states().items() if state != 'deleted')
 
     # ---- boots
 
@@ -205,16 +287,26 @@ class Messages:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('what', nargs='*', help='boots, heartbeats; without a name both')
+    parser.add_argument('what', nargs='*', help='figures, boots, heartbeats; without a name all')
     parser.add_argument('--computes', type=int, default=20)
     parser.add_argument('--servers', type=int, default=100, help='of the measurement at concurrency 8')
+    parser.add_argument('--driver', default='pymysql', choices=('pymysql', 'mysqldb'), help='by which MariaDB is asked')
     parser.add_argument('--simulated', type=int, nargs='*', default=[1000, 10000], help='numbers of simulated computes')
     parser.add_argument('--seconds', type=int, default=60, help='of the measurement of heartbeats')
     parser.add_argument('--json', help='also write the figures to this file')
     args = parser.parse_args()
-    what, results = args.what or ['boots', 'heartbeats'], {}
+    what, results = args.what or ['figures', 'boots', 'heartbeats'], {}
+    if 'figures' in what:
+        with Fleet(args.computes, driver=args.driver) as fleet:
+            bench = Bench(fleet)
+            bench.machine()
+            bench.calibrate()
+            fleet.flavor()
+            bench.until_active('first')
+            bench.figures(args.servers)
+            results.update({f'figures: {name}': value for name, value in bench.results.items()})
     if 'boots' in what:
-        with Fleet(args.computes) as fleet:
+        with Fleet(args.computes, driver=args.driver) as fleet:
             bench = Bench(fleet)
             bench.machine()
             fleet.flavor()

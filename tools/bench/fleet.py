@@ -90,11 +90,13 @@ class Fleet:
     :param computes: number of nova-compute processes
     :param options: further lines of every configuration file
     :param daemons: of the control plane
+    :param driver: of SQLAlchemy, by which the daemons ask MariaDB: pymysql or mysqldb
     """
 
-    def __init__(self, computes=20, options='', daemons=('conductor', 'scheduler', 'network', 'api')):
+    def __init__(self, computes=20, options='', daemons=('conductor', 'scheduler', 'network', 'api'),
+                 driver='pymysql'):
         self.computes, self._options, self._daemons = computes, options, daemons
-        self.processes, self._stack = {}, contextlib.ExitStack()
+        self.processes, self._stack, self._driver = {}, contextlib.ExitStack(), driver
         self.password, self.local = secrets.token_urlsafe(18), threading.local()
 
     def __enter__(self):
@@ -135,7 +137,7 @@ class Fleet:
             conn.exec_driver_sql("GRANT ALL ON *.* TO 'nova'@'%%'")
             conn.exec_driver_sql('SET GLOBAL max_connections = 1000')
         made.dispose()
-        return url.replace('root@', f'nova:{self.password}@')
+        return url.replace('root@', f'nova:{self.password}@').replace('+pymysql', '+' + self._driver)
 
     def _file(self, name, text, host):
         state = self.directory / name

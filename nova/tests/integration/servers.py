@@ -24,6 +24,8 @@ import time
 import pytest
 import requests
 
+from nova.runtime import concurrency
+
 START_S = 240                       # a broker on a busy machine
 PORTS = range(28000, 32768)
 # A database server that need not outlive a power cut; what it has committed outlives its own death.
@@ -250,6 +252,19 @@ def _databases_of(kind, options):
 
 SHARED = {'sqlite': sqlite, 'mariadb': _databases_of('mariadb', HASTY_MARIADB),
           'postgresql': _databases_of('postgresql', HASTY_POSTGRESQL)}
+
+
+@contextlib.contextmanager
+def mysqlclient():
+    """Like SHARED['mariadb'], asked by the driver in C; skips where it is not installed."""
+    pytest.importorskip('MySQLdb')
+    if concurrency.model() == 'eventlet':
+        pytest.skip('native threads alone')
+    with SHARED['mariadb']() as url_of:
+        yield lambda name: url_of(name).replace('mysql+pymysql', 'mysql+mysqldb')
+
+
+CLIENTS = {**SHARED, 'mysqlclient': mysqlclient}
 
 
 class RabbitMQ:

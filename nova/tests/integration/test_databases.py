@@ -26,10 +26,10 @@ from nova.tests.integration import servers
 from nova.tests.unit import test_schema_phases
 
 
-@pytest.fixture(scope='module', params=list(servers.SHARED))
+@pytest.fixture(scope='module', params=list(servers.CLIENTS))
 def make(request):
     """function(name) -> Database, on one of the servers."""
-    with servers.SHARED[request.param]() as url_of:
+    with servers.CLIENTS[request.param]() as url_of:
         made = []
 
         def database(name):

@@ -83,10 +83,10 @@ class Wire:
             return True
 
 
-@pytest.fixture(scope='module', params=['mariadb', 'postgresql'])
+@pytest.fixture(scope='module', params=[name for name in servers.CLIENTS if name != 'sqlite'])
 def wired(request):
     """(Wire, function(name) -> URL behind it of a new database)"""
-    with servers.SHARED[request.param]() as url_of, contextlib.ExitStack() as stack:
+    with servers.CLIENTS[request.param]() as url_of, contextlib.ExitStack() as stack:
         made = Wire(sa.make_url(url_of('first')).port)
         stack.callback(made.close)
 

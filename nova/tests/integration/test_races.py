@@ -38,9 +38,9 @@ from nova.tests.integration.racing import winners
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIHAEdAOFUYHq9NB9q+OTYEUaQdUg0XtGEhBf7QKhMnh'
 
 
-@pytest.fixture(scope='module', params=list(servers.SHARED))
+@pytest.fixture(scope='module', params=list(servers.CLIENTS))
 def cloud(request, tmp_path_factory):
-    with servers.SHARED[request.param]() as url_of:
+    with servers.CLIENTS[request.param]() as url_of:
         made = fixture.Servers(tmp_path_factory.mktemp('races'), url_of=url_of)
         with made.api_db.writer() as conn:
             flavors.create(conn, {'flavor_id': 'big', 'name': 'big', 'memory_mb': 1024, 'vcpus': 4, 'root_gb': 1})

@@ -12,9 +12,9 @@ from nova.tests.integration import servers
 TABLE = sa.Table('counted', sa.MetaData(), sa.Column('a', sa.Integer, primary_key=True))
 
 
-@pytest.fixture(scope='module', params=['mariadb', 'postgresql'])
+@pytest.fixture(scope='module', params=[name for name in servers.CLIENTS if name != 'sqlite'])
 def database(request):
-    with servers.SHARED[request.param]() as url_of:
+    with servers.CLIENTS[request.param]() as url_of:
         made = engine.Database(url_of('counted'), pool_size=1, max_overflow=0)
         TABLE.metadata.create_all(made.engine)
         yield made
@@ -39,7 +39,7 @@ def kill(database):
 
 
 def test_a_transaction_is_its_statements_and_its_end(database, trusted, monkeypatch):
-    if database.url.get_backend_name() != 'mysql':
+    if database.url.get_driver_name() != 'pymysql':
         pytest.skip('its driver keeps its words to itself')
     sent, send = [], pymysql.connections.Connection._execute_command
 

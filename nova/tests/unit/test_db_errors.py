@@ -12,6 +12,7 @@ from nova import exception
 from nova.cmd.manage import main as manage
 from nova.db import engine
 from nova.rpc import bus
+from nova.runtime import concurrency
 from nova.tests.unit import test_rpc
 
 READ_ONLY = ["(1290, 'The MariaDB server is running with the --read-only option so it cannot execute this statement')",
@@ -140,3 +141,9 @@ def test_a_service_without_its_database_is_asked_again(error, monkeypatch):
     finally:
         server.stop()
         made.close()
+
+
+def test_a_driver_in_c_is_for_native_threads(monkeypatch):
+    monkeypatch.setattr(concurrency, '_model', 'eventlet')
+    with pytest.raises(exception.InvalidInput, match='mysqldb waits for the database in C'):
+        engine.Database('mysql+mysqldb://nova@127.0.0.1:1/nova', wait=False)
