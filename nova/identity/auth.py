@@ -16,14 +16,29 @@ auth_token and takes what it found. Which of them a deployment uses is said in a
 """
 import importlib
 import re
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import orjson
+from oslo_config import cfg
 from oslo_utils import timeutils
 
 from nova import context
 from nova import exception
+from nova.identity import tokens
 from nova.web import paste
 from nova.web import pipeline
+
+Environ = dict[str, Any]
+App = Callable[[Environ, Callable[..., Any]], Any]              # of WSGI
+Factory = Callable[[App], App]
+
+
+class Validator(Protocol):
+    """What is used of the embedded identity service."""
+
+    def validate(self, token: str, allow_expired: bool = False) -> tokens.TokenData: ...
+
 
 # Headers with which a proxy or auth_token identifies the caller to an application. Those of a client are removed.
 IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_ROLE', 'HTTP_X_DOMAIN',
@@ -35,27 +50,27 @@ KEEP = 'HTTP_X_SERVICE_TOKEN'
 _REQUEST_ID = re.compile(r'req-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
 
 
-def strip_identity(environ, start_response=None):
+def strip_identity(environ: dict[str, Any], start_response: Any = None) -> None:
     """Remove the identity headers that came in with a request; a step of web.pipeline."""
     for key in [key for key in environ if key.startswith(IDENTITY_PREFIXES) and key != KEEP]:
         del environ[key]
 
 
-def compute_fault(code, message):
+def compute_fault(code: int, message: str) -> dict[str, Any]:
     """An error in the form of the compute API."""
     return {'unauthorized': {'code': code, 'message': message}}
 
 
-def identity_fault(code, message):
+def identity_fault(code: int, message: str) -> dict[str, Any]:
     """An error in the form of the identity API."""
     return {'error': {'code': code, 'message': message, 'title': 'Unauthorized'}}
 
 
-def nothing_public(environ):
+def nothing_public(environ: dict[str, Any]) -> bool:
     return False
 
 
-def _inbound_request_id(environ):
+def _inbound_request_id(environ: dict[str, Any]) -> str | None:
     """The id that a calling service gave to the whole chain of requests, if it is one."""
     given = environ.get('HTTP_X_OPENSTACK_REQUEST_ID')
     return given if given and _REQUEST_ID.fullmatch(given) else None
@@ -71,14 +86,16 @@ class _Middleware:
     :param is_admin: callable(context) -> whether the caller is an administrator, as Policy.is_admin; None: no caller is
     """
 
-    def __init__(self, app, *, public=nothing_public, fault=compute_fault, auth_uri=None, is_admin=None):
+    def __init__(self, app: App, *, public: Callable[[Environ], bool] = nothing_public,
+                 fault: Callable[[int, str], dict[str, Any]] = compute_fault, auth_uri: str | None = None,
+                 is_admin: Callable[[context.RequestContext], bool] | None = None) -> None:
         self._app = app
         self._is_admin = is_admin or (lambda caller: False)
         self._public = public
         self._fault = fault
         self._auth_uri = auth_uri
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         try:
             caller = self.context_of(environ)
         except exception.Unauthorized as error:
@@ -97,25 +114,27 @@ class _Middleware:
         environ['nova.context'] = caller
         return self._app(environ, start_response)
 
-    def context_of(self, environ):
+    def context_of(self, environ: dict[str, Any]) -> context.RequestContext:
         """
         :raises Unauthorized: no valid token
         :raises Unavailable: the token cannot be checked
         """
         raise NotImplementedError
 
-    def _refuse(self, error, environ, start_response):
+    def _refuse(self, error: exception.NovaException, environ: dict[str, Any],
+                start_response: Callable[..., Any]) -> list[bytes]:
         body = orjson.dumps(self._fault(error.code, error.message))
         start_response('401 Unauthorized', [
             ('Content-Type', 'application/json'), ('Content-Length', str(len(body))), *self._challenge(environ)])
         return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
-    def _challenge(self, environ):
+    def _challenge(self, environ: dict[str, Any]) -> list[tuple[str, str]]:
         """The headers of a 401 that say where to get a token."""
         return [('WWW-Authenticate', challenge(environ, self._auth_uri))]
 
 
-def _unavailable(error, environ, start_response):
+def _unavailable(error: exception.NovaException, environ: dict[str, Any],
+                 start_response: Callable[..., Any]) -> list[bytes]:
     """The response when the token cannot be checked."""
     body = orjson.dumps({'serviceUnavailable': {'code': error.code, 'message': error.message}})
     start_response('503 Service Unavailable', [
@@ -123,7 +142,7 @@ def _unavailable(error, environ, start_response):
     return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
 
-def challenge(environ, uri=None):
+def challenge(environ: dict[str, Any], uri: str | None = None) -> str:
     """The value of WWW-Authenticate. A client follows it with a password, so the Host of the request has no say.
 
     :param uri: where to get a token, as configured; None: /identity at the address that received the request
@@ -132,12 +151,12 @@ def challenge(environ, uri=None):
     return f'Keystone uri="{uri}"'
 
 
-def identity_uri(conf):
+def identity_uri(conf: cfg.ConfigOpts) -> str | None:
     """Where to get a token from the embedded identity service, as configured; None: it is not."""
     return conf.http.public_url and conf.http.public_url.rstrip('/') + '/identity'
 
 
-def _request_of(environ):
+def _request_of(environ: dict[str, Any]) -> dict[str, Any]:
     """What a context says of the request itself."""
     return {'request_id': environ.get('openstack.request_id'),
             'global_request_id': _inbound_request_id(environ),
@@ -150,11 +169,11 @@ class EmbeddedAuth(_Middleware):
     :param identity_service: IdentityService; its ``validate`` is all that is used
     """
 
-    def __init__(self, app, identity_service, **kwargs):
+    def __init__(self, app: App, identity_service: Validator, **kwargs: Any) -> None:
         super().__init__(app, **kwargs)
         self._validate = identity_service.validate
 
-    def context_of(self, environ):
+    def context_of(self, environ: dict[str, Any]) -> context.RequestContext:
         strip_identity(environ)
         token = environ.get('HTTP_X_AUTH_TOKEN')
         if not token:
@@ -180,7 +199,7 @@ class EmbeddedAuth(_Middleware):
 class KeystoneContext(_Middleware):
     """What keystonemiddleware's auth_token found; it must stand in front, with delay_auth_decision set."""
 
-    def context_of(self, environ):
+    def context_of(self, environ: dict[str, Any]) -> context.RequestContext:
         if environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
             raise exception.Unauthorized()
         facts = _request_of(environ)
@@ -196,27 +215,27 @@ class KeystoneContext(_Middleware):
             caller.token_id = found.user.audit_id
         return caller
 
-    def _challenge(self, environ):
+    def _challenge(self, environ: dict[str, Any]) -> list[tuple[str, str]]:
         """None: auth_token adds www_authenticate_uri to a 401 that comes out behind it."""
         return []
 
 
-def _named(path):
+def _named(path: str) -> Any:
     """The object behind ``package.module:name``."""
     module, _, name = path.partition(':')
     return getattr(importlib.import_module(module), name)
 
 
-def _settings(global_conf, local):
+def _settings(global_conf: dict[str, Any], local: dict[str, str]) -> dict[str, Any]:
     """Keywords of a middleware from the strings of a paste file: public and fault are ``module:name``."""
-    settings = {name: _named(local[name]) for name in ('public', 'fault') if name in local}
+    settings: dict[str, Any] = {name: _named(local[name]) for name in ('public', 'fault') if name in local}
     settings['is_admin'] = paste.offered(global_conf['policy']).is_admin
     if 'auth_uri' in local:
         settings['auth_uri'] = local['auth_uri']
     return settings
 
 
-def embedded_factory(global_conf, **local):
+def embedded_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     """Paste's filter factory; the service must be offered before the pipeline is loaded."""
     service = paste.offered(global_conf['identity_service'])
     settings = _settings(global_conf, local)
@@ -225,7 +244,7 @@ def embedded_factory(global_conf, **local):
     return lambda app: EmbeddedAuth(app, service, **settings)
 
 
-def authtoken_factory(global_conf, **local):
+def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     """keystonemiddleware's auth_token with the configuration of this process, whichever files that came from."""
     from keystoneauth1 import exceptions as keystone_exc
     from keystonemiddleware import auth_token
@@ -234,7 +253,7 @@ def authtoken_factory(global_conf, **local):
     class AuthToken(auth_token.AuthProtocol):
         """Answers 503 while Keystone does not answer, where auth_token answers 401."""
 
-        def fetch_token(self, token, **more):
+        def fetch_token(self, token: str, **more: Any) -> Any:
             try:
                 return super().fetch_token(token, **more)
             except auth_token.InvalidToken as error:
@@ -250,7 +269,7 @@ def authtoken_factory(global_conf, **local):
     return lambda app: AuthToken(app, settings)
 
 
-def keystone_factory(global_conf, **local):
+def keystone_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     settings = _settings(global_conf, local)
     conf = paste.offered(global_conf['conf'])
     if 'keystone_authtoken' in conf:                # authtoken was loaded before it
@@ -258,6 +277,6 @@ def keystone_factory(global_conf, **local):
     return lambda app: KeystoneContext(app, **settings)
 
 
-def strip_factory(global_conf, **local):
+def strip_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     """Paste's filter factory: remove identity headers in front of an authentication that does not do it itself."""
     return lambda app: pipeline.before(strip_identity, app)

@@ -8,17 +8,21 @@ import collections
 import contextlib
 import os
 import threading
+from collections.abc import Callable
 from concurrent import futures
+from typing import Any
 
 from nova import exception
 from nova.runtime import concurrency
+
+Job = tuple[futures.Future[Any], Callable[[], Any]]
 
 IDLE_S = 5                   # a thread that has nothing to do for so long ends
 RETRY_S = 2                  # when there may be a place again
 NICENESS = 5                 # threads of the operating system that hash come after those that answer
 
 
-def workers():
+def workers() -> int:
     """How many hashes are made at once: half of the processors, so that the other faces keep theirs."""
     return max(1, len(os.sched_getaffinity(0)) // 2)
 
@@ -29,14 +33,15 @@ class HashPool:
     :param places: callers that wait or are served at once
     """
 
-    def __init__(self, size, places):
+    def __init__(self, size: int, places: int) -> None:
         self._size, self._places = size, max(places, size)
         self._changed = threading.Condition()
-        self._queues = collections.OrderedDict()          # address: deque of (future, function), the next one first
+        self._queues: collections.OrderedDict[str, collections.deque[Job]] = collections.OrderedDict()
+        # address: deque of (future, function), the next one first
         self._held = self._waiting = 0                   # places that are taken; those of them that are not served yet
         self._threads = self._idle = 0
 
-    def check(self, address):
+    def check(self, address: str) -> None:
         """Check that ``run`` would have a place, before there is any work with a request.
 
         :raises ServiceBusy: there is none
@@ -45,13 +50,13 @@ class HashPool:
             if self._held >= self._places and self._longest_queue(address) is None:
                 raise exception.ServiceBusy(retry_after=RETRY_S)
 
-    def run(self, address, function, *args):
+    def run(self, address: str, function: Callable[..., Any], *args: Any) -> Any:
         """The result of ``function(*args)``, called by one of the threads.
 
         :param address: the caller's; addresses are served in turn
         :raises ServiceBusy: there is no place, or it was given to another address
         """
-        job = futures.Future()
+        job: futures.Future[Any] = futures.Future()
         with self._changed:
             if self._held >= self._places:
                 longest = self._longest_queue(address)
@@ -67,21 +72,21 @@ class HashPool:
                 concurrency.spawn('hashing', self._work)
         return job.result()
 
-    def _longest_queue(self, address):
+    def _longest_queue(self, address: str) -> str | None:
         """The address with the longest queue, if it has at least two more than this one."""
         if not self._queues:
             return None
         longest = max(self._queues, key=lambda name: len(self._queues[name]))
         return longest if len(self._queues[longest]) > len(self._queues.get(address, ())) + 1 else None
 
-    def _take_from(self, address):
+    def _take_from(self, address: str) -> None:
         """Remove the newest job of an address; others of it stay, so its queue does not end."""
         job, _function = self._queues[address].pop()
         self._held -= 1
         self._waiting -= 1
         job.set_exception(exception.ServiceBusy(retry_after=RETRY_S))
 
-    def _next(self):
+    def _next(self) -> Job | None:
         """The next job in turn, or None when there is none for a while."""
         if not self._queues:
             self._idle += 1
@@ -96,7 +101,7 @@ class HashPool:
             self._queues[address] = jobs                     # behind the others
         return found
 
-    def _work(self):
+    def _work(self) -> None:
         if concurrency.model() == 'native':
             with contextlib.suppress(OSError):           # where it is forbidden it goes without
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -8,12 +8,12 @@ import bcrypt
 from nova.runtime import concurrency
 
 
-def _digest(password):
+def _digest(password: str) -> bytes:
     # bcrypt reads 72 bytes and stops at NUL; 44 characters of base64 have neither problem.
     return base64.b64encode(hashlib.sha256(password.encode()).digest())
 
 
-def hashed(password, rounds):
+def hashed(password: str, rounds: int) -> str:
     """The hash to store.
 
     :param rounds: bcrypt's cost, a power of two
@@ -21,7 +21,7 @@ def hashed(password, rounds):
     return concurrency.blocking(bcrypt.hashpw, _digest(password), bcrypt.gensalt(rounds)).decode()
 
 
-def matches(password, stored, rounds):
+def matches(password: str, stored: str | None, rounds: int) -> bool:
     """Whether the password is the one that was hashed; takes as long when there is none to compare with.
 
     :param stored: what ``hashed`` returned, or None for an unknown user
@@ -32,6 +32,6 @@ def matches(password, stored, rounds):
     return found and stored is not None
 
 
-def generate():
+def generate() -> str:
     """A random password."""
     return secrets.token_urlsafe(24)

@@ -13,11 +13,15 @@ import math
 import os
 import secrets
 import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import orjson
 from cryptography import fernet
 
 from nova import exception
+
+Renewed = Callable[[str], str | None]
 
 LOG = logging.getLogger(__name__)
 
@@ -42,10 +46,10 @@ class Claims:
     user_id: str
     scope: str | None
     scope_id: str | None
-    methods: tuple
+    methods: tuple[str, ...]
     issued_at: datetime.datetime
     expires_at: datetime.datetime
-    audit_ids: tuple
+    audit_ids: tuple[str, ...]
     credential_id: str | None = None
 
 
@@ -54,7 +58,7 @@ class Receipt:
     """What is given for a login that needs more methods: who has done which of them, and until when they count."""
 
     user_id: str
-    methods: tuple
+    methods: tuple[str, ...]
     issued_at: datetime.datetime
     expires_at: datetime.datetime
 
@@ -81,17 +85,17 @@ class TokenData:
     domain_id: str | None = None
     domain_name: str | None = None
     system_scope: str | None = None
-    roles: tuple = ()
-    role_rows: tuple = ()
-    credential: dict | None = None
+    roles: tuple[str, ...] = ()
+    role_rows: tuple[Any, ...] = ()
+    credential: dict[str, Any] | None = None
     password_expires_at: datetime.datetime | None = None
 
 
-def new_audit_id():
+def new_audit_id() -> str:
     return secrets.token_urlsafe(16)
 
 
-def _is_canonical(text):
+def _is_canonical(text: str) -> bool:
     """Whether a text is the one form of what it stands for: Python's base64 passes over what does not belong there,
     and stops at the padding."""
     try:
@@ -111,22 +115,22 @@ class KeyRing:
     :raises NovaException: others than the owner may read the file
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory: str) -> None:
         self.path = os.path.join(directory, KEY_FILE)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         if not os.path.exists(self.path):
             self._write([fernet.Fernet.generate_key()], replace=False)
-        self._stamp = None
+        self._stamp: list[tuple[str, int, int]] | None = None
         self._load()
 
-    def _load(self):
+    def _load(self) -> None:
         stamp = self._now()
         staged = self._keys_in(self.path + STAGED)       # first: it goes when it has come into the other one
         self._cipher = fernet.MultiFernet([fernet.Fernet(key) for key in (*self._keys_in(self.path), *staged)])
         self._stamp = stamp
 
     @staticmethod
-    def _keys_in(path):
+    def _keys_in(path: str) -> Sequence[bytes]:
         """The keys of a file; () of the staged one where there is none."""
         try:
             with open(path, 'rb') as file:
@@ -138,7 +142,7 @@ class KeyRing:
                 return ()
             raise
 
-    def _now(self):
+    def _now(self) -> list[tuple[str, int, int]]:
         """A value that changes when the files change."""
         found = []
         for path in (self.path, self.path + STAGED):
@@ -147,12 +151,12 @@ class KeyRing:
                 found.append((path, status.st_mtime_ns, status.st_ino))
         return found
 
-    def _current(self):
+    def _current(self) -> fernet.MultiFernet:
         if self._now() != self._stamp:
             self._load()
         return self._cipher
 
-    def _write(self, keys, replace, path=None):
+    def _write(self, keys: Sequence[bytes], replace: bool, path: str | None = None) -> None:
         """Write the file in one step; without ``replace`` the first of several processes wins."""
         path = path or self.path
         part = f'{path}.{secrets.token_hex(4)}'
@@ -175,7 +179,7 @@ class KeyRing:
             os.unlink(part)
 
     @contextlib.contextmanager
-    def _alone(self):
+    def _alone(self) -> Iterator[None]:
         """A block that no other command is in."""
         handle = os.open(os.path.dirname(self.path), os.O_RDONLY)
         try:
@@ -189,7 +193,7 @@ class KeyRing:
         finally:
             os.close(handle)
 
-    def stage(self):
+    def stage(self) -> str:
         """Make the next key: it opens tokens, and seals none before it is promoted.
 
         :returns: the path of its file
@@ -202,7 +206,7 @@ class KeyRing:
         self._load()
         return self.path + STAGED
 
-    def promote(self):
+    def promote(self) -> None:
         """Seal with the staged key from now on; all others go on opening.
 
         :raises Conflict: none is staged
@@ -216,7 +220,7 @@ class KeyRing:
             os.unlink(self.path + STAGED)
         self._load()
 
-    def retire(self, older_than_s=0, reseal=None):
+    def retire(self, older_than_s: int = 0, reseal: Callable[[Renewed], None] | None = None) -> int:
         """Keep the key alone that seals: what the others sealed is void.
 
         :param older_than_s: seconds for which it must have been the one that seals
@@ -241,7 +245,7 @@ class KeyRing:
         self._load()
         return len(keys) - 1
 
-    def _opened(self, text, kind):
+    def _opened(self, text: str, kind: int) -> list[Any] | None:
         """The fields behind the first one of what ``_sealed`` made of this kind; None for anything else."""
         if len(text) > MAX_LENGTH or not _is_canonical(text):
             return None
@@ -251,7 +255,7 @@ class KeyRing:
             return None
         return fields if found == kind else None
 
-    def _sealed(self, *fields):
+    def _sealed(self, *fields: Any) -> str:
         # Fernet's own base64 padding is kept: '=' is safe in a header.
         return self._current().encrypt(orjson.dumps(fields)).decode()
 
@@ -279,13 +283,13 @@ class KeyRing:
         fields = self._opened(sealed, SECRET)
         return fields[1] if fields is not None and fields[0] == owner else None
 
-    def seal(self, claims):
+    def seal(self, claims: Claims) -> str:
         """The token of these claims."""
         return self._sealed(FORMAT, claims.user_id, claims.scope, claims.scope_id, claims.methods,
                             _ticks(claims.issued_at), _ticks(claims.expires_at), claims.audit_ids,
                             claims.credential_id)
 
-    def open(self, token):
+    def open(self, token: str) -> Claims | None:
         """The claims of a token that one of the keys sealed, expired or not; None for anything else."""
         fields = self._opened(token, FORMAT)
         if fields is None:
@@ -295,15 +299,15 @@ class KeyRing:
                       EPOCH + expires * MICROSECOND, tuple(audit_ids), credential_id)
 
 
-def _ticks(moment):
+def _ticks(moment: datetime.datetime) -> int:
     return (moment - EPOCH) // MICROSECOND
 
 
-def _renewer(keys):
+def _renewer(keys: Sequence[bytes]) -> Renewed:
     """A function that gives what a sealed text is to be replaced by: the same, sealed with the first of the keys."""
     newest, cipher = fernet.Fernet(keys[0]), fernet.MultiFernet([fernet.Fernet(key) for key in keys])
 
-    def renewed(sealed):
+    def renewed(sealed: str) -> str | None:
         try:
             newest.decrypt(sealed)
         except fernet.InvalidToken:

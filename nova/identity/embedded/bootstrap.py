@@ -3,28 +3,33 @@ import logging
 import os
 import secrets
 import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import yaml
 
 from nova import exception
 from nova import utils
+from nova.db import engine
 from nova.db.identity import directory as queries
 from nova.identity import passwords
 from nova.identity.embedded import catalog
 from nova.identity.embedded import credentials
 from nova.identity.embedded import directory
+from nova.identity.embedded import service as embedded_service
 
 LOG = logging.getLogger(__name__)
 
 # user: (project, role there, role on the domain and on the system or None, name in clouds.yaml)
-USERS = {
+USERS: dict[str, tuple[str, str, str | None, str]] = {
     'admin': ('admin', 'admin', 'admin', 'nova-admin'),
     'demo': ('demo', 'member', None, 'nova-demo'),
     'nova': ('service', 'service', None, 'nova-service'),
 }
 
 
-def bootstrap(service, store=None):
+def bootstrap(service: embedded_service.IdentityService,
+              store: Callable[[dict[str, str]], None] | None = None) -> dict[str, str]:
     """Make the roles that are missing and, while there is no user at all, the first projects and users.
 
     :param service: IdentityService
@@ -38,7 +43,7 @@ def bootstrap(service, store=None):
         return service.write(_bootstrap, service.rounds, store)
 
 
-def _bootstrap(conn, rounds, store):
+def _bootstrap(conn: engine.Connection, rounds: int, store: Callable[[dict[str, str]], None] | None) -> dict[str, str]:
     now = utils.utcnow()
     domain_id = directory.DOMAIN['id']
     roles = {row['name']: row['id'] for row in queries.rows(conn, 'role')}
@@ -70,7 +75,7 @@ def _bootstrap(conn, rounds, store):
     return made
 
 
-def reset_passwords(service, names=tuple(USERS)):
+def reset_passwords(service: embedded_service.IdentityService, names: Iterable[str] = tuple(USERS)) -> dict[str, str]:
     """New random passwords for these users, for who has lost them; the tokens issued so far are void.
 
     :returns: {user name: password}
@@ -84,7 +89,7 @@ def reset_passwords(service, names=tuple(USERS)):
     return made
 
 
-def recover(service, name):
+def recover(service: embedded_service.IdentityService, name: str) -> str:
     """Let a user in again who has lost password or second factor: a new random password, no one-time codes, no rules of
     several methods, enabled. The tokens issued so far are void.
 
@@ -102,7 +107,8 @@ def recover(service, name):
     return password
 
 
-def write_clouds_yaml(path, base_url, new_passwords=None, authority=None):
+def write_clouds_yaml(path: str, base_url: str, new_passwords: dict[str, str] | None = None,
+                      authority: str | None = None) -> None:
     """Write the file with which clients find the cloud and log in; the file is readable by its owner only.
 
     New passwords replace the entries of their users. Without them the entries that are there keep theirs and
@@ -121,7 +127,7 @@ def write_clouds_yaml(path, base_url, new_passwords=None, authority=None):
     clouds = document.setdefault('clouds', {})
     auth_url = base_url.rstrip('/') + '/identity/v3'
     for user, (project, _role, _domain_role, cloud) in USERS.items():
-        if user in (new_passwords or {}):
+        if new_passwords and user in new_passwords:
             clouds[cloud] = {
                 'auth': {'auth_url': auth_url, 'username': user, 'password': new_passwords[user],
                          'project_name': project, 'user_domain_id': directory.DOMAIN['id'],
@@ -137,7 +143,7 @@ def write_clouds_yaml(path, base_url, new_passwords=None, authority=None):
         _replace(path, yaml.safe_dump(document, sort_keys=False))
 
 
-def _read(path):
+def _read(path: str) -> dict[str, Any] | None:
     try:
         with open(path, encoding='utf-8') as file:
             return yaml.safe_load(file) or {}
@@ -145,7 +151,7 @@ def _read(path):
         return None
 
 
-def _replace(path, text):
+def _replace(path: str, text: str) -> None:
     """Write a private file in one step: other users can never read it, and a reader never sees half of it."""
     part = f'{path}.{secrets.token_hex(4)}'
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

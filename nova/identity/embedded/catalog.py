@@ -1,5 +1,12 @@
 """The service catalog of an all-in-one: where the other faces are."""
 import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oslo_config import cfg
+
+Service = tuple[str, str, str]               # type, name, path or URL
+Catalog = list[dict[str, Any]]
 
 REGION = 'RegionOne'
 INTERFACES = ('public', 'internal', 'admin')
@@ -18,12 +25,12 @@ SERVICES = (
 _NAMESPACE = uuid.UUID('6f0b7a52-5f2c-4f2e-9d3c-0f6a4be1d9c1')
 
 
-def stable_id(*parts):
+def stable_id(*parts: str) -> str:
     """The same id for the same parts, in every process."""
     return uuid.uuid5(_NAMESPACE, '/'.join(parts)).hex
 
 
-def build(urls, region=REGION):
+def build(urls: Iterable[Service], region: str = REGION) -> Catalog:
     """A catalog as the identity API shows it.
 
     :param urls: rows of (type, name, url)
@@ -35,14 +42,15 @@ def build(urls, region=REGION):
     } for kind, name, url in urls]
 
 
-def served(conf):
+def served(conf: cfg.ConfigOpts) -> list[Service]:
     """The rows of what this deployment serves: volumes and networks may be elsewhere."""
     elsewhere = {path for path, group in (('/volume', conf.volume), ('/network', conf.network))
                  if group.backend != 'embedded'}
     return [row for row in SERVICES if not row[2].startswith(tuple(elsewhere))]
 
 
-def for_base(base_url, services=SERVICES, region=REGION):
+def for_base(base_url: str, services: Iterable[Service] = SERVICES,
+             region: str = REGION) -> Callable[[str | None], Catalog]:
     """A callable(project_id) -> catalog for services that live below one URL."""
     rows = build([(kind, name, base_url.rstrip('/') + path) for kind, name, path in services], region)
     return lambda project_id: rows

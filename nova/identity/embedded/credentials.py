@@ -8,6 +8,7 @@ import logging
 import secrets
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 
@@ -32,10 +33,10 @@ class Credentials:
     :param keys: that seal
     """
 
-    def __init__(self, db: engine.Database, keys: tokens.KeyRing):
+    def __init__(self, db: engine.Database, keys: tokens.KeyRing) -> None:
         self._db, self._keys = db, keys
 
-    def create(self, user_id: str, kind: str, blob: str, project_id: str | None = None) -> dict:
+    def create(self, user_id: str, kind: str, blob: str, project_id: str | None = None) -> dict[str, Any]:
         """
         :param kind: of KINDS
         :raises BadRequest: the secret is none, or a credential of EC2 has no project
@@ -46,14 +47,14 @@ class Credentials:
         id_of = KINDS[kind].check(blob)
         if kind == EC2 and project_id is None:
             raise exception.BadRequest('A credential of type ec2 belongs to a project.')
-        row = {'id': id_of, 'user_id': user_id, 'type': kind, 'project_id': project_id,
-               'created_at': utils.utcnow()}
+        row: dict[str, Any] = {'id': id_of, 'user_id': user_id, 'type': kind, 'project_id': project_id,
+                               'created_at': utils.utcnow()}
         row['sealed_blob'] = self._keys.seal_secret(row['id'], blob)
         log.about(row['id'])
         self._db.run(self._insert, row)
         return row | {'blob': blob}
 
-    def create_ec2(self, user_id: str, project_id: str) -> dict:
+    def create_ec2(self, user_id: str, project_id: str) -> dict[str, Any]:
         """A new pair for EC2's clients.
 
         :raises IdentityNotFound, Forbidden: as for ``create``
@@ -62,7 +63,7 @@ class Credentials:
         return self.create(user_id, EC2, orjson.dumps(pair).decode(), project_id)
 
     @staticmethod
-    def _insert(conn, row):
+    def _insert(conn: engine.Connection, row: dict[str, Any]) -> None:
         if not queries.lock_user(conn, row['user_id']):          # two concurrent requests do not pass the limit
             raise exception.IdentityNotFound(noun='user', id=row['user_id'])
         most = KINDS[row['type']].most
@@ -72,25 +73,25 @@ class Credentials:
             raise exception.Conflict('There is a credential with this access key.')
         queries.create(conn, 'credential', row)
 
-    def get(self, credential_id: str) -> dict:
+    def get(self, credential_id: str) -> dict[str, Any]:
         with self._db.reader() as conn:
             row = queries.get(conn, 'credential', id=credential_id)
         if row is None:
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
         return self._with_blob(row)
 
-    def list(self, **match) -> list[dict]:
+    def list(self, **match: Any) -> list[dict[str, Any]]:
         with self._db.reader() as conn:
             rows = queries.rows(conn, 'credential', **match)
         return [self._with_blob(row) for row in rows]
 
-    def _with_blob(self, row):
+    def _with_blob(self, row: dict[str, Any]) -> dict[str, Any]:
         blob = self._keys.open_secret(row['id'], row['sealed_blob'])
         if blob is None:
             LOG.error('No token key opens credential %s of user %s.', row['id'], row['user_id'])
         return row | {'blob': blob}
 
-    def update(self, credential_id: str, values: dict) -> None:
+    def update(self, credential_id: str, values: dict[str, Any]) -> None:
         """:param values: ``blob`` or ``project_id``, or both"""
         values = dict(values)
         if 'blob' in values:
@@ -182,7 +183,7 @@ KINDS = {
 
 def reseal(db: engine.Database, renewed: Callable[[str], str | None]) -> None:
     """Seal the secrets again, for ``KeyRing.retire``."""
-    def page(conn, after):
+    def page(conn: engine.Connection, after: str) -> str | None:
         found = queries.sealed_blobs(conn, after, PAGE)
         for credential_id, sealed in found:
             new = renewed(sealed)

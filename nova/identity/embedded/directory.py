@@ -1,15 +1,24 @@
 """Who there is and who may do what: projects, users, roles, assignments, application credentials."""
+import datetime
 import uuid
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from oslo_db import exception as db_exc
 
 from nova import exception
 from nova import utils
+from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import directory as queries
+from nova.identity import hashing as hash_pool
 from nova.identity import passwords
+from nova.identity import tokens
+from nova.identity.embedded import password_rules
 
-DOMAIN = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True}
+Rows = list[dict[str, Any]]
+
+DOMAIN: dict[str, Any] = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True}
 
 SYSTEM = 'all'            # the system as the target of a role, and as the scope of a token
 
@@ -19,12 +28,12 @@ ROLES = (*LADDER, 'service')
 IMPLIED = {role: LADDER[place + 1:] for place, role in enumerate(LADDER)}
 
 
-def is_domain(id=None, name=None):
+def is_domain(id: str | None = None, name: str | None = None) -> bool:
     """Whether an id or a name (case does not matter in a name) is the one domain's."""
     return id == DOMAIN['id'] if id is not None else (name or '').lower() == DOMAIN['name'].lower()
 
 
-def expand(held_ids, roles):
+def expand(held_ids: Collection[str], roles: Rows) -> Rows:
     """The rows of ``roles`` that these ids amount to, implied ones included."""
     held = {role['name'] for role in roles if role['id'] in held_ids}
     names = held.union(*(IMPLIED.get(name, ()) for name in held))
@@ -36,20 +45,21 @@ class Directory:
 
     :param db: the API database
     :param rounds: cost of new password hashes
-    :param hashing: hashing.HashPool
+    :param hashing: hash_pool.HashPool
     :param rules: password_rules.PasswordRules
     """
 
-    def __init__(self, db, rounds, hashing, rules):
+    def __init__(self, db: engine.Database, rounds: int, hashing: hash_pool.HashPool,
+                 rules: password_rules.PasswordRules) -> None:
         self.db = db
         self.rounds = rounds
         self.hashing = hashing
         self.rules = rules
 
-    def forget(self):
+    def forget(self) -> None:
         """Called after every change."""
 
-    def write(self, function, *args, noun='row', name=''):
+    def write(self, function: Callable[..., Any], *args: Any, noun: str = 'row', name: str = '') -> Any:
         """Run ``function(conn, …)`` in a transaction; a name that is taken becomes IdentityExists."""
         try:
             result = self.db.run(function, *args)
@@ -58,37 +68,38 @@ class Directory:
         self.forget()
         return result
 
-    def _hashed(self, lane, secret):
+    def _hashed(self, lane: str, secret: str) -> str:
         """:param lane: who asks: a user, or '' for administrators"""
         return self.hashing.run(lane, passwords.hashed, secret, self.rounds)
 
     # ---- all nouns
 
-    def find(self, noun, **match):
+    def find(self, noun: str, **match: Any) -> Any:
         """The one row that matches, or None."""
         with self.db.reader() as conn:
             return queries.get(conn, noun, **match)
 
-    def get(self, noun, row_id):
+    def get(self, noun: str, row_id: str) -> dict[str, Any]:
         row = self.find(noun, id=row_id)
         if row is None:
             raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
         return row
 
-    def list(self, noun, **match):
+    def list(self, noun: str, **match: Any) -> Rows:
         with self.db.reader() as conn:
             return queries.rows(conn, noun, **match)
 
-    def _create(self, noun, values):
-        row = {'id': uuid.uuid4().hex, 'created_at': utils.utcnow()}
+    def _create(self, noun: str, values: dict[str, Any]) -> dict[str, Any]:
+        row: dict[str, Any] = {'id': uuid.uuid4().hex, 'created_at': utils.utcnow()}
         row |= {name: value for name, value in values.items() if name != 'id' or value}
         log.about(row['id'])
         self.write(queries.create, noun, row, noun=noun, name=row['name'])
         return row
 
-    def _update(self, noun, row_id, values, prepare=None):
+    def _update(self, noun: str, row_id: str, values: dict[str, Any],
+                prepare: Callable[[engine.Connection, dict[str, Any]], None] | None = None) -> dict[str, Any]:
         """:param prepare: function(conn, row as it was), called in the same transaction"""
-        def change(conn):
+        def change(conn: engine.Connection) -> dict[str, Any]:
             row = queries.get(conn, noun, id=row_id)
             if row is None:
                 raise exception.IdentityNotFound(noun=noun, id=row_id)
@@ -99,32 +110,34 @@ class Directory:
             return row | values
         return self.write(change, noun=noun, name=values.get('name', ''))
 
-    def _delete(self, noun, function, row_id):
+    def _delete(self, noun: str, function: Callable[..., Any], row_id: str) -> None:
         if not self.write(function, row_id):
             raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
 
     # ---- projects
 
-    def create_project(self, name, *, description='', enabled=True, tags=(), project_id=None):
+    def create_project(self, name: str, *, description: str = '', enabled: bool = True, tags: Sequence[str] = (),
+                       project_id: str | None = None) -> dict[str, Any]:
         return self._create('project', {
             'id': project_id, 'domain_id': DOMAIN['id'], 'name': name, 'description': description,
             'enabled': enabled, 'tags': list(tags)})
 
-    def update_project(self, project_id, **values):
+    def update_project(self, project_id: str, **values: Any) -> dict[str, Any]:
         return self._update('project', project_id, values)
 
-    def delete_project(self, project_id):
+    def delete_project(self, project_id: str) -> None:
         self._delete('project', queries.delete_project, project_id)
 
-    def projects_of(self, user_id):
+    def projects_of(self, user_id: str) -> Rows:
         """The enabled projects on which the user holds a role."""
         with self.db.reader() as conn:
             return queries.projects_of(conn, user_id)
 
     # ---- users
 
-    def create_user(self, name, password=None, *, description=None, email=None, enabled=True,
-                    default_project_id=None, options=None, user_id=None):
+    def create_user(self, name: str, password: str | None = None, *, description: str | None = None,
+                    email: str | None = None, enabled: bool = True, default_project_id: str | None = None,
+                    options: dict[str, Any] | None = None, user_id: str | None = None) -> dict[str, Any]:
         """A user without a password cannot log in until one is set.
 
         :raises PasswordRefused: it is against the rules
@@ -138,7 +151,7 @@ class Directory:
             'password_hash': None if password is None else self._hashed('', password),
             'password_expires_at': None if password is None else self.rules.expires_at()})
 
-    def update_user(self, user_id, by_rules=True, **values):
+    def update_user(self, user_id: str, by_rules: bool = True, **values: Any) -> dict[str, Any]:
         """Change a user; a new password, or disabling, voids the tokens issued so far.
 
         :param by_rules: False for a password that was made here
@@ -155,7 +168,7 @@ class Directory:
             values['tokens_void_until'] = utils.utcnow()
         options = values.get('options', {})
 
-        def prepare(conn, user):
+        def prepare(conn: engine.Connection, user: dict[str, Any]) -> None:
             if 'password_hash' in values:
                 self._remember_password(conn, user)
             if options:                  # another request may be changing another one of them
@@ -166,34 +179,34 @@ class Directory:
             values.pop('options', None)
         return self._update('user', user_id, values, prepare)
 
-    def _remember_password(self, conn, user):
+    def _remember_password(self, conn: engine.Connection, user: dict[str, Any]) -> None:
         if self.rules.history > 1 and user['password_hash'] is not None:
             queries.remember_password(conn, user['id'], user['password_hash'], self.rules.history - 1)
 
-    def delete_user(self, user_id):
+    def delete_user(self, user_id: str) -> None:
         self._delete('user', queries.delete_user, user_id)
 
     # ---- roles
 
-    def create_role(self, name, *, description=None, role_id=None):
+    def create_role(self, name: str, *, description: str | None = None, role_id: str | None = None) -> dict[str, Any]:
         return self._create('role', {'id': role_id, 'name': name, 'description': description})
 
-    def update_role(self, role_id, **values):
+    def update_role(self, role_id: str, **values: Any) -> dict[str, Any]:
         self._refuse_default(role_id)
         return self._update('role', role_id, values)
 
-    def delete_role(self, role_id):
+    def delete_role(self, role_id: str) -> None:
         self._refuse_default(role_id)
         self._delete('role', queries.delete_role, role_id)
 
-    def _refuse_default(self, role_id):
+    def _refuse_default(self, role_id: str) -> None:
         role = self.get('role', role_id)
         if role['name'] in ROLES:
             raise exception.Forbidden(f'The default role {role["name"]} cannot be changed.')
 
     # ---- who holds which role
 
-    def assign_role(self, user_id, role_id, target_type, target_id):
+    def assign_role(self, user_id: str, role_id: str, target_type: str, target_id: str) -> None:
         """Give a role on a project, on the domain or on the system.
 
         :param target_type: 'project', 'domain' or 'system'
@@ -201,24 +214,24 @@ class Directory:
         self._check_assignment(user_id, role_id, target_type, target_id)
         self.write(queries.assign, user_id, target_type, target_id, role_id)
 
-    def unassign_role(self, user_id, role_id, target_type, target_id):
+    def unassign_role(self, user_id: str, role_id: str, target_type: str, target_id: str) -> None:
         """Take a role away: tokens and credentials that rely on it stop to give it."""
         self._check_assignment(user_id, role_id, target_type, target_id)
         if not self.write(queries.unassign, user_id, target_type, target_id, role_id):
             raise exception.IdentityNotFound(noun='role assignment', id=role_id)
 
-    def _check_assignment(self, user_id, role_id, target_type, target_id):
+    def _check_assignment(self, user_id: str, role_id: str, target_type: str, target_id: str) -> None:
         self.get('user', user_id)
         self.check_target(target_type, target_id)
         self.get('role', role_id)
 
-    def check_target(self, target_type, target_id):
+    def check_target(self, target_type: str, target_id: str) -> None:
         if target_type == 'project':
             self.get('project', target_id)
         elif target_type == 'domain' and not is_domain(id=target_id):
             raise exception.IdentityNotFound(noun='domain', id=target_id)
 
-    def held_roles(self, user_id, target_type, target_id):
+    def held_roles(self, user_id: str, target_type: str, target_id: str) -> Rows:
         """The roles that were given, without the implied ones."""
         self.get('user', user_id)
         self.check_target(target_type, target_id)
@@ -226,7 +239,7 @@ class Directory:
             held = queries.held_role_ids(conn, user_id, target_type, target_id)
             return queries.rows(conn, 'role', ids=held)
 
-    def assignments(self, effective=False, **match):
+    def assignments(self, effective: bool = False, **match: Any) -> Rows:
         """Rows of queries.assignments; ``effective`` puts the implied ones in.
 
         :param match: user_id, role_id, target_type, target_id
@@ -234,7 +247,7 @@ class Directory:
         role_id = match.pop('role_id', None)
         with self.db.reader() as conn:
             rows = queries.assignments(conn, **match)
-            roles = queries.rows(conn, 'role') if effective else ()
+            roles = queries.rows(conn, 'role') if effective else []
         if effective:
             found = {(row['user_id'], row['target_type'], row['target_id'], role['id']):
                      row | {'role_id': role['id'], 'role_name': role['name']}
@@ -244,8 +257,10 @@ class Directory:
 
     # ---- application credentials
 
-    def create_application_credential(self, data, name, *, secret=None, description=None, roles=None,
-                                      expires_at=None, unrestricted=False):
+    def create_application_credential(self, data: tokens.TokenData, name: str, *, secret: str | None = None,
+                                      description: str | None = None, roles: Rows | None = None,
+                                      expires_at: datetime.datetime | None = None,
+                                      unrestricted: bool = False) -> tuple[dict[str, Any], str]:
         """A credential for the project of a token, with all of the token's roles or some of them.
 
         :param data: TokenData of the creator
@@ -264,15 +279,15 @@ class Directory:
             'unrestricted': unrestricted, 'expires_at': expires_at})
         return row, secret
 
-    def delete_application_credential(self, credential_id):
+    def delete_application_credential(self, credential_id: str) -> None:
         self._delete('application_credential', queries.delete_application_credential, credential_id)
 
 
-def _merged(options, changes):
+def _merged(options: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in (options | changes).items() if value is not None}
 
 
-def _subset(held, wanted):
+def _subset(held: Sequence[dict[str, Any]], wanted: Rows | None) -> list[str]:
     """Ids of the wanted roles, each of which must be held."""
     if not wanted:
         return [role['id'] for role in held]

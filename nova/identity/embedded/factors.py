@@ -3,6 +3,7 @@
 The options ``multi_factor_auth_enabled`` and ``multi_factor_auth_rules`` of a user hold them.
 """
 import datetime
+from typing import Any
 
 from nova import exception
 from nova.identity import tokens
@@ -12,13 +13,13 @@ LIFETIME = datetime.timedelta(minutes=5)         # of a receipt: to find the dev
 KEPT = frozenset(('password', 'totp'))
 
 
-def rules_of(user: dict) -> list[list[str]]:
+def rules_of(user: dict[str, Any]) -> list[list[str]]:
     """The rules that are in force, each a list of methods; [] where any one method will do."""
     options = user['options'] or {}
     return options.get('multi_factor_auth_rules') or [] if options.get('multi_factor_auth_enabled') else []
 
 
-def check(keys: tokens.KeyRing, user: dict, methods: tuple, before: tokens.Receipt | None,
+def check(keys: tokens.KeyRing, user: dict[str, Any], methods: tuple[str, ...], before: tokens.Receipt | None,
           now: datetime.datetime) -> None:
     """Return when the methods are enough.
 

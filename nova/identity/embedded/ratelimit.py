@@ -16,6 +16,8 @@ import dataclasses
 import math
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 from nova import exception
 
@@ -31,10 +33,10 @@ class _Failures:
     free_at: float = float('-inf')       # of the next try
 
 
-class _Bounded(collections.OrderedDict):
+class _Bounded(collections.OrderedDict[Any, Any]):
     """Forgets what was written longest ago."""
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, value)
         self.move_to_end(key)
         if len(self) > MAX_KEYS:
@@ -48,14 +50,14 @@ class LoginDelays:
     :param window: seconds after which a failure is forgotten
     """
 
-    def __init__(self, failures, window, clock=time.monotonic):
+    def __init__(self, failures: int, window: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._free, self._window, self._clock = failures, window, clock
         self._pairs = _Bounded()         # (user, address): _Failures
         self._known = _Bounded()         # (user, address): when the user last logged in from there
         self._attacks = _Bounded()       # user: {address: its last failure} of the newest ``failures``, the newest last
         self._lock = threading.Lock()
 
-    def check(self, user, address):
+    def check(self, user: str, address: str) -> None:
         """Ask before a password is looked at, and again before its holder learns that it was right.
 
         The second time keeps a burst of parallel guesses to the same number of answers.
@@ -68,7 +70,7 @@ class LoginDelays:
         if wait > 0:
             raise exception.TooManyRequests(retry_after=math.ceil(wait))
 
-    def failed(self, user, address):
+    def failed(self, user: str, address: str) -> None:
         with self._lock:
             key, now = (user, address), self._clock()
             found = self._pairs.get(key)
@@ -82,15 +84,15 @@ class LoginDelays:
                 found.free_at = now + min(2.0 ** min(beyond, 30), longest)
             self._pairs[key] = found
 
-    def succeeded(self, user, address):
+    def succeeded(self, user: str, address: str) -> None:
         with self._lock:
             self._pairs.pop((user, address), None)
             self._known[user, address] = self._clock()
 
-    def _is_known(self, key, now):
+    def _is_known(self, key: tuple[str, str], now: float) -> bool:
         return now - self._known.get(key, float('-inf')) < KNOWN_S
 
-    def _attacked(self, user, address, now):
+    def _attacked(self, user: str, address: str, now: float) -> bool:
         """Whether so many addresses have failed within the window, this one among them."""
         failed = self._attacks.get(user) or collections.OrderedDict()
         failed[address] = now

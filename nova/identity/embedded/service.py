@@ -1,12 +1,19 @@
 """Logins and tokens of the embedded identity service."""
+from __future__ import annotations
+
 import collections
 import datetime
 import logging
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
 
 from nova import exception
 from nova import utils
+from nova.db import engine
 from nova.db.audit import log
 from nova.db.cells.cells import UNREACHABLE
 from nova.db.identity import directory as queries
@@ -36,7 +43,8 @@ class IdentityService(directory.Directory):
     :param clock: of one-time codes: seconds since the epoch
     """
 
-    def __init__(self, conf, api_db, keys_dir, catalog, clock=time.time):
+    def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database, keys_dir: str,
+                 catalog: Callable[[str | None], Any], clock: Callable[[], float] = time.time) -> None:
         options = conf.identity
         # So many threads of the server may wait for a hash; the others stay for everything else. The server itself lets
         # fewer work on logins (assembly.http_plan): a burst of them waits its turn there and is not refused.
@@ -52,13 +60,14 @@ class IdentityService(directory.Directory):
         self._grace = datetime.timedelta(seconds=options.allow_expired_window)
         self._trust = options.validation_cache_time
         self._delays = ratelimit.LoginDelays(options.max_login_failures, options.login_failure_window)
-        self._cache = collections.OrderedDict()          # token: (TokenData, trusted until)
+        # token: (what it stands for, trusted until)
+        self._cache: collections.OrderedDict[str, tuple[tokens.TokenData, float]] = collections.OrderedDict()
         self._generation = 0
         self._lock = threading.Lock()
 
     # ---- validation
 
-    def validate(self, token, allow_expired=False):
+    def validate(self, token: str, allow_expired: bool = False) -> tokens.TokenData:
         """What a token stands for now.
 
         :param token: as the client sent it
@@ -84,7 +93,7 @@ class IdentityService(directory.Directory):
             self._remember(token, data, generation)
         return data
 
-    def _remember(self, token, data, generation):
+    def _remember(self, token: str, data: tokens.TokenData, generation: int) -> None:
         left = (data.claims.expires_at - utils.utcnow()).total_seconds()
         with self._lock:
             if generation != self._generation or not self._trust:
@@ -94,12 +103,12 @@ class IdentityService(directory.Directory):
             if len(self._cache) > CACHE_SIZE:
                 self._cache.popitem(last=False)
 
-    def forget(self):
+    def forget(self) -> None:
         with self._lock:
             self._generation += 1
             self._cache.clear()
 
-    def revoke(self, token):
+    def revoke(self, token: str) -> None:
         """End a token before its time; one that is void already is left alone."""
         claims = self.keys.open(token)
         if claims is not None:
@@ -107,13 +116,14 @@ class IdentityService(directory.Directory):
 
     # ---- login
 
-    def expect_room(self, address):
+    def expect_room(self, address: str) -> None:
         """
         :raises ServiceBusy: a login from this address would find no place
         """
         self.hashing.check(addresses.client(address))
 
-    def login(self, name, password, project_name=None, address=''):
+    def login(self, name: str, password: str, project_name: str | None = None,
+              address: str = '') -> tuple[str, tokens.TokenData]:
         """A password login by names in the default domain, scoped to a project or to nothing.
 
         :returns: (token, TokenData)
@@ -123,7 +133,8 @@ class IdentityService(directory.Directory):
         return self.authenticate({'identity': {'methods': ['password'], 'password': {'user': {
             'name': name, 'password': password, 'domain': domain}}}, 'scope': scope}, address)
 
-    def authenticate(self, auth, address='', receipt=None):
+    def authenticate(self, auth: dict[str, Any], address: str = '',
+                     receipt: str | None = None) -> tuple[str, tokens.TokenData]:
         """Check who asks and issue a token.
 
         :param auth: the ``auth`` object of POST /v3/auth/tokens, of the right types
@@ -162,7 +173,7 @@ class IdentityService(directory.Directory):
             data = _load(conn, claims, user)
         return self.keys.seal(claims), data
 
-    def authenticate_signature(self, signed, address=''):
+    def authenticate_signature(self, signed: dict[str, Any], address: str = '') -> tuple[str, tokens.TokenData]:
         """Issue a token for a request that a client of EC2 has signed.
 
         Like an application credential a pair of keys is what its owner has made for programs, after a login by the
@@ -188,7 +199,7 @@ class IdentityService(directory.Directory):
         self._remember(token, data, generation)
         return token, data
 
-    def by_password(self, given, address):
+    def by_password(self, given: dict[str, Any], address: str) -> Proof:
         credentials = given.get('user') or {}
         user = self._user_of(credentials)
         self._check_secret(credentials.get('password'), user and user['password_hash'],
@@ -199,7 +210,7 @@ class IdentityService(directory.Directory):
             raise exception.PasswordExpired(user_id=user['id'])
         return Proof(user['id'])
 
-    def by_totp(self, given, address):
+    def by_totp(self, given: dict[str, Any], address: str) -> Proof:
         """The failures are counted apart from those of the password, whose holder could else forget them."""
         credentials = given.get('user') or {}
         user = self._user_of(credentials)
@@ -208,9 +219,9 @@ class IdentityService(directory.Directory):
                     lambda: self.credentials.take_code(user_id, credentials.get('passcode') or '', self._clock()))
         return Proof(user_id)
 
-    def by_credential(self, given, address):
+    def by_credential(self, given: dict[str, Any], address: str) -> Proof:
         credentials = given.get('user') or {}
-        row = None
+        row: Any = None
         if 'id' in given:
             row = self.find('application_credential', id=given['id'])
         elif (user := self._user_of(credentials)) is not None:
@@ -220,13 +231,13 @@ class IdentityService(directory.Directory):
                            row and row['user_id'])
         return Proof(row['user_id'], row['expires_at'], row['project_id'], row['id'])
 
-    def by_token(self, given, address):
+    def by_token(self, given: dict[str, Any], address: str) -> Proof:
         data = self.validate(given.get('id') or '')
         credential_id = data.claims.credential_id
         return Proof(data.user_id, data.claims.expires_at, data.project_id if credential_id else None,
                      credential_id, data.claims)
 
-    def change_password(self, user_id, original, new, address=''):
+    def change_password(self, user_id: str, original: str, new: str, address: str = '') -> None:
         """A user changes the password, knowing the present one; the tokens issued so far are void.
 
         :raises PasswordRefused: it is against the rules, or one of the last ones
@@ -239,7 +250,7 @@ class IdentityService(directory.Directory):
         self._refuse_past(user, new, address)
         self.update_user(user_id, password=new)
 
-    def _refuse_past(self, user, new, address):
+    def _refuse_past(self, user: dict[str, Any], new: str, address: str) -> None:
         """An administrator who sets a password does not know the earlier ones: no history is checked."""
         if not self.rules.history:
             return
@@ -249,12 +260,12 @@ class IdentityService(directory.Directory):
             if self.hashing.run(addresses.client(address), passwords.matches, new, stored, self.rounds):
                 self.rules.refuse_past()
 
-    def _check_secret(self, secret, stored, key, user_id):
+    def _check_secret(self, secret: str | None, stored: str | None, key: tuple[str, str], user_id: str | None) -> None:
         """Return when the secret is right; an unknown user takes as long and counts as a failure as well."""
         self._check(key, user_id, lambda: self.hashing.run(
             addresses.client(key[1]), passwords.matches, secret or '', stored, self.rounds))
 
-    def _check(self, key, user_id, matches):
+    def _check(self, key: tuple[str, str], user_id: str | None, matches: Callable[[], bool]) -> None:
         """Return when ``matches()`` is true; else it is counted.
 
         :param key: (who, address)
@@ -270,7 +281,7 @@ class IdentityService(directory.Directory):
         self._delays.check(*key)
         self._delays.succeeded(*key)
 
-    def _user_of(self, credentials):
+    def _user_of(self, credentials: dict[str, Any]) -> Any:
         if 'id' in credentials:
             return self.find('user', id=credentials['id'])
         if not directory.is_domain(**_words(credentials.get('domain'))):
@@ -288,21 +299,22 @@ _METHODS = {'password': 'by_password', 'totp': 'by_totp', 'token': 'by_token',
 _ONCE = frozenset(('totp',))         # used up by a look at it: they come after the others, which may be wrong
 
 
-def _words(mapping):
+def _words(mapping: dict[str, Any] | None) -> dict[str, Any]:
     """The id or the name of an object that a client referred to."""
-    return {key: mapping[key] for key in ('id', 'name') if key in (mapping or {})}
+    return {key: mapping[key] for key in ('id', 'name') if key in mapping} if mapping else {}
 
 
-def _name(credentials):
+def _name(credentials: dict[str, Any]) -> str:
     return str(credentials.get('id') or credentials.get('name') or '').lower()
 
 
-def _scope(conn, scope, user_id, bound):
+def _scope(conn: engine.Connection, scope: Any, user_id: str, bound: Proof | None) -> tuple[str | None, str | None]:
     """('project', 'domain', 'system' or None, id) of what a login asks for.
 
     :param bound: the proof that ties this login to one project, or None
     """
-    kind, wanted = None, {}
+    kind: str | None = None
+    wanted: dict[str, Any] = {}
     if isinstance(scope, dict):
         kind = next((key for key in ('project', 'domain', 'system', 'unscoped') if key in scope), 'unknown')
         wanted = scope.get(kind) or {}
@@ -329,7 +341,7 @@ def _scope(conn, scope, user_id, bound):
     raise exception.Unauthorized()
 
 
-def _default_scope(conn, user_id):
+def _default_scope(conn: engine.Connection, user_id: str) -> tuple[str | None, str | None]:
     """A login that asks for nothing gets the user's default project, if it is usable."""
     user = queries.get(conn, 'user', id=user_id)
     wanted = user and user['default_project_id']
@@ -338,7 +350,7 @@ def _default_scope(conn, user_id):
     return None, None
 
 
-def _usable(user, receipt):
+def _usable(user: dict[str, Any] | None, receipt: tokens.Receipt | None) -> dict[str, Any]:
     """The user's row.
 
     :raises Unauthorized: gone or disabled, or the receipt is older than the password
@@ -349,7 +361,7 @@ def _usable(user, receipt):
     return user
 
 
-def _load(conn, claims, user=None):
+def _load(conn: engine.Connection, claims: tokens.Claims, user: dict[str, Any] | None = None) -> tokens.TokenData:
     """TokenData of these claims as the database has it now.
 
     :param user: the user's row, where it has just been read
@@ -360,7 +372,7 @@ def _load(conn, claims, user=None):
             or user['tokens_void_until'] and claims.issued_at <= user['tokens_void_until']):
         raise exception.Unauthorized()
     domain = directory.DOMAIN
-    facts = {}
+    facts: dict[str, Any] = {}
     if claims.scope == 'project':
         project = queries.get(conn, 'project', id=claims.scope_id)
         if project is None or not project['enabled']:
@@ -373,7 +385,7 @@ def _load(conn, claims, user=None):
         facts = {'system_scope': claims.scope_id}
     if claims.scope:
         known = queries.rows(conn, 'role')
-        held = queries.held_role_ids(conn, user['id'], claims.scope, claims.scope_id)
+        held = queries.held_role_ids(conn, user['id'], claims.scope, claims.scope_id or '')
         roles = directory.expand(held, known)
         if claims.credential_id:
             facts['credential'], roles = _bounded(conn, claims, roles, known)
@@ -386,7 +398,8 @@ def _load(conn, claims, user=None):
                             user_domain_id=domain['id'], user_domain_name=domain['name'], **facts)
 
 
-def _bounded(conn, claims, held, known):
+def _bounded(conn: engine.Connection, claims: tokens.Claims, held: list[dict[str, Any]],
+             known: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The application credential of a token, and the roles that it gives.
 
     A credential dies with its end, its row, or any of its roles.

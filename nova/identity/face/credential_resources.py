@@ -1,4 +1,6 @@
 """Credentials of users over HTTP: secrets of devices that make one-time codes, and keys of EC2's clients."""
+from typing import Any
+
 from nova import exception
 from nova.db.audit import log
 from nova.identity.embedded import credentials
@@ -11,7 +13,7 @@ from nova.web.request import Response
 Row = operations.Row
 
 
-def _own(req, credential_id):
+def _own(req: operations.Request, credential_id: str) -> dict[str, Any]:
     """A credential of the caller; another user's is there for administrators alone."""
     resources.refuse_restricted(req)
     row = req.service.credentials.get(credential_id)
@@ -20,7 +22,7 @@ def _own(req, credential_id):
     return row
 
 
-def _project(req, user_id, given):
+def _project(req: operations.Request, user_id: str, given: dict[str, Any]) -> str | None:
     """The project that a body names: one on which the user holds a role."""
     wanted = given.get('project_id')
     if wanted is not None and wanted not in {row['id'] for row in req.service.projects_of(user_id)}:
@@ -28,7 +30,7 @@ def _project(req, user_id, given):
     return wanted
 
 
-def list_user_credentials(req):
+def list_user_credentials(req: operations.Request) -> dict[str, Any]:
     resources.refuse_restricted(req)
     match = {name: req.query[name] for name in ('user_id', 'type') if name in req.query}
     if 'admin' not in req.caller.roles and match.setdefault('user_id', req.caller.user_id) != req.caller.user_id:
@@ -37,7 +39,7 @@ def list_user_credentials(req):
     return views.collection('credentials', rows, operations.url_of(req))
 
 
-def create_user_credential(req):
+def create_user_credential(req: operations.Request) -> dict[str, Any]:
     resources.refuse_restricted(req)
     given = req.body['credential']
     if given['user_id'] != req.caller.user_id and 'admin' not in req.caller.roles:
@@ -47,11 +49,11 @@ def create_user_credential(req):
     return {'credential': views.credential(row, req.root_url)}
 
 
-def show_user_credential(req, credential_id):
+def show_user_credential(req: operations.Request, credential_id: str) -> dict[str, Any]:
     return {'credential': views.credential(_own(req, credential_id), req.root_url)}
 
 
-def update_user_credential(req, credential_id):
+def update_user_credential(req: operations.Request, credential_id: str) -> dict[str, Any]:
     row, given = _own(req, credential_id), req.body['credential']
     if given.get('user_id', row['user_id']) != row['user_id']:
         raise exception.Forbidden('A credential stays with its user.')
@@ -64,27 +66,27 @@ def update_user_credential(req, credential_id):
     return {'credential': views.credential(row | values, req.root_url)}
 
 
-def delete_user_credential(req, credential_id):
+def delete_user_credential(req: operations.Request, credential_id: str) -> None:
     _own(req, credential_id)
     req.service.credentials.delete(credential_id)
 
 
 # ---- keys of EC2's clients, as the older resource of Keystone has them
 
-def list_ec2(req, user_id):
+def list_ec2(req: operations.Request, user_id: str) -> dict[str, Any]:
     resources.refuse_restricted(req)
     rows = req.service.credentials.list(user_id=user_id, type=credentials.EC2)
     return views.collection('credentials', [views.ec2_credential(row, req.root_url) for row in rows if row['blob']],
                             operations.url_of(req))
 
 
-def create_ec2(req, user_id):
+def create_ec2(req: operations.Request, user_id: str) -> dict[str, Any]:
     resources.refuse_restricted(req)
     project_id = _project(req, user_id, {'project_id': req.body['tenant_id']})
     return {'credential': views.ec2_credential(req.service.credentials.create_ec2(user_id, project_id), req.root_url)}
 
 
-def _of_access(req, user_id, access):
+def _of_access(req: operations.Request, user_id: str, access: str) -> dict[str, Any]:
     resources.refuse_restricted(req)
     row = req.service.credentials.get(credentials.id_of_access(access))
     if row['user_id'] != user_id or row['type'] != credentials.EC2:
@@ -92,15 +94,15 @@ def _of_access(req, user_id, access):
     return row
 
 
-def show_ec2(req, user_id, credential_id):
+def show_ec2(req: operations.Request, user_id: str, credential_id: str) -> dict[str, Any]:
     return {'credential': views.ec2_credential(_of_access(req, user_id, credential_id), req.root_url)}
 
 
-def delete_ec2(req, user_id, credential_id):
+def delete_ec2(req: operations.Request, user_id: str, credential_id: str) -> None:
     req.service.credentials.delete(_of_access(req, user_id, credential_id)['id'])
 
 
-def token_of_signature(req):
+def token_of_signature(req: operations.Request) -> Response:
     """A token for who has signed a request."""
     signed = req.body.get('credentials') or req.body['ec2Credentials']
     token, data = req.service.authenticate_signature(signed, req.remote_address)

@@ -57,7 +57,8 @@ class Request(request.Request):
 
     def __init__(self, environ: dict[str, typing.Any], service: typing.Any) -> None:
         super().__init__(environ)
-        self.service, self.caller = service, None
+        self.service = service
+        self.caller: typing.Any = None
         # The lines that this thread logs belong to this request, not to the one before it.
         context.RequestContext(request_id=environ.get('openstack.request_id'), remote_address=self.remote_address,
                                overwrite=True)

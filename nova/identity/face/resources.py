@@ -1,5 +1,7 @@
 """Projects, users, roles, role assignments, domains and application credentials over HTTP."""
 import datetime
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from nova import exception
 from nova.identity.embedded import directory
@@ -17,7 +19,7 @@ FIELDS = {
 }
 
 
-def _values(req, noun):
+def _values(req: operations.Request, noun: str) -> dict[str, Any]:
     """The columns that a body gives; another domain than ours does not exist."""
     given = req.body[noun]
     if given.get('domain_id') not in (None, directory.DOMAIN['id']):
@@ -31,7 +33,8 @@ def _values(req, noun):
     return values
 
 
-def _listed(req, noun, view, filters):
+def _listed(req: operations.Request, noun: str, view: Callable[[dict[str, Any], str], dict[str, Any]],
+            filters: Collection[str]) -> dict[str, Any]:
     """The rows of a noun that match the query's filters."""
     match = {name: req.query[name] for name in filters if name in req.query}
     if 'enabled' in match:
@@ -42,7 +45,7 @@ def _listed(req, noun, view, filters):
     return views.collection(noun + 's', [view(row, req.root_url) for row in rows], operations.url_of(req))
 
 
-def _own_or_admin(req, own_name):
+def _own_or_admin(req: operations.Request, own_name: str) -> None:
     """Lists are for administrators; others may look up by name what they know anyway: their own."""
     if 'admin' not in req.caller.roles and (own_name is None or req.query.get('name') != own_name):
         raise exception.Forbidden('You are not authorized to perform the requested action.')
@@ -50,79 +53,79 @@ def _own_or_admin(req, own_name):
 
 # ---- domains: there is one
 
-def list_domains(req):
+def list_domains(req: operations.Request) -> dict[str, Any]:
     name, enabled = req.query.get('name'), req.query.get('enabled', 'true').lower()
     shown = (name is None or directory.is_domain(name=name)) and enabled not in ('0', 'false', 'no', 'off')
     return views.collection('domains', [views.domain(req.root_url)] if shown else [], operations.url_of(req))
 
 
-def show_domain(req, domain_id):
+def show_domain(req: operations.Request, domain_id: str) -> dict[str, Any]:
     if not directory.is_domain(id=domain_id):
         raise exception.IdentityNotFound(noun='domain', id=domain_id)
     return {'domain': views.domain(req.root_url)}
 
 
-def change_domain(req, **parts):
+def change_domain(req: operations.Request, **parts: str) -> None:
     raise exception.Forbidden('This identity service has one domain, which cannot be changed.')
 
 
 # ---- projects
 
-def list_projects(req):
+def list_projects(req: operations.Request) -> dict[str, Any]:
     _own_or_admin(req, req.caller.project_name)
     if req.query.get('is_domain', '').lower() in ('1', 'true'):
         return views.collection('projects', [], operations.url_of(req))
     return _listed(req, 'project', views.project, ('name', 'domain_id', 'enabled', 'parent_id'))
 
 
-def create_project(req):
+def create_project(req: operations.Request) -> dict[str, Any]:
     values = _values(req, 'project')
     return {'project': views.project(req.service.create_project(**values), req.root_url)}
 
 
-def show_project(req, project_id):
+def show_project(req: operations.Request, project_id: str) -> dict[str, Any]:
     return {'project': views.project(req.service.get('project', project_id), req.root_url)}
 
 
-def update_project(req, project_id):
+def update_project(req: operations.Request, project_id: str) -> dict[str, Any]:
     values = _values(req, 'project')
     return {'project': views.project(req.service.update_project(project_id, **values), req.root_url)}
 
 
-def delete_project(req, project_id):
+def delete_project(req: operations.Request, project_id: str) -> None:
     req.service.delete_project(project_id)
 
 
 # ---- users
 
-def list_users(req):
+def list_users(req: operations.Request) -> dict[str, Any]:
     _own_or_admin(req, req.caller.user_name)
     return _listed(req, 'user', views.user, ('name', 'domain_id', 'enabled'))
 
 
-def create_user(req):
+def create_user(req: operations.Request) -> dict[str, Any]:
     return {'user': views.user(req.service.create_user(**_values(req, 'user')), req.root_url)}
 
 
-def show_user(req, user_id):
+def show_user(req: operations.Request, user_id: str) -> dict[str, Any]:
     return {'user': views.user(req.service.get('user', user_id), req.root_url)}
 
 
-def update_user(req, user_id):
+def update_user(req: operations.Request, user_id: str) -> dict[str, Any]:
     return {'user': views.user(req.service.update_user(user_id, **_values(req, 'user')), req.root_url)}
 
 
-def delete_user(req, user_id):
+def delete_user(req: operations.Request, user_id: str) -> None:
     req.service.delete_user(user_id)
 
 
-def change_password(req, user_id):
+def change_password(req: operations.Request, user_id: str) -> None:
     """The original password stands for a token; it is rate-limited like a login."""
     given = req.body['user']
     req.service.change_password(user_id, given['original_password'], given['password'], req.remote_address)
 
 
-def user_projects(req, user_id):
+def user_projects(req: operations.Request, user_id: str) -> dict[str, Any]:
     rows = req.service.projects_of(user_id)
     return views.collection('projects', [views.project(row, req.root_url) for row in rows],
                             operations.url_of(req))
@@ -130,47 +133,47 @@ def user_projects(req, user_id):
 
 # ---- groups: users have roles of their own
 
-def list_groups(req, **parts):
+def list_groups(req: operations.Request, **parts: str) -> dict[str, Any]:
     return views.collection('groups', [], operations.url_of(req))
 
 
 # ---- roles
 
-def list_roles(req):
+def list_roles(req: operations.Request) -> dict[str, Any]:
     if req.query.get('domain_id'):
         return views.collection('roles', [], operations.url_of(req))
     return _listed(req, 'role', views.role, ('name',))
 
 
-def create_role(req):
+def create_role(req: operations.Request) -> dict[str, Any]:
     return {'role': views.role(req.service.create_role(**_values(req, 'role')), req.root_url)}
 
 
-def show_role(req, role_id):
+def show_role(req: operations.Request, role_id: str) -> dict[str, Any]:
     return {'role': views.role(req.service.get('role', role_id), req.root_url)}
 
 
-def update_role(req, role_id):
+def update_role(req: operations.Request, role_id: str) -> dict[str, Any]:
     return {'role': views.role(req.service.update_role(role_id, **_values(req, 'role')), req.root_url)}
 
 
-def delete_role(req, role_id):
+def delete_role(req: operations.Request, role_id: str) -> None:
     req.service.delete_role(role_id)
 
 
-def _inference(prior, roles):
+def _inference(prior: dict[str, Any], roles: list[dict[str, Any]]) -> dict[str, Any]:
     names = directory.IMPLIED.get(prior['name'], ())[:1]
     return {'prior_role': {'id': prior['id'], 'name': prior['name']},
             'implies': [{'id': role['id'], 'name': role['name']} for role in roles if role['name'] in names]}
 
 
-def list_inferences(req):
+def list_inferences(req: operations.Request) -> dict[str, Any]:
     roles = req.service.list('role')
     rows = [row for row in (_inference(role, roles) for role in roles) if row['implies']]
     return {'role_inferences': rows, 'links': {'self': operations.url_of(req)}}
 
 
-def list_implied(req, role_id):
+def list_implied(req: operations.Request, role_id: str) -> dict[str, Any]:
     return {'role_inference': _inference(req.service.get('role', role_id), req.service.list('role')),
             'links': {'self': operations.url_of(req)}}
 
@@ -181,7 +184,7 @@ def list_implied(req, role_id):
 ASSIGNMENT_FILTERS = {'user.id': 'user_id', 'role.id': 'role_id'}
 
 
-def list_assignments(req):
+def list_assignments(req: operations.Request) -> dict[str, Any]:
     query = req.query
     match = {column: query[name] for name, column in ASSIGNMENT_FILTERS.items() if query.get(name)}
     for kind in ('project', 'domain'):
@@ -199,71 +202,71 @@ def list_assignments(req):
                             operations.url_of(req))
 
 
-def _flag(query, name):
+def _flag(query: dict[str, Any], name: str) -> bool:
     """A query key that is a flag: given without a value it is set."""
     return query.get(name, '0').lower() not in ('0', 'false', 'no', 'off')
 
 
-def _target(kind, parts):
+def _target(kind: str, parts: dict[str, str]) -> str:
     """What a role is held on: the part of the path that names it; there is one system."""
     return directory.SYSTEM if kind == 'system' else parts[kind + '_id']
 
 
-def held_roles(kind):
-    def handler(req, user_id, **target):
+def held_roles(kind: str) -> Callable[..., dict[str, Any]]:
+    def handler(req: operations.Request, user_id: str, **target: str) -> dict[str, Any]:
         rows = req.service.held_roles(user_id, kind, _target(kind, target))
         return views.collection('roles', [views.role(row, req.root_url) for row in rows], operations.url_of(req))
     return handler
 
 
-def check_role(kind):
-    def handler(req, user_id, role_id, **target):
+def check_role(kind: str) -> Callable[..., None]:
+    def handler(req: operations.Request, user_id: str, role_id: str, **target: str) -> None:
         held = req.service.held_roles(user_id, kind, _target(kind, target))
         if role_id not in {row['id'] for row in held}:
             raise exception.IdentityNotFound(noun='role assignment', id=role_id)
     return handler
 
 
-def assign_role(kind):
-    def assign(req, user_id, role_id, **target):
+def assign_role(kind: str) -> Callable[..., None]:
+    def assign(req: operations.Request, user_id: str, role_id: str, **target: str) -> None:
         req.service.assign_role(user_id, role_id, kind, _target(kind, target))
     return assign
 
 
-def unassign_role(kind):
-    def unassign(req, user_id, role_id, **target):
+def unassign_role(kind: str) -> Callable[..., None]:
+    def unassign(req: operations.Request, user_id: str, role_id: str, **target: str) -> None:
         req.service.unassign_role(user_id, role_id, kind, _target(kind, target))
     return unassign
 
 
 # ---- application credentials
 
-def refuse_restricted(req):
+def refuse_restricted(req: operations.Request) -> None:
     """A credential must not be able to prolong its own life or to widen its rights."""
     credential = req.caller.credential
     if credential and credential['restricted']:
         raise exception.Forbidden('A restricted application credential may not manage credentials.')
 
 
-def _credential(req, user_id, credential_id):
+def _credential(req: operations.Request, user_id: str, credential_id: str) -> dict[str, Any]:
     row = req.service.get('application_credential', credential_id)
     if row['user_id'] != user_id:
         raise exception.IdentityNotFound(noun='application credential', id=credential_id)
     return row
 
 
-def _shown(req, rows):
+def _shown(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     roles = {row['id']: row for row in req.service.list('role')}
     return [views.application_credential(row, roles, req.root_url) for row in rows]
 
 
-def list_credentials(req, user_id):
+def list_credentials(req: operations.Request, user_id: str) -> dict[str, Any]:
     match = {'name': req.query['name']} if req.query.get('name') else {}
     rows = _shown(req, req.service.list('application_credential', user_id=user_id, **match))
     return views.collection('application_credentials', rows, operations.url_of(req))
 
 
-def create_credential(req, user_id):
+def create_credential(req: operations.Request, user_id: str) -> dict[str, Any]:
     refuse_restricted(req)
     given = req.body['application_credential']
     if given.get('project_id') not in (None, req.caller.project_id):
@@ -275,7 +278,7 @@ def create_credential(req, user_id):
     return {'application_credential': _shown(req, [row])[0] | {'secret': secret}}
 
 
-def _moment(text):
+def _moment(text: str | None) -> datetime.datetime | None:
     """A naive UTC datetime of an ISO 8601 time; one without a zone is in UTC."""
     if text is None:
         return None
@@ -286,17 +289,17 @@ def _moment(text):
         raise exception.BadRequest('expires_at is not an ISO 8601 time.') from None
 
 
-def show_credential(req, user_id, credential_id):
+def show_credential(req: operations.Request, user_id: str, credential_id: str) -> dict[str, Any]:
     return {'application_credential': _shown(req, [_credential(req, user_id, credential_id)])[0]}
 
 
-def delete_credential(req, user_id, credential_id):
+def delete_credential(req: operations.Request, user_id: str, credential_id: str) -> None:
     refuse_restricted(req)
     _credential(req, user_id, credential_id)
     req.service.delete_application_credential(credential_id)
 
 
-def _crud(noun, rules, bodies, **handlers):
+def _crud(noun: str, rules: Sequence[str], bodies: Sequence[Any], **handlers: Callable[..., Any]) -> list[Row]:
     """The five operations of a noun; ``rules``: of list and of show, ``bodies``: of create and of update."""
     path, one = f'/v3/{noun}s', f'/v3/{noun}s/{{{noun}_id}}'
     return [
@@ -308,7 +311,7 @@ def _crud(noun, rules, bodies, **handlers):
     ]
 
 
-def _grants(kind):
+def _grants(kind: str) -> list[Row]:
     target = '/v3/system' if kind == 'system' else f'/v3/{kind}s/{{{kind}_id}}'
     path = target + '/users/{user_id}/roles'
     return [

@@ -1,5 +1,7 @@
 """What request bodies must look like. Unknown keys are tolerated, as Keystone does; wrong types are not."""
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from nova import exception
 from nova.web import json_schema
@@ -11,28 +13,28 @@ SECRET = {'type': 'string', 'minLength': 1, 'maxLength': 4096}
 FLAG = {'type': 'boolean'}
 
 
-def obj(required=(), **properties):
+def obj(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
     return {'type': 'object', 'required': list(required), 'properties': properties}
 
 
-def name(length):
+def name(length: int) -> dict[str, Any]:
     """Something to call a thing by: not only spaces."""
     return {'type': 'string', 'minLength': 1, 'maxLength': length,
             'pattern': r'\A[^\x00]*[^\s\x00][^\x00]*\Z'}
 
 
-def maybe(schema):
+def maybe(schema: dict[str, Any]) -> dict[str, Any]:
     return {'anyOf': [schema, {'type': 'null'}]}
 
 
-def wrapped(key, schema):
+def wrapped(key: str, schema: dict[str, Any]) -> dict[str, Any]:
     return obj([key], **{key: schema})
 
 
 # References in a login are looked up, never stored: any text without NUL.
-_REF = {'id': TEXT, 'name': TEXT}
+_REF: dict[str, Any] = {'id': TEXT, 'name': TEXT}
 _DOMAIN = obj(**_REF)
-_USER = {**_REF, 'domain': _DOMAIN}
+_USER: dict[str, Any] = {**_REF, 'domain': _DOMAIN}
 
 AUTH = wrapped('auth', obj(
     ['identity'],
@@ -47,30 +49,30 @@ AUTH = wrapped('auth', obj(
     scope={'anyOf': [{'type': 'string'},
                      obj(project=obj(**_USER), domain=_DOMAIN, system=obj(all=FLAG), unscoped={'type': 'object'})]}))
 
-_PROJECT = {'name': name(64), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
-            'parent_id': maybe(ID), 'is_domain': FLAG,
-            'tags': {'type': 'array', 'maxItems': 80, 'uniqueItems': True,
-                     'items': {'type': 'string', 'minLength': 1, 'maxLength': 255,
-                               'pattern': r'\A[^,/\x00]*\Z'}}}
+_PROJECT: dict[str, Any] = {'name': name(64), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
+                            'parent_id': maybe(ID), 'is_domain': FLAG,
+                            'tags': {'type': 'array', 'maxItems': 80, 'uniqueItems': True,
+                                     'items': {'type': 'string', 'minLength': 1, 'maxLength': 255,
+                                               'pattern': r'\A[^,/\x00]*\Z'}}}
 PROJECT_CREATE = wrapped('project', obj(['name'], **_PROJECT))
 PROJECT_UPDATE = wrapped('project', obj(**_PROJECT))
 
 # An option that would be ignored must not be accepted, nor a rule that nobody can keep; null takes an option away.
 METHODS = ('password', 'totp', 'token', 'application_credential')
-_RULE = {'type': 'array', 'items': {'enum': list(METHODS)}, 'minItems': 1, 'uniqueItems': True}
+_RULE: dict[str, Any] = {'type': 'array', 'items': {'enum': list(METHODS)}, 'minItems': 1, 'uniqueItems': True}
 _OPTIONS = obj(multi_factor_auth_enabled=maybe(FLAG), ignore_password_expiry=maybe(FLAG),
                multi_factor_auth_rules=maybe({'type': 'array', 'items': _RULE, 'maxItems': 16, 'uniqueItems': True}))
 _OPTIONS['additionalProperties'] = False
 
-_PERSON = {'name': name(255), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
-           'password': maybe(SECRET), 'default_project_id': maybe(ID),
-           'email': maybe({**TEXT, 'maxLength': 255}), 'options': _OPTIONS}
+_PERSON: dict[str, Any] = {'name': name(255), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
+                           'password': maybe(SECRET), 'default_project_id': maybe(ID),
+                           'email': maybe({**TEXT, 'maxLength': 255}), 'options': _OPTIONS}
 USER_CREATE = wrapped('user', obj(['name'], **_PERSON))
 USER_UPDATE = wrapped('user', obj(**_PERSON))
 PASSWORD = wrapped('user', obj(['password', 'original_password'], password=SECRET,
                                original_password={'type': 'string', 'maxLength': 4096}))
 
-_ROLE = {'name': name(255), 'description': maybe(TEXT), 'domain_id': {'type': 'null'}}
+_ROLE: dict[str, Any] = {'name': name(255), 'description': maybe(TEXT), 'domain_id': {'type': 'null'}}
 ROLE_CREATE = wrapped('role', obj(['name'], **_ROLE))
 ROLE_UPDATE = wrapped('role', obj(**_ROLE))
 
@@ -83,7 +85,8 @@ CREDENTIAL = wrapped('application_credential', obj(
     access_rules=maybe({'type': 'array', 'maxItems': 0})))
 
 _BLOB = {'type': 'string', 'minLength': 1, 'maxLength': 384}
-_USER_CREDENTIAL = {'blob': _BLOB, 'type': {'enum': ['totp', 'ec2']}, 'user_id': ID, 'project_id': maybe(ID)}
+_USER_CREDENTIAL: dict[str, Any] = {
+    'blob': _BLOB, 'type': {'enum': ['totp', 'ec2']}, 'user_id': ID, 'project_id': maybe(ID)}
 USER_CREDENTIAL_CREATE = wrapped('credential', obj(['blob', 'type', 'user_id'], **_USER_CREDENTIAL))
 USER_CREDENTIAL_UPDATE = wrapped('credential', obj(**_USER_CREDENTIAL))
 
@@ -99,10 +102,10 @@ EC2_TOKENS = {**obj(credentials=_SIGNED, ec2Credentials=_SIGNED),
 class Body:
     """A schema, compiled."""
 
-    def __init__(self, schema: dict) -> None:
+    def __init__(self, schema: dict[str, Any]) -> None:
         self.schema, self._validator = schema, json_schema.Validator(schema)
 
-    def validate(self, body: dict, _version: int = 0, _relaxed: bool = False) -> dict:
+    def validate(self, body: dict[str, Any], _version: int = 0, _relaxed: bool = False) -> dict[str, Any]:
         """The body itself.
 
         :raises BadRequest: says where, and never repeats a value: it may be a password

@@ -1,37 +1,42 @@
 """Rows as the identity API shows them."""
+import datetime
+from typing import Any
+
+from nova import exception
+from nova.identity import tokens
 from nova.identity.embedded import credentials
 from nova.identity.embedded import directory
 from nova.identity.embedded import password_rules
 
 DOMAIN = directory.DOMAIN
-DOMAIN_REF = {'id': DOMAIN['id'], 'name': DOMAIN['name']}
+DOMAIN_REF: dict[str, Any] = {'id': DOMAIN['id'], 'name': DOMAIN['name']}
 
 
-def time(moment):
+def time(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%S.%fZ')
 
 
-def _with_link(row, base, collection):
+def _with_link(row: dict[str, Any], base: str, collection: str) -> dict[str, Any]:
     return row | {'links': {'self': f'{base}/v3/{collection}/{row["id"]}'}}
 
 
-def collection(key, rows, url):
+def collection(key: str, rows: list[dict[str, Any]], url: str) -> dict[str, Any]:
     """A list with the links that a pager looks for."""
     return {key: rows, 'links': {'next': None, 'self': url, 'previous': None}, 'truncated': False}
 
 
-def domain(base):
+def domain(base: str) -> dict[str, Any]:
     return _with_link(DOMAIN | {'tags': [], 'options': {}}, base, 'domains')
 
 
-def project(row, base):
+def project(row: dict[str, Any], base: str) -> dict[str, Any]:
     return _with_link({
         'id': row['id'], 'name': row['name'], 'domain_id': row['domain_id'], 'parent_id': row['domain_id'],
         'description': row['description'], 'enabled': row['enabled'], 'is_domain': False, 'tags': row['tags'],
         'options': {}}, base, 'projects')
 
 
-def user(row, base):
+def user(row: dict[str, Any], base: str) -> dict[str, Any]:
     shown = {'id': row['id'], 'name': row['name'], 'domain_id': row['domain_id'], 'enabled': row['enabled'],
              'password_expires_at': time(password_rules.end_of(row)), 'options': row.get('options') or {}}
     shown |= {name: row[name] for name in ('description', 'email', 'default_project_id')
@@ -39,17 +44,18 @@ def user(row, base):
     return _with_link(shown, base, 'users')
 
 
-def role(row, base):
+def role(row: dict[str, Any], base: str) -> dict[str, Any]:
     return _with_link({
         'id': row['id'], 'name': row['name'], 'domain_id': None, 'description': row['description'],
         'options': {'immutable': True} if row['name'] in directory.ROLES else {}}, base, 'roles')
 
 
-def assignment(row, base, names):
+def assignment(row: dict[str, Any], base: str, names: bool) -> dict[str, Any]:
     """One role of one user on a project, the domain or the system."""
     system = row['target_type'] == 'system'
-    shown = {'role': {'id': row['role_id']}, 'user': {'id': row['user_id']},
-             'scope': {'system': {'all': True}} if system else {row['target_type']: {'id': row['target_id']}}}
+    shown: dict[str, Any] = {'role': {'id': row['role_id']}, 'user': {'id': row['user_id']},
+                             'scope': {'system': {'all': True}} if system else {row['target_type']: {
+                                 'id': row['target_id']}}}
     if names:
         shown['role']['name'] = row['role_name']
         shown['user'] |= {'name': row['user_name'], 'domain': DOMAIN_REF}
@@ -62,7 +68,7 @@ def assignment(row, base, names):
     return shown
 
 
-def application_credential(row, roles, base):
+def application_credential(row: dict[str, Any], roles: dict[str, dict[str, Any]], base: str) -> dict[str, Any]:
     """:param roles: {id: row} of all roles"""
     return _with_link({
         'id': row['id'], 'name': row['name'], 'description': row['description'],
@@ -73,18 +79,18 @@ def application_credential(row, roles, base):
         'system': None}, base, f'users/{row["user_id"]}/application_credentials')
 
 
-def credential(row, base):
+def credential(row: dict[str, Any], base: str) -> dict[str, Any]:
     names = ('id', 'user_id', 'type', 'blob', 'project_id')
     return _with_link({name: row[name] for name in names}, base, 'credentials')
 
 
-def ec2_credential(row, base):
+def ec2_credential(row: dict[str, Any], base: str) -> dict[str, Any]:
     pair = credentials.pair_of(row['blob'])
     url = f'{base}/v3/users/{row["user_id"]}/credentials/OS-EC2/{pair["access"]}'
     return {'user_id': row['user_id'], 'tenant_id': row['project_id'], 'trust_id': None, **pair, 'links': {'self': url}}
 
 
-def receipt(missing):
+def receipt(missing: exception.FactorsMissing) -> dict[str, Any]:
     """The body of a login that needs more methods.
 
     :param missing: exception.FactorsMissing
@@ -96,10 +102,10 @@ def receipt(missing):
             'required_auth_methods': missing.rules}
 
 
-def token(data, catalog=None):
+def token(data: tokens.TokenData, catalog: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """The body of a login or a validation."""
     claims = data.claims
-    shown = {
+    shown: dict[str, Any] = {
         'methods': list(claims.methods), 'audit_ids': list(claims.audit_ids),
         'issued_at': time(claims.issued_at), 'expires_at': time(claims.expires_at),
         'user': {'id': data.user_id, 'name': data.user_name, 'domain': DOMAIN_REF,
@@ -120,7 +126,7 @@ def token(data, catalog=None):
     return {'token': shown}
 
 
-def version(base):
+def version(base: str) -> dict[str, Any]:
     return {'id': 'v3.14', 'status': 'stable', 'updated': '2020-04-07T00:00:00Z',
             'links': [{'rel': 'self', 'href': f'{base}/v3/'}],
             'media-types': [{'base': 'application/json',
