@@ -5,16 +5,20 @@ flavor sets limits and preferences (``hw:cpu_max_sockets``, ``hw:cpu_sockets``, 
 the image may lower the limits and choose other preferences within them.
 """
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from nova import exception
 from nova.hardware import cpus
 from nova.hardware import guest_request
+from nova.objects import numa
 
 PARTS = ('sockets', 'cores', 'threads')
 NO_LIMIT = 65536
 
 
-def choose(flavor, properties, topology=None):
+def choose(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None,
+           topology: numa.GuestTopology | None = None) -> dict[str, int]:
     """{'sockets', 'cores', 'threads'} whose product is the number of vCPUs.
 
     Of what the limits allow, what keeps most of the preferences, then most sockets, then most cores. Threads of a
@@ -39,14 +43,14 @@ def choose(flavor, properties, topology=None):
             f'{vcpus} vCPUs are no product of at most {limits["sockets"]} sockets, {limits["cores"]} cores and '
             f'{limits["threads"]} threads.'))
 
-    def rank(found):
+    def rank(found: dict[str, int]) -> tuple[int, ...]:
         kept = sum(found[part] == preferred[part] for part in PARTS if preferred[part])
         unrequested = not preferred['threads'] and found['threads']
         return (-(pinned == found['threads'] if pinned else 0), -kept, unrequested, -found['sockets'], -found['cores'])
     return min(possible, key=rank)
 
 
-def _limit(requested, part):
+def _limit(requested: guest_request.Requested, part: str) -> int:
     flavor, image = (_number(f'cpu_max_{part}', value)
                      for value in (requested.flavor(f'cpu_max_{part}'), requested.image(f'cpu_max_{part}')))
     if image and flavor and image > flavor:
@@ -54,7 +58,7 @@ def _limit(requested, part):
     return image or flavor or NO_LIMIT
 
 
-def _preferred(requested, limits):
+def _preferred(requested: guest_request.Requested, limits: dict[str, int]) -> dict[str, int | None]:
     """{part: number or None}; an image that prefers anything is not mixed with what the flavor prefers."""
     flavor, image = ({part: _number(f'cpu_{part}', read(f'cpu_{part}')) for part in PARTS}
                      for read in (requested.flavor, requested.image))
@@ -66,7 +70,7 @@ def _preferred(requested, limits):
     return image if any(image.values()) else flavor
 
 
-def _number(name, text):
+def _number(name: str, text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) <= NO_LIMIT or len(text) > 12:
@@ -74,13 +78,13 @@ def _number(name, text):
     return int(text)
 
 
-def _pinned_threads(topology):
+def _pinned_threads(topology: numa.GuestTopology | None) -> int | None:
     """Threads a core that hold in every cell of the guest; None when it is not pinned."""
     found = [cell.cpu_topology['threads'] for cell in topology.cells if cell.cpu_topology] if topology else []
     return math.gcd(*found) if found else None
 
 
-def _possible(vcpus, limits):
+def _possible(vcpus: int, limits: dict[str, int]) -> list[dict[str, int]]:
     found = []
     for threads in _divisors(vcpus, limits['threads']):
         for cores in _divisors(vcpus // threads, limits['cores']):
@@ -90,5 +94,5 @@ def _possible(vcpus, limits):
     return found
 
 
-def _divisors(number, most):
+def _divisors(number: int, most: int) -> list[int]:
     return [value for value in range(1, min(number, most) + 1) if number % value == 0]

@@ -4,6 +4,7 @@
 https://docs.openstack.org/nova/latest/configuration/extra-specs.html.
 """
 import re
+from collections.abc import Iterable
 
 LIMIT = 1 << 13                # of a CPU's number: sets are written out, and must not fill the memory
 _PART = re.compile(r'(\^?)\s*([0-9]{1,6})(?:\s*-\s*([0-9]{1,6}))?\Z')
@@ -11,7 +12,7 @@ _SIZE = re.compile(r'([0-9]{1,12}) ?([kmgt])?(?:i?b)?\Z', re.IGNORECASE)
 _UNITS = {'': 1, 'k': 1, 'm': 1 << 10, 'g': 1 << 20, 't': 1 << 30}      # KiB
 
 
-def parse(text):
+def parse(text: str) -> frozenset[int]:
     """The frozenset of CPUs that the text names.
 
     :raises ValueError: it is no such text
@@ -20,7 +21,7 @@ def parse(text):
     return named - excluded
 
 
-def mask(text, vcpus):
+def mask(text: str, vcpus: int) -> frozenset[int]:
     """The CPUs that the text names of a guest that has ``vcpus``; one that only excludes means all others.
 
     :raises ValueError: it is no such text, or names a CPU that the guest does not have
@@ -32,7 +33,7 @@ def mask(text, vcpus):
     return (named or everything) - excluded
 
 
-def guest(vcpus):
+def guest(vcpus: int) -> frozenset[int]:
     """The vCPUs of a guest.
 
     :raises ValueError: they are more than any guest has
@@ -42,9 +43,9 @@ def guest(vcpus):
     return frozenset(range(vcpus))
 
 
-def show(cpus):
+def show(cpus: Iterable[int]) -> str:
     """The set as text, with ranges: ``0-3,8``."""
-    ranges = []
+    ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and ranges[-1][1] == cpu - 1:
             ranges[-1][1] = cpu
@@ -53,7 +54,7 @@ def show(cpus):
     return ','.join(str(first) if first == last else f'{first}-{last}' for first, last in ranges)
 
 
-def page_size(text):
+def page_size(text: str) -> int | str:
     """'small', 'large' or 'any', or KiB, of the value of ``hw:mem_page_size``: KiB, or a number with a unit (2MB).
 
     :raises ValueError: it is no page size
@@ -67,8 +68,9 @@ def page_size(text):
     return int(match[1]) * _UNITS[(match[2] or '').lower()]
 
 
-def _named(text):
-    named, excluded = set(), set()
+def _named(text: str) -> tuple[frozenset[int], frozenset[int]]:
+    named: set[int] = set()
+    excluded: set[int] = set()
     for part in str(text).split(','):
         match = _PART.match(part.strip())
         if not match:

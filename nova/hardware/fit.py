@@ -6,10 +6,14 @@ choice, depends on the arguments alone.
 import dataclasses
 import itertools
 import typing
+from collections.abc import Iterable, Iterator, Sequence
 
 from nova.hardware import pci_pools
 from nova.hardware import pinning
 from nova.objects import numa
+from nova.objects import pci
+
+Devices = tuple[Sequence[pci.Pool], Sequence[pci.Request]]
 
 MAX_SETS = 5000            # sets of host cells that are looked at for devices near them
 
@@ -37,7 +41,8 @@ class Fit(typing.NamedTuple):
     reason: str | None = None
 
 
-def fit(host, guest, limits=Limits(), devices=None, pack=False):
+def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Limits = Limits(),
+        devices: Devices | None = None, pack: bool = False) -> Fit:
     """Place a guest onto what is free of a host.
 
     Cells with most free are tried first, or, to ``pack``, the most used; cells near PCI devices come last for guests
@@ -60,8 +65,9 @@ def fit(host, guest, limits=Limits(), devices=None, pack=False):
     table = [{cell.id: _pinned_part(cell, part, guest.cpu_thread_policy, limits, reserve=int(part.id == reserve))
               for cell in order} for part in guest.cells]
     for row in table:
-        if all(isinstance(found, str) for found in row.values()):
-            return Fit(None, max(row.values(), key=_REASONS.index))
+        reasons = [found for found in row.values() if isinstance(found, str)]
+        if len(reasons) == len(row):
+            return Fit(None, max(reasons, key=_REASONS.index))
     fitting = [{number for number, found in row.items() if not isinstance(found, str)} for row in table]
     usable = [cell for cell in order if any(cell.id in numbers for numbers in fitting)]
     if _match(fitting, [cell.id for cell in usable]) is None:
@@ -72,26 +78,26 @@ def fit(host, guest, limits=Limits(), devices=None, pack=False):
             continue
         match = _match(fitting, numbers)
         if match is not None:
-            cells = tuple(row[number] for row, number in zip(table, match))
+            cells = tuple(found for row, number in zip(table, match) if not isinstance(found := row[number], str))
             return Fit(dataclasses.replace(guest, cells=cells))
     return Fit(None, 'has no PCI devices that are free near the NUMA nodes')
 
 
-def free_cpus(cell, limits=Limits()):
+def free_cpus(cell: numa.HostCell, limits: Limits = Limits()) -> int:
     """vCPUs that may still share the cell's CPUs."""
     if cell.pcpuset is None and cell.pinned_cpus:
         return 0
     return max(0, _floor(len(cell.cpuset) * limits.cpu_ratio) - cell.cpu_usage)
 
 
-def free_pinnable(cell):
+def free_pinnable(cell: numa.HostCell) -> int:
     """CPUs that may still be pinned to."""
     if cell.pcpuset is None and cell.cpu_usage:
         return 0
     return len(cell.pinnable - cell.pinned_cpus)
 
 
-def free_memory(cell, limits=Limits()):
+def free_memory(cell: numa.HostCell, limits: Limits = Limits()) -> int:
     """MiB that guests without pages of their own may still get: large pages are not for them."""
     large = _large(cell.mempages)
     total = cell.memory - sum(pages.total * pages.size_kb for pages in large) // 1024
@@ -99,21 +105,22 @@ def free_memory(cell, limits=Limits()):
     return max(0, _floor(max(total, 0) * limits.ram_ratio) - used)
 
 
-def _floor(value):
+def _floor(value: float) -> int:
     return int(value + 1e-6)           # 100 * 1.15 is a little less than 115
 
 
-def _large(mempages):
+def _large(mempages: Iterable[numa.Pages]) -> list[numa.Pages]:
     smallest = min((pages.size_kb for pages in mempages), default=0)
     return [pages for pages in mempages if pages.size_kb > smallest]
 
 
-def _order(host, guest, limits, devices, pack):
+def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Limits, devices: Devices,
+           pack: bool) -> list[numa.HostCell]:
     pools, requests = devices
     near = {pool.numa_node for pool in pools if pool.count}
     pinned = any(cell.pcpuset for cell in guest.cells)
 
-    def rank(cell):
+    def rank(cell: numa.HostCell) -> tuple[typing.Any, ...]:
         far = (cell.id in near) != bool(requests)
         if pack:
             return (far, -cell.cpu_usage - len(cell.pinned_cpus), -cell.memory_usage, cell.id)
@@ -122,7 +129,7 @@ def _order(host, guest, limits, devices, pack):
     return sorted(host.cells, key=rank)
 
 
-def _sets(order, size, devices):
+def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[Sequence[numa.HostCell]]:
     """Lists of host cells to choose from, likely ones first: around each cell those nearest to it; then, where
     devices must be near, other sets, else all of them, which is known to do."""
     seen = set()
@@ -139,7 +146,7 @@ def _sets(order, size, devices):
             yield found
 
 
-def _match(fitting, numbers):
+def _match(fitting: Sequence[set[int]], numbers: Sequence[int]) -> list[int] | None:
     """A host cell of ``numbers`` for each guest cell, every one another, the first that fit first; None: impossible.
 
     :param fitting: [the host cells that a guest cell fits in], in the order of the guest's
@@ -158,11 +165,11 @@ def _match(fitting, numbers):
     return chosen
 
 
-def _matchable(fitting, numbers):
+def _matchable(fitting: Sequence[set[int]], numbers: Sequence[int]) -> bool:
     """Whether all of ``fitting`` can get one of the numbers (augmenting paths)."""
-    owner = {}
+    owner: dict[int, int] = {}
 
-    def assign(position, tried):
+    def assign(position: int, tried: set[int]) -> bool:
         for number in numbers:
             if number in fitting[position] and number not in tried:
                 tried.add(number)
@@ -173,7 +180,8 @@ def _matchable(fitting, numbers):
     return all(assign(position, set()) for position in range(len(fitting)))
 
 
-def _pinned_part(cell, part, policy, limits, reserve):
+def _pinned_part(cell: numa.HostCell, part: numa.GuestCell, policy: str | None, limits: Limits,
+                 reserve: int) -> numa.GuestCell | str:
     """The guest's cell as it would be on this host cell, or the reason why it is not."""
     pagesize = place_pages(cell, part, limits)
     if isinstance(pagesize, str):
@@ -194,7 +202,7 @@ def _pinned_part(cell, part, policy, limits, reserve):
     return dataclasses.replace(found, cpu_pinning=pinned.cpus, reserved_cpus=pinned.reserved, cpu_topology=topology)
 
 
-def place_pages(cell, part, limits):
+def place_pages(cell: numa.HostCell, part: numa.GuestCell, limits: Limits) -> int | str | None:
     """KiB of the pages that a guest cell gets here, None where it requests none, or (text) why there are none."""
     need_kb = part.memory * 1024
     if part.pagesize is None:

@@ -6,6 +6,8 @@ https://docs.openstack.org/nova/latest/configuration/extra-specs.html hold. Ever
 whose sentence names the key: extra specs are checked when they are set only since 2.86, and image properties never.
 """
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nova import exception
 from nova.hardware import cpus
@@ -25,16 +27,16 @@ _PER_NODE = re.compile(r'hw[:_]numa_(cpus|mem)\.(.*)', re.DOTALL)
 class Requested:
     """The values of ``hw:name`` of the flavor and ``hw_name`` of the image, as text; None where there is none."""
 
-    def __init__(self, extra_specs, properties):
+    def __init__(self, extra_specs: Mapping[str, Any] | None, properties: Mapping[str, Any] | None) -> None:
         self._specs, self._properties = extra_specs or {}, properties or {}
 
-    def flavor(self, name):
+    def flavor(self, name: str) -> str | None:
         return _text(self._specs.get('hw:' + name))
 
-    def image(self, name):
+    def image(self, name: str) -> str | None:
         return _text(self._properties.get('hw_' + name))
 
-    def agreed(self, name, choices):
+    def agreed(self, name: str, choices: Sequence[str]) -> str | None:
         """The value that either gives.
 
         :raises InvalidInput: it is none of ``choices``, or the two differ
@@ -47,7 +49,7 @@ class Requested:
             raise _invalid(f"the image's hw_{name} {image!r} is not the flavor's hw:{name} {flavor!r}.")
         return flavor or image
 
-    def flavor_first(self, name):
+    def flavor_first(self, name: str) -> str | None:
         """The value that either gives.
 
         :raises InvalidInput: the image may not say what the flavor says already
@@ -57,9 +59,9 @@ class Requested:
             raise _invalid(f"the image's hw_{name} may not override the flavor's hw:{name}.")
         return image if flavor is None else flavor
 
-    def node_keys(self):
+    def node_keys(self) -> dict[str, set[str]]:
         """{'cpus' or 'mem': the node numbers, as text, that either names}."""
-        found = {'cpus': set(), 'mem': set()}
+        found: dict[str, set[str]] = {'cpus': set(), 'mem': set()}
         for key in (*self._specs, *self._properties):
             match = _PER_NODE.match(key)
             if match:
@@ -67,16 +69,16 @@ class Requested:
         return found
 
 
-def _text(value):
+def _text(value: Any) -> str | None:
     text = None if value is None else str(value).strip()
     return text or None
 
 
-def _invalid(reason):
+def _invalid(reason: str) -> exception.InvalidInput:
     return exception.InvalidInput(reason=reason)
 
 
-def topology(flavor, properties):
+def topology(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> numa.GuestTopology | None:
     """The GuestTopology that is requested, not yet pinned; None when nothing is.
 
     One node is made for a guest that names none but has pinned CPUs, a page size or real-time CPUs.
@@ -105,12 +107,12 @@ def topology(flavor, properties):
         cpu_policy=policy, cpu_thread_policy=threads, emulator_threads_policy=emulator, realtime=realtime)
 
 
-def concerns(flavor, properties):
+def concerns(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> bool:
     """False when topology() would be None without looking closer: most servers ask for nothing of the kind."""
     return any(key.startswith(_KEYS) for key in (*(flavor.get('extra_specs') or ()), *(properties or ())))
 
 
-def _cpu_policy(requested, flavor):
+def _cpu_policy(requested: Requested, flavor: Mapping[str, Any]) -> str:
     """``resources:PCPU`` of the flavor is another way to ask for the policy dedicated."""
     policy = requested.agreed('cpu_policy', CPU_POLICIES)
     dedicated = _text((flavor.get('extra_specs') or {}).get(DEDICATED))
@@ -123,7 +125,7 @@ def _cpu_policy(requested, flavor):
     return 'dedicated'
 
 
-def _page_size(requested):
+def _page_size(requested: Requested) -> int | str | None:
     """'small', 'large', 'any', KiB or None. An image may choose only where the flavor leaves it: large or any."""
     found = []
     for value in (requested.flavor('mem_page_size'), requested.image('mem_page_size')):
@@ -138,12 +140,12 @@ def _page_size(requested):
     return image or flavor
 
 
-def pci_policy(flavor, properties):
+def pci_policy(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> str | None:
     """How near to the guest's memory all its PCI devices must be (one of PCI_POLICIES); None: as each alias says."""
     return Requested(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
 
 
-def _realtime(requested, vcpus, policy, emulator):
+def _realtime(requested: Requested, vcpus: int, policy: str, emulator: str | None) -> frozenset[int]:
     """The vCPUs that are real-time: at least one, and not all unless the emulator's threads have a place
     (https://docs.openstack.org/nova/latest/admin/real-time.html)."""
     if (requested.flavor('cpu_realtime') or '').lower() not in TRUE:
@@ -155,8 +157,8 @@ def _realtime(requested, vcpus, policy, emulator):
         raise _invalid('cpu_dedicated_mask and cpu_realtime_mask exclude each other.')
     if mask:
         found = _masked('cpu_realtime_mask', mask, vcpus)
-    elif policy == 'mixed' and requested.flavor('cpu_dedicated_mask'):
-        found = _masked('cpu_dedicated_mask', requested.flavor('cpu_dedicated_mask'), vcpus)
+    elif policy == 'mixed' and (dedicated := requested.flavor('cpu_dedicated_mask')):
+        found = _masked('cpu_dedicated_mask', dedicated, vcpus)
     else:
         found = _all(vcpus)
     if not found:
@@ -167,7 +169,7 @@ def _realtime(requested, vcpus, policy, emulator):
     return found
 
 
-def _pinned(requested, vcpus, policy, realtime):
+def _pinned(requested: Requested, vcpus: int, policy: str, realtime: frozenset[int]) -> frozenset[int]:
     """The vCPUs that are pinned; the mask of mixed ones is the flavor's alone."""
     mask = requested.flavor('cpu_dedicated_mask')
     if policy != 'mixed':
@@ -182,21 +184,21 @@ def _pinned(requested, vcpus, policy, realtime):
     return pinned
 
 
-def _all(vcpus):
+def _all(vcpus: int) -> frozenset[int]:
     try:
         return cpus.guest(vcpus)
     except ValueError as error:
         raise _invalid(f'{error}.')
 
 
-def _masked(name, text, vcpus):
+def _masked(name: str, text: str, vcpus: int) -> frozenset[int]:
     try:
         return cpus.mask(text, vcpus)
     except ValueError as error:
         raise _invalid(f'{name}: {error}.')
 
 
-def _cells(requested, vcpus, memory_mb, needed):
+def _cells(requested: Requested, vcpus: int, memory_mb: int, needed: bool) -> list[tuple[frozenset[int], int]] | None:
     """[(vCPUs, MiB)], one a node; None when none is requested or needed."""
     text = requested.flavor_first('numa_nodes')
     keys = requested.node_keys()
@@ -217,7 +219,7 @@ def _cells(requested, vcpus, memory_mb, needed):
     return _given(requested, nodes, everything, memory_mb)
 
 
-def _even(nodes, vcpus, memory_mb):
+def _even(nodes: int, vcpus: int, memory_mb: int) -> list[tuple[frozenset[int], int]]:
     if vcpus % nodes or memory_mb % nodes:
         raise _invalid(f'{vcpus} vCPUs and {memory_mb} MiB cannot be divided evenly among {nodes} nodes; give '
                        'numa_cpus and numa_mem for each.')
@@ -225,8 +227,10 @@ def _even(nodes, vcpus, memory_mb):
     return [(frozenset(range(number * each, (number + 1) * each)), memory_mb // nodes) for number in range(nodes)]
 
 
-def _given(requested, nodes, everything, memory_mb):
-    cells, taken = [], set()
+def _given(requested: Requested, nodes: int, everything: frozenset[int],
+           memory_mb: int) -> list[tuple[frozenset[int], int]]:
+    cells: list[tuple[frozenset[int], int]] = []
+    taken: set[int] = set()
     for number in range(nodes):
         name = f'numa_cpus.{number}'
         text = requested.flavor_first(name)
@@ -248,7 +252,7 @@ def _given(requested, nodes, everything, memory_mb):
     return cells
 
 
-def _positive(name, text):
+def _positive(name: str, text: str) -> int:
     if not re.fullmatch('0*[1-9][0-9]{0,11}', text):
         raise _invalid(f'{name} is {text!r}; it must be a positive integer.')
     return int(text)

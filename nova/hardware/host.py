@@ -1,6 +1,9 @@
 """What of a host's cells is for guests: the options that keep CPUs and pages for a purpose."""
 import dataclasses
 import re
+from collections.abc import Iterable
+
+from oslo_config import cfg
 
 from nova import exception
 from nova.hardware import cpus
@@ -10,23 +13,23 @@ _CELL = re.compile(r'([1-9][0-9]{0,3}):([1-9][0-9]{0,9})(?::([0-9]{1,9}))?\Z')
 _RESERVED = re.compile(r'node:([0-9]{1,4}),\s*size:([^,]+),\s*count:([0-9]{1,12})\Z')
 
 
-def reserved_pages(values):
+def reserved_pages(values: Iterable[str]) -> dict[int, dict[int, int]]:
     """{cell id: {KiB: pages}} of ``reserved_huge_pages``: each ``node:0,size:2048,count:64``, the size in KiB or with
     a unit.
 
     :raises ValueError: one is not of the form
     """
-    found = {}
+    found: dict[int, dict[int, int]] = {}
     for value in values:
         match = _RESERVED.match(value.strip())
         size = cpus.page_size(match[2]) if match else None
-        if not isinstance(size, int):
+        if not match or not isinstance(size, int):
             raise ValueError(f'reserved_huge_pages {value!r} is not of the form node:0,size:2048,count:64')
         found.setdefault(int(match[1]), {})[size] = int(match[3])
     return found
 
 
-def configured(host, conf):
+def configured(host: numa.HostTopology | None, conf: cfg.ConfigOpts) -> numa.HostTopology | None:
     """The HostTopology as the options leave it to guests; None without one.
 
     :raises InvalidOption: an option is none, or they contradict each other
@@ -42,19 +45,19 @@ def configured(host, conf):
         raise exception.InvalidOption(str(error)) from None
 
 
-def shared_count(host):
+def shared_count(host: numa.HostTopology) -> int:
     """Processors that vCPUs share."""
     return sum(len(cell.cpuset) for cell in host.cells)
 
 
-def unused(host):
+def unused(host: numa.HostTopology) -> numa.HostTopology:
     """The HostTopology without guests."""
     return dataclasses.replace(host, cells=tuple(dataclasses.replace(
         cell, cpu_usage=0, memory_usage=0, pinned_cpus=frozenset(),
         mempages=tuple(dataclasses.replace(pages, used=0) for pages in cell.mempages)) for cell in host.cells))
 
 
-def of_cells(texts):
+def of_cells(texts: Iterable[str]) -> numa.HostTopology:
     """The HostTopology of cells written as ``CPUs:MiB`` or ``CPUs:MiB:pages of 2 MiB``, CPUs counted through.
 
     :raises InvalidOption: one is not of the form
@@ -73,7 +76,8 @@ def of_cells(texts):
     return numa.HostTopology(tuple(cells))
 
 
-def partition(host, shared=None, dedicated=None, reserved=None):
+def partition(host: numa.HostTopology, shared: frozenset[int] | None = None, dedicated: frozenset[int] | None = None,
+              reserved: dict[int, dict[int, int]] | None = None) -> numa.HostTopology:
     """The HostTopology with CPUs and pages parted. Cells that have no CPU for guests are left out.
 
     :param shared: CPUs for guests that share (``cpu_shared_set``), dedicated: for pinning (``cpu_dedicated_set``);

@@ -1,20 +1,26 @@
 """PCI devices of a host: what is available, whether it does for a guest, which it gets, and what it gives back."""
 import collections
 import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+from nova.objects import numa
 from nova.objects import pci
+
+Kind = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]       # vendor, product, node, tags
 
 MAX_TRIES = 10000                  # choices that are looked at; the right one is nearly always among the first
 
 
-def pools(devices):
+def pools(devices: Sequence[pci.Device]) -> list[pci.Pool]:
     """[Pool] of the available devices, in an order that depends on them alone."""
     counts = collections.Counter(_kind(device) for device in devices if device.status == pci.AVAILABLE)
     return [pci.Pool(vendor_id=vendor, product_id=product, numa_node=node, count=count, tags=dict(tags))
             for (vendor, product, node, tags), count in sorted(counts.items(), key=lambda item: _sortable(item[0]))]
 
 
-def supports(available, requests, host=None, cells=None):
+def supports(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
+             cells: Collection[int] | None = None) -> bool:
     """Whether the pools have all that is requested: necessary for choose(), and all that a scheduler can know.
 
     :param available: [Pool]
@@ -23,22 +29,24 @@ def supports(available, requests, host=None, cells=None):
     return _assign(available, requests, host, cells) is not None
 
 
-def taken(available, requests, host=None, cells=None):
+def taken(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
+          cells: Collection[int] | None = None) -> list[pci.Pool] | None:
     """The pools when a guest has got what is requested, see supports(); None when they do not have it."""
     numbers = _assign(available, requests, host, cells)
     return None if numbers is None else [dataclasses.replace(pool, count=pool.count - numbers[position])
                                          for position, pool in enumerate(available)]
 
 
-def _assign(available, requests, host, cells):
+def _assign(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None,
+            cells: Collection[int] | None) -> dict[int, int] | None:
     """{position of a pool: how many are taken of it}, None when they do not have all that is requested."""
     units = [request for request in requests for _ in range(request.count)]
     allowed = [[position for position, pool in enumerate(available)
                 if _matches(pool, request) and _near(pool.numa_node, request.numa_policy, host, cells)]
                for request in units]
-    owners = {position: [] for position in range(len(available))}
+    owners: dict[int, list[int]] = {position: [] for position in range(len(available))}
 
-    def assign(unit, tried):
+    def assign(unit: int, tried: set[int]) -> bool:
         for position in allowed[unit]:
             if position in tried:
                 continue
@@ -58,7 +66,8 @@ def _assign(available, requests, host, cells):
     return {position: len(mine) for position, mine in owners.items()}
 
 
-def choose(devices, requests, host=None, cells=None):
+def choose(devices: Sequence[pci.Device], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
+           cells: Collection[int] | None = None) -> dict[str, int] | None:
     """The devices that a guest gets: {address: index of the request}, or None when there are not enough.
 
     Near ones first, then virtual functions of devices that are in use already, then by address.
@@ -69,14 +78,15 @@ def choose(devices, requests, host=None, cells=None):
     units = sorted((index for index, request in enumerate(requests) for _ in range(request.count)),
                    key=lambda index: sum(_admits(device, requests[index], host, cells) for device in devices))
     used = {device.parent_addr for device in devices if device.status == pci.CLAIMED}
-    chosen, tries = {}, 0
+    chosen: dict[str, tuple[pci.Device, int]] = {}
+    tries = 0
 
-    def candidates(request):
+    def candidates(request: pci.Request) -> list[pci.Device]:
         fit = [device for device in devices if _admits(device, request, host, cells) and _compatible(device, chosen)]
         return sorted(fit, key=lambda device: (not _near(device.numa_node, 'required', host, cells),
                                                device.parent_addr not in used, device.address))
 
-    def search(position):
+    def search(position: int) -> bool:
         nonlocal tries
         if position == len(units):
             return True
@@ -99,7 +109,8 @@ def choose(devices, requests, host=None, cells=None):
     return {address: index for address, (_, index) in sorted(chosen.items())}
 
 
-def claim(devices, requests, chosen, instance_uuid, held=False):
+def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen: Mapping[str, int], instance_uuid: str,
+          held: bool = False) -> list[pci.Device]:
     """The devices when the guest has got ``chosen`` (see choose()).
 
     :param held: for a move of the guest
@@ -120,7 +131,8 @@ def claim(devices, requests, chosen, instance_uuid, held=False):
     return settled(changed)
 
 
-def release(devices, instance_uuid, request_id=None, held=None):
+def release(devices: Sequence[pci.Device], instance_uuid: str, request_id: str | None = None,
+            held: bool | None = None) -> list[pci.Device]:
     """The devices when the guest has gone, or has given back those of one port, or what a move of it holds or not.
 
     One that its host does not have any more is not among them.
@@ -136,7 +148,7 @@ def release(devices, instance_uuid, request_id=None, held=None):
     return settled(found)
 
 
-def settled(devices):
+def settled(devices: Sequence[pci.Device]) -> list[pci.Device]:
     """The devices with ``unavailable`` where it belongs: a function shares its fate with its parent or children."""
     claimed = {device.address for device in devices if device.status in pci.HELD}
     parents = {device.parent_addr for device in devices if device.status in pci.HELD and device.parent_addr}
@@ -149,29 +161,29 @@ def settled(devices):
     return found
 
 
-def _exclusive(devices):
+def _exclusive(devices: Sequence[pci.Device]) -> None:
     claimed = {device.address for device in devices if device.status == pci.CLAIMED}
     for device in devices:
         if device.address in claimed and device.parent_addr in claimed:
             raise ValueError(f'PCI devices {device.address} and {device.parent_addr} exclude each other')
 
 
-def _kind(device):
+def _kind(device: pci.Device) -> Kind:
     tags = tuple(sorted({**device.tags, 'dev_type': device.dev_type}.items()))
     return device.vendor_id, device.product_id, device.numa_node, tags
 
 
-def _sortable(kind):
+def _sortable(kind: Kind) -> tuple[Any, ...]:
     vendor, product, node, tags = kind
     return vendor, product, -1 if node is None else node, tags
 
 
-def _matches(pool, request):
+def _matches(pool: pci.Pool, request: pci.Request) -> bool:
     facts = {'vendor_id': pool.vendor_id, 'product_id': pool.product_id, **pool.tags}
     return any(_agrees(facts, spec) for spec in request.spec)
 
 
-def _agrees(facts, spec):
+def _agrees(facts: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     # remote-managed functions are for ports that say so alone
     if facts.get('remote_managed') == 'true' and spec.get('remote_managed') != 'true':
         return False
@@ -184,7 +196,7 @@ def _agrees(facts, spec):
     return True
 
 
-def _near(node, policy, host, cells):
+def _near(node: int | None, policy: str | None, host: numa.HostTopology | None, cells: Collection[int] | None) -> bool:
     """Whether a device at this node will do for a guest on these cells."""
     if cells is None or policy == 'preferred':
         return True
@@ -192,12 +204,16 @@ def _near(node, policy, host, cells):
         return node is None or node in cells
     if policy == 'required':
         return node in cells
-    sockets = {host.cell(number).socket for number in cells} - {None}
+    if host is None:
+        return False
+    # a cell of the guest may be none for guests any more, see hardware.host.partition
+    sockets = {place.socket for place in map(host.cell, cells) if place is not None} - {None}
     place = host.cell(node)
     return place is not None and place.socket in sockets
 
 
-def _admits(device, request, host, cells):
+def _admits(device: pci.Device, request: pci.Request, host: numa.HostTopology | None,
+            cells: Collection[int] | None) -> bool:
     if device.status != pci.AVAILABLE or not _near(device.numa_node, request.numa_policy, host, cells):
         return False
     facts = {'vendor_id': device.vendor_id, 'product_id': device.product_id, **device.tags,
@@ -205,7 +221,7 @@ def _admits(device, request, host, cells):
     return any(_agrees(facts, spec) for spec in request.spec)
 
 
-def _compatible(device, chosen):
+def _compatible(device: pci.Device, chosen: Mapping[str, tuple[pci.Device, int]]) -> bool:
     """Neither chosen already, nor parent or child of one that is."""
     return device.address not in chosen and device.parent_addr not in chosen and all(
         other.parent_addr != device.address for other, _ in chosen.values())

@@ -8,10 +8,13 @@ import dataclasses
 import json
 import re
 import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nova import exception
 from nova.hardware import guest_request
 from nova.objects import pci
+
+Made = typing.TypeVar('Made')
 
 PARTS = {'domain': 0xFFFF, 'bus': 0xFF, 'slot': 0x1F, 'function': 0x7}         # and the highest number of each
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
@@ -37,11 +40,11 @@ class DeviceSpec:
 
     vendor_id: str | None = None
     product_id: str | None = None
-    address: dict | None = None
+    address: dict[str, re.Pattern[str]] | None = None
     devname: str | None = None
-    tags: dict = dataclasses.field(default_factory=dict)
+    tags: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    def admits(self, device):
+    def admits(self, device: pci.Device) -> bool:
         return (self.vendor_id in (None, device.vendor_id) and self.product_id in (None, device.product_id)
                 and self.devname in (None, device.devname)
                 and (self.address is None or any(_agrees(self.address, address)
@@ -52,11 +55,11 @@ class Alias(typing.NamedTuple):
     """A name that flavors may ask for: alternatives that are as good."""
 
     name: str
-    spec: tuple
+    spec: tuple[dict[str, str], ...]
     numa_policy: str
 
 
-def device_specs(values):
+def device_specs(values: Iterable[str]) -> list[DeviceSpec]:
     """[DeviceSpec] of the option's values: each a JSON object, or a list of such.
 
     :raises ValueError: one is not of the form
@@ -64,7 +67,7 @@ def device_specs(values):
     return [_device_spec(item) for value in values for item in _items(value, 'device_spec')]
 
 
-def configured(read, values):
+def configured(read: Callable[[Iterable[str]], Made], values: Iterable[str]) -> Made:
     """What ``read`` (device_specs or aliases) makes of an option's values.
 
     :raises InvalidInput: they are not of the form
@@ -75,7 +78,7 @@ def configured(read, values):
         raise exception.InvalidInput(f'[pci] {error}') from None
 
 
-def admitted(specs, devices):
+def admitted(specs: Sequence[DeviceSpec], devices: Iterable[pci.Device]) -> list[pci.Device]:
     """The devices that are for guests, each with the tags of the first spec that admits it.
 
     Domains beyond ffff, which some storage controllers make, are no addresses that a guest could be given.
@@ -90,12 +93,12 @@ def admitted(specs, devices):
     return found
 
 
-def aliases(values):
+def aliases(values: Iterable[str]) -> dict[str, Alias]:
     """{name: Alias} of the option's values, JSON objects; those of one name are alternatives.
 
     :raises ValueError: one is not of the form, or alternatives differ in device_type or numa_policy
     """
-    found = {}
+    found: dict[str, Alias] = {}
     for item in (item for value in values for item in _items(value, 'alias')):
         name, spec, policy = _alias(item)
         known = found.get(name)
@@ -105,7 +108,8 @@ def aliases(values):
     return found
 
 
-def requests(known, flavor, properties):
+def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
+             properties: Mapping[str, typing.Any] | None) -> list[pci.Request]:
     """[Request] of a flavor's ``pci_passthrough:alias`` (``name:count`` with commas).
 
     :param known: {name: Alias}
@@ -125,7 +129,8 @@ def requests(known, flavor, properties):
     return found
 
 
-def port_request(port_id, vnic_type, physical_network, policy=None, trusted=False):
+def port_request(port_id: str, vnic_type: str, physical_network: str | None, policy: str | None = None,
+                 trusted: bool = False) -> pci.Request | None:
     """The Request of a port whose interface is a function of a device; None when it needs none.
 
     :param policy: the port's numa_affinity_policy, or that of flavor and image (guest_request.pci_policy)
@@ -140,7 +145,7 @@ def port_request(port_id, vnic_type, physical_network, policy=None, trusted=Fals
     return pci.Request(count=1, spec=(spec,), numa_policy=policy or 'legacy', request_id=port_id)
 
 
-def _items(value, option):
+def _items(value: str, option: str) -> list[dict[str, typing.Any]]:
     try:
         decoded = json.loads(value)
     except (ValueError, RecursionError):
@@ -151,7 +156,7 @@ def _items(value, option):
     return items
 
 
-def _device_spec(item):
+def _device_spec(item: dict[str, typing.Any]) -> DeviceSpec:
     _known_keys('device_spec', item, _SPEC_KEYS)
     if 'address' in item and 'devname' in item:
         raise ValueError('device_spec: give address or devname, not both.')
@@ -161,7 +166,7 @@ def _device_spec(item):
                       devname=item.get('devname'), tags=tags)
 
 
-def _alias(item):
+def _alias(item: dict[str, typing.Any]) -> tuple[str, dict[str, str], str]:
     _known_keys('alias', item, _ALIAS_KEYS)
     name, kind = item.get('name'), item.get('device_type', pci.PCI)
     policy = item.get('numa_policy', 'legacy')
@@ -181,13 +186,13 @@ def _alias(item):
     return name, spec, policy
 
 
-def _known_keys(option, item, known):
+def _known_keys(option: str, item: dict[str, typing.Any], known: set[str]) -> None:
     unknown = sorted(set(item) - known)
     if unknown:
         raise ValueError(f'{option}: there is no key {", ".join(unknown)}.')
 
 
-def _tags(option, item, names):
+def _tags(option: str, item: dict[str, typing.Any], names: Iterable[str]) -> dict[str, str]:
     """{name: text} of those that are given; switches as 'true' or 'false'."""
     found = {}
     for name in names:
@@ -202,7 +207,7 @@ def _tags(option, item, names):
     return found
 
 
-def _identifier(item, key):
+def _identifier(item: dict[str, typing.Any], key: str) -> str | None:
     """Four hexadecimal digits; None for any."""
     value = item.get(key, '*')
     match = _ID.match(value) if isinstance(value, str) else None
@@ -213,7 +218,7 @@ def _identifier(item, key):
     return match[1].lower()
 
 
-def _patterns(address):
+def _patterns(address: typing.Any) -> dict[str, re.Pattern[str]]:
     """{part: pattern} of an address with wildcards (text), or with a regular expression for each part (object)."""
     if isinstance(address, dict):
         _known_keys('address', address, set(PARTS))
@@ -236,7 +241,7 @@ def _patterns(address):
     return found
 
 
-def _agrees(patterns, address):
+def _agrees(patterns: dict[str, re.Pattern[str]], address: str) -> bool:
     match = _ADDRESS.match(address)
-    return bool(match) and all(pattern.fullmatch(value)
-                               for pattern, value in zip((patterns[part] for part in PARTS), match.groups()))
+    return match is not None and all(pattern.fullmatch(value)
+                                     for pattern, value in zip((patterns[part] for part in PARTS), match.groups()))

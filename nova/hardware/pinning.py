@@ -1,6 +1,9 @@
 """Which CPUs of a host cell the pinned vCPUs of a guest cell get."""
 import dataclasses
 import math
+from collections.abc import Iterable, Sequence
+
+from nova.objects import numa
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11,12 +14,12 @@ class Pinned:
     threads   vCPUs, in order, that share a core, as many in each
     """
 
-    cpus: dict
-    reserved: frozenset
+    cpus: dict[int, int]
+    reserved: frozenset[int]
     threads: int
 
 
-def pin(cell, vcpus, policy, reserve=0):
+def pin(cell: numa.HostCell, vcpus: Iterable[int], policy: str | None, reserve: int = 0) -> Pinned | None:
     """A Pinned, or None when there is no room.
 
     prefer   whole cores as far as they go, so that as few as possible are broken
@@ -33,8 +36,8 @@ def pin(cell, vcpus, policy, reserve=0):
     free = cell.pinnable - cell.pinned_cpus
     cores = _cores(cell)
     if policy == 'isolate':
-        taken = [core[:1] for core in cores if free.issuperset(core)][:len(vcpus) + reserve]
-        return _made(vcpus, taken, reserve, threads=1) if len(taken) == len(vcpus) + reserve else None
+        single = [core[:1] for core in cores if free.issuperset(core)][:len(vcpus) + reserve]
+        return _made(vcpus, single, reserve, threads=1) if len(single) == len(vcpus) + reserve else None
     if policy == 'require':
         cores = [core for core in cores if len(core) > 1]
     left = [usable for usable in (tuple(cpu for cpu in core if cpu in free) for core in cores) if usable]
@@ -48,21 +51,21 @@ def pin(cell, vcpus, policy, reserve=0):
     return None if spare is None else _made(vcpus, [*taken, *spare], reserve, threads)
 
 
-def blocked(cell, cpus, policy):
+def blocked(cell: numa.HostCell, cpus: Iterable[int], policy: str | None) -> frozenset[int]:
     """What pinning to these CPUs takes from others: with ``isolate`` the other threads of their cores as well."""
     if policy != 'isolate':
         return frozenset(cpus)
     return frozenset(cpus).union(*(group for group in cell.siblings if not group.isdisjoint(cpus)))
 
 
-def _cores(cell):
+def _cores(cell: numa.HostCell) -> list[tuple[int, ...]]:
     """[the CPUs of one core, in order]; a core none of whose CPUs is for pinning is left out."""
     grouped = frozenset().union(*cell.siblings)
     groups = [*cell.siblings, *({cpu} for cpu in cell.pinnable - grouped)]
     return sorted(tuple(sorted(group)) for group in groups if not cell.pinnable.isdisjoint(group))
 
 
-def _pack(cores, need, whole=False):
+def _pack(cores: Iterable[tuple[int, ...]], need: int, whole: bool = False) -> list[tuple[int, ...]] | None:
     """Parts of cores that add up to ``need`` CPUs, breaking few; None when there are too few.
 
     :param whole: no part is a single CPU, but for the last of an odd number
@@ -81,6 +84,6 @@ def _pack(cores, need, whole=False):
     return taken
 
 
-def _made(vcpus, parts, reserve, threads):
+def _made(vcpus: Sequence[int], parts: Iterable[Sequence[int]], reserve: int, threads: int) -> Pinned:
     cpus = [cpu for part in parts for cpu in part]
     return Pinned(cpus=dict(zip(vcpus, cpus)), reserved=frozenset(cpus[len(vcpus):]), threads=threads)

@@ -1,16 +1,19 @@
 """What pinned guests take of a host's cells: taken, given back, counted again."""
 import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from nova.hardware import fit
 from nova.hardware import host as hosts
 from nova.hardware import pinning
+from nova.objects import numa
 
 
 class Overcommitted(ValueError):
     """A guest would take what is not there, or give back what it has not."""
 
 
-def claim(host, guest, limits=fit.Limits()):
+def claim(host: numa.HostTopology, guest: numa.GuestTopology, limits: fit.Limits = fit.Limits()) -> numa.HostTopology:
     """The HostTopology when the pinned guest has come.
 
     :raises Overcommitted: it does not fit where it was pinned; nothing but another guest in between explains it
@@ -18,7 +21,7 @@ def claim(host, guest, limits=fit.Limits()):
     return _changed(host, guest, 1, limits)
 
 
-def free(host, guest):
+def free(host: numa.HostTopology, guest: numa.GuestTopology) -> numa.HostTopology:
     """The HostTopology when the guest, which claimed its place, has gone.
 
     :raises Overcommitted: it has not what it would give back
@@ -26,7 +29,7 @@ def free(host, guest):
     return _changed(host, guest, -1, None)
 
 
-def recount(host, guests):
+def recount(host: numa.HostTopology, guests: Iterable[numa.GuestTopology]) -> numa.HostTopology:
     """The HostTopology as these pinned guests add up, whatever it says now (an audit).
 
     What they have is counted even where it is more than there is: they run. Cells that are gone are left out.
@@ -39,7 +42,9 @@ def recount(host, guests):
     return empty
 
 
-def floating_cell(host, vcpus, memory_mb, floating=None, limits=fit.Limits()):
+def floating_cell(host: numa.HostTopology, vcpus: int, memory_mb: int,
+                  floating: Mapping[int, tuple[int, int]] | None = None,
+                  limits: fit.Limits = fit.Limits()) -> numa.HostCell | None:
     """The cell whose CPUs a guest without topology may run on; None when it fits in none: all that are shared.
 
     Such a guest is kept within one cell but takes nothing of it in the stored topology. It goes where least is used
@@ -52,18 +57,19 @@ def floating_cell(host, vcpus, memory_mb, floating=None, limits=fit.Limits()):
     room = {cell.id: min(cell.memory, fit.free_memory(cell, limits) - taken[cell.id][1]) for cell in host.cells}
     usable = [cell for cell in host.cells if vcpus <= len(shared_cpus(cell)) and memory_mb <= room[cell.id]]
 
-    def rank(cell):
+    def rank(cell: numa.HostCell) -> tuple[Any, ...]:
         size = len(shared_cpus(cell))
         return ((cell.cpu_usage + taken[cell.id][0]) / size, size, fit.free_memory(cell), cell.id)
     return min(usable, key=rank, default=None)
 
 
-def shared_cpus(cell):
+def shared_cpus(cell: numa.HostCell) -> frozenset[int]:
     """The CPUs that guests share which come now: none that one is pinned to."""
     return cell.cpuset - cell.pinned_cpus
 
 
-def _changed(host, guest, sign, limits):
+def _changed(host: numa.HostTopology, guest: numa.GuestTopology, sign: int,
+             limits: fit.Limits | None) -> numa.HostTopology:
     cells = {cell.id: cell for cell in host.cells}
     for part in guest.cells:
         if part.id not in cells:
@@ -74,7 +80,7 @@ def _changed(host, guest, sign, limits):
     return dataclasses.replace(host, cells=tuple(cells[cell.id] for cell in host.cells))
 
 
-def _check(cell, part, guest, limits):
+def _check(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology, limits: fit.Limits) -> None:
     taken = _taken(cell, part, guest)
     wrong = None
     if len(part.shared) > min(len(cell.cpuset), fit.free_cpus(cell, limits)):
@@ -91,12 +97,12 @@ def _check(cell, part, guest, limits):
         raise Overcommitted(f'NUMA node {cell.id} has too few free: {wrong}')
 
 
-def _taken(cell, part, guest):
+def _taken(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology) -> frozenset[int]:
     """The CPUs that no other guest may be pinned to."""
     return pinning.blocked(cell, {*(part.cpu_pinning or {}).values(), *part.reserved_cpus}, guest.cpu_thread_policy)
 
 
-def _cell(cell, part, guest, sign):
+def _cell(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology, sign: int) -> numa.HostCell:
     taken = _taken(cell, part, guest)
     if sign < 0 and not taken <= cell.pinned_cpus:
         raise Overcommitted(f'NUMA node {cell.id}: not all of its CPUs are pinned')
@@ -109,7 +115,7 @@ def _cell(cell, part, guest, sign):
     return changed
 
 
-def _pages(pages, part, sign):
+def _pages(pages: numa.Pages, part: numa.GuestCell, sign: int) -> numa.Pages:
     if part.pagesize != pages.size_kb:
         return pages
     return dataclasses.replace(pages, used=pages.used + sign * part.memory * 1024 // pages.size_kb)

@@ -54,16 +54,16 @@ class HostCell:
     """
 
     id: int
-    cpuset: frozenset[Any]
+    cpuset: frozenset[int]
     memory: int
     cpu_usage: int = 0
     memory_usage: int = 0
-    pinned_cpus: frozenset[Any] = frozenset()
-    siblings: tuple[Any, ...] = ()
-    mempages: tuple[Any, ...] = ()
-    pcpuset: frozenset[Any] | None = None
+    pinned_cpus: frozenset[int] = frozenset()
+    siblings: tuple[frozenset[int], ...] = ()
+    mempages: tuple[Pages, ...] = ()
+    pcpuset: frozenset[int] | None = None
     socket: int | None = None
-    distances: dict[str, Any] = dataclasses.field(default_factory=dict)
+    distances: dict[int, int] = dataclasses.field(default_factory=dict)
 
     @property
     def cpus(self) -> frozenset[int]:
@@ -78,7 +78,7 @@ class HostCell:
 
 @dataclasses.dataclass(frozen=True)
 class HostTopology:
-    cells: tuple[Any, ...]
+    cells: tuple[HostCell, ...]
 
     def cell(self, number: int | None) -> HostCell | None:
         """The HostCell of that id; None when there is none."""
@@ -100,13 +100,13 @@ class GuestCell:
     """
 
     id: int
-    cpuset: frozenset[Any]
+    cpuset: frozenset[int]
     memory: int
-    pcpuset: frozenset[Any] = frozenset()
+    pcpuset: frozenset[int] = frozenset()
     pagesize: int | str | None = None
     cpu_topology: dict[str, Any] | None = None
-    cpu_pinning: dict[str, Any] | None = None
-    reserved_cpus: frozenset[Any] = frozenset()
+    cpu_pinning: dict[int, int] | None = None
+    reserved_cpus: frozenset[int] = frozenset()
 
     @property
     def shared(self) -> frozenset[int]:
@@ -123,12 +123,12 @@ class GuestTopology:
     realtime                 vCPUs that are scheduled as real-time threads
     """
 
-    cells: tuple[Any, ...]
+    cells: tuple[GuestCell, ...]
     instance_uuid: str | None = None
     cpu_policy: str = 'shared'
     cpu_thread_policy: str | None = None
     emulator_threads_policy: str | None = None
-    realtime: frozenset[Any] = frozenset()
+    realtime: frozenset[int] = frozenset()
 
 
 # ---- their stored form -------------------------------------------------------

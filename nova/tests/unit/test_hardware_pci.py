@@ -211,7 +211,8 @@ HOST = numa.HostTopology(tuple(numa.HostCell(id=number, cpuset=frozenset({number
     ('required', 1, [0, 1], True), ('preferred', 2, [0], True), ('preferred', None, [0], True),
     ('legacy', 0, [0], True), ('legacy', 1, [0], False), ('legacy', None, [0], True),
     ('socket', 1, [0], True), ('socket', 2, [0], False), ('socket', None, [0], False), ('socket', 3, [3], False),
-    ('socket', 9, [0], False), ('required', 2, None, True), ('socket', None, None, True)])
+    ('socket', 9, [0], False), ('required', 2, None, True), ('socket', None, None, True),
+    ('socket', 1, [0, 7], True), ('socket', 1, [7], False)])             # 7: a cell that guests cannot have any more
 def test_nearness(policy, node, cells, expected):
     devices = [dataclasses.replace(GPU, numa_node=node)]
     asked = [request(policy=policy, vendor_id='10de')]
