@@ -15,6 +15,8 @@ sent at most once in each form, and nothing fails because of it.
 Without a driver in [oslo_messaging_notifications] there is no notifier: ``on`` is False, and nothing is made, queued or
 read for it.
 """
+from __future__ import annotations
+
 import atexit
 import collections
 import functools
@@ -23,6 +25,10 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
 
 from nova import context as nova_context
 from nova.notify import cadf
@@ -31,9 +37,13 @@ from nova.notify import legacy
 from nova.notify import payloads
 from nova.notify.event import By
 from nova.notify.event import Event
+from nova.notify.event import Row
 from nova.runtime import commits
 from nova.runtime import concurrency
 from nova.runtime import metrics
+
+# (form, context, publisher, event type, phase, payload)
+Message = tuple[str, dict[str, Any], str, str, str | None, dict[str, Any]]
 
 LOG = logging.getLogger(__name__)
 
@@ -52,14 +62,14 @@ class Off:
 
     on = False
 
-    def stop(self, timeout=0):
+    def stop(self, timeout: float = 0) -> None:
         pass
 
 
 OFF = Off()
 
 
-def new(conf, binary=events.API):
+def new(conf: cfg.ConfigOpts, binary: str = events.API) -> Notifier | Off:
     """The notifier of a configuration; OFF where it names no driver.
 
     :param binary: the service that it is for
@@ -68,14 +78,14 @@ def new(conf, binary=events.API):
     return Notifier(conf, _senders(conf), binary) if wanted(conf) else OFF
 
 
-def wanted(conf):
+def wanted(conf: cfg.ConfigOpts) -> bool:
     """Whether a configuration names a driver."""
     from nova.rpc import bus
     bus.register_options(conf)
     return any(name not in OFF_DRIVERS for name in conf.oslo_messaging_notifications.driver or ())
 
 
-def _senders(conf):
+def _senders(conf: cfg.ConfigOpts) -> dict[str, Any]:
     """{form: oslo.messaging's notifier} of the forms that are wanted."""
     import oslo_messaging
 
@@ -94,10 +104,10 @@ def _senders(conf):
             for form, names in topics.items() if asked in (form, 'both')}
 
 
-class _Caller(dict):
+class _Caller(dict[str, Any]):
     """What is sent of a caller. Of a context oslo.messaging sends its redacted copy, of a plain dictionary nothing."""
 
-    def redacted_copy(self):
+    def redacted_copy(self) -> dict[str, Any]:
         return dict(self)
 
 
@@ -111,20 +121,22 @@ class Notifier:
 
     on = True
 
-    def __init__(self, conf, senders, binary=events.API):
+    def __init__(self, conf: cfg.ConfigOpts, senders: dict[str, Any], binary: str = events.API) -> None:
         options = conf.notifications
         self.devices, self.shares = options.bdms_in_notifications, options.include_share_mapping
         self.states = {None: (), 'vm_state': ('vm_state',), 'vm_and_task_state': ('vm_state', 'task_state')}[
             options.notify_on_state_change]
         self.host, self.binary = conf.host, binary
-        self.counts = collections.Counter()
+        self.counts: collections.Counter[str] = collections.Counter()
         self._senders = senders
         self._order = commits.Order()
-        self._waiting = queue.Queue(QUEUE)
+        self._waiting: queue.Queue[tuple[Callable[..., list[Message]], tuple[Any, ...]]] = queue.Queue(QUEUE)
         self._thread, self._lock = None, threading.Lock()
         self._stopped, self._logged = False, float('-inf')
 
-    def record(self, conn, ctx, name, phase, row, host=None, by=None, action=None, server_uuid=None, **about):
+    def record(self, conn: commits.Connection, ctx: nova_context.RequestContext, name: str, phase: str | None, row: Row,
+               host: str | None = None, by: str | None = None, action: str | None = None,
+               server_uuid: str | None = None, **about: Any) -> None:
         """Queue an event of a server when the transaction is committed. The transaction holds the server's row.
 
         :param name, phase: of a row of events.EVENTS
@@ -135,10 +147,12 @@ class Notifier:
         :param server_uuid: where the row is not the server's
         :param about: what payloads.Subject has beside the columns
         """
-        event = Event(name, phase, server_uuid or row['uuid'], row, action, By(ctx, by, host), about)
-        self._order.add(conn, event.server_uuid, functools.partial(self._put, self._render, event))
+        uuid = server_uuid or row['uuid']
+        event = Event(name, phase, uuid, row, action, By(ctx, by, host), about)
+        self._order.add(conn, uuid, functools.partial(self._put, self._render, event))
 
-    def publish(self, ctx, name, phase, row, host=None, by=None, **about):
+    def publish(self, ctx: nova_context.RequestContext | None, name: str, phase: str | None, row: Row,
+                host: str | None = None, by: str | None = None, **about: Any) -> None:
         """Queue an event of what is committed, or never is; the parameters are those of ``record``.
 
         :param ctx: None: the service does it by itself
@@ -146,13 +160,13 @@ class Notifier:
         by_whom = By(ctx or nova_context.admin_context(), by, host)
         self._put(self._render, Event(name, phase, None, row, None, by_whom, about))
 
-    def _render(self, event):
+    def _render(self, event: Event) -> list[Message]:
         """[(form, context, publisher, event type, phase, payload)] of the messages of an event."""
         row, ctx = events.EVENTS[event.name], event.by.ctx
         subject = payloads.Subject(ctx, event.row, event.about)
         context = _Caller((key, getattr(ctx, key, None)) for key in _CONTEXT)
         binary, host = event.by.binary or row.by, event.by.host or self.host
-        messages = []
+        messages: list[Message] = []
         if 'versioned' in self._senders:
             messages.append(('versioned', context, f'{binary}:{host}', events.typed(event.name, event.phase),
                              event.phase, payloads.build(row.payload, subject)))
@@ -162,7 +176,7 @@ class Notifier:
                              legacy.build(row.payload, subject)))
         return messages
 
-    def publish_audit(self, row):
+    def publish_audit(self, row: Row) -> None:
         """Queue a record of the audit log as a CADF event: once, in the older form's queue where there is one.
 
         :param row: of the table audit_records
@@ -170,36 +184,38 @@ class Notifier:
         self._put(self._render_cadf, cadf.EVENT, row['request_id'], functools.partial(
             cadf.event, row, self.host, self.binary))
 
-    def publish_seal(self, name, seal):
+    def publish_seal(self, name: str, seal: Any) -> None:
         """The same of the newest seal of the audit log of a database."""
         self._put(self._render_cadf, cadf.SEALED, None, functools.partial(
             cadf.sealed, name, seal, self.host, self.binary))
 
-    def _render_cadf(self, event_type, request_id, make):
+    def _render_cadf(self, event_type: str, request_id: str | None,
+                     make: Callable[[], dict[str, Any]]) -> list[Message]:
         form = 'unversioned' if 'unversioned' in self._senders else 'versioned'
         return [(form, _Caller(request_id=request_id), f'{self.binary}:{self.host}', event_type, None, make())]
 
-    def record_states(self, conn, ctx, before, row, **about):
+    def record_states(self, conn: commits.Connection, ctx: nova_context.RequestContext, before: Row | None, row: Row,
+                      **about: Any) -> bool:
         """Record ``instance.update`` when the server's states have changed as far as is configured; whether they have.
 
         :param before: columns of the server before the transaction; None: it is not known, and nothing is recorded
         """
         changed = before is not None and any(before[state] != row[state] for state in self.states)
-        if changed:
+        if before is not None and changed:
             self.record(conn, ctx, 'instance.update', None, row, by=self.binary, old_state=before['vm_state'],
                         old_task_state=before['task_state'], **about)
         return changed
 
-    def failed(self, what):
+    def failed(self, what: object) -> None:
         """Count and log an event that could not be made; what it is about goes on."""
         self._count('failed')
         LOG.exception('There is no notification of %s.', what)
 
-    def _count(self, result):
+    def _count(self, result: str) -> None:
         self.counts[result] += 1
         metrics.NOTIFICATIONS.labels(result).inc()
 
-    def _put(self, render, *args):
+    def _put(self, render: Callable[..., list[Message]], *args: Any) -> None:
         """Queue what to render and send: a function that returns messages, and its arguments."""
         try:
             self._waiting.put_nowait((render, args))
@@ -213,14 +229,14 @@ class Notifier:
         except Exception:
             self.failed(args[0])
 
-    def _begin(self):
+    def _begin(self) -> None:
         """The thread begins with the first event: a process that forks before has none to lose."""
         with self._lock:
             if self._thread is None:
                 atexit.register(self.stop)
                 self._thread = concurrency.spawn('notifications', self._send_all)
 
-    def _idle(self):
+    def _idle(self) -> bool:
         """Whether the thread may end: what is queued from now on begins another one."""
         with self._lock:
             if not self._waiting.empty():
@@ -229,7 +245,7 @@ class Notifier:
             atexit.unregister(self.stop)
         return True
 
-    def _send_all(self):
+    def _send_all(self) -> None:
         while True:
             try:
                 item = self._waiting.get(timeout=IDLE_S)
@@ -240,7 +256,7 @@ class Notifier:
             self._send_item(*item)
             self._waiting.task_done()
 
-    def _send_item(self, render, args):
+    def _send_item(self, render: Callable[..., list[Message]], args: tuple[Any, ...]) -> None:
         try:
             messages = render(*args)
         except Exception:
@@ -255,16 +271,17 @@ class Notifier:
             else:
                 self._count('sent')
 
-    def _send(self, form, context, publisher, event_type, phase, payload):
+    def _send(self, form: str, context: dict[str, Any], publisher: str, event_type: str, phase: str | None,
+              payload: dict[str, Any]) -> None:
         sender = self._senders[form].prepare(publisher_id=publisher)
         (sender.error if phase == events.ERROR else sender.info)(context, event_type, payload)
 
     @property
-    def waiting(self):
+    def waiting(self) -> int:
         """Events that were queued and are not sent."""
         return self._waiting.unfinished_tasks
 
-    def stop(self, timeout=LAST_S):
+    def stop(self, timeout: float = LAST_S) -> None:
         """What waits has ``timeout`` seconds to leave; nothing is lost by calling it again."""
         deadline = time.monotonic() + timeout
         while self.waiting and time.monotonic() < deadline:

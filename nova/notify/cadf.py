@@ -1,7 +1,9 @@
 """Records of the audit log as events of DMTF's Cloud Auditing Data Federation (DSP0262), as pycadf writes them."""
 import uuid as uuidlib
+from typing import Any
 
 from nova import utils
+from nova.notify.event import Row
 
 EVENT, SEALED = 'audit.http.response', 'audit.seal'
 TYPE = 'http://schemas.dmtf.org/cloud/audit/1.0/event'
@@ -10,7 +12,7 @@ _AUTHENTICATE = ('identity:login',)
 _OUTCOMES = {'accepted': 'success', 'denied': 'failure', 'failed': 'failure', 'unknown': 'unknown'}
 
 
-def event(row, host, binary):
+def event(row: Row, host: str, binary: str) -> dict[str, Any]:
     """A record as a JSON-able CADF event.
 
     :param row: of the table audit_records
@@ -34,7 +36,7 @@ def event(row, host, binary):
     return made
 
 
-def sealed(name, seal, host, binary):
+def sealed(name: str, seal: Any, host: str, binary: str) -> dict[str, Any]:
     """That the audit log of a database is sealed up to a record."""
     return {
         'typeURI': TYPE, 'eventType': 'monitor', 'id': str(uuidlib.uuid4()), 'action': 'monitor', 'outcome': 'success',
@@ -44,7 +46,7 @@ def sealed(name, seal, host, binary):
         'attachments': [{'typeURI': 'xs:string', 'name': 'seal', 'content': str(seal)}]}
 
 
-def _action(row):
+def _action(row: Row) -> str:
     if row['action'] in _AUTHENTICATE:
         return 'authenticate'
     # of an action on a server the body names it, and so does the route
@@ -52,16 +54,16 @@ def _action(row):
         row['method'], 'unknown')
 
 
-def _uri(row):
+def _uri(row: Row) -> str:
     service = row['action'].partition(':')[0]
     service = {'identity': 'security', 'image': 'storage', 'volume': 'storage', 'network': 'network'}.get(
         service, 'compute')
     return f'service/{service}/{row["target_type"] or "unknown"}'
 
 
-def _observer(host, binary):
+def _observer(host: str, binary: str) -> dict[str, Any]:
     return {'typeURI': 'service/compute', 'id': f'{binary}:{host}', 'name': binary}
 
 
-def _present(**values):
+def _present(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}

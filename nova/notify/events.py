@@ -3,10 +3,11 @@
 The emission, the reference in the documentation and the samples' test read these rows.
 """
 import dataclasses
+from typing import Any
 
 START, END, ERROR = 'start', 'end', 'error'
-PAIR = (START, END)
-WITH_ERROR = (START, END, ERROR)
+PAIR: tuple[str | None, ...] = (START, END)
+WITH_ERROR: tuple[str | None, ...] = (START, END, ERROR)
 ONCE = (None,)                    # an event without phases
 
 COMPUTE, CONDUCTOR, API, SCHEDULER = 'nova-compute', 'nova-conductor', 'nova-api', 'nova-scheduler'
@@ -27,16 +28,16 @@ class Event:
     name: str
     when: str
     payload: str
-    phases: tuple = PAIR
+    phases: tuple[str | None, ...] = PAIR
     by: str = COMPUTE
     legacy: str | None = None
     once: bool = False
 
-    def types(self):
+    def types(self) -> list[str]:
         """Every event type of it."""
         return [typed(self.name, phase) for phase in self.phases]
 
-    def old_type(self, phase):
+    def old_type(self, phase: str | None) -> str | None:
         """What the older form calls a phase; None: it does not tell it."""
         if self.legacy is None:
             return None
@@ -44,16 +45,17 @@ class Event:
             return typed(self.legacy, phase)
         return self.legacy if phase == (END if END in self.phases else self.phases[-1]) else None
 
-    def old_types(self):
+    def old_types(self) -> list[str]:
         return [name for name in map(self.old_type, self.phases) if name]
 
 
-def typed(name, phase):
+def typed(name: str, phase: str | None) -> str:
     """The event type of a phase."""
     return name if phase is None else f'{name}.{phase}'
 
 
-def _instance(name, when, payload='InstanceActionPayload', legacy=True, **more):
+def _instance(name: str, when: str, payload: str = 'InstanceActionPayload', legacy: bool | str | None = True,
+              **more: Any) -> Event:
     """An event of a server.
 
     :param legacy: True: the same name, which the older form has below ``compute``; a name there; or None

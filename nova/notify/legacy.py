@@ -1,13 +1,17 @@
 """Payloads of the older, unversioned form: flat dictionaries, known as "system usage data"."""
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
 from nova.notify import payloads
 
 
-def _moment(value):
+def _moment(value: datetime.datetime | None) -> str:
     """``2026-11-21 16:00:00+00:00``, '' for None: the form in which readers of these events parse times."""
     return '' if value is None else value.isoformat(sep=' ', timespec='seconds') + '+00:00'
 
 
-def instance(subject):
+def instance(subject: payloads.Subject) -> dict[str, Any]:
     """The usage of a server."""
     flavor, about = subject['flavor'], subject.about
     image = subject['image_id'] or ''
@@ -31,7 +35,7 @@ def instance(subject):
     return {**values, **_beside(subject, about)}
 
 
-def _beside(subject, about):
+def _beside(subject: payloads.Subject, about: Mapping[str, Any]) -> dict[str, Any]:
     """What single events have besides: volumes, the states before, the failure, the addresses."""
     more = {name: about[name] for name in ('volume_id', 'old_state', 'old_task_state', 'old_display_name')
             if name in about}
@@ -49,36 +53,36 @@ def _beside(subject, about):
     return more
 
 
-def _keypair(subject):
+def _keypair(subject: payloads.Subject) -> dict[str, Any]:
     return {'tenant_id': subject.ctx.project_id, 'user_id': subject['user_id'], 'key_name': subject['name']}
 
 
-def _aggregate(subject):
+def _aggregate(subject: payloads.Subject) -> dict[str, Any]:
     return {'aggregate_id': subject['id'], 'name': subject['name'], 'host_list': subject['hosts'],
             'meta_data': subject['metadata']}
 
 
-def _group(subject):
+def _group(subject: payloads.Subject) -> dict[str, Any]:
     return {'server_group_id': subject['uuid'], 'name': subject['name'], 'policies': subject['policies'],
             'rules': subject['rules']}
 
 
-def _task(subject):
+def _task(subject: payloads.Subject) -> dict[str, Any]:
     failed = payloads.failure(subject.about.get('fault'))
     return {'instance_id': subject['uuid'], 'state': subject.about.get('state'),
-            'reason': failed['exception_message'], 'method': subject.about.get('method'),
+            'reason': failed and failed['exception_message'], 'method': subject.about.get('method'),
             'request_spec': payloads.build('RequestSpecPayload', payloads.Subject(
                 subject.ctx, subject.about['spec']))['nova_object.data'] if subject.about.get('spec') else {}}
 
 
-def _spec(subject):
+def _spec(subject: payloads.Subject) -> dict[str, Any]:
     return {'request_spec': {'instance_properties': {
         'uuid': subject['instance_uuid'], 'project_id': subject['project_id'], 'user_id': subject['user_id'],
         'availability_zone': subject['availability_zone']}, 'instance_type': subject['flavor'],
         'num_instances': subject['num_instances']}}
 
 
-def _metrics(subject):
+def _metrics(subject: payloads.Subject) -> dict[str, Any]:
     return {'host': subject['host'], 'host_ip': subject['host_ip'], 'nodename': subject['node'],
             'metrics': subject['metrics']}
 
@@ -87,6 +91,6 @@ _OF = {'KeypairPayload': _keypair, 'AggregatePayload': _aggregate, 'ServerGroupP
        'ComputeTaskPayload': _task, 'RequestSpecPayload': _spec, 'MetricsPayload': _metrics}
 
 
-def build(payload, subject):
+def build(payload: str, subject: payloads.Subject) -> dict[str, Any]:
     """The older payload of an event whose versioned one has this name."""
     return _OF.get(payload, instance)(subject)

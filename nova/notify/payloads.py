@@ -6,11 +6,16 @@ somebody in (passwords, tokens, user data, private keys, how a volume is reached
 """
 import dataclasses
 import datetime
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from nova import context
 from nova import exception
 from nova import states
 from nova import utils
 from nova.objects import keypair
+
+Get = Callable[['Subject'], Any]
 
 NAMESPACE = 'nova'
 MARK = 'nova_object'
@@ -24,55 +29,56 @@ class Payload:
     """
 
     version: str
-    fields: dict
+    fields: dict[str, Get]
 
 
-class Subject(dict):
+class Subject(dict[str, Any]):
     """What an event is of: the columns of a row, and beside them
 
     ctx      who asked for it
     about    {name: value} of what the row has not: fault, volume_id, old_state, …
     """
 
-    def __init__(self, ctx, row, about=None):
+    def __init__(self, ctx: context.RequestContext, row: Mapping[str, Any],
+                 about: Mapping[str, Any] | None = None) -> None:
         super().__init__(row)
         self.ctx, self.about = ctx, about or {}
 
 
-def build(name, subject):
+def build(name: str, subject: Subject) -> dict[str, Any]:
     """The payload of this name."""
     payload = PAYLOADS[name]
     return {f'{MARK}.name': name, f'{MARK}.namespace': NAMESPACE, f'{MARK}.version': payload.version,
             f'{MARK}.data': {field: get(subject) for field, get in payload.fields.items()}}
 
 
-def _column(name, default=None):
-    def get(subject):
+def _column(name: str, default: Any = None) -> Get:
+    def get(subject: Subject) -> Any:
         value = subject.get(name, default)
         return utils.isotime(value) if isinstance(value, datetime.datetime) else value
     return get
 
 
-def _columns(*names, **renamed):
+def _columns(*names: str, **renamed: str) -> dict[str, Get]:
     return {**{name: _column(name) for name in names}, **{field: _column(name) for field, name in renamed.items()}}
 
 
-def _about(name, default=None):
+def _about(name: str, default: Any = None) -> Get:
     return lambda subject: subject.about.get(name, default)
 
 
-def _same(value):
+def _same(value: object) -> Get:
     return lambda subject: value
 
 
-def _each(payload, rows):
+def _each(payload: str, rows: Callable[[Subject], Iterable[Mapping[str, Any]]]) -> Get:
     """A list of payloads, one for each row of ``rows(subject)``."""
     return lambda subject: [build(payload, Subject(subject.ctx, row)) for row in rows(subject)]
 
 
-def _one(payload, row):
+def _one(payload: str, row: Callable[[Subject], Mapping[str, Any] | None]) -> Get:
     """One payload, of the row ``row(subject)``; null without one."""
-    def get(subject):
+    def get(subject: Subject) -> dict[str, Any] | None:
         found = row(subject)
         return None if found is None else build(payload, Subject(subject.ctx, found, subject.about))
     return get
@@ -80,14 +86,14 @@ def _one(payload, row):
 
 # ---- what stands in the payloads of servers ---------------------------------
 
-def addresses(subject):
+def addresses(subject: Subject) -> list[dict[str, Any]]:
     """[{column: value}] of every fixed address of a server."""
     return [{'label': vif['network']['label'], 'mac': vif['address'], 'port_uuid': vif['id'], 'address': ip['address'],
              'version': subnet['version'], 'device_name': vif.get('devname'), 'meta': {}}
             for vif in subject['network_info'] or () for subnet in vif['network']['subnets'] for ip in subnet['ips']]
 
 
-def _keypairs(subject):
+def _keypairs(subject: Subject) -> list[dict[str, Any]]:
     if not subject.get('key_data'):
         return []
     return [{'user_id': subject['user_id'], 'name': subject['key_name'], 'public_key': subject['key_data'],
@@ -95,14 +101,14 @@ def _keypairs(subject):
              'type': 'x509' if 'CERTIFICATE' in subject['key_data'] else 'ssh'}]
 
 
-def _fingerprint(public_key):
+def _fingerprint(public_key: str) -> str | None:
     try:
         return keypair.fingerprint(public_key, 'x509' if 'CERTIFICATE' in public_key else 'ssh')
     except exception.NovaException:           # a key that was stored by a laxer release
         return None
 
 
-def failure(fault):
+def failure(fault: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """What an ExceptionPayload is of, from the fault of a server; None without one."""
     if not fault:
         return None
@@ -113,18 +119,18 @@ def failure(fault):
     module, function = '', ''
     if places:
         path, _, function = places[-1].removeprefix('File "').partition('", line ')
-        module = path.removesuffix('.py').rpartition('/nova/')
-        module = 'nova.' + module[2].replace('/', '.') if module[1] else path
+        found = path.removesuffix('.py').rpartition('/nova/')
+        module = 'nova.' + found[2].replace('/', '.') if found[1] else path
         function = function.rpartition(' in ')[2]
     return {'exception': kind, 'exception_message': fault['message'], 'module_name': module, 'function_name': function,
             'traceback': details}
 
 
-def tags(subject):
+def tags(subject: Subject) -> list[str]:
     return [tag for tag in (subject.get('tags') or '').split(',') if tag]
 
 
-def _zeroed(name):
+def _zeroed(name: str) -> Get:
     return lambda subject: subject[name] or ''
 
 
