@@ -94,7 +94,7 @@ class Request:
 
     def __init__(self, environ: dict[str, typing.Any]) -> None:
         self.environ, self.path = environ, ''
-        self.context = environ.get('nova.context')
+        self.context: typing.Any = environ.get('nova.context')
         self.route: routes.Route | None = None
         self.version, self.relaxed = 1, False
         self.body: typing.Any = None

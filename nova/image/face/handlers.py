@@ -1,8 +1,11 @@
 """What the operations of the image face do: rows and handlers."""
+from __future__ import annotations
+
 import contextlib
 import re
 import typing
 import urllib.parse
+from collections.abc import Iterator
 
 import webob.exc
 
@@ -20,6 +23,9 @@ from nova.web.request import Response
 from nova.web.request import Stream
 from nova.web.routes import Route
 
+if typing.TYPE_CHECKING:
+    from nova.image.face.app import ImageRequest
+
 MAX_BODY = 1024 * 1024           # bytes of a JSON document
 MAX_QUERY = 64 * 1024
 DRAIN = 64 * 1024 * 1024         # bytes of a refused upload that are still read, so that the client sees the answer
@@ -31,13 +37,13 @@ RANGE = re.compile(r'bytes=(\d{0,18})-(\d{0,18})')
 
 # ---- images ------------------------------------------------------------------
 
-def list_images(req):
+def list_images(req: ImageRequest) -> dict[str, typing.Any]:
     query = _query(req)
     wanted = search.parse(query)
     return views.images(req.store.page(req.context, wanted), query, wanted.limit)
 
 
-def create_image(req):
+def create_image(req: ImageRequest) -> Response:
     body = _body(req)
     for name, value in body.items():
         fields.check_settable(name, 'create')
@@ -48,11 +54,11 @@ def create_image(req):
     return Response(views.image(row), headers=[('Location', f'{req.root_url.rstrip("/")}/v2/images/{row["id"]}')])
 
 
-def show_image(req, image_id):
+def show_image(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
     return views.image(req.store.show(req.context, image_id))
 
 
-def update_image(req, image_id):
+def update_image(req: ImageRequest, image_id: str) -> dict[str, typing.Any] | Response:
     if req.content_type not in patch.TYPES:
         types = ', '.join(patch.TYPES)
         return _fault_of(415, f'The content type must be one of {types}.', [('Accept-Patch', types)])
@@ -61,21 +67,21 @@ def update_image(req, image_id):
     return views.image(req.store.update(req.context, image_id, patch.change(operations)))
 
 
-def delete_image(req, image_id):
+def delete_image(req: ImageRequest, image_id: str) -> None:
     req.store.delete(req.context, image_id)
 
 
-def deactivate(req, image_id):
+def deactivate(req: ImageRequest, image_id: str) -> None:
     req.store.set_active(req.context, image_id, False)
 
 
-def reactivate(req, image_id):
+def reactivate(req: ImageRequest, image_id: str) -> None:
     req.store.set_active(req.context, image_id, True)
 
 
 # ---- data --------------------------------------------------------------------
 
-def upload(req, image_id):
+def upload(req: ImageRequest, image_id: str) -> None:
     req.store.show(req.context, image_id)
     if req.content_type != OCTETS:
         raise exception.UnsupportedMediaType(f'The content type must be {OCTETS}.')
@@ -90,7 +96,7 @@ def upload(req, image_id):
         raise
 
 
-def _declared_length(environ):
+def _declared_length(environ: dict[str, typing.Any]) -> int | None:
     """Bytes that will come, None when the client does not say (chunked)."""
     declared, length = environ.get(SIZE_HEADER), bodies.length_of(environ)
     if declared is not None and (not SIZE.fullmatch(declared) or length not in (None, int(declared))):
@@ -100,7 +106,7 @@ def _declared_length(environ):
     return length
 
 
-def _received(environ, length):
+def _received(environ: dict[str, typing.Any], length: int | None) -> Iterator[bytes]:
     """The chunks of the body; raises BadRequest when it breaks off."""
     source, received = environ['wsgi.input'], 0
     while length is None or received < length:
@@ -119,7 +125,7 @@ def _received(environ, length):
         raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
 
 
-def _drain(chunks):
+def _drain(chunks: Iterator[bytes]) -> None:
     left = DRAIN
     with contextlib.suppress(exception.NovaException):
         for chunk in chunks:
@@ -128,7 +134,7 @@ def _drain(chunks):
                 return
 
 
-def download(req, image_id):
+def download(req: ImageRequest, image_id: str) -> Response:
     row, file = req.store.open(req.context, image_id)
     if file is None:
         return Response(None, 204)
@@ -149,14 +155,14 @@ def download(req, image_id):
     return Response(body, 206 if wanted else 200, headers)
 
 
-def _chunks(file, left):
+def _chunks(file: typing.BinaryIO, left: int) -> Iterator[bytes]:
     """So many bytes of a file."""
     while left and (chunk := file.read(min(files.CHUNK, left))):
         left -= len(chunk)
         yield chunk
 
 
-def _range(text, size):
+def _range(text: str, size: int) -> tuple[int, int]:
     """(first byte, byte after the last) of a Range header with one range; ValueError when it cannot be given."""
     match = RANGE.fullmatch(text.strip())
     if not match or not any(match.groups()):
@@ -173,62 +179,62 @@ def _range(text, size):
 
 # ---- tags and members --------------------------------------------------------
 
-def add_tag(req, image_id, tag):
+def add_tag(req: ImageRequest, image_id: str, tag: str) -> None:
     fields.check('tags', [tag])
     req.store.update(req.context, image_id, lambda image: ({}, image['properties'], [*image['tags'], tag]))
 
 
-def delete_tag(req, image_id, tag):
-    def change(image):
+def delete_tag(req: ImageRequest, image_id: str, tag: str) -> None:
+    def change(image: dict[str, typing.Any]) -> patch.Change:
         if tag not in image['tags']:
             raise exception.NotFound(f'Image {image_id} has no such tag.')
         return {}, image['properties'], [present for present in image['tags'] if present != tag]
     req.store.update(req.context, image_id, change)
 
 
-def list_tasks(req, image_id):
+def list_tasks(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
     """What goes on in the background with an image: here nothing ever does."""
     req.store.show(req.context, image_id)
     return {'tasks': []}
 
 
-def list_members(req, image_id):
+def list_members(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
     return views.members(req.store.members(req.context, image_id))
 
 
-def create_member(req, image_id):
+def create_member(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
     return views.member(req.store.add_member(req.context, image_id, _body(req).get('member')))
 
 
-def show_member(req, image_id, member):
+def show_member(req: ImageRequest, image_id: str, member: str) -> dict[str, typing.Any]:
     return views.member(req.store.members(req.context, image_id, member)[0])
 
 
-def update_member(req, image_id, member):
+def update_member(req: ImageRequest, image_id: str, member: str) -> dict[str, typing.Any]:
     return views.member(req.store.update_member(req.context, image_id, member, _body(req).get('status')))
 
 
-def delete_member(req, image_id, member):
+def delete_member(req: ImageRequest, image_id: str, member: str) -> None:
     req.store.delete_member(req.context, image_id, member)
 
 
 # ---- schemas and what the service can do -------------------------------------
 
-def show_schema(req, name):
+def show_schema(req: ImageRequest, name: str) -> dict[str, typing.Any]:
     if name not in views.SCHEMAS:
         raise exception.NotFound()
     return views.SCHEMAS[name]
 
 
-def show_import(req):
+def show_import(req: ImageRequest) -> dict[str, typing.Any]:
     return views.IMPORT
 
 
-def show_stores(req):
+def show_stores(req: ImageRequest) -> dict[str, typing.Any]:
     return views.STORES
 
 
-def show_usage(req):
+def show_usage(req: ImageRequest) -> dict[str, typing.Any]:
     if not req.context.project_id:
         raise exception.Forbidden('The usage is that of a project: ask with a token of one.')
     return views.usage(req.store.usage(req.context))

@@ -1,6 +1,12 @@
 """The two patch forms of the Image API, applied to the flat form of an image."""
+from collections.abc import Callable
+from typing import Any
+
 from nova import exception
 from nova.image import fields
+
+Operation = tuple[str, str, Any]                                     # its name, field or property, value
+Change = tuple[dict[str, Any], dict[str, Any], list[str]]             # columns, properties, tags
 
 OPERATIONS = ('add', 'replace', 'remove')
 V21 = 'application/openstack-images-v2.1-json-patch'
@@ -9,7 +15,7 @@ TYPES = (V21, V20)
 MAX_OPERATIONS = 512
 
 
-def parse(document, media_type):
+def parse(document: Any, media_type: str) -> list[Operation]:
     """[(operation, field or property, value)] of a request body.
 
     :raises BadRequest: the document is not a patch of this media type
@@ -19,7 +25,7 @@ def parse(document, media_type):
     return [_operation(change, media_type) for change in document]
 
 
-def _operation(change, media_type):
+def _operation(change: Any, media_type: str) -> Operation:
     if not isinstance(change, dict):
         raise exception.BadRequest('Operations must be JSON objects.')
     if media_type == V21:
@@ -36,7 +42,7 @@ def _operation(change, media_type):
     return operation, _name(pointer), change.get('value')
 
 
-def _name(pointer):
+def _name(pointer: Any) -> str:
     """The one member that a JSON pointer (RFC 6901) of depth one names."""
     if not isinstance(pointer, str) or not pointer.startswith('/') or '/' in pointer[1:] or len(pointer) < 2:
         raise exception.BadRequest('A path must be a slash and one name.')
@@ -45,9 +51,9 @@ def _name(pointer):
     return pointer[1:].replace('~1', '/').replace('~0', '~')
 
 
-def change(operations):
+def change(operations: list[Operation]) -> Callable[[dict[str, Any]], Change]:
     """The function that nova.image.embedded.service.Store.update calls with the image's row."""
-    def apply(image):
+    def apply(image: dict[str, Any]) -> Change:
         values, properties, tags = {}, dict(image['properties']), image['tags']
         for operation, name, value in operations:
             fields.check_settable(name, 'update')
@@ -66,7 +72,7 @@ def change(operations):
     return apply
 
 
-def _remove(name, properties):
+def _remove(name: str, properties: dict[str, Any]) -> None:
     if name in fields.FIELDS:
         raise exception.Forbidden(f'Property {name} may not be removed.')
     if name not in properties:

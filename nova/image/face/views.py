@@ -1,5 +1,7 @@
 """Documents of the Image API: images, members, lists, versions, schemas."""
 import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nova import utils
 from nova.image import fields
@@ -13,7 +15,7 @@ PLAIN = ('id', 'name', 'status', 'visibility', 'owner', 'protected', 'os_hidden'
          'min_disk', 'min_ram', 'size', 'virtual_size', 'checksum', 'os_hash_algo', 'os_hash_value', 'tags')
 
 
-def image(row):
+def image(row: Mapping[str, Any]) -> dict[str, Any]:
     """The flat form: columns, links and properties side by side. Links begin at the service's own root."""
     url = f'/v2/images/{row["id"]}'
     return {**row['properties'], **{name: row[name] for name in PLAIN},
@@ -21,7 +23,7 @@ def image(row):
             'self': url, 'file': f'{url}/file', 'schema': '/v2/schemas/image'}
 
 
-def images(rows, query, limit):
+def images(rows: Sequence[Mapping[str, Any]], query: list[tuple[str, str]], limit: int) -> dict[str, Any]:
     """A page of images; ``next`` is there while a further page may follow."""
     kept = [(name, value) for name, value in query if name != 'marker']
     document = {'images': [image(row) for row in rows], 'first': _link(kept), 'schema': '/v2/schemas/images'}
@@ -30,21 +32,21 @@ def images(rows, query, limit):
     return document
 
 
-def _link(query):
+def _link(query: list[tuple[str, str]]) -> str:
     return '/v2/images' + ('?' + urllib.parse.urlencode(query) if query else '')
 
 
-def member(row):
+def member(row: Mapping[str, Any]) -> dict[str, Any]:
     return {'image_id': row['image_id'], 'member_id': row['member'], 'status': row['status'],
             'created_at': utils.isotime(row['created_at']), 'updated_at': utils.isotime(row['updated_at']),
             'schema': '/v2/schemas/member'}
 
 
-def members(rows):
+def members(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {'members': [member(row) for row in rows], 'schema': '/v2/schemas/members'}
 
 
-def usage(used):
+def usage(used: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     """The document of GET /v2/info/usage: sizes in MiB, rounded up.
 
     :param used: {resource: (limit, used)}, sizes in bytes
@@ -55,7 +57,7 @@ def usage(used):
     return {'usage': {**shown, 'image_stage_total': NOTHING_STAGED}}
 
 
-def versions(root):
+def versions(root: str) -> dict[str, Any]:
     """The version document.
 
     :param root: address of this service, without a slash at its end
@@ -66,7 +68,7 @@ def versions(root):
 
 # ---- schemas -----------------------------------------------------------------
 
-def _field_schema(field):
+def _field_schema(field: fields.Field) -> dict[str, Any]:
     schema = {key: value for key, value in field.schema.items() if key != 'readOnly'}
     if field.set_by is None:
         schema['readOnly'] = True
@@ -96,7 +98,7 @@ MEMBER = {
         'schema': {'type': 'string', 'readOnly': True},
     },
 }
-SCHEMAS = {
+SCHEMAS: dict[str, dict[str, Any]] = {
     'image': IMAGE,
     'images': {'name': 'images', 'properties': {
         'images': {'type': 'array', 'items': IMAGE}, 'first': {'type': 'string'}, 'next': {'type': 'string'},
