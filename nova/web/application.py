@@ -106,7 +106,7 @@ class Api:
     def answer(self, req: Request, result: typing.Any) -> Response:
         """What a handler gave, with the code of its row and the headers of the API."""
         response = result if isinstance(result, Response) else Response(result)
-        code = response.status or req.route.code(req.version)
+        code = response.status or (req.route.code(req.version) if req.route is not None else http.HTTPStatus.OK)
         return Response(response.body, code, [*response.headers, *self.headers(req)])
 
     def serves_again(self, req: Request) -> bool:

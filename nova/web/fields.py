@@ -11,21 +11,26 @@
 
 Versions and rules are looked at when the function is made, never per row.
 """
+from __future__ import annotations
+
 import dataclasses
 import typing
+from collections.abc import Callable, Collection, Iterable
 
 from nova import utils
 
+Build = Callable[[typing.Any, typing.Any], dict[str, typing.Any]]         # of (row, view)
+
 
 class _Absent:
-    def __repr__(self):
+    def __repr__(self) -> str:
         return 'ABSENT'
 
 
 ABSENT = _Absent()        # a getter's answer: this row has no such field
 
 
-def moment(name):
+def moment(name: str) -> Callable[[typing.Any, typing.Any], typing.Any]:
     """A getter of a column with a time, as the compute API shows it; None stays None."""
     return lambda row, view: utils.isotime(row[name])
 
@@ -37,7 +42,7 @@ class Shape:
         are those of nova.web.json_types; since and until bound the place within the versions of its field.
     """
 
-    def __init__(self, *members: tuple) -> None:
+    def __init__(self, *members: tuple[typing.Any, ...]) -> None:
         self.members = tuple((*member, 1, None)[:4] if len(member) == 2 else (*member, None)[:4] for member in members)
 
     def at(self, version: int) -> dict[str, str]:
@@ -61,12 +66,12 @@ class Field:
     """
 
     name: str
-    get: str | typing.Callable
+    get: str | Callable[[typing.Any, typing.Any], typing.Any]
     since: int = 1
     until: int | None = None
     rule: str | None = None
     optional: bool = False
-    columns: tuple = ()
+    columns: tuple[str, ...] = ()
     type: str | Shape | None = None
 
     def described(self, version: int) -> dict[str, str]:
@@ -75,22 +80,22 @@ class Field:
             return {}
         return {'': self.type} if isinstance(self.type, str) else self.type.at(version)
 
-    def at(self, version):
+    def at(self, version: int) -> bool:
         return self.since <= version and (self.until is None or version <= self.until)
 
 
 class Fields:
     """A table of fields, in the order in which an answer shows them."""
 
-    def __init__(self, *rows):
+    def __init__(self, *rows: Field) -> None:
         self.rows = rows
-        self._builders = {}
-        self._rules = {}
+        self._builders: dict[tuple[int, frozenset[str]], Build] = {}
+        self._rules: dict[int, tuple[str, ...]] = {}
 
-    def __add__(self, other):
+    def __add__(self, other: Fields | Iterable[Field]) -> Fields:
         return Fields(*self.rows, *(other.rows if isinstance(other, Fields) else other))
 
-    def rules(self, version):
+    def rules(self, version: int) -> tuple[str, ...]:
         """The rules that decide about fields of this version."""
         found = self._rules.get(version)
         if found is None:
@@ -98,7 +103,7 @@ class Fields:
                 row.rule for row in self.rows if row.rule and row.at(version)}))
         return found
 
-    def allowed(self, req, target=None):
+    def allowed(self, req: typing.Any, target: typing.Any = None) -> frozenset[str]:
         """The rules of this table that the caller passes, as builders are keyed by."""
         return frozenset([rule for rule in self.rules(req.version) if req.allows(rule, target)])
 
@@ -107,17 +112,18 @@ class Fields:
         return {row.name + place: words for row in self.rows if row.at(version)
                 for place, words in row.described(version).items()}
 
-    def active(self, version, allowed=frozenset()):
+    def active(self, version: int, allowed: Collection[str] = frozenset()) -> list[Field]:
         return [row for row in self.rows if row.at(version) and (row.rule is None or row.rule in allowed)]
 
-    def columns(self, version, allowed=frozenset()):
+    def columns(self, version: int, allowed: Collection[str] = frozenset()) -> set[str]:
         """The columns that a listing must select for this view."""
-        names = set()
+        names: set[str] = set()
         for row in self.active(version, allowed):
             names.update((row.get,) if isinstance(row.get, str) else row.columns)
         return names
 
-    def builder(self, req, view=None, target=None):
+    def builder(self, req: typing.Any, view: typing.Any = None,
+                target: typing.Any = None) -> Callable[[typing.Any], dict[str, typing.Any]]:
         """``build(row)`` -> dict, for this request.
 
         :param view: what getters get beside the row; the request itself unless given
@@ -127,7 +133,7 @@ class Fields:
         view = req if view is None else view
         return lambda row: build(row, view)
 
-    def compiled(self, version, allowed=frozenset()):
+    def compiled(self, version: int, allowed: frozenset[str] = frozenset()) -> Build:
         """``build(row, view)`` -> dict; made once per version and set of rules."""
         build = self._builders.get((version, allowed))
         if build is None:
@@ -135,9 +141,9 @@ class Fields:
         return build
 
 
-def _compile(rows):
+def _compile(rows: Iterable[Field]) -> Build:
     """One function whose body is one dict display: columns are subscripts, other fields one call each."""
-    names = {'ABSENT': ABSENT}
+    names: dict[str, typing.Any] = {'ABSENT': ABSENT}
     items, optional = [], []
     for number, row in enumerate(rows):
         if isinstance(row.get, str):

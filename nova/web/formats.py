@@ -6,9 +6,13 @@ import ipaddress
 import re
 import unicodedata
 import uuid
+from collections.abc import Callable
+from typing import TypeVar
 
 import iso8601
 import jsonschema
+
+Check = TypeVar('Check', bound=Callable[[str], bool])
 
 CHECKER = jsonschema.FormatChecker(formats=())
 
@@ -31,47 +35,47 @@ SENTENCES = {
 }
 
 
-def _format(name):
+def _format(name: str) -> Callable[[Check], Check]:
     """Register a check of strings; anything that is not a string has no format."""
-    def register(check):
+    def register(check: Check) -> Check:
         CHECKER.checks(name)(lambda value: not isinstance(value, str) or check(value))
         return check
     return register
 
 
-def _printable(text, also=''):
+def _printable(text: str, also: str = '') -> bool:
     """No control characters, no unassigned or surrogate code points; spaces of any kind are fine."""
     return text.isascii() and text.isprintable() or all(
         char in also or unicodedata.category(char)[0] != 'C' and char not in '\u2028\u2029' for char in text)
 
 
 @_format('name')
-def name(value):
+def name(value: str) -> bool:
     return value.strip() == value != '' and _printable(value)
 
 
 @_format('name_with_leading_trailing_spaces')
-def name_with_spaces(value):
+def name_with_spaces(value: str) -> bool:
     return value.strip() != '' and _printable(value)
 
 
 @_format('az_name')
-def az_name(value):
+def az_name(value: str) -> bool:
     return name(value) and ':' not in value
 
 
 @_format('az_name_with_leading_trailing_spaces')
-def az_name_with_spaces(value):
+def az_name_with_spaces(value: str) -> bool:
     return name_with_spaces(value) and ':' not in value
 
 
 @_format('printable')
-def printable(value):
+def printable(value: str) -> bool:
     return _printable(value, also='\n\r\t')
 
 
 @_format('uuid')
-def is_uuid(value):
+def is_uuid(value: str) -> bool:
     """A UUID in any of its usual spellings, as the compute API has always taken them."""
     try:
         return str(uuid.UUID(value)).replace('-', '') == (
@@ -81,7 +85,7 @@ def is_uuid(value):
 
 
 @_format('base64')
-def is_base64(value):
+def is_base64(value: str) -> bool:
     try:
         base64.b64decode(re.sub(r'\s+', '', value), validate=True)
     except (binascii.Error, ValueError):
@@ -90,32 +94,32 @@ def is_base64(value):
 
 
 @_format('ipv4')
-def ipv4(value):
+def ipv4(value: str) -> bool:
     return _parses(ipaddress.IPv4Address, value)
 
 
 @_format('ipv6')
-def ipv6(value):
+def ipv6(value: str) -> bool:
     return '%' not in value and _parses(ipaddress.IPv6Address, value)
 
 
 @_format('cidr')
-def cidr(value):
+def cidr(value: str) -> bool:
     return '/' in value and _parses(lambda text: ipaddress.ip_network(text, strict=False), value)
 
 
 @_format('mac-address')
-def mac_address(value):
+def mac_address(value: str) -> bool:
     return bool(_MAC.match(value))
 
 
 @_format('uri')
-def uri(value):
+def uri(value: str) -> bool:
     return bool(re.match(r'[a-zA-Z][a-zA-Z0-9+.-]*://\S+\Z', value))
 
 
 @_format('date-time')
-def date_time(value):
+def date_time(value: str) -> bool:
     try:
         parse_time(value)
     except (ValueError, OverflowError):
@@ -124,7 +128,7 @@ def date_time(value):
 
 
 @_format('regex')
-def regex(value):
+def regex(value: str) -> bool:
     if len(value) > MAX_REGEX:
         return False
     try:
@@ -135,18 +139,18 @@ def regex(value):
 
 
 @_format('digits')
-def digits(value):
+def digits(value: str) -> bool:
     return bool(_DIGITS.match(value))
 
 
 @_format('signed')
-def signed(value):
+def signed(value: str) -> bool:
     return bool(_SIGNED.match(value))
 
 
-def bounded(format_name, minimum, maximum):
+def bounded(format_name: str, minimum: int | None, maximum: int | None) -> None:
     """Register a check that a string of digits lies between two numbers (None: no bound)."""
-    def check(value):
+    def check(value: str) -> bool:
         if not _SIGNED.match(value):
             return True               # another format says what is wrong
         if len(value) > 20:
@@ -156,7 +160,7 @@ def bounded(format_name, minimum, maximum):
     _format(format_name)(check)
 
 
-def parse_time(text):
+def parse_time(text: str) -> datetime.datetime:
     """A naive UTC datetime of an ISO 8601 text; without a zone it is UTC.
 
     :raises ValueError: it is no such text
@@ -168,7 +172,7 @@ def parse_time(text):
         raise ValueError('not an ISO 8601 date and time') from None
 
 
-def _parses(parser, value):
+def _parses(parser: Callable[[str], object], value: str) -> bool:
     try:
         parser(value)
     except ValueError:

@@ -10,17 +10,17 @@ _BASE = jsonschema.Draft202012Validator
 _Errors = collections.abc.Iterator[jsonschema.ValidationError]
 
 
-def _is_too_long(instance: typing.Any, schema: dict) -> bool:
+def _is_too_long(instance: typing.Any, schema: dict[str, typing.Any]) -> bool:
     """Whether maxItems refuses the list already: then nobody looks at each of its items."""
     return isinstance(instance, list) and len(instance) > schema.get('maxItems', len(instance))
 
 
-def _items(validator: typing.Any, items: typing.Any, instance: typing.Any, schema: dict) -> _Errors:
+def _items(validator: typing.Any, items: typing.Any, instance: typing.Any, schema: dict[str, typing.Any]) -> _Errors:
     if not _is_too_long(instance, schema):
         yield from _BASE.VALIDATORS['items'](validator, items, instance, schema)
 
 
-def _unique_items(_validator: typing.Any, unique: bool, instance: typing.Any, schema: dict) -> _Errors:
+def _unique_items(_validator: typing.Any, unique: bool, instance: typing.Any, schema: dict[str, typing.Any]) -> _Errors:
     """The library compares each item with each where they cannot be sorted, as numbers beside texts cannot."""
     if unique and isinstance(instance, list) and not _is_too_long(instance, schema) and len(
             {json.dumps(item, sort_keys=True) for item in instance}) < len(instance):

@@ -18,7 +18,8 @@ def parse(text: str | bytes, size: int = MAX_BYTES, depth: int = MAX_DEPTH) -> t
         raise ValueError(f'it is longer than {size}')
     value = orjson.loads(text)            # a ValueError from 1024 levels on, also for NaN and what is not UTF-8
     opening = ('{', '[') if isinstance(text, str) else (b'{', b'[')
-    if sum(map(text.count, opening)) > depth and _is_deeper(value, depth):
+    count: typing.Callable[[typing.Any], int] = text.count
+    if sum(map(count, opening)) > depth and _is_deeper(value, depth):
         raise ValueError(f'it has more than {depth} levels')
     return value
 

@@ -2,9 +2,12 @@
 
 A type is a few words: 'string|null maxLength=255 required', 'string one of UP,DOWN', 'oneOf(string / null)'.
 """
+from __future__ import annotations
+
 import dataclasses
 import re
 import typing
+from collections.abc import Sequence
 
 # What the public documents call date-time: ISO 8601, often without a zone, which is UTC then.
 DATE_TIME = {'pattern': r'^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?$',
@@ -60,7 +63,7 @@ def is_required(text: str) -> bool:
     return text.endswith('required')
 
 
-def _apply(schema, word, names):
+def _apply(schema: Schema, word: str, names: list[str]) -> None:
     name, _, value = word.partition('=')
     if word.startswith('one of '):
         schema['enum'] = values = []
@@ -84,7 +87,7 @@ def portable(pattern: str) -> str:
     return re.sub(r'\\([@_ ])', r'\1', pattern).replace(r'\Z', '$')
 
 
-def _constant(text, names):
+def _constant(text: str, names: list[str]) -> typing.Any:
     if text == 'None' and 'string' not in names or text == 'None' and 'null' in names:
         return None
     if 'boolean' in names and text in ('True', 'False'):
@@ -94,7 +97,7 @@ def _constant(text, names):
     return text
 
 
-def _segments(name):
+def _segments(name: str) -> list[dict[str, typing.Any]]:
     return [match.groupdict() for match in _PATH.finditer(name)]
 
 
@@ -103,11 +106,11 @@ class _Node:
     """A place in a body: its type, and what is below it."""
 
     text: str = 'object'
-    keys: dict = dataclasses.field(default_factory=dict)
-    patterns: dict = dataclasses.field(default_factory=dict)
-    items: object = None
+    keys: dict[str, _Node] = dataclasses.field(default_factory=dict)
+    patterns: dict[str, _Node] = dataclasses.field(default_factory=dict)
+    items: _Node | None = None
 
-    def add(self, segments, text):
+    def add(self, segments: list[dict[str, typing.Any]], text: str) -> None:
         node = self
         for segment in segments:
             if segment['item']:
@@ -119,7 +122,7 @@ class _Node:
                 node = node.patterns.setdefault(segment['pattern'], _Node(''))
         node.text = text
 
-    def schema(self, closed, forms, path=''):
+    def schema(self, closed: bool, forms: dict[str, dict[str, str]], path: str = '') -> Schema:
         """
         :param closed: no other keys than these
         :param forms: {path: another form}
@@ -152,6 +155,6 @@ class _Node:
         return schema
 
 
-def _only(form):
+def _only(form: dict[str, str]) -> Sequence[str]:
     """Keys that this form alone has."""
     return form['only'].split(' ') if form['only'] else ()

@@ -1,10 +1,15 @@
 """Limits, markers and links of lists."""
+import datetime
 import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from nova import exception
 
+Row = TypeVar('Row', bound=Mapping[str, Any])
 
-def limit(req, name='limit'):
+
+def limit(req: Any, name: str = 'limit') -> int:
     """How many items this page has at most: what was asked for, within [api] max_limit.
 
     ``limit=0`` is an empty page.
@@ -14,12 +19,12 @@ def limit(req, name='limit'):
     return maximum if asked is None else min(asked, maximum)
 
 
-def marker(req):
+def marker(req: Any) -> str | None:
     """The id after which the page begins, or None."""
     return req.query.one('marker')
 
 
-def page(rows, req, key='id'):
+def page(rows: Sequence[Row], req: Any, key: str = 'id') -> tuple[Sequence[Row], bool]:
     """One page of rows that are all in memory already.
 
     :param key: the column that markers name
@@ -35,7 +40,7 @@ def page(rows, req, key='id'):
     return rows[start:start + size], len(rows) > start + size
 
 
-def next_links(req, collection, last_id):
+def next_links(req: Any, collection: str, last_id: object) -> list[dict[str, str]]:
     """[{rel: next, href}]: the same list, after ``last_id``."""
     pairs = [(name, value) for name, value in urllib.parse.parse_qsl(
         req.environ.get('QUERY_STRING', ''), keep_blank_values=True) if name != 'marker']
@@ -43,14 +48,14 @@ def next_links(req, collection, last_id):
     return [{'rel': 'next', 'href': f'{req.url(collection)}?{query}'}]
 
 
-def add_links(body, req, collection, key, last_id, more):
+def add_links(body: dict[str, Any], req: Any, collection: str, key: str, last_id: object, more: bool) -> dict[str, Any]:
     """Put ``<key>_links`` into a list's body when there is another page."""
     if more and last_id is not None:
         body[f'{key}_links'] = next_links(req, collection, last_id)
     return body
 
 
-def check_period(since, before):
+def check_period(since: datetime.datetime | None, before: datetime.datetime | None) -> None:
     """:raises BadRequest: both ends of a period of changes were given, and it ends before it begins"""
     if since and before and since > before:
         raise exception.BadRequest('The value of changes-since must be less than or equal to changes-before.')

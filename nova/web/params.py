@@ -12,10 +12,14 @@
 A ``Route`` takes an Object as ``body`` and a Query as ``query``. What the handler gets is validated and converted:
 ``'2'`` where an integer may travel as a string is 2, ``'yes'`` where a boolean may is True.
 """
+from __future__ import annotations
+
 import dataclasses
 import functools
 import re
 import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 from jsonschema import exceptions as schema_errors
 from jsonschema import validators
@@ -24,6 +28,10 @@ from nova import exception
 from nova.web import formats
 from nova.web import json_schema
 
+Schema = dict[str, Any]
+Convert = Callable[[Any], Any]
+Rule = tuple[Any, Convert | None]                 # (validator, what converts)
+
 MAX_SHOWN = 80            # characters of a refused value that an error message repeats
 MAX_PARAMS = 500          # pairs in one query string
 
@@ -31,6 +39,19 @@ MAX_PARAMS = 500          # pairs in one query string
 _TYPES = json_schema.Validator.TYPE_CHECKER.redefine(
     'integer', lambda _checker, value: isinstance(value, int) and not isinstance(value, bool))
 _Validator = validators.extend(json_schema.Validator, type_checker=_TYPES)
+
+
+class Typed(Protocol):
+    """What the value of a parameter may be, at each version."""
+
+    def schema(self, version: int, relaxed: bool = False) -> Schema:
+        """Its JSON Schema."""
+
+    def converter(self, version: int, relaxed: bool = False) -> Convert | None:
+        """What is called with a valid value, if anything."""
+
+    def prune(self, value: Any, version: int) -> Any:
+        """The value without the keys that this version does not know (/v2 ignores them)."""
 
 
 class Type:
@@ -42,35 +63,36 @@ class Type:
     :param secret: error messages never repeat the value
     """
 
-    def __init__(self, schema, convert=None, relaxed=None, secret=False):
+    def __init__(self, schema: Schema, convert: Convert | None = None, relaxed: Schema | None = None,
+                 secret: bool = False) -> None:
         self._schema = {**schema, 'writeOnly': True} if secret else schema
         self._relaxed = relaxed or self._schema
         self._convert = convert
 
-    def schema(self, version, relaxed=False):
+    def schema(self, version: int, relaxed: bool = False) -> Schema:
         return self._relaxed if relaxed else self._schema
 
-    def converter(self, version, relaxed=False):
+    def converter(self, version: int, relaxed: bool = False) -> Convert | None:
         return self._convert
 
-    def prune(self, value, version):
+    def prune(self, value: Any, version: int) -> Any:
         return value
 
 
 class Array:
     """A list of one type; ``limits`` are minItems, maxItems, uniqueItems."""
 
-    def __init__(self, items, **limits):
+    def __init__(self, items: Typed | Schema, **limits: Any) -> None:
         self.items, self.limits = _typed(items), limits
 
-    def schema(self, version, relaxed=False):
+    def schema(self, version: int, relaxed: bool = False) -> Schema:
         return {'type': 'array', 'items': self.items.schema(version, relaxed), **self.limits}
 
-    def converter(self, version, relaxed=False):
+    def converter(self, version: int, relaxed: bool = False) -> Convert | None:
         each = self.items.converter(version, relaxed)
         return each and (lambda values: [each(value) for value in values])
 
-    def prune(self, value, version):
+    def prune(self, value: Any, version: int) -> Any:
         return [self.items.prune(item, version) for item in value] if isinstance(value, list) else value
 
 
@@ -85,13 +107,13 @@ class Param:
     """
 
     name: str | None
-    type: object
+    type: Any
     since: int = 1
     until: int | None = None
     required: bool = False
     pattern: str | None = None
 
-    def at(self, version):
+    def at(self, version: int) -> bool:
         return self.since <= version and (self.until is None or version <= self.until)
 
 
@@ -102,21 +124,21 @@ class Object:
     :param limits: maxProperties and the like
     """
 
-    def __init__(self, *params, closed=True, nullable=False, **limits):
+    def __init__(self, *params: Param, closed: bool | int = True, nullable: bool = False, **limits: Any) -> None:
         self.params = [dataclasses.replace(param, type=_typed(param.type)) for param in params]
         self.closed, self.nullable, self.limits = closed, nullable, limits
 
-    def __add__(self, params):
+    def __add__(self, params: Iterable[Param]) -> Object:
         """The same object with more parameters."""
         return Object(*self.params, *params, closed=self.closed, nullable=self.nullable, **self.limits)
 
-    def at(self, version):
+    def at(self, version: int) -> list[Param]:
         return [param for param in self.params if param.at(version)]
 
-    def is_closed(self, version):
+    def is_closed(self, version: int) -> bool:
         return self.closed if isinstance(self.closed, bool) else version >= self.closed
 
-    def schema(self, version, relaxed=False):
+    def schema(self, version: int, relaxed: bool = False) -> Schema:
         params = self.at(version)
         schema = {'type': ['object', 'null'] if self.nullable else 'object', **self.limits,
                   'properties': {p.name: p.type.schema(version, relaxed) for p in params if p.pattern is None},
@@ -128,18 +150,18 @@ class Object:
             schema['additionalProperties'] = False
         return schema
 
-    def converter(self, version, relaxed=False):
+    def converter(self, version: int, relaxed: bool = False) -> Convert | None:
         steps = [(p.name, p.type.converter(version, relaxed)) for p in self.at(version) if p.pattern is None]
         steps = [(name, convert) for name, convert in steps if convert]
 
-        def convert_all(value):
+        def convert_all(value: Any) -> Any:
             for name, convert in steps if value is not None else ():
                 if name in value:
                     value[name] = convert(value[name])
             return value
         return convert_all if steps else None
 
-    def prune(self, value, version):
+    def prune(self, value: Any, version: int) -> Any:
         """The value without the keys that this version does not know (/v2 ignores them)."""
         if not isinstance(value, dict):
             return value
@@ -155,10 +177,10 @@ class Object:
         return kept
 
     @functools.cached_property
-    def _compiled(self):
+    def _compiled(self) -> dict[tuple[int, bool], tuple[Any, Convert | None]]:
         return {}
 
-    def compiled(self, version, relaxed=False):
+    def compiled(self, version: int, relaxed: bool = False) -> tuple[Any, Convert | None]:
         """(validator, converter or None) of one version; made once."""
         found = self._compiled.get((version, relaxed))
         if found is None:
@@ -166,7 +188,7 @@ class Object:
             found = self._compiled[version, relaxed] = (validator, self.converter(version, relaxed))
         return found
 
-    def validate(self, value, version, relaxed=False):
+    def validate(self, value: Any, version: int, relaxed: bool = False) -> Any:
         """The body, validated and converted.
 
         :raises InvalidInput-like BadRequest: naming the field that is wrong
@@ -180,15 +202,15 @@ class Object:
         return convert(value) if convert else value
 
 
-class QueryValues(dict):
+class QueryValues(dict[str, Any]):
     """{name: [values]}: what is valid of a query string, converted."""
 
-    def one(self, name, default=None):
+    def one(self, name: str, default: Any = None) -> Any:
         """The value of a key that counts once: the last one."""
         values = self.get(name)
         return values[-1] if values else default
 
-    def many(self, name):
+    def many(self, name: str) -> list[Any]:
         return self.get(name, [])
 
 
@@ -199,16 +221,16 @@ class Query:
     :param single: minor version from which a key may come only once; None: never
     """
 
-    def __init__(self, *params, closed=None, single=None):
+    def __init__(self, *params: Param, closed: int | None = None, single: int | None = None) -> None:
         self.params = [dataclasses.replace(param, type=_typed(param.type)) for param in params]
         self.closed, self.single = closed, single
-        self._by_version = {}
+        self._by_version: dict[int, tuple[dict[str | None, Rule], list[tuple[re.Pattern[str], Rule]]]] = {}
 
-    def is_closed(self, version):
+    def is_closed(self, version: int) -> bool:
         """Whether an unknown key is refused."""
         return self.closed is not None and version >= self.closed
 
-    def _compiled(self, version):
+    def _compiled(self, version: int) -> tuple[dict[str | None, Rule], list[tuple[re.Pattern[str], Rule]]]:
         found = self._by_version.get(version)
         if found is None:
             params = [p for p in self.params if p.at(version)]
@@ -219,7 +241,7 @@ class Query:
                 [(re.compile(p.pattern), row) for p, row in rows if p.pattern is not None])
         return found
 
-    def validate(self, query_string, version, relaxed=False):
+    def validate(self, query_string: str, version: int, relaxed: bool = False) -> QueryValues:
         """QueryValues of a query string as it came.
 
         :raises BadRequest: a value of the wrong form, or a key that this version refuses
@@ -248,7 +270,7 @@ class Query:
         return values
 
 
-def parse_query(query_string):
+def parse_query(query_string: str) -> list[tuple[str, str]]:
     """[(name, value)] of a query string.
 
     :raises BadRequest: it is not UTF-8, has control characters or too many pairs
@@ -269,7 +291,7 @@ def parse_query(query_string):
 MAX_QUERY = 64 * 1024     # characters of a query string
 
 
-def parse_pairs(environ):
+def parse_pairs(environ: dict[str, Any]) -> list[tuple[str, str]]:
     """[(name, value)] of a request's query, for an API that checks the values itself.
 
     :raises BadRequest: it is too long, or as ``parse_query``
@@ -280,18 +302,18 @@ def parse_pairs(environ):
     return parse_query(text) if text else []
 
 
-def parse_plain(environ):
+def parse_plain(environ: dict[str, Any]) -> dict[str, str]:
     """The same as {name: last value}."""
     return dict(parse_pairs(environ))
 
 
-def _typed(type_):
+def _typed(type_: Typed | Schema) -> Typed:
     return Type(type_) if isinstance(type_, dict) else type_
 
 
 # ---- what is wrong, in a sentence -------------------------------------------
 
-_SENTENCES = {
+_SENTENCES: dict[str, Callable[[Any], str]] = {
     'type': lambda e: f'It is not of type {_or(e.validator_value)}.',
     'enum': lambda e: f'It is not one of {_some(e.validator_value)}.',
     'const': lambda e: f'It is not {e.validator_value!r}.',
@@ -311,7 +333,7 @@ _SENTENCES = {
 }
 
 
-def sentence(error, name=None):
+def sentence(error: schema_errors.ValidationError, name: str | None = None) -> str:
     """What a user reads about one schema error: the field, the value unless it is secret or long, the reason."""
     path = '.'.join([name] if name else [str(part) for part in error.absolute_path])
     reason = _SENTENCES.get(error.validator, lambda e: 'It has none of the allowed forms.')(error)
@@ -320,43 +342,43 @@ def sentence(error, name=None):
     return f'Invalid input for field/attribute {_cut(path)}. {_value(error)}{reason}'
 
 
-def _value(error):
+def _value(error: schema_errors.ValidationError) -> str:
     if (isinstance(error.instance, (dict, list)) or 'writeOnly' in error.schema
             or any('writeOnly' in (cause.schema or {}) for cause in _ancestors(error))):
         return ''
     return f'Value: {_cut(str(error.instance))}. '
 
 
-def _ancestors(error):
+def _ancestors(error: schema_errors.ValidationError) -> Iterator[schema_errors.ValidationError]:
     while error.parent is not None:
         error = error.parent
         yield error
 
 
-def _cut(text):
+def _cut(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + '…'
 
 
-def _or(types):
+def _or(types: str | list[str]) -> str:
     return ' or '.join([types] if isinstance(types, str) else types)
 
 
-def _some(values):
+def _some(values: Sequence[object]) -> str:
     return ', '.join(repr(value) for value in values[:20]) + (', …' if len(values) > 20 else '')
 
 
-def _missing(error):
+def _missing(error: schema_errors.ValidationError) -> str:
     return next(name for name in error.validator_value if name not in error.instance)
 
 
-def _extra(error):
+def _extra(error: schema_errors.ValidationError) -> list[str]:
     known = error.schema.get('properties', {})
     patterns = error.schema.get('patternProperties', {})
     return [key for key in error.instance if key not in known
             and not any(re.search(pattern, key) for pattern in patterns)]
 
 
-def _names(names):
+def _names(names: Sequence[str]) -> str:
     shown = ', '.join(repr(_cut(name)) for name in names[:5]) + (', …' if len(names) > 5 else '')
     return shown + (' was unexpected' if len(names) == 1 else ' were unexpected')
 
@@ -371,11 +393,11 @@ MAX_INT = 0x7FFFFFFF
 class _BooleanType(Type):
     """true, false or one of the words for them; 0 and 1 as numbers are neither."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({'enum': [*TRUE, *FALSE]}, convert=lambda value: value in TRUE)
 
 
-def integer(minimum=None, maximum=None):
+def integer(minimum: int | None = None, maximum: int | None = None) -> Type:
     """An integer that may come as a string of digits; handlers get an int."""
     signed = minimum is None or minimum < 0
     schema = {'type': ['integer', 'string'], 'format': 'signed' if signed else 'digits'}
@@ -387,17 +409,18 @@ def integer(minimum=None, maximum=None):
 class _Bounds:
     """The bounds of a number that came as a string: JSON Schema checks them on numbers alone."""
 
-    def __init__(self, minimum, maximum):
+    def __init__(self, minimum: int | None, maximum: int | None) -> None:
         self.format_name = f'integer from {minimum} to {maximum}'
         formats.bounded(self.format_name, minimum, maximum)
 
 
-def string(min_length=None, max_length=None, pattern=None, **more):
+def string(min_length: int | None = None, max_length: int | None = None, pattern: str | None = None,
+           **more: Any) -> Schema:
     limits = {'minLength': min_length, 'maxLength': max_length, 'pattern': pattern}
     return {'type': 'string', **{key: value for key, value in limits.items() if value is not None}, **more}
 
 
-def nullable(schema):
+def nullable(schema: Schema) -> Schema:
     return {**schema, 'type': [schema['type'], 'null']}
 
 
