@@ -8,9 +8,14 @@ State is kept below one directory: databases, images, guests, token keys, clouds
 process when their directories (and, with real networks, their bridges) differ.
 """
 import fcntl
+import io
 import logging
 import os
 import pathlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oslo_config import cfg
 
 from nova import exception
 from nova import notify
@@ -20,6 +25,7 @@ from nova.cloud import assembly
 from nova.cloud import consoles
 from nova.cloud import drivers
 from nova.cloud import first_start
+from nova.db import engine
 from nova.db import schema as migration
 from nova.db.audit import log
 from nova.db.cells import cells as db_cells
@@ -31,8 +37,10 @@ from nova.network import interface as network_interface
 from nova.network.face import app as network_app
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
+from nova.runtime import privileges
 from nova.runtime import tls
 from nova.runtime import wsgi
+from nova.runtime.http import server
 from nova.volume.face import app as volume_app
 from nova.web import pipeline
 
@@ -57,7 +65,9 @@ class Cloud:
     :param guest_helper: that does the privileged steps of the driver of guests
     """
 
-    def __init__(self, conf, hosts=None, network_helper=None, guest_helper=None):
+    def __init__(self, conf: cfg.ConfigOpts, hosts: Iterable[str] | None = None,
+                 network_helper: privileges.Helper | None = None,
+                 guest_helper: privileges.Helper | None = None) -> None:
         self.conf = conf
         self.state_path = pathlib.Path(os.path.abspath(db_cells.state_path(conf)))
         conf.set_override('state_path', str(self.state_path))
@@ -66,13 +76,13 @@ class Cloud:
         self.clouds_yaml = self.state_path / 'clouds.yaml'
         self.hosts = list(hosts or [conf.host])
         self._network_helper, self._guest_helper = network_helper, guest_helper
-        self._started = []
-        self._lock = None
-        self.url = None
+        self._started: list[Any] = []
+        self._lock: io.TextIOWrapper | None = None
+        self.url = ''                    # before it has begun to listen
 
     # ---- lifecycle
 
-    def start(self):
+    def start(self) -> None:
         """Create what is missing, and serve.
 
         :raises InvalidInput: the directory is not usable or another process uses it, or the address is taken
@@ -84,7 +94,8 @@ class Cloud:
             self._open()
             self._compose()
             self._started.append(assembly.needs(self.bus, self.api_db, self.cells))
-            for part in (*self.services, self.consoles):
+            parts: list[Any] = [*self.services, self.consoles]
+            for part in parts:
                 self._started.append(part)
                 part.start()
             self._take_over()
@@ -100,7 +111,7 @@ class Cloud:
             raise
         LOG.info('The cloud serves at %s', self.url)
 
-    def stop(self, timeout=0):
+    def stop(self, timeout: float = 0) -> bool:
         """Take no new request, finish what runs; True when everything ended within ``timeout`` seconds."""
         for part in self._started:
             getattr(part, 'rest', lambda: None)()
@@ -115,25 +126,25 @@ class Cloud:
             self._lock = None
         return done
 
-    def stop_order(self):
+    def stop_order(self) -> list[Any]:
         """The parts in the order in which they stop: each while those that it calls still answer."""
-        def place(part):
+        def place(part: Any) -> int:
             binary = getattr(part, 'binary', '')
             return STOPS.index(binary) if binary in STOPS else 0
         return sorted(reversed(self._started), key=place)
 
     @property
-    def parts(self):
+    def parts(self) -> list[Any]:
         """The checks of its health, see nova.runtime.health."""
         return self._started
 
-    def reload(self):
+    def reload(self) -> None:
         for part in self._started:
             getattr(part, 'reload', lambda: None)()
 
     # ---- steps
 
-    def _take_directory(self):
+    def _take_directory(self) -> None:
         try:
             self.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.state_path.chmod(STATE_MODE)
@@ -154,13 +165,13 @@ class Cloud:
         self._lock = lock
         drivers.record(self.conf)
 
-    def _listen(self):
+    def _listen(self) -> server.Server:
         options = self.conf.http
         self.tls, self.authority = tls.of_cloud(self.conf, self.state_path)
         if self.tls is not None:
             self._started.append(self.tls)
             self.tls.start()
-        http = assembly.http_server(self.conf, _Late(), tls=self.tls and self.tls.context)
+        http = assembly.http_server(self.conf, _Late(), tls=self.tls.context if self.tls is not None else None)
         http.listen()
         host = {'0.0.0.0': self.conf.my_ip, '::': self.conf.my_ip}.get(options.listen, options.listen)
         host = f'[{host}]' if ':' in host else host
@@ -168,7 +179,7 @@ class Cloud:
         self.url = (options.public_url or f'{scheme}://{host}:{http.port}').rstrip('/')
         return http
 
-    def _open(self):
+    def _open(self) -> None:
         """Databases at the newest schema, first users, flavors and network."""
         conf = self.conf
         self.api_db, self.cell_db = assembly.open_databases(conf)
@@ -182,13 +193,14 @@ class Cloud:
             self._write_clouds_yaml()
         first_start.bootstrap(conf, self.api_db)
 
-    def _migrate(self, database, branch):
+    def _migrate(self, database: engine.Database, branch: str) -> None:
         migration.sync(database, branch)
 
-    def _write_clouds_yaml(self, passwords=None):
-        identity_bootstrap.write_clouds_yaml(str(self.clouds_yaml), self.url, passwords, self.authority)
+    def _write_clouds_yaml(self, passwords: dict[str, str] | None = None) -> None:
+        identity_bootstrap.write_clouds_yaml(str(self.clouds_yaml), self.url, passwords,
+                                             None if self.authority is None else str(self.authority))
 
-    def _compose(self):
+    def _compose(self) -> None:
         conf = self.conf
         consoles.announce(conf, self.url)
         self.bus = rpc_bus.Bus(conf, None if rpc_bus.configured(conf) else
@@ -198,7 +210,7 @@ class Cloud:
         self.store = assembly.image_store(conf, self.api_db)
         self.store.recover()
         self.images = assembly.images(conf, self.api_db, self.store)
-        self.volumes = assembly.volumes(conf, self.api_db, self.images, self.cells)
+        self.volumes: Any = assembly.volumes(conf, self.api_db, self.images, self.cells)
         self.services = [
             assembly.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images, self.volumes),
             assembly.scheduler(conf, self.bus, conf.host, self.api_db, self.cells),
@@ -207,7 +219,7 @@ class Cloud:
         ]
         self.consoles = consoles.held(conf, self.api_db, self.cells, self.hosts)
 
-    def _take_over(self):
+    def _take_over(self) -> None:
         """This process holds the directory: whatever another one of it was doing is lost, and taken up now."""
         if self.conf.volume.backend == 'embedded':
             self.volumes.recover()
@@ -215,7 +227,7 @@ class Cloud:
         if not rpc_bus.configured(self.conf):        # behind a broker others may be at work
             self.services[0].manager.take_over()
 
-    def _application(self):
+    def _application(self) -> auth.App:
         rules = policy.Policy(self.conf)
         compute = assembly.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity,
                                self.volumes)
@@ -240,20 +252,20 @@ class Cloud:
         return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
                                assembly.dashboard(self.conf, mounts, self.url))
 
-    def _networks(self, rules):
+    def _networks(self, rules: policy.Policy) -> list[wsgi.Mount]:
         """The face of the embedded network service; none where the networks are elsewhere."""
         if self.conf.network.backend != 'embedded':
             return []
         network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE))
         return [wsgi.Mount('/network', self._authenticated(network, rules))]
 
-    def _volumes(self, rules):
+    def _volumes(self, rules: policy.Policy) -> list[wsgi.Mount]:
         """The face of the embedded block storage; none where the volumes are elsewhere."""
         if self.conf.volume.backend != 'embedded':
             return []
         return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(self.volumes), rules))]
 
-    def _authenticated(self, application, rules):
+    def _authenticated(self, application: auth.App, rules: policy.Policy) -> auth.EmbeddedAuth:
         return auth.EmbeddedAuth(log.Face(application, self.auditor), self.identity, public=_public,
                                  fault=auth.identity_fault, auth_uri=auth.identity_uri(self.conf),
                                  is_admin=rules.is_admin)
@@ -262,21 +274,22 @@ class Cloud:
 class _Late:
     """Stands for the application until it is there."""
 
-    def __init__(self):
-        self._application = None
+    def __init__(self) -> None:
+        self._application: auth.App | None = None
 
-    def set(self, application):
+    def set(self, application: auth.App) -> None:
         self._application = application
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        assert self._application is not None             # set before the server starts
         return self._application(environ, start_response)
 
 
-def _public(environ):
+def _public(environ: dict[str, Any]) -> bool:
     return environ.get('PATH_INFO', '').rstrip('/') in PUBLIC
 
 
-def index(url):
+def index(url: str) -> dict[str, Any]:
     """What GET / says: where the faces are."""
     return {'services': {name: f'{url}{path}' for name, path in (
         ('identity', '/identity/v3'), ('image', '/image/v2'), ('network', '/network/v2.0'), ('volume', '/volume/v3'),

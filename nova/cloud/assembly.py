@@ -3,10 +3,16 @@
 Each function builds one service and imports only what that service is made of: a compute host loads no database
 code.
 """
+from __future__ import annotations
+
 import functools
 import os
 import pathlib
 import sys
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
+
+from oslo_config import cfg
 
 from nova import exception
 from nova import notify
@@ -15,6 +21,30 @@ from nova.runtime import disk_space
 from nova.runtime import health
 from nova.runtime import service
 from nova.runtime.http import priorities
+
+if TYPE_CHECKING:
+    import ssl
+
+    from nova.api.app import Services
+    from nova.api.ec2.app import Application as Ec2
+    from nova.api.metrics import Measured
+    from nova.db.cells.cells import Cells
+    from nova.db.engine import Database
+    from nova.identity.embedded.service import IdentityService
+    from nova.image.api import Images
+    from nova.image.embedded.service import Store
+    from nova.policy import Policy
+    from nova.rpc.bus import Bus
+    from nova.rpc.bus import Client
+    from nova.rpc.clients import Clients
+    from nova.rpc.enrolment import Enrolment
+    from nova.runtime.http.server import Server
+    from nova.runtime.privileges import Helper
+    from nova.virt.driver import ComputeDriver
+    from nova.virt.driver import ImageSource
+    from nova.volume.api import Volumes
+
+Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of WSGI
 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of servers that are gone
 LATE_INTERVAL = 20                  # the same, of those that have just got theirs
@@ -35,14 +65,14 @@ HTTP_FACES = [
 ]
 
 
-def open_databases(conf):
+def open_databases(conf: cfg.ConfigOpts) -> tuple[Database, Database]:
     """(API database, default cell's database) of the configuration, not checked."""
     from nova.db.cells import cells
     return (cells.open_database(conf, 'api_database', 'api.sqlite'),
             cells.open_database(conf, 'database', cells.DEFAULT_CELL + '.sqlite'))
 
 
-def checked_databases(conf, bus=None, sign=True):
+def checked_databases(conf: cfg.ConfigOpts, bus: Bus | None = None, sign: bool = True) -> tuple[Database, Cells]:
     """(API database, Cells) of a daemon.
 
     :param bus: rpc.bus.Bus of the process
@@ -63,7 +93,7 @@ def checked_databases(conf, bus=None, sign=True):
     return api_db, made
 
 
-def sign_as_deployment(bus, api_db):
+def sign_as_deployment(bus: Bus, api_db: Database) -> None:
     """Let a bus sign with the deployment's key, and know those of the hosts: for API, conductors and schedulers."""
     if bus.signatures.mode == 'off':
         return
@@ -72,7 +102,7 @@ def sign_as_deployment(bus, api_db):
     bus.signatures.enrolling = 'enroll_host'
 
 
-def enrolled(conf, bus, api_db=None):
+def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> Enrolment:
     """A part of the process of a compute or network service: its host's key is known before it does anything else.
 
     :param api_db: of a network service, which takes messages of all hosts; it does not read the deployment's key
@@ -86,18 +116,18 @@ def enrolled(conf, bus, api_db=None):
         conductor_interface.INTERFACE), trusted)
 
 
-def follow_versions(conf, bus, cells):
+def follow_versions(conf: cfg.ConfigOpts, bus: Bus, cells: Cells) -> None:
     """Let a bus go by the service rows of all cells; of one that is down by what it said before."""
     from nova.db.services import services
 
-    known = {}
+    known: dict[str, dict[str, int]] = {}
 
-    def look():
+    def look() -> dict[str, int]:
         found, down = cells.read(lambda conn: services.lowest_versions(conn, conf.service_down_time))
         seen = {cell.uuid: versions for cell, versions in found}
         seen.update((cell.uuid, known[cell.uuid]) for cell in down if cell.uuid in known)
         known.update(seen)
-        merged = {}
+        merged: dict[str, int] = {}
         for versions in seen.values():
             for topic, version in versions.items():
                 merged[topic] = min(version, merged.get(topic, version))
@@ -105,7 +135,7 @@ def follow_versions(conf, bus, cells):
     bus.pins.follow(look)
 
 
-def clients(conf, bus, url):
+def clients(conf: cfg.ConfigOpts, bus: Bus | None, url: str) -> Clients:
     """The rpc.clients.Clients of one cell's services.
 
     :param bus: of this process
@@ -125,9 +155,9 @@ def clients(conf, bus, url):
                                close=rpc_bus.Bus.close)
 
 
-def needs(bus, api_db=None, cells=None):
+def needs(bus: Bus | None, api_db: Database | None = None, cells: Cells | None = None) -> health.Needs:
     """What a daemon needs of others to be ready, as a part of it; None: it does without."""
-    found = {}
+    found: dict[str, Callable[..., Any]] = {}
     if bus is not None:
         bus.signatures.warn()
         found['broker'] = bus.reach
@@ -138,7 +168,8 @@ def needs(bus, api_db=None, cells=None):
     return health.Needs(found)
 
 
-def conductor(conf, bus, host, api_db, cells, images, storage=None):
+def conductor(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cells: Cells, images: Images,
+              storage: Volumes | None = None) -> service.Service:
     """:param storage: the Volumes, where they are there already"""
     from nova.compute import interface as compute_interface
     from nova.conductor import manager as conductor_manager
@@ -155,18 +186,20 @@ def conductor(conf, bus, host, api_db, cells, images, storage=None):
                            manager.methods, admission=manager.admission())
 
 
-def scheduler(conf, bus, host, api_db, cells):
+def scheduler(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cells: Cells) -> service.Service:
     from nova.scheduler import driver as scheduler_driver
     from nova.scheduler import interface
     from nova.scheduler import notifications
 
-    manager, notifier = scheduler_driver.load(conf, api_db, cells), notify.new(conf, 'nova-scheduler')
-    if notifier.on:
+    manager: Any = scheduler_driver.load(conf, api_db, cells)
+    notifier = notify.new(conf, 'nova-scheduler')
+    if isinstance(notifier, notify.Notifier):
         manager = notifications.NotifyingManager(manager, notifier)
     return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 
-def network(conf, bus, host, api_db, cell_db, helper=None):
+def network(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cell_db: Database,
+            helper: Helper | None = None) -> service.Service:
     """The network service of one host. Its address allocation is the database's; any of them serves any caller.
 
     :param cell_db: Database of the cell whose hosts it serves
@@ -184,12 +217,12 @@ def network(conf, bus, host, api_db, cell_db, helper=None):
     manager = network_manager.NetworkManager(conf, api_db, host, drivers.load(conf, helper), cell_db,
                                              bus.client(interface.INTERFACE), bus.client(interface.AGENT))
 
-    def audit():
+    def audit() -> None:
         with api_db.reader() as conn:
             live = mappings.uuids(conn)
         manager.audit(live)
 
-    def audit_late():
+    def audit_late() -> None:
         if uuids := manager.given_before():
             with api_db.reader() as conn:
                 live = mappings.existing(conn, uuids)
@@ -201,7 +234,7 @@ def network(conf, bus, host, api_db, cell_db, helper=None):
         ('audit_late', LATE_INTERVAL, audit_late)])
 
 
-def network_agent(conf, bus, host, helper=None):
+def network_agent(conf: cfg.ConfigOpts, bus: Bus, host: str, helper: Helper | None = None) -> service.Service:
     """The agent of the network services on one host.
 
     :param helper: privileges.Helper that touches the host for it
@@ -217,23 +250,23 @@ def network_agent(conf, bus, host, helper=None):
                                   ('sync', NETWORK_SYNC_INTERVAL, manager.sync)])
 
 
-def _neutron(conf, bus, host, cell_db):
+def _neutron(conf: cfg.ConfigOpts, bus: Bus, host: str, cell_db: Database) -> service.Service:
     """The network service that speaks to a Networking service; it leaves its own host alone."""
     from nova.db.servers import ownership
     from nova.network import authority
     from nova.network import interface
     from nova.network.neutron import manager as neutron_manager
 
-    def host_of(uuid):
+    def host_of(uuid: str) -> str | None:
         with cell_db.reader() as conn:
             server = ownership.server(conn, uuid)
-        return server and server.host
+        return server.host if server else None
     manager = neutron_manager.NeutronManager(conf, host_of)
     return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus),
                            admission=authority.admission_of(cell_db))
 
 
-def compute(conf, bus, host, images, helper=None):
+def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: Helper | None = None) -> service.Service:
     """
     :param images: nova.image.api.Images; a compute host asks for what the grant of a task names, and nothing else
     :param helper: privileges.Helper that does the driver's privileged steps
@@ -245,20 +278,20 @@ def compute(conf, bus, host, images, helper=None):
     from nova.network.agents import plumbed_client
 
     bus = bus.of_host(host)
-    images = grants.GrantedImages(images)
-    driver = virt_driver(conf, host, images, helper)
+    granted = grants.GrantedImages(images)
+    driver = virt_driver(conf, host, granted, helper)
     # filters and DHCP entries are there before a guest: its host's own service makes them, where guests are real
     plumbed = driver.real_guests and conf.network.driver != 'fake' and conf.network.backend == 'embedded'
-    networks = bus.client(network_interface.INTERFACE)
+    networks: Any = bus.client(network_interface.INTERFACE)
     if plumbed and conf.network.agent:
         networks, plumbed = plumbed_client.Plumbed(networks, bus.client(network_interface.AGENT), host), False
     manager = compute_manager.ComputeManager(
-        conf, host, driver, bus.client(conductor_interface.INTERFACE), networks, images,
+        conf, host, driver, bus.client(conductor_interface.INTERFACE), networks, granted,
         network_server=host if plumbed else None)
     return service.Service(conf, 'nova-compute', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 
-def virt_driver(conf, host, images, helper=None):
+def virt_driver(conf: cfg.ConfigOpts, host: str, images: ImageSource, helper: Helper | None = None) -> ComputeDriver:
     """The driver that compute_driver names.
 
     :param helper: see ``compute``
@@ -269,13 +302,13 @@ def virt_driver(conf, host, images, helper=None):
     return found(conf, host, images, _image_check(conf), helper)
 
 
-def _image_check(conf):
+def _image_check(conf: cfg.ConfigOpts) -> Callable[[str, str], None]:
     from nova.image import inspector
     limit = conf.image.max_virtual_size << 30
     return lambda path, disk_format: inspector.verify(inspector.inspect_file(path), disk_format, limit)
 
 
-def images(conf, api_db, store=None):
+def images(conf: cfg.ConfigOpts, api_db: Database, store: Store | None = None) -> Images:
     """The Images that [image] backend names.
 
     :param store: the embedded store, where it is there already
@@ -286,7 +319,7 @@ def images(conf, api_db, store=None):
     return api.EmbeddedImages(store or image_store(conf, api_db))
 
 
-def image_store(conf, api_db):
+def image_store(conf: cfg.ConfigOpts, api_db: Database) -> Store:
     """The embedded image store."""
     from nova.db.cells import cells
     from nova.db.projects import storage_quotas
@@ -299,7 +332,7 @@ def image_store(conf, api_db):
                           reserve=disk_space.Reserve(options.free_disk_reserve * disk_space.MIB))
 
 
-def volumes(conf, api_db, images, cells=None):
+def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells | None = None) -> Volumes:
     """The Volumes that [volume] backend names.
 
     :param images: nova.image.api.Images, what the embedded volumes are made from
@@ -309,11 +342,11 @@ def volumes(conf, api_db, images, cells=None):
     if conf.volume.backend == 'embedded':
         from nova.volume import embedded
         from nova.volume.store import guests
-        return embedded.EmbeddedVolumes.new(conf, api_db, images, cells and guests.Guests(cells))
+        return embedded.EmbeddedVolumes.new(conf, api_db, images, guests.Guests(cells) if cells else None)
     return entry_points.named('[volume] backend', conf.volume.backend, VOLUME_BACKENDS).new(conf, api_db, images)
 
 
-def identity(conf, api_db, base_url):
+def identity(conf: cfg.ConfigOpts, api_db: Database, base_url: str) -> IdentityService:
     """The embedded identity service."""
     from nova.db.cells import cells
     from nova.identity.embedded import catalog
@@ -322,16 +355,17 @@ def identity(conf, api_db, base_url):
                                             catalog.for_base(base_url, catalog.served(conf)))
 
 
-def networks(conf, api_db):
+def networks(conf: cfg.ConfigOpts, api_db: Database) -> Any:
     """What the compute API needs of the network service that [network] backend names."""
     if conf.network.backend == 'neutron':
-        from nova.network.neutron import api
-        return api.API(conf)
+        from nova.network.neutron import api as neutron
+        return neutron.API(conf)
     from nova.network import api
     return api.API(api_db, conf)
 
 
-def api_services(conf, bus, api_db, cells, images, rules, storage=None):
+def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
+                 storage: Volumes | None = None) -> Services:
     """What the operations of the compute API may use (nova.api.app.Services).
 
     :param storage: the Volumes, where they are there already
@@ -351,7 +385,8 @@ def api_services(conf, bus, api_db, cells, images, rules, storage=None):
         volumes=storage or volumes(conf, api_db, images, cells), notifier=notify.new(conf), projects=known)
 
 
-def api(conf, bus, api_db, cells, images, rules, identity_service=None, storage=None):
+def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
+        identity_service: IdentityService | None = None, storage: Volumes | None = None) -> Measured:
     """The compute API behind the pipeline of api-paste.ini that [identity] backend names.
 
     :param rules: policy.Policy
@@ -372,7 +407,8 @@ def api(conf, bus, api_db, cells, images, rules, identity_service=None, storage=
                                             global_conf=offered))
 
 
-def local_ec2(conf, api_db, rules, services, identity_service, url):
+def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: Application,
+              identity_service: IdentityService, url: str) -> Ec2:
     """The EC2 API of an all-in-one.
 
     :param rules: policy.Policy
@@ -385,7 +421,7 @@ def local_ec2(conf, api_db, rules, services, identity_service, url):
     return app.Application(calls.LocalServices(services, identity_service), api_db, rules, conf.ec2.region, url)
 
 
-def remote_ec2(conf, api_db, rules, url):
+def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str) -> Ec2:
     """The EC2 API of a fleet: it signs in with the account of [ec2] and asks the Identity service about signatures."""
     from keystoneauth1 import loading
 
@@ -400,7 +436,7 @@ def remote_ec2(conf, api_db, rules, url):
     return app.Application(services, api_db, rules, conf.ec2.region, url)
 
 
-def paste_file(conf):
+def paste_file(conf: cfg.ConfigOpts) -> str:
     """The path of the file with the pipelines.
 
     :raises InvalidInput: it is nowhere
@@ -414,7 +450,7 @@ def paste_file(conf):
     raise exception.InvalidInput(f'{name} was not found; it belongs to /etc/nova.')
 
 
-def metadata(conf, api_db, cells):
+def metadata(conf: cfg.ConfigOpts, api_db: Database, cells: Cells) -> list[Server]:
     """The metadata service on the bridge, as a list: empty where the network driver makes no bridge."""
     if conf.network.driver == 'fake' or conf.network.backend != 'embedded':
         return []
@@ -423,7 +459,7 @@ def metadata(conf, api_db, cells):
     return [metadata_server(conf, api_db, cells, *setup.metadata_address(conf, api_db))]
 
 
-def metadata_server(conf, api_db, cells, address, port):
+def metadata_server(conf: cfg.ConfigOpts, api_db: Database, cells: Cells, address: str, port: int) -> Server:
     """The server of the guests of one host, not started."""
     from nova.api.metadata import app
     from nova.runtime import wsgi
@@ -431,7 +467,8 @@ def metadata_server(conf, api_db, cells, address, port):
     return wsgi.Server(app.Application(conf, api_db, cells), address, port, plan=priorities.Plan(METADATA_THREADS, 1))
 
 
-def http_server(conf, application, drain=0, tls=None):
+def http_server(conf: cfg.ConfigOpts, application: Application, drain: float = 0,
+                tls: ssl.SSLContext | None = None) -> Server:
     """The server of nova-api and of the all-in-one, not started.
 
     :param tls: ssl.SSLContext of its connections; None: plain HTTP
@@ -443,7 +480,7 @@ def http_server(conf, application, drain=0, tls=None):
                        trusted=options.trusted_proxies, body=conf.api.max_request_body_size, tls=tls)
 
 
-def http_plan(conf):
+def http_plan(conf: cfg.ConfigOpts) -> priorities.Plan:
     """How the threads of nova-api and of the all-in-one are shared, so that no face starves the others.
 
     A flood of logins takes at most a quarter of them, and no other request waits behind it: health and each face have
@@ -463,7 +500,7 @@ def http_plan(conf):
     ])
 
 
-def dashboard(conf, application, url=None):
+def dashboard(conf: cfg.ConfigOpts, application: Application, url: str | None = None) -> Application:
     """An application behind the dashboard below /dashboard, where it is wanted.
 
     :param url: of the all-in-one; None: the APIs are where the catalog says
@@ -479,7 +516,7 @@ def dashboard(conf, application, url=None):
     return pipeline.before(app.Dashboard(identity, url, conf.dashboard.connect_to).answer, application)
 
 
-def remote_images(conf):
+def remote_images(conf: cfg.ConfigOpts) -> Images:
     """Images of a daemon that has no database.
 
     :raises InvalidInput: the images are the all-in-one's own, without an address in [glance]
@@ -491,6 +528,6 @@ def remote_images(conf):
     return glance.GlanceImages(conf)
 
 
-def _conductor(bus):
+def _conductor(bus: Bus) -> Client:
     """Whom a service that has no database reports to."""
     return bus.client(conductor_interface.INTERFACE)

@@ -2,6 +2,8 @@
 import os
 import pathlib
 
+from oslo_config import cfg
+
 from nova import exception
 from nova.db.cells import cells
 
@@ -9,7 +11,7 @@ from nova.db.cells import cells
 DRIVERS = {'libvirt': ('libvirt', 'linux'), 'fake': ('fake', 'fake')}
 
 
-def choose(conf, wanted=None):
+def choose(conf: cfg.ConfigOpts, wanted: str | None = None) -> str | None:
     """Set the drivers in ``conf``.
 
     :param wanted: 'libvirt', 'fake', 'auto'; None is auto unless the configuration names a compute_driver
@@ -32,11 +34,11 @@ def choose(conf, wanted=None):
     return f'{reason} The fake driver is used: servers are rows without guests.' if reason else None
 
 
-def _file(conf):
+def _file(conf: cfg.ConfigOpts) -> pathlib.Path:
     return pathlib.Path(cells.state_path(conf)) / 'driver'
 
 
-def read(conf):
+def read(conf: cfg.ConfigOpts) -> str | None:
     """The driver of the deployment, None before its first start."""
     try:
         return _file(conf).read_text().strip() or None
@@ -44,12 +46,12 @@ def read(conf):
         return None
 
 
-def record(conf):
+def record(conf: cfg.ConfigOpts) -> None:
     if read(conf) is None:
         _file(conf).write_text(conf.compute_driver)
 
 
-def unusable(conf):
+def unusable(conf: cfg.ConfigOpts) -> str | None:
     """Why libvirt and real networks cannot be used here, as a sentence; None when they can."""
     if os.geteuid() != 0:
         return 'Without root there are no bridges and no system libvirt.'

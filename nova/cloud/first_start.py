@@ -2,6 +2,9 @@
 
 The users and projects are made by nova.identity.embedded.bootstrap.
 """
+from oslo_config import cfg
+
+from nova.db import engine
 from nova.db.projects import flavors
 from nova.network import setup as network_setup
 
@@ -17,7 +20,7 @@ FLAVORS = (
 )
 
 
-def bootstrap(conf, api_db):
+def bootstrap(conf: cfg.ConfigOpts, api_db: engine.Database) -> None:
     """Default flavors, while there is none at all, and the default network."""
     with api_db.reader() as conn:
         missing = not flavors.exist(conn)
@@ -27,7 +30,7 @@ def bootstrap(conf, api_db):
         network_setup.bootstrap(conf, api_db)
 
 
-def _flavors(conn):
+def _flavors(conn: engine.Connection) -> None:
     for flavor_id, name, vcpus, memory_mb, root_gb in FLAVORS:
         flavors.insert_missing(conn, {
             'flavor_id': flavor_id, 'name': name, 'vcpus': vcpus, 'memory_mb': memory_mb, 'root_gb': root_gb,

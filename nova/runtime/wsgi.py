@@ -9,7 +9,8 @@ import orjson
 from nova import exception
 from nova.runtime.http import server
 
-Server, THREADS = server.Server, server.THREADS
+Server = server.Server
+THREADS = server.THREADS
 
 MAX_BODY = 1 << 20                  # bytes of a body where a mount allows no more
 
@@ -21,7 +22,8 @@ class Mount:
     :param max_body: bytes of a request body; None: no bound here
     """
 
-    def __init__(self, path: str, application: Any, *, strip: bool = True, max_body: int = MAX_BODY) -> None:
+    def __init__(self, path: str, application: Any, *, strip: bool = True,
+                 max_body: int | None = MAX_BODY) -> None:
         self.path, self.application, self.strip, self.max_body = path, application, strip, max_body
 
 
@@ -95,7 +97,8 @@ def read_only(environ: dict[str, Any], start_response: Callable[..., Any], answe
     :param answer: function that gives (status, content type, body); it is not called for other methods
     """
     if environ['REQUEST_METHOD'] in ('GET', 'HEAD'):
-        (status, kind, body), headers = answer(), ()
+        status, kind, body = answer()
+        headers: tuple[tuple[str, str], ...] = ()
     else:
         status, kind, body = '405 Method Not Allowed', 'text/plain', b'GET and HEAD alone.\n'
         headers = (('Allow', 'GET, HEAD'),)

@@ -36,7 +36,7 @@ class Server:
     :raises InvalidInput: a trusted proxy is no address and no network
     """
 
-    def __init__(self, application: Any, host: Any, port: Any, *, threads: int = THREADS, drain: int = 0,
+    def __init__(self, application: Any, host: Any, port: Any, *, threads: int = THREADS, drain: float = 0,
                  plan: Any = None, trusted: Any = (),
                  limits: Any = http_limits.LIMITS, body: Any = None, tls: Any = None) -> None:
         self.application, self.host, self.port = application, host, port
