@@ -27,9 +27,10 @@ _NO_CONTENT = (204, 304)
 
 Values = dict[str, str]
 Work = collections.abc.Callable[[], typing.Any]
+R = typing.TypeVar('R', bound=Request)        # what the handlers of an API get
 
 
-class Api:
+class Api(typing.Generic[R]):
     """What one API has that others have not: the base is the plainest.
 
     :param routes: Route rows
@@ -54,36 +55,36 @@ class Api:
         except exception.BadRequest:
             raise exception.NotFound() from None
 
-    def request(self, environ: dict[str, typing.Any]) -> Request:
+    def request(self, environ: dict[str, typing.Any]) -> R:
         """The Request that handlers get."""
-        return Request(environ)
+        return typing.cast(R, Request(environ))
 
-    def find(self, req: Request) -> tuple[mappers.Methods | None, list[str]] | Response:
+    def find(self, req: R) -> tuple[mappers.Methods | None, list[str]] | Response:
         """The rows of a path, and the values of its parts; or the answer, where there is nothing to look for.
 
         :raises NotFound: nothing can be there
         """
         return self.mapper.find(segments_of(req.path), req.method)
 
-    def negotiate(self, req: Request) -> None:
+    def negotiate(self, req: R) -> None:
         """Set the version of a request whose path is known."""
 
-    def refuse_method(self, req: Request, methods: mappers.Methods) -> Exception:
+    def refuse_method(self, req: R, methods: mappers.Methods) -> Exception:
         """What a path says to a method that none of its rows has."""
         return exception.MethodNotAllowed(allow=sorted(methods))
 
-    def admit(self, req: Request, row: Route, parts: Values) -> None:
+    def admit(self, req: R, row: Route, parts: Values) -> None:
         """Refuse a caller before the body is read.
 
         :param row: the first one of the path and method
         :param parts: {name: value} of its path
         """
 
-    def read(self, req: Request, row: Route) -> bytes:
+    def read(self, req: R, row: Route) -> bytes:
         """The bytes of the body; none where no row of the path and method takes one."""
         return bodies.read(req.environ, self.max_body) if row.body is not None or row.action is not None else b''
 
-    def authorize(self, req: Request, row: Route, parts: Values) -> None:
+    def authorize(self, req: R, row: Route, parts: Values) -> None:
         """Refuse a caller of a known operation, and begin its record in the audit log."""
 
     def parse(self, raw: bytes) -> typing.Any:
@@ -93,35 +94,35 @@ class Api:
         """
         return bodies.parse(raw)
 
-    def check(self, req: Request, row: Route, parts: Values) -> None:
+    def check(self, req: R, row: Route, parts: Values) -> None:
         """Refuse what a valid body asks for."""
 
-    def perform(self, req: Request, raw: bytes, work: Work) -> Response:
+    def perform(self, req: R, raw: bytes, work: Work) -> Response:
         """The answer of an operation.
 
         :param work: () -> what the handler gives
         """
         return self.answer(req, work())
 
-    def answer(self, req: Request, result: typing.Any) -> Response:
+    def answer(self, req: R, result: typing.Any) -> Response:
         """What a handler gave, with the code of its row and the headers of the API."""
         response = result if isinstance(result, Response) else Response(result)
         code = response.status or (req.route.code(req.version) if req.route is not None else http.HTTPStatus.OK)
         return Response(response.body, code, [*response.headers, *self.headers(req)])
 
-    def serves_again(self, req: Request) -> bool:
+    def serves_again(self, req: R) -> bool:
         """Whether a request that found nothing is served under another path, which is set."""
         return False
 
-    def fault(self, req: Request, error: Exception) -> Response:
+    def fault(self, req: R, error: Exception) -> Response:
         """The answer to an error; its body is JSON-able."""
         raise NotImplementedError
 
-    def headers(self, req: Request) -> Headers:
+    def headers(self, req: R) -> Headers:
         """Headers of an operation's answer beside those of its handler."""
         return ()
 
-    def finish(self, req: Request, code: int, headers: Headers, error: Exception | None) -> Headers:
+    def finish(self, req: R, code: int, headers: Headers, error: Exception | None) -> Headers:
         """Headers of every answer; called once, before it is sent."""
         return ()
 
@@ -134,7 +135,7 @@ class Application:
     :param api: Api
     """
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api[typing.Any]) -> None:
         self.api = api
 
     def __call__(self, environ: dict[str, typing.Any], start_response: typing.Any) -> typing.Any:
@@ -198,7 +199,7 @@ def _encoded(body: typing.Any) -> bytes | Stream:
     return b'' if body is None else orjson.dumps(body)
 
 
-def _content_headers(api: Api, code: int, body: bytes | Stream, headers: Headers) -> Headers:
+def _content_headers(api: Api[typing.Any], code: int, body: bytes | Stream, headers: Headers) -> Headers:
     if isinstance(body, Stream):
         found = [('Content-Type', body.content_type)]
         return found + ([('Cache-Control', 'no-store')] if body.size is None else [('Content-Length', str(body.size))])

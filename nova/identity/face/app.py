@@ -13,10 +13,12 @@ from nova.web import application
 from nova.web import faults
 from nova.web import json_text
 from nova.web import params
+from nova.web.request import Headers
 from nova.web.request import Response
+from nova.web.routes import Route
 
 
-class IdentityApi(application.Api):
+class IdentityApi(application.Api[operations.Request]):
     """Paths below /v3, and the document of versions above it.
 
     :param service: IdentityService
@@ -35,7 +37,7 @@ class IdentityApi(application.Api):
         context.RequestContext(request_id=request_id, remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         return operations.Request(environ, self._service)
 
-    def authorize(self, req: operations.Request, row: operations.Row, parts: application.Values) -> None:
+    def authorize(self, req: operations.Request, row: Route, parts: application.Values) -> None:
         req.query = params.parse_plain(req.environ)
         values, segments = [*parts.values()], row.path.split('/')
         log.named(f'identity:{row.handler.__name__}', route=row.path, code=row.status,
@@ -47,7 +49,7 @@ class IdentityApi(application.Api):
             log.asked_by(req.caller)
             if not rule(req.caller, parts):
                 raise exception.Forbidden('You are not authorized to perform the requested action.')
-        if row.hashes:
+        if typing.cast(operations.Row, row).hashes:
             self._service.expect_room(req.remote_address)         # before there is any work with it
 
     def parse(self, raw: bytes) -> typing.Any:
@@ -76,8 +78,8 @@ class IdentityApi(application.Api):
     def _challenge(self, req: operations.Request) -> str:
         return auth.challenge(req.environ, self._uri)
 
-    def finish(self, req: operations.Request, code: int, headers: application.Headers,
-               error: Exception | None) -> application.Headers:
+    def finish(self, req: operations.Request, code: int, headers: Headers,
+               error: Exception | None) -> Headers:
         return [('Vary', 'X-Auth-Token'), ('x-openstack-request-id', req.environ['openstack.request_id'])]
 
 

@@ -31,7 +31,7 @@ def _is_self(caller: typing.Any, parts: dict[str, str]) -> bool:
 
 
 # rule: may this caller (TokenData) ask for these parts of the path? 'public' takes no token at all.
-RULES: dict[str, Rule | None] = {
+RULES: dict[str | None, Rule | None] = {
     'public': None,
     'any': lambda caller, parts: True,
     'admin': _is_admin,

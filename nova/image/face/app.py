@@ -34,7 +34,7 @@ class ImageRequest(Request):
         self.store = store
 
 
-class ImageApi(application.Api):
+class ImageApi(application.Api[ImageRequest]):
     """
     :param store: nova.image.embedded.service.Store
     """
@@ -53,7 +53,7 @@ class ImageApi(application.Api):
         if path in _VERSIONS:
             return Response(views.versions(req.root_url.rstrip('/')), _VERSIONS[path])
         if req.environ['REQUEST_METHOD'] == 'HEAD':
-            methods, values = super().find(req)
+            methods, values = self.mapper.find(application.segments_of(req.path), req.method)
             return {name: rows for name, rows in methods.items() if name != 'GET'} if methods else None, values
         return super().find(req)
 

@@ -64,7 +64,7 @@ class Face:
         self.conf, self.api_db, self.network_rpc = conf, api_db, network_rpc
 
 
-class NetworkApi(application.Api):
+class NetworkApi(application.Api[NetworkRequest]):
     """Paths below /v2.0; some clients name a format at their end."""
 
     def __init__(self, face: Face) -> None:

@@ -13,6 +13,7 @@ from nova.web import application
 from nova.web import faults
 from nova.web import params
 from nova.web.mapper import Methods
+from nova.web.request import Headers
 from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -43,7 +44,7 @@ class VolumeRequest(Request):
         return self.context.is_admin or 'service' in (self.context.roles or ())
 
 
-class VolumeApi(application.Api):
+class VolumeApi(application.Api[VolumeRequest]):
     """Paths below /v3, and below a project's id there.
 
     :param store: nova.volume.embedded.EmbeddedVolumes
@@ -87,14 +88,14 @@ class VolumeApi(application.Api):
         if not req.trusted:
             handlers.check_shown(req, row, parts)
 
-    def fault(self, req: Request, error: Exception) -> Response:
+    def fault(self, req: VolumeRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if isinstance(error, exception.QuotaExceeded):
             code = 413                   # as this API documents it
         return Response(faults.document(code, message), code)
 
-    def finish(self, req: Request, code: int, headers: application.Headers,
-               error: Exception | None) -> application.Headers:
+    def finish(self, req: VolumeRequest, code: int, headers: Headers,
+               error: Exception | None) -> Headers:
         return VOLUME.headers(req.microversion)
 
 

@@ -1,4 +1,8 @@
 """Backups and transfers of volumes: rows and handlers."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova import exception
 from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_transfers
@@ -6,6 +10,9 @@ from nova.volume.face import listing
 from nova.volume.face import schemas
 from nova.volume.face import views
 from nova.web.routes import Route
+
+if TYPE_CHECKING:
+    from nova.volume.face.app import VolumeRequest
 
 _ID = {'type': ['string', 'null'], 'maxLength': 36}
 _FLAG = {'type': ['boolean', 'string', 'null']}
@@ -24,21 +31,21 @@ _FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'id': 
 
 # ---- backups -----------------------------------------------------------------
 
-def list_backups(request):
+def list_backups(request: VolumeRequest) -> dict[str, Any]:
     return listing.page(request, volume_backups, 'backups', lambda conn, rows: [
         views.brief_backup(row, request) for row in rows], _FILTERS)
 
 
-def list_backups_in_detail(request):
+def list_backups_in_detail(request: VolumeRequest) -> dict[str, Any]:
     return listing.page(request, volume_backups, 'backups', lambda conn, rows: [
         views.backup(row, request) for row in rows], _FILTERS)
 
 
-def show_backup(request, ident):
+def show_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'backup': views.backup(request.store.backups.get(request.context, ident), request)}
 
 
-def create_backup(request):
+def create_backup(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
     if listing.true(given.get('incremental')):
         raise exception.BadRequest('A backup is a whole copy here: there are no incremental ones.')
@@ -50,16 +57,16 @@ def create_backup(request):
     return {'backup': views.brief_backup(made, request)}
 
 
-def update_backup(request, ident):
+def update_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
     values = {name: request.body[name] for name in ('name', 'description', 'metadata') if name in request.body}
     return {'backup': views.brief_backup(request.store.backups.update(request.context, ident, values), request)}
 
 
-def delete_backup(request, ident):
+def delete_backup(request: VolumeRequest, ident: str) -> None:
     request.store.backups.delete(request.context, ident)
 
 
-def restore_backup(request, ident):
+def restore_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body
     volume = request.store.backups.restore(request.context, ident, given.get('volume_id') or None, given.get('name'))
     return {'restore': {'backup_id': ident, 'volume_id': volume['id'], 'volume_name': volume['name']}}
@@ -67,30 +74,30 @@ def restore_backup(request, ident):
 
 # ---- transfers ---------------------------------------------------------------
 
-def list_transfers(request):
+def list_transfers(request: VolumeRequest) -> dict[str, Any]:
     return listing.page(request, volume_transfers, 'transfers', lambda conn, rows: [
         views.transfer(row, request) for row in rows], {'name': 'name', 'volume_id': 'volume_id', 'id': 'id'})
 
 
-def show_transfer(request, ident):
+def show_transfer(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'transfer': views.transfer(request.store.transfers.get(request.context, ident), request)}
 
 
-def create_transfer(request):
+def create_transfer(request: VolumeRequest) -> dict[str, Any]:
     made = request.store.transfers.create(request.context, request.body['volume_id'], request.body.get('name'))
     return {'transfer': views.transfer(made, request)}
 
 
-def accept_transfer(request, ident):
+def accept_transfer(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'transfer': views.transfer(request.store.transfers.accept(request.context, ident, request.body['auth_key']),
                                        request)}
 
 
-def delete_transfer(request, ident):
+def delete_transfer(request: VolumeRequest, ident: str) -> None:
     request.store.transfers.delete(request.context, ident)
 
 
-def _transfers(path):
+def _transfers(path: str) -> tuple[Route, ...]:
     """The rows below either of the paths that transfers have had."""
     return (Route('GET', path, list_transfers), Route('GET', f'{path}/detail', list_transfers),
             Route('POST', path, create_transfer, status=202, body=schemas.Given('transfer', _TRANSFER)),

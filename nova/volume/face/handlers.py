@@ -1,4 +1,9 @@
 """What the operations of the face do: rows and handlers."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
+
 from nova import exception
 from nova.db.projects import storage_quotas
 from nova.db.tables.volume import volume_attachments
@@ -13,6 +18,12 @@ from nova.volume.face import schemas
 from nova.volume.face import views
 from nova.volume.store import rows as rows_of
 from nova.web.routes import Route
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from nova.db.tables.rows import VolumeAttachmentsRow
+    from nova.volume.face.app import VolumeRequest
 
 ZONE = {'zoneState': {'available': True}}
 ALWAYS_FORCED = 66       # microversion that makes snapshots of volumes in use without being forced to
@@ -67,7 +78,7 @@ _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': vol
            'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots}
 
 
-_NOT_FOUND = {
+_NOT_FOUND: dict[sa.Table, Callable[[str], exception.NovaException]] = {
     volumes: lambda ident: exception.VolumeNotFound(volume_id=ident),
     volume_snapshots: lambda ident: exception.VolumeSnapshotNotFound(snapshot_id=ident),
     volume_attachments: lambda ident: exception.VolumeAttachmentNotFound(attachment_id=ident),
@@ -75,7 +86,7 @@ _NOT_FOUND = {
     volume_transfers: lambda ident: exception.VolumeTransferNotFound(transfer_id=ident)}
 
 
-def check_shown(request, row, parts):
+def check_shown(request: VolumeRequest, row: Route, parts: dict[str, str]) -> None:
     """Volumes of administrative servers, and what belongs to them, do not exist for users.
 
     :raises VolumeNotFound, VolumeSnapshotNotFound, VolumeAttachmentNotFound: the request names one
@@ -88,7 +99,7 @@ def check_shown(request, row, parts):
                     raise _NOT_FOUND[_IDENTS[key]](str(value)[:64])
 
 
-def _named(given):
+def _named(given: dict[str, Any]) -> dict[str, Any]:
     """name and description under either of their keys; only those that came."""
     found = {}
     for name in ('name', 'description'):
@@ -106,21 +117,21 @@ _VOLUME_FILTERS = {'name': 'name', 'status': 'status', 'id': 'id', 'display_name
                    'snapshot_id': 'snapshot_id'}
 
 
-def list_volumes(request):
+def list_volumes(request: VolumeRequest) -> dict[str, Any]:
     return listing.page(request, volumes, 'volumes', lambda conn, rows: [views.brief(row, request) for row in rows],
                  _VOLUME_FILTERS)
 
 
-def list_volumes_in_detail(request):
+def list_volumes_in_detail(request: VolumeRequest) -> dict[str, Any]:
     return listing.page(request, volumes, 'volumes', lambda conn, rows: [
         views.volume(row, request) for row in rows_of.with_attachments(conn, rows)], _VOLUME_FILTERS)
 
 
-def show_volume(request, ident):
+def show_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'volume': views.volume(request.store.get(request.context, ident), request)}
 
 
-def create_volume(request):
+def create_volume(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
     sources = [given.get(name) for name in ('snapshot_id', 'source_volid')] + [_image(given)]
     if sum(bool(source) for source in sources) > 1:
@@ -139,11 +150,11 @@ def create_volume(request):
     return {'volume': views.new_volume(made, request)}
 
 
-def _image(given):
+def _image(given: dict[str, Any]) -> str | None:
     return given.get('imageRef') or given.get('image_id')
 
 
-def update_volume(request, ident):
+def update_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body
     values = _named(given)
     if given.get('metadata') is not None:
@@ -151,20 +162,20 @@ def update_volume(request, ident):
     return {'volume': views.volume(request.store.update(request.context, ident, lambda row: values), request)}
 
 
-def delete_volume(request, ident):
+def delete_volume(request: VolumeRequest, ident: str) -> None:
     request.store.delete(request.context, ident, cascade=listing.true(request.query.get('cascade', '')))
 
 
 # ---- metadata of volumes -----------------------------------------------------
 
-def show_metadata(request, ident):
+def show_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'metadata': request.store.get(request.context, ident)['metadata']}
 
 
-def add_metadata(request, ident):
+def add_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body
 
-    def change(row):
+    def change(row: dict[str, Any]) -> dict[str, Any]:
         merged = {**row['metadata'], **given}
         if len(merged) > 128:
             raise exception.BadRequest('A volume has at most 128 metadata items.')
@@ -172,13 +183,13 @@ def add_metadata(request, ident):
     return {'metadata': request.store.update(request.context, ident, change)['metadata']}
 
 
-def replace_metadata(request, ident):
+def replace_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body
     return {'metadata': request.store.update(request.context, ident, lambda row: {'metadata': given})['metadata']}
 
 
-def delete_metadata(request, ident, key):
-    def change(row):
+def delete_metadata(request: VolumeRequest, ident: str, key: str) -> None:
+    def change(row: dict[str, Any]) -> dict[str, Any]:
         if key not in row['metadata']:
             raise exception.MetadataItemNotFound(key=key[:255])
         return {'metadata': {name: value for name, value in row['metadata'].items() if name != key}}
@@ -187,41 +198,41 @@ def delete_metadata(request, ident, key):
 
 # ---- actions on volumes ------------------------------------------------------
 
-def extend(request, ident):
+def extend(request: VolumeRequest, ident: str) -> None:
     request.store.extend(request.context, ident, int(request.body['new_size']),
                          online=request.microversion >= ONLINE_EXTEND)
 
 
-def set_bootable(request, ident):
+def set_bootable(request: VolumeRequest, ident: str) -> None:
     wanted = listing.true(request.body['bootable'])
     request.store.update(request.context, ident, lambda row: {'bootable': wanted})
 
 
-def set_readonly(request, ident):
+def set_readonly(request: VolumeRequest, ident: str) -> None:
     wanted = listing.true(request.body['readonly'])
 
-    def change(row):
+    def change(row: dict[str, Any]) -> dict[str, Any]:
         if row['status'] != 'available':
             raise exception.InvalidVolume(reason=f'status must be available, but it is {row["status"]}.')
         return {'readonly': wanted}
     request.store.update(request.context, ident, change)
 
 
-def retype(request, ident):
+def retype(request: VolumeRequest, ident: str) -> None:
     """The types differ in nothing but whether several servers may have a volume at once."""
     request.store.get(request.context, ident)
     raise exception.BadRequest('A volume keeps its type here: its blocks have one place. Make a volume of the other '
                                'type from it (source volume) in its stead.')
 
 
-def force_delete(request, ident):
+def force_delete(request: VolumeRequest, ident: str) -> None:
     request.store.delete(request.context, ident, force=True)
 
 
-def set_image_metadata(request, ident):
+def set_image_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body['metadata']
 
-    def change(row):
+    def change(row: dict[str, Any]) -> dict[str, Any]:
         merged = {**row['image_metadata'], **given}
         if len(merged) > 128:
             raise exception.BadRequest('A volume has at most 128 items of image metadata.')
@@ -229,26 +240,26 @@ def set_image_metadata(request, ident):
     return {'metadata': request.store.update(request.context, ident, change)['image_metadata']}
 
 
-def unset_image_metadata(request, ident):
+def unset_image_metadata(request: VolumeRequest, ident: str) -> None:
     key = request.body['key']
 
-    def change(row):
+    def change(row: dict[str, Any]) -> dict[str, Any]:
         if key not in row['image_metadata']:
             raise exception.MetadataItemNotFound(key=key)
         return {'image_metadata': {name: value for name, value in row['image_metadata'].items() if name != key}}
     request.store.update(request.context, ident, change)
 
 
-def show_image_metadata(request, ident):
+def show_image_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'metadata': request.store.get(request.context, ident)['image_metadata']}
 
 
-def reset_status(request, ident):
+def reset_status(request: VolumeRequest, ident: str) -> None:
     status = request.body['status']
     request.store.update(request.context, ident, lambda row: {'status': status})
 
 
-def reimage(request, ident):
+def reimage(request: VolumeRequest, ident: str) -> None:
     """A volume that a server has reserved is for services and administrators: they rebuild the server."""
     status, allowed = request.store.get(request.context, ident)['status'], ['available', 'error']
     if listing.true(request.body.get('reimage_reserved', False)):
@@ -260,11 +271,11 @@ def reimage(request, ident):
     request.store.reimage(request.context, ident, request.body['image_id'])
 
 
-def begin_detaching(request, ident):
+def begin_detaching(request: VolumeRequest, ident: str) -> None:
     request.store.begin_detaching(request.context, ident)
 
 
-def roll_detaching(request, ident):
+def roll_detaching(request: VolumeRequest, ident: str) -> None:
     request.store.roll_detaching(request.context, ident)
 
 
@@ -273,16 +284,16 @@ def roll_detaching(request, ident):
 _SNAPSHOT_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'display_name': 'name'}
 
 
-def list_snapshots(request):
+def list_snapshots(request: VolumeRequest) -> dict[str, Any]:
     return listing.page(request, volume_snapshots, 'snapshots',
                  lambda conn, rows: [views.snapshot(row, request) for row in rows], _SNAPSHOT_FILTERS)
 
 
-def show_snapshot(request, ident):
+def show_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'snapshot': views.snapshot(request.store.get_snapshot(request.context, ident), request)}
 
 
-def create_snapshot(request):
+def create_snapshot(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
     made = request.store.create_snapshot(
         request.context, given['volume_id'], _named(given).get('name'), _named(given).get('description'),
@@ -292,23 +303,23 @@ def create_snapshot(request):
     return {'snapshot': views.new_snapshot(made, request)}
 
 
-def update_snapshot(request, ident):
+def update_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
     values = _named(request.body)
     return {'snapshot': views.snapshot(request.store.update_snapshot(request.context, ident, lambda row: values),
                                        request)}
 
 
-def delete_snapshot(request, ident):
+def delete_snapshot(request: VolumeRequest, ident: str) -> None:
     request.store.get_snapshot(request.context, ident)
     request.store.delete_snapshot(request.context, ident)
 
 
-def show_snapshot_metadata(request, ident):
+def show_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'metadata': request.store.get_snapshot(request.context, ident)['metadata']}
 
 
-def add_snapshot_metadata(request, ident):
-    def change(row):
+def add_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    def change(row: dict[str, Any]) -> dict[str, Any]:
         merged = {**row['metadata'], **request.body}
         if len(merged) > 128:
             raise exception.BadRequest('A snapshot has at most 128 metadata items.')
@@ -316,24 +327,24 @@ def add_snapshot_metadata(request, ident):
     return {'metadata': request.store.update_snapshot(request.context, ident, change)['metadata']}
 
 
-def replace_snapshot_metadata(request, ident):
+def replace_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'metadata': request.store.update_snapshot(
         request.context, ident, lambda row: {'metadata': request.body})['metadata']}
 
 
-def delete_snapshot_metadata(request, ident, key):
-    def change(row):
+def delete_snapshot_metadata(request: VolumeRequest, ident: str, key: str) -> None:
+    def change(row: dict[str, Any]) -> dict[str, Any]:
         if key not in row['metadata']:
             raise exception.MetadataItemNotFound(key=key[:255])
         return {'metadata': {name: value for name, value in row['metadata'].items() if name != key}}
     request.store.update_snapshot(request.context, ident, change)
 
 
-def reset_snapshot_status(request, ident):
+def reset_snapshot_status(request: VolumeRequest, ident: str) -> None:
     request.store.update_snapshot(request.context, ident, lambda row: {'status': request.body['status']})
 
 
-def update_snapshot_status(request, ident):
+def update_snapshot_status(request: VolumeRequest, ident: str) -> None:
     """What a compute that copies a volume reports; see EmbeddedVolumes."""
     request.store.get_snapshot(request.context, ident)
     request.store.update_snapshot_status(request.context, ident, request.body['status'], request.body.get('progress'))
@@ -341,7 +352,7 @@ def update_snapshot_status(request, ident):
 
 # ---- attachments -------------------------------------------------------------
 
-def list_attachments(request):
+def list_attachments(request: VolumeRequest) -> dict[str, Any]:
     filters = {'volume_id': 'volume_id', 'instance_id': 'instance_uuid', 'status': 'status'}
     query = {'sort': 'created_at:asc,id:asc', **request.query}
     request.query = query
@@ -349,16 +360,16 @@ def list_attachments(request):
                  lambda conn, rows: [views.attachment(row) for row in rows], filters)
 
 
-def _attachment(request, ident):
+def _attachment(request: VolumeRequest, ident: str) -> VolumeAttachmentsRow:
     with request.store.db.reader() as conn:
         return rows_of.attachment(conn, request.context, ident)
 
 
-def show_attachment(request, ident):
+def show_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'attachment': views.attachment(_attachment(request, ident))}
 
 
-def create_attachment(request):
+def create_attachment(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
     ident = request.store.attach(request.context, given['volume_uuid'], given['instance_uuid'])
     info = None
@@ -367,21 +378,21 @@ def create_attachment(request):
     return {'attachment': views.attachment(_attachment(request, ident), info)}
 
 
-def update_attachment(request, ident):
+def update_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body
     info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
     return {'attachment': views.attachment(_attachment(request, ident), info)}
 
 
-def _mountpoint(given):
+def _mountpoint(given: dict[str, Any]) -> str | None:
     return str(given['connector'].get('mountpoint') or '')[:255] or None
 
 
-def complete_attachment(request, ident):
+def complete_attachment(request: VolumeRequest, ident: str) -> None:
     request.store.complete(request.context, ident)
 
 
-def delete_attachment(request, ident):
+def delete_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
     _attachment(request, ident)
     request.store.detach(request.context, ident)
     return {'attachments': []}
@@ -389,26 +400,26 @@ def delete_attachment(request, ident):
 
 # ---- types, limits and what clients ask beside -------------------------------
 
-def list_types(request):
+def list_types(request: VolumeRequest) -> dict[str, Any]:
     return {'volume_types': [views.volume_type(row) for row in request.store.types()]}
 
 
-def show_type(request, ident):
+def show_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'volume_type': views.volume_type(request.store.check_type(
         request.context, None if ident == 'default' else ident))}
 
 
-def show_extra_specs(request, ident):
+def show_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'extra_specs': request.store.check_type(request.context, ident)['extra_specs']}
 
 
-def _limits(request, project_id):
+def _limits(request: VolumeRequest, project_id: str) -> tuple[dict[str, int], dict[str, int]]:
     """({resource: limit}, {resource: number in use}) of a project."""
     with request.store.db.reader() as conn:
         return request.store.limits.of(conn, project_id), db.used(conn, project_id)
 
 
-def limits(request):
+def limits(request: VolumeRequest) -> dict[str, Any]:
     most, used = _limits(request, request.context.project_id or '')
     return {'limits': {'rate': [], 'absolute': {
         'maxTotalVolumes': most['volumes'], 'maxTotalSnapshots': most['snapshots'],
@@ -419,55 +430,56 @@ def limits(request):
         'totalBackupGigabytesUsed': used['backup_gigabytes']}}}
 
 
-def quotas(request, project_id):
+def quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
     if project_id != request.context.project_id and not request.context.is_admin:
         raise exception.NotFound()
     most, used = _limits(request, project_id)
-    most = {**most, **_NO_QUOTA}
+    shown: dict[str, Any] = {**most, **_NO_QUOTA}
     if listing.true(request.query.get('usage', '')):
-        most = {name: {'limit': limit, 'in_use': used.get(name, 0), 'reserved': 0} for name, limit in most.items()}
-    return {'quota_set': {'id': project_id, **most}}
+        shown = {name: {'limit': limit, 'in_use': used.get(name, 0), 'reserved': 0} for name, limit in shown.items()}
+    return {'quota_set': {'id': project_id, **shown}}
 
 
-def default_quotas(request, project_id):
+def default_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
     with request.store.db.reader() as conn:
         return {'quota_set': {'id': project_id, **request.store.limits.defaults(conn), **_NO_QUOTA}}
 
 
-def update_quotas(request, project_id):
+def update_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
     _check_administrator(request, project_id)
     wanted = {name: int(limit) for name, limit in request.body.items()}
     most = request.store.limits.set(project_id, wanted, listing.true(request.query.get('skip_validation', 'true')))
     return {'quota_set': {**most, **_NO_QUOTA}}
 
 
-def delete_quotas(request, project_id):
+def delete_quotas(request: VolumeRequest, project_id: str) -> None:
     _check_administrator(request, project_id)
     request.store.limits.delete(project_id)
 
 
-def _check_administrator(request, project_id):
+def _check_administrator(request: VolumeRequest, project_id: str) -> None:
     if not request.context.is_admin:
         raise exception.PolicyDenied(rule='volume_extension:quotas:update')
     if len(project_id) > 255:
         raise exception.BadRequest('A project id has 255 characters at most.')
 
 
-def zones(request):
+def zones(request: VolumeRequest) -> dict[str, Any]:
     name = request.store.conf.default_availability_zone
     return {'availabilityZoneInfo': [{'zoneName': name, **ZONE}]}
 
 
-def nothing(key):
+def nothing(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
     """A list of what this service has none of."""
-    def empty(request):
+    def empty(request: VolumeRequest) -> dict[str, Any]:
         return {key: []}
     return empty
 
 
 # ---- rows --------------------------------------------------------------------
 
-def _action(noun, name, handler, status=202, admin=False, schema=None):
+def _action(noun: str, name: str, handler: Callable[..., Any], status: int = 202, admin: bool = False,
+            schema: dict[str, Any] | None = None) -> Route:
     return Route('POST', f'/{noun}/{{ident}}/action', handler, TRUSTED if admin else None, status=status, action=name,
                  body=schema and Given(name, schema))
 

@@ -1,21 +1,31 @@
 """Pages of lists: filters, order, markers and links of a query string."""
+from __future__ import annotations
+
 import urllib.parse
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova import exception
+from nova.db import engine
 from nova.db.volumes import volumes as db
+
+if TYPE_CHECKING:
+    from nova.volume.face.app import VolumeRequest
 
 MAX_LIMIT = 1000
 SORT = ('created_at', 'updated_at', 'name', 'status', 'size', 'bootable', 'id')
 
 
-def true(value):
+def true(value: object) -> bool:
     return str(value).lower() in ('true', '1', 'yes', 'on', 't')
 
 
-def page(request, table, key, view, filters):
+def page(request: VolumeRequest, table: sa.Table, key: str,
+         view: Callable[[engine.Connection, list[dict[str, Any]]], list[Any]],
+         filters: dict[str, str]) -> dict[str, Any]:
     """A page of rows of the caller's project, of all for an administrator who asks for them.
 
     What is of volumes of administrative servers is for administrators and services.
@@ -33,7 +43,7 @@ def page(request, table, key, view, filters):
         rows = db.page(conn, table, project_id, equal, administrative=request.trusted, sort=sort,
                        marker=query.get('marker'), limit=limit + 1, offset=_number(query, 'offset', 0))
         shown = view(conn, rows[:limit])
-    body = {key: shown}
+    body: dict[str, Any] = {key: shown}
     if len(rows) > limit > 0:
         following = urllib.parse.urlencode({**query, 'marker': rows[limit - 1]['id']})
         body[f'{key}_links'] = [{'rel': 'next', 'href': f'{request.url}?{following}'}]
@@ -43,14 +53,14 @@ def page(request, table, key, view, filters):
     return body
 
 
-def _value(column, query, name):
+def _value(column: sa.Column[Any], query: dict[str, str], name: str) -> Any:
     """What a filter asks of a column."""
     if isinstance(column.type, sa.Boolean):
         return true(query[name])
     return _number(query, name, 0) if isinstance(column.type, sa.Integer) else query[name]
 
 
-def _number(query, name, default):
+def _number(query: dict[str, str], name: str, default: int) -> int:
     text = query.get(name)
     if text is None:
         return default
@@ -59,7 +69,7 @@ def _number(query, name, default):
     return int(text)
 
 
-def _sort(query, table):
+def _sort(query: dict[str, str], table: sa.Table) -> list[tuple[str, str]]:
     words = [part.partition(':') for part in query.get('sort', '').split(',') if part]
     pairs = [(key.strip(), direction or 'desc') for key, _, direction in words] or [
         (query.get('sort_key', 'created_at'), query.get('sort_dir', 'desc'))]

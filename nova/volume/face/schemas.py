@@ -11,7 +11,7 @@ METADATA = {'type': ['object', 'null'], 'maxProperties': 128, 'propertyNames': {
             'additionalProperties': {'type': 'string', 'maxLength': 255}}
 
 
-def of(**properties):
+def of(**properties: typing.Any) -> dict[str, typing.Any]:
     """An object with these properties."""
     return {'type': 'object', 'properties': properties}
 
@@ -22,11 +22,11 @@ class Given:
     :param schema: JSON Schema
     """
 
-    def __init__(self, key: str, schema: dict) -> None:
+    def __init__(self, key: str, schema: dict[str, typing.Any]) -> None:
         self.key, self.content = key, schema
         self._validator = json_schema.Validator(schema)
 
-    def validate(self, document: dict, _version: int = 0, _relaxed: bool = False) -> typing.Any:
+    def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False) -> typing.Any:
         """The value below the key.
 
         :raises BadRequest: it is not there, or not of the schema

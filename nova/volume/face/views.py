@@ -1,4 +1,13 @@
 """Documents of the Block Storage API v3."""
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nova.volume.face.app import VolumeRequest
+
 MAX_VERSION = 68             # minor
 # fields that came with a microversion -> its minor
 _VOLUME_SINCE = {'group_id': 13, 'provider_id': 21, 'service_uuid': 48, 'shared_targets': 48, 'cluster_name': 61,
@@ -10,32 +19,32 @@ _NOT_YET = ('os-vol-tenant-attr:tenant_id', 'os-vol-mig-status-attr:migstat', 'o
             'os-vol-host-attr:host', 'volume_image_metadata')
 
 
-def version(url):
+def version(url: str) -> dict[str, Any]:
     return {'id': 'v3.0', 'status': 'CURRENT', 'version': f'3.{MAX_VERSION}', 'min_version': '3.0',
             'updated': '2023-08-31T00:00:00Z', 'links': [{'rel': 'self', 'href': f'{url}/v3/'}],
             'media-types': [{'base': 'application/json', 'type': 'application/vnd.openstack.volume+json;version=3'}]}
 
 
-def _time(moment):
-    return moment and moment.isoformat(timespec='microseconds')
+def _time(moment: datetime.datetime | None) -> str | None:
+    return moment.isoformat(timespec='microseconds') if moment else None
 
 
-def links(url, project_id, kind, ident):
+def links(url: str, project_id: str | None, kind: str, ident: str) -> list[dict[str, str]]:
     path = f'{project_id}/{kind}/{ident}' if project_id else f'{kind}/{ident}'
     return [{'rel': 'self', 'href': f'{url}/v3/{path}'}, {'rel': 'bookmark', 'href': f'{url}/{path}'}]
 
 
-def _at(version, since, shown):
+def _at(version: int, since: dict[str, int], shown: dict[str, Any]) -> dict[str, Any]:
     """Of a document's fields those that a microversion has."""
     return {name: value for name, value in shown.items() if since.get(name, 0) <= version}
 
 
-def new_volume(row, request):
+def new_volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     """A volume as the answer to its creation has it."""
     return {name: value for name, value in volume(row, request).items() if name not in _NOT_YET}
 
 
-def volume(row, request):
+def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     """One volume as show and detail have it."""
     shown = {
         'id': row['id'], 'name': row['name'] or '', 'description': row['description'], 'status': row['status'],
@@ -58,12 +67,12 @@ def volume(row, request):
     return _at(request.microversion, _VOLUME_SINCE, shown)
 
 
-def brief(row, request):
+def brief(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     return {'id': row['id'], 'name': row['name'] or '',
             'links': links(request.root_url, request.context.project_id, 'volumes', row['id'])}
 
 
-def held(attachment, row):
+def held(attachment: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """An attachment inside its volume."""
     return {'id': row['id'], 'attachment_id': attachment['id'], 'volume_id': row['id'],
             'server_id': attachment['instance_uuid'], 'host_name': attachment['host'],
@@ -73,12 +82,12 @@ def held(attachment, row):
 _SNAPSHOT_LATER = 'os-extended-snapshot-attributes:'
 
 
-def new_snapshot(row, request):
+def new_snapshot(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     """A snapshot as the answer to its creation has it."""
     return {name: value for name, value in snapshot(row, request).items() if not name.startswith(_SNAPSHOT_LATER)}
 
 
-def snapshot(row, request):
+def snapshot(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     return _at(request.microversion, _SNAPSHOT_SINCE, {
         'id': row['id'], 'name': row['name'], 'description': row['description'], 'volume_id': row['volume_id'],
         'status': row['status'], 'size': row['size'], 'metadata': row['metadata'], 'user_id': row['user_id'],
@@ -87,12 +96,12 @@ def snapshot(row, request):
         _SNAPSHOT_LATER + 'progress': '100%'})
 
 
-def brief_backup(row, request):
+def brief_backup(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     return {'id': row['id'], 'name': row['name'],
             'links': links(request.root_url, request.context.project_id, 'backups', row['id'])}
 
 
-def backup(row, request):
+def backup(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     return _at(request.microversion, _BACKUP_SINCE, {
         **brief_backup(row, request), 'description': row['description'], 'volume_id': row['volume_id'],
         'snapshot_id': None if row['temporary'] else row['snapshot_id'], 'status': row['status'], 'size': row['size'],
@@ -103,19 +112,19 @@ def backup(row, request):
         'os-backup-project-attr:project_id': row['project_id']})
 
 
-def transfer(row, request):
+def transfer(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     shown = {'id': row['id'], 'name': row['name'], 'volume_id': row['volume_id'],
              'created_at': _time(row['created_at']),
              'links': links(request.root_url, request.context.project_id, 'os-volume-transfer', row['id'])}
     return {**shown, 'auth_key': row['auth_key']} if 'auth_key' in row else shown
 
 
-def volume_type(row):
+def volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, 'is_public': True, 'os-volume-type-access:is_public': True,
             'qos_specs_id': None}
 
 
-def attachment(row, info=None):
+def attachment(row: Mapping[str, Any], info: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {'id': row['id'], 'volume_id': row['volume_id'], 'instance': row['instance_uuid'], 'status': row['status'],
             'attach_mode': 'rw', 'attached_at': _time(row['attached_at']) or '', 'detached_at': '',
             'connection_info': {'driver_volume_type': info['driver_volume_type'], **info['data'],
