@@ -223,10 +223,10 @@ def in_network(conn: sa.Connection, network_id: str) -> list[PortsRow]:
     return networks.many(conn, t.ports, [network_id], 'network_id')
 
 
-def count(conn: sa.Connection, **values: Any) -> int | None:
+def count(conn: sa.Connection, **values: Any) -> int:
     """How many ports have these values in their columns."""
     conditions = [t.ports.c[name] == value for name, value in values.items()]
-    return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(*conditions)).scalar()
+    return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(*conditions)).scalar_one()
 
 
 def others_use(conn: sa.Connection, network: Any) -> bool:

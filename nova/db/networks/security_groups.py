@@ -24,7 +24,7 @@ def of_project(conn: sa.Connection, project_id: str) -> list[SecurityGroupsRow]:
         t.security_groups.c.project_id == nova_context.the_project(project_id))).mappings()]
 
 
-def ensure_default(conn: sa.Connection, project_id: str) -> str | None:
+def ensure_default(conn: sa.Connection, project_id: str) -> str:
     """The id of the project's ``default`` group, made with its rules when it is missing."""
     c = t.default_security_groups.c
     known = sa.select(c.security_group_id).where(c.project_id == nova_context.the_project(project_id))
@@ -35,7 +35,7 @@ def ensure_default(conn: sa.Connection, project_id: str) -> str | None:
     made = engine.insert_ignore(conn, t.default_security_groups,
                                 {'project_id': project_id, 'security_group_id': ident}).rowcount
     if not made:
-        return conn.execute(known.with_for_update()).scalar()
+        return conn.execute(known.with_for_update()).scalar_one()
     networks.insert(conn, t.security_groups, [
         {'id': ident, 'project_id': project_id, 'name': DEFAULT, 'description': 'Default security group'}])
     networks.insert(

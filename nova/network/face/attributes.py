@@ -2,17 +2,22 @@
 
 A check gets the value and returns it in stored form, or raises InvalidInput.
 """
+from __future__ import annotations
+
 import dataclasses
 import ipaddress
 import re
 import typing
+from collections.abc import Callable, Mapping
 
+from nova import context as nova_context
 from nova import exception
 
 REQUIRED = object()
 UNSET = object()           # default of an attribute whose absence means something else than null
 MAC = re.compile('[0-9a-f]{2}(:[0-9a-f]{2}){5}')
 MAX_ITEMS = 100
+Check = Callable[[typing.Any], typing.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,19 +28,19 @@ class Attribute:
     admin     only administrators may name it
     """
 
-    check: typing.Callable
+    check: Check
     default: object = None
     post: bool = True
     put: bool = True
     admin: bool = False
 
 
-def _invalid(reason):
+def _invalid(reason: str) -> typing.NoReturn:
     raise exception.InvalidInput(reason=reason)
 
 
-def text(limit=255):
-    def check(value):
+def text(limit: int = 255) -> Callable[[typing.Any], str]:
+    def check(value: typing.Any) -> str:
         if not isinstance(value, str):
             _invalid('a string is expected.')
         if len(value) > limit:
@@ -46,7 +51,7 @@ def text(limit=255):
     return check
 
 
-def boolean(value):
+def boolean(value: typing.Any) -> bool:
     if isinstance(value, str) and value.lower() in ('true', 'false'):
         return value.lower() == 'true'
     if value in (0, 1) and not isinstance(value, float):
@@ -54,8 +59,8 @@ def boolean(value):
     return _invalid('true or false is expected.')
 
 
-def integer(low, high):
-    def check(value):
+def integer(low: int, high: int) -> Callable[[typing.Any], int]:
+    def check(value: typing.Any) -> int:
         if isinstance(value, str) and re.fullmatch('-?[0-9]{1,9}', value):
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
@@ -64,7 +69,7 @@ def integer(low, high):
     return check
 
 
-def address(value):
+def address(value: typing.Any) -> str:
     try:
         if '%' in text(39)(value):
             raise ValueError('a zone')
@@ -73,7 +78,7 @@ def address(value):
         return _invalid('an IP address is expected.')
 
 
-def network(value):
+def network(value: typing.Any) -> str:
     try:
         if '%' in text(43)(value):
             raise ValueError('a zone')
@@ -82,7 +87,7 @@ def network(value):
         return _invalid('a network such as 10.0.0.0/24 is expected.')
 
 
-def host_address(value):
+def host_address(value: typing.Any) -> str:
     """An address that a host may have."""
     found = ipaddress.ip_address(address(value))
     if found.is_multicast or found.is_link_local or found.is_loopback or found.is_unspecified or found.is_reserved:
@@ -90,7 +95,7 @@ def host_address(value):
     return str(found)
 
 
-def host_name(value):
+def host_name(value: typing.Any) -> str:
     """A label of a DNS name, or nothing."""
     value = text(63)(value).lower()
     if value and not re.fullmatch('[a-z0-9]([a-z0-9-]*[a-z0-9])?', value):
@@ -103,65 +108,65 @@ DHCP_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-nam
                 'mtu', 'router')
 
 
-def dhcp_option(value):
+def dhcp_option(value: typing.Any) -> str:
     if not (value in DHCP_OPTIONS or isinstance(value, str) and re.fullmatch('[1-9][0-9]{0,2}', value)
             and int(value) < 255):
         _invalid(f'one of {", ".join(DHCP_OPTIONS)} or the number of an option is expected.')
     return value
 
 
-def dhcp_value(value):
+def dhcp_value(value: typing.Any) -> str:
     value = text(255)(value)
     if not re.fullmatch('[ -~]+', value) or '"' in value:
         _invalid('printable ASCII without quotation marks is expected.')
     return value
 
 
-def mac(value):
+def mac(value: typing.Any) -> str:
     value = text(17)(value).lower().replace('-', ':')
     if not MAC.fullmatch(value) or int(value[:2], 16) & 1 or value == '00:00:00:00:00:00':
         _invalid('a unicast MAC address is expected.')
     return value
 
 
-def items(check, limit=MAX_ITEMS):
-    def check_all(value):
+def items(check: Check, limit: int = MAX_ITEMS) -> Check:
+    def check_all(value: typing.Any) -> list[typing.Any]:
         if not isinstance(value, list) or len(value) > limit:
             _invalid(f'a list of at most {limit} is expected.')
         return [check(item) for item in value]
     return check_all
 
 
-def record(**checks):
+def record(**checks: Check) -> Check:
     """An object with some of these keys; names in ``checks`` that end in '_' are required."""
     known = {name.rstrip('_'): check for name, check in checks.items()}
     required = {name.rstrip('_') for name in checks if name.endswith('_')}
 
-    def check(value):
+    def check(value: typing.Any) -> dict[str, typing.Any]:
         if not isinstance(value, dict) or value.keys() - known.keys() or required - value.keys():
             _invalid(f'an object with {", ".join(sorted(known))} is expected.')
         return {name: known[name](item) for name, item in value.items()}
     return check
 
 
-def maybe(check):
+def maybe(check: Check) -> Check:
     return lambda value: None if value is None else check(value)
 
 
-def one_of(*values):
-    def check(value):
+def one_of(*values: object) -> Check:
+    def check(value: typing.Any) -> typing.Any:
         if not any(value == known and type(value) is type(known) for known in values):
             _invalid(f'one of {", ".join(map(repr, values))} is expected.')
         return value
     return check
 
 
-def refused(reason, nothing=None):
+def refused(reason: str, nothing: object | None = None) -> Check:
     """An attribute that has no value here; the reason says why."""
     return lambda value: nothing if value == nothing else _invalid(reason)
 
 
-def protocol(value):
+def protocol(value: typing.Any) -> str:
     """A protocol's name or number; what it means is checked with the rule."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else text(40)(value)
 
@@ -169,7 +174,8 @@ def protocol(value):
 ident = text(36)
 
 
-def parse(rows, context, values, creating):
+def parse(rows: Mapping[str, Attribute], context: nova_context.RequestContext, values: Mapping[str, typing.Any],
+          creating: bool) -> dict[str, typing.Any]:
     """The checked values of a request; a create's defaults filled in.
 
     :param rows: {name: Attribute}
@@ -201,7 +207,7 @@ def parse(rows, context, values, creating):
     return {**{name: row.default for name, row in rows.items() if row.post}, **found}
 
 
-def owner(context, values):
+def owner(context: nova_context.RequestContext, values: dict[str, typing.Any]) -> str:
     """The project that a new resource belongs to; takes the attributes that name it out of ``values``."""
     tenant, project = values.pop('tenant_id', None), values.pop('project_id', None)
     if tenant and project and tenant != project:

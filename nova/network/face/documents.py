@@ -1,4 +1,6 @@
 """The documents of no resource: versions, extensions, quotas, and empty collections."""
+from __future__ import annotations
+
 import collections.abc
 import typing
 import uuid
@@ -12,8 +14,10 @@ from nova.network import ipam
 from nova.network.face import operations
 from nova.network.face import pages
 from nova.network.face import quotas
-from nova.web.request import Request
 from nova.web.routes import Route
+
+if typing.TYPE_CHECKING:
+    from nova.network.face.app import NetworkRequest
 
 EXTENSIONS = (
     ('agent', 'agent'), ('allowed-address-pairs', 'Allowed Address Pairs'),
@@ -64,23 +68,23 @@ EMPTY = {
 UNSCOPED = ('extensions', 'availability_zones', 'service-providers')
 
 
-def version(url):
+def version(url: str) -> dict[str, typing.Any]:
     """:param url: of the service's root"""
     return {'id': 'v2.0', 'status': 'CURRENT', 'links': [{'rel': 'self', 'href': url + '/v2.0/'}]}
 
 
-def extensions():
+def extensions() -> list[dict[str, typing.Any]]:
     return [{'alias': alias, 'name': name, 'description': name, 'updated': '2016-01-01T10:00:00-00:00',
              'links': []} for alias, name in EXTENSIONS]
 
 
-def zones():
+def zones() -> list[dict[str, typing.Any]]:
     return [{'name': 'nova', 'resource': 'network', 'state': 'available'}]
 
 
 # ---- hosts and addresses ---------------------------------------------------------
 
-def list_agents(req: Request) -> dict:
+def list_agents(req: NetworkRequest) -> dict[str, typing.Any]:
     """The hosts of networks, as agents."""
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='get_agent')
@@ -88,14 +92,14 @@ def list_agents(req: Request) -> dict:
         return {'agents': pages.fields(req.query, [_agent(req, row) for row in db_hosts.every(conn)])}
 
 
-def show_agent(req: Request, id: str) -> dict:
+def show_agent(req: NetworkRequest, id: str) -> dict[str, typing.Any]:
     for agent in list_agents(req)['agents']:
         if agent['id'] == id:
             return {'agent': agent}
     raise exception.NotFound()
 
 
-def _agent(req: Request, row: dict) -> dict:
+def _agent(req: NetworkRequest, row: collections.abc.Mapping[str, typing.Any]) -> dict[str, typing.Any]:
     return {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
             'agent_type': 'L3 agent' if row['gateway'] else 'L2 agent', 'topic': 'network', 'admin_state_up': True,
             'alive': db_hosts.alive(row, req.face.conf.service_down_time), 'availability_zone': 'nova',
@@ -103,7 +107,7 @@ def _agent(req: Request, row: dict) -> dict:
             'heartbeat_timestamp': row['seen_at'].strftime('%Y-%m-%d %H:%M:%S')}
 
 
-def list_availability(req: Request) -> dict:
+def list_availability(req: NetworkRequest) -> dict[str, typing.Any]:
     """How many addresses the networks have, and how many of them are taken."""
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='get_network_ip_availability')
@@ -114,14 +118,14 @@ def list_availability(req: Request) -> dict:
     return {'network_ip_availabilities': found}
 
 
-def show_availability(req: Request, id: str) -> dict:
+def show_availability(req: NetworkRequest, id: str) -> dict[str, typing.Any]:
     for each in list_availability(req)['network_ip_availabilities']:
         if each['network_id'] == id:
             return {'network_ip_availability': each}
     raise exception.NetworkNotFound(network_id=id)
 
 
-def _availability(conn: typing.Any, row: dict) -> dict:
+def _availability(conn: typing.Any, row: collections.abc.Mapping[str, typing.Any]) -> dict[str, typing.Any]:
     subnets = []
     for subnet in db_networks.many(conn, t.subnets, [row['id']], 'network_id'):
         total = sum(last - first + 1 for first, last in ipam.spans(subnet))
@@ -135,22 +139,22 @@ def _availability(conn: typing.Any, row: dict) -> dict:
 
 # ---- handlers ------------------------------------------------------------------
 
-def list_extensions(req: Request) -> dict:
+def list_extensions(req: NetworkRequest) -> dict[str, typing.Any]:
     return {'extensions': extensions()}
 
 
-def show_extension(req: Request, alias: str) -> dict:
+def show_extension(req: NetworkRequest, alias: str) -> dict[str, typing.Any]:
     for extension in extensions():
         if extension['alias'] == alias:
             return {'extension': extension}
     raise exception.ExtensionNotFound(alias=alias)
 
 
-def list_zones(req: Request) -> dict:
+def list_zones(req: NetworkRequest) -> dict[str, typing.Any]:
     return {'availability_zones': pages.fields(req.query, zones())}
 
 
-def list_quotas(req: Request) -> dict:
+def list_quotas(req: NetworkRequest) -> dict[str, typing.Any]:
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='get_quotas')
     with req.face.api_db.reader() as conn:
@@ -158,7 +162,7 @@ def list_quotas(req: Request) -> dict:
                            for project, own in db_limits.every(conn).items()]}
 
 
-def show_quotas(req: Request, project: str) -> dict:
+def show_quotas(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
     if project in ('tenant', 'project'):
         return {project: {f'{project}_id': req.context.project_id}}
     _check_project(req, project)
@@ -166,7 +170,7 @@ def show_quotas(req: Request, project: str) -> dict:
         return {'quota': quotas.of_project(conn, req.face.conf, project)}
 
 
-def update_quotas(req: Request, project: str) -> dict:
+def update_quotas(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='update_quota')
     body = {name: value for name, value in req.body.items() if name not in ('tenant_id', 'project_id')}
@@ -175,36 +179,36 @@ def update_quotas(req: Request, project: str) -> dict:
     return show_quotas(req, project)
 
 
-def reset_quotas(req: Request, project: str) -> None:
+def reset_quotas(req: NetworkRequest, project: str) -> None:
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='delete_quota')
     req.face.api_db.run(lambda conn: db_limits.forget(conn, project[:255]))
 
 
-def show_defaults(req: Request, project: str) -> dict:
+def show_defaults(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
     _check_project(req, project)
     return {'quota': quotas.limits(req.face.conf)}
 
 
-def show_details(req: Request, project: str) -> dict:
+def show_details(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
     _check_project(req, project)
     with req.face.api_db.reader() as conn:
         return {'quota': quotas.details(conn, req.face.conf, project)}
 
 
-def _check_project(req: Request, project: str) -> None:
+def _check_project(req: NetworkRequest, project: str) -> None:
     if project != req.context.project_id and not req.context.is_admin:
         raise exception.NotFound()
 
 
-def _empty(name: str) -> collections.abc.Callable[[Request], dict]:
+def _empty(name: str) -> collections.abc.Callable[[NetworkRequest], dict[str, typing.Any]]:
     """A handler that lists nothing."""
     key = name.rpartition('/')[2].replace('-', '_')
     return lambda req: {key: []}
 
 
 def _refuse(reason: str) -> collections.abc.Callable[..., typing.Any]:
-    def handler(req: Request, **_parts: str) -> typing.NoReturn:
+    def handler(req: NetworkRequest, **_parts: str) -> typing.NoReturn:
         raise exception.BadRequest(reason)
     return handler
 
@@ -229,19 +233,21 @@ def routes(resources: dict[str, typing.Any]) -> collections.abc.Iterator[Route]:
 
     :param resources: {path: Resource} of the index
     """
-    def index(req: Request) -> dict:
+    def index(req: NetworkRequest) -> dict[str, typing.Any]:
         # a version document, too, for clients whose catalog names this path
         return {'version': version(req.root_url),
                 'resources': [{'name': resource.singular, 'collection': resource.plural,
                                'links': [{'rel': 'self', 'href': f'{req.root_url}/v2.0/{path}'}]}
                               for path, resource in resources.items()]}
-    for path, handler in (('', index), ('extensions', list_extensions), ('extensions/{alias}', show_extension),
-                          ('availability_zones', list_zones), *((name, _empty(name)) for name in EMPTY),
-                          ('agents', list_agents), ('agents/{id}', show_agent),
-                          ('network-ip-availabilities', list_availability),
-                          ('network-ip-availabilities/{id}', show_availability),
-                          ('quotas', list_quotas), ('quotas/{project}', show_quotas),
-                          ('quotas/{project}/default', show_defaults), ('quotas/{project}/details', show_details)):
+    handlers: tuple[tuple[str, collections.abc.Callable[..., typing.Any]], ...] = (
+        ('', index), ('extensions', list_extensions), ('extensions/{alias}', show_extension),
+        ('availability_zones', list_zones), *((name, _empty(name)) for name in EMPTY),
+        ('agents', list_agents), ('agents/{id}', show_agent),
+        ('network-ip-availabilities', list_availability),
+        ('network-ip-availabilities/{id}', show_availability),
+        ('quotas', list_quotas), ('quotas/{project}', show_quotas),
+        ('quotas/{project}/default', show_defaults), ('quotas/{project}/details', show_details))
+    for path, handler in handlers:
         yield Route('GET', f'/{path}', handler, any_scope=not path or path.partition('/')[0] in UNSCOPED)
     for method, path, reason in REFUSED:
         yield Route(method, f'/{path}', _refuse(reason),

@@ -1,8 +1,13 @@
 """Floating addresses, and single ports of them that are forwarded."""
-from typing import Any
-import uuid
+from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping
+from typing import Any, TYPE_CHECKING
+
+from nova import context as nova_context
 from nova import exception
+from nova.db import engine
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
@@ -15,11 +20,15 @@ from nova.network.face import quotas
 from nova.network.face import resource
 from nova.network.face import routers
 
+if TYPE_CHECKING:
+    from nova.network.face.app import Face
+
 CONSTANTS = {'dns_domain': '', 'dns_name': '', 'qos_policy_id': None, 'qos_network_policy_id': None}
 
 
-def views(conn, context, rows):
-    forwarded = {}
+def views(conn: engine.Connection, context: nova_context.RequestContext,
+          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    forwarded: dict[str, list[dict[str, Any]]] = {}
     for row in db.forwardings(conn, [row['id'] for row in rows]):
         forwarded.setdefault(row['floating_ip_id'], []).append(forwarding_view(row))
     ports = db_ports.of_ids(conn, {row['port_id'] for row in rows} - {None})
@@ -30,9 +39,9 @@ def views(conn, context, rows):
              'port_details': _details(ports.get(row['port_id']))} for row in rows]
 
 
-def _details(port):
-    return port and {name: port[name] for name in ('name', 'network_id', 'mac_address', 'admin_state_up', 'status',
-                                                   'device_id', 'device_owner')}
+def _details(port: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if port is None else {name: port[name] for name in (
+        'name', 'network_id', 'mac_address', 'admin_state_up', 'status', 'device_id', 'device_owner')}
 
 
 def create(conn: Any, face: Any, context: Any, values: dict[str, Any]) -> str:
@@ -59,8 +68,13 @@ def create(conn: Any, face: Any, context: Any, values: dict[str, Any]) -> str:
     return ident
 
 
+def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+    return resource.found(db_networks.lock(conn, t.floating_ips, row['id']),
+                          faults.FloatingIPNotFound(floatingip_id=row['id']))
+
+
 def update(conn: Any, face: Any, context: Any, row: Any, values: dict[str, Any]) -> None:
-    row = db_networks.lock(conn, t.floating_ips, row['id'])
+    row = _locked(conn, row)
     if values.get('description') is not None:
         db_networks.update(conn, t.floating_ips, row['id'], {'description': values['description']})
     if 'port_id' in values:
@@ -79,7 +93,8 @@ def delete(conn: Any, face: Any, context: Any, row: Any) -> None:
     db_ports.remove(conn, [row['floating_port_id']])
 
 
-def _associate(conn, context, row, port_id, address):
+def _associate(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any], port_id: str,
+               address: str | None) -> None:
     """Give the floating address to one of a port."""
     if db.forwardings(conn, [row['id']]):
         raise faults.FloatingIpInUse(floatingip_id=row['id'], by='it has port forwardings.')
@@ -92,7 +107,8 @@ def _associate(conn, context, row, port_id, address):
         'port_id': port['id'], 'fixed_ip_address': entry['ip_address'], 'router_id': router, 'status': 'ACTIVE'})
 
 
-def _fixed(conn, context, port_id, address):
+def _fixed(conn: engine.Connection, context: nova_context.RequestContext, port_id: str,
+           address: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """(port, {'subnet_id', 'ip_address'}) of a port of the caller that an address outside is to reach."""
     port = db_networks.lock(conn, t.ports, port_id)
     if port is None or not resource.owner(context, port):
@@ -105,7 +121,7 @@ def _fixed(conn, context, port_id, address):
     return port, fixed[0]
 
 
-def _router(conn, row, port_id, entry):
+def _router(conn: engine.Connection, row: Mapping[str, Any], port_id: str, entry: dict[str, Any]) -> str:
     router = db.towards(conn, entry['subnet_id'], row['floating_network_id'])
     if router is None:
         raise faults.ExternalGatewayForFloatingIPNotFound(
@@ -125,28 +141,31 @@ _FORWARDING = {
 }
 
 
-def forwarding_view(row):
+def forwarding_view(row: Mapping[str, Any]) -> dict[str, Any]:
     return {'id': row['id'], **{name: row[name] for name in _FORWARDING}}
 
 
-def list_forwardings(conn, face, context, row, body):
+def list_forwardings(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                     body: Any) -> dict[str, Any]:
     return {'port_forwardings': [forwarding_view(each) for each in db.forwardings(conn, [row['id']])]}
 
 
-def show_forwarding(conn, face, context, row, body, part):
+def show_forwarding(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                    body: Any, part: str) -> dict[str, Any]:
     return {'port_forwarding': forwarding_view(_forwarding(conn, row, part))}
 
 
-def _forwarding(conn, row, ident):
+def _forwarding(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> dict[str, Any]:
     found = [each for each in db.forwardings(conn, [row['id']]) if each['id'] == ident]
     if not found:
         raise faults.PortForwardingNotFound(id=ident)
     return found[0]
 
 
-def create_forwarding(conn, face, context, row, body):
+def create_forwarding(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                      body: Any) -> dict[str, Any]:
     values = a.parse(_FORWARDING, context, _below(body), creating=True)
-    row = db_networks.lock(conn, t.floating_ips, row['id'])
+    row = _locked(conn, row)
     if row['port_id']:
         raise faults.FloatingIpInUse(floatingip_id=row['id'], by='it belongs to a port as a whole.')
     made = {**_resolved(conn, context, row, values), 'id': str(uuid.uuid4()), 'project_id': row['project_id'],
@@ -156,8 +175,9 @@ def create_forwarding(conn, face, context, row, body):
     return {'port_forwarding': forwarding_view(made)}
 
 
-def update_forwarding(conn, face, context, row, body, part):
-    row = db_networks.lock(conn, t.floating_ips, row['id'])
+def update_forwarding(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                      body: Any, part: str) -> dict[str, Any]:
+    row = _locked(conn, row)
     known = _forwarding(conn, row, part)
     values = a.parse(_FORWARDING, context, _below(body), creating=False)
     fresh = {**known, **values}
@@ -169,20 +189,22 @@ def update_forwarding(conn, face, context, row, body, part):
     return {'port_forwarding': forwarding_view({**known, **changed})}
 
 
-def delete_forwarding(conn, face, context, row, body, part):
-    row = db_networks.lock(conn, t.floating_ips, row['id'])
+def delete_forwarding(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                      body: Any, part: str) -> None:
+    row = _locked(conn, row)
     db_networks.delete(conn, t.port_forwardings, _forwarding(conn, row, part)['id'])
     if not db.forwardings(conn, [row['id']]):
         db_networks.update(conn, t.floating_ips, row['id'], {'router_id': None, 'status': 'DOWN'})
 
 
-def _below(body):
+def _below(body: Any) -> dict[str, Any]:
     if not isinstance(body.get('port_forwarding'), dict):
         raise exception.BadRequest("Unable to find 'port_forwarding' in request body")
     return body['port_forwarding']
 
 
-def _resolved(conn, context, row, values):
+def _resolved(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any],
+              values: dict[str, Any]) -> dict[str, Any]:
     """The columns of a forwarding; the floating address is on the router that reaches the port from then on."""
     _port, entry = _fixed(conn, context, values['internal_port_id'], values['internal_ip_address'])
     router = _router(conn, row, values['internal_port_id'], entry)
@@ -193,7 +215,7 @@ def _resolved(conn, context, row, values):
             **{name: values[name] for name in ('protocol', 'external_port', 'internal_port', 'internal_port_id')}}
 
 
-def _check_single(conn, row, made):
+def _check_single(conn: engine.Connection, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
     for each in db.forwardings(conn, [row['id']]):
         if each['id'] != made['id'] and (each['protocol'], each['external_port']) == (
                 made['protocol'], made['external_port']):

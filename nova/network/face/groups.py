@@ -1,7 +1,13 @@
 """Security groups and their rules."""
-import uuid
+from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping
+from typing import Any, TYPE_CHECKING
+
+from nova import context as nova_context
 from nova import exception
+from nova.db import engine
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import security_groups as db
@@ -12,14 +18,18 @@ from nova.network.face import faults
 from nova.network.face import quotas
 from nova.network.face import resource
 
+if TYPE_CHECKING:
+    from nova.network.face.app import Face
+
 RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
                 'remote_ip_prefix', 'remote_group_id')
 
 
 # ---- groups ------------------------------------------------------------------------
 
-def group_views(conn, context, rows):
-    rules = {}
+def group_views(conn: engine.Connection, context: nova_context.RequestContext,
+                rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    rules: dict[str, list[dict[str, Any]]] = {}
     idents = [row['id'] for row in rows]
     for row in db_networks.many(conn, t.security_group_rules, idents, 'security_group_id'):
         rules.setdefault(row['security_group_id'], []).append(_rule_view(row))
@@ -28,7 +38,8 @@ def group_views(conn, context, rows):
             for row in rows]
 
 
-def create_group(conn, face, context, values):
+def create_group(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
+                 values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     if values['name'] == db.DEFAULT:
         raise faults.SecurityGroupDefaultAlreadyExists()
@@ -41,7 +52,8 @@ def create_group(conn, face, context, values):
     return ident
 
 
-def update_group(conn, face, context, row, values):
+def update_group(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                 values: dict[str, Any]) -> None:
     stored = {name: values[name] for name in ('name', 'description') if values.get(name) is not None}
     if 'name' in stored and stored['name'] != row['name'] and db.DEFAULT in (stored['name'], row['name']):
         raise (faults.SecurityGroupCannotUpdateDefault() if row['name'] == db.DEFAULT
@@ -49,7 +61,8 @@ def update_group(conn, face, context, row, values):
     db_networks.update(conn, t.security_groups, row['id'], stored)
 
 
-def delete_group(conn, face, context, row):
+def delete_group(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
+                 row: Mapping[str, Any]) -> None:
     db_networks.lock(conn, t.security_groups, row['id'])
     if db.in_use(conn, row['id']):
         raise exception.SecurityGroupInUse(security_group_id=row['id'])
@@ -58,7 +71,7 @@ def delete_group(conn, face, context, row):
     db.remove(conn, row['id'])
 
 
-def prepare(conn, context):
+def prepare(conn: engine.Connection, context: nova_context.RequestContext) -> None:
     """A project that looks at its groups finds its default one."""
     if context.project_id:
         db.ensure_default(conn, context.project_id)
@@ -79,18 +92,20 @@ GROUPS = resource.Resource(
 
 # ---- rules -------------------------------------------------------------------------
 
-def _rule_view(row):
+def _rule_view(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**resource.times(row), **{name: row[name] for name in RULE_COLUMNS},
             'normalized_cidr': security.normalized(row['remote_ip_prefix']), 'remote_address_group_id': None,
             'belongs_to_default_sg': None}
 
 
-def rule_views(conn, context, rows):
+def rule_views(conn: engine.Connection, context: nova_context.RequestContext,
+               rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     default = db.defaults_among(conn, {row['security_group_id'] for row in rows})
     return [{**_rule_view(row), 'belongs_to_default_sg': row['security_group_id'] in default} for row in rows]
 
 
-def create_rule(conn, face, context, values):
+def create_rule(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
+                values: dict[str, Any]) -> str:
     a.owner(context, values)
     group = _group(conn, context, values['security_group_id'])
     if values['remote_group_id'] and values['remote_group_id'] != group['id']:
@@ -106,7 +121,7 @@ def create_rule(conn, face, context, values):
     return ident
 
 
-def _group(conn, context, ident):
+def _group(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> dict[str, Any]:
     """A group that the caller may change, locked."""
     row = db_networks.lock(conn, t.security_groups, ident)
     if row is None or not resource.owner(context, row):
@@ -114,12 +129,14 @@ def _group(conn, context, ident):
     return row
 
 
-def update_rule(conn, face, context, row, values):
+def update_rule(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                values: dict[str, Any]) -> None:
     db_networks.update(conn, t.security_group_rules, row['id'],
                        {'description': values.get('description') or ''})
 
 
-def delete_rule(conn, face, context, row):
+def delete_rule(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
+                row: Mapping[str, Any]) -> None:
     db_networks.delete(conn, t.security_group_rules, row['id'])
 
 

@@ -4,11 +4,17 @@ A flat network is a part of the hosts' own routing table, where a project must n
 projects make them in [network] project_ranges, administrators everywhere. An overlay network has a routing table of
 its own wherever it is routed, and any addresses. A network to the outside is where routers have their gateways.
 """
+from __future__ import annotations
+
 import ipaddress
 import random
 import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, TYPE_CHECKING
 
+from nova import context as nova_context
 from nova import exception
+from nova.db import engine
 from nova.db.networks import listing
 from nova.db.networks import networks as db
 from nova.db.networks import ports as db_ports
@@ -21,18 +27,23 @@ from nova.network.face import qos
 from nova.network.face import quotas
 from nova.network.face import resource
 
+if TYPE_CHECKING:
+    from nova.network.face.app import Face
+
 NETWORK_CONSTANTS = {
     'status': 'ACTIVE', 'availability_zone_hints': [],
     'availability_zones': ['nova'], 'ipv4_address_scope': None, 'ipv6_address_scope': None,
     'vlan_transparent': None,
     'l2_adjacency': True, 'dns_domain': ''}
-SUBNET_CONSTANTS = {'subnetpool_id': None, 'service_types': [],
-                    'segment_id': None, 'dns_publish_fixed_ip': False, 'router:external': False}
+SUBNET_CONSTANTS: dict[str, Any] = {
+    'subnetpool_id': None, 'service_types': [], 'segment_id': None, 'dns_publish_fixed_ip': False,
+    'router:external': False}
 IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
 VXLAN_BYTES = 50            # of a frame that carries another one (RFC 7348)
+Cidr = Any                  # IPv4Network or IPv6Network
 
 
-def _allow(face, context, network, rule):
+def _allow(face: Face, context: nova_context.RequestContext, network: Mapping[str, Any], rule: str) -> None:
     """:raises PolicyDenied: the caller's project makes no such networks here"""
     if not context.is_admin and network['network_type'] == db.FLAT and not face.conf.network.project_ranges:
         raise exception.PolicyDenied(rule=rule)
@@ -40,8 +51,10 @@ def _allow(face, context, network, rule):
 
 # ---- networks --------------------------------------------------------------------
 
-def network_views(conn, context, rows):
-    subnets, idents = {}, [row['id'] for row in rows]
+def network_views(conn: engine.Connection, context: nova_context.RequestContext,
+                  rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    subnets: dict[str, list[str]] = {}
+    idents = [row['id'] for row in rows]
     for row in sorted(db.many(conn, t.subnets, idents, 'network_id'), key=lambda row: row['created_at']):
         subnets.setdefault(row['network_id'], []).append(row['id'])
     shared = {row['network_id'] for row in db.many(conn, t.shares, idents, 'network_id')
@@ -57,13 +70,14 @@ def network_views(conn, context, rows):
     } for row in rows]
 
 
-def _provider(row, number):
+def _provider(row: Mapping[str, Any], number: int | None) -> dict[str, Any]:
     physical = row['physical_network'] or (row['bridge'] if row['network_type'] == db.FLAT else None)
     return {'provider:network_type': row['network_type'], 'provider:physical_network': physical,
             'provider:segmentation_id': number}
 
 
-def create_network(conn, face, context, values):
+def create_network(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
+                   values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     kind = values['provider:network_type'] or (
         db.FLAT if values['router:external'] or face.conf.network.project_ranges else db.OVERLAY)
@@ -86,7 +100,7 @@ def create_network(conn, face, context, values):
     return ident
 
 
-def _check_kind(face, row, number):
+def _check_kind(face: Face, row: Mapping[str, Any], number: int | None) -> None:
     """What a network may be."""
     if row['is_default']:
         raise exception.InvalidInput(reason='The default network is the one of the configuration.')
@@ -102,14 +116,14 @@ def _check_kind(face, row, number):
                                                 '[network] physical_networks.')
 
 
-def _check_mtu(face, kind, mtu):
+def _check_mtu(face: Face, kind: str, mtu: int | None) -> None:
     """A frame of an overlay is carried within one of the hosts' own."""
     most = face.conf.network.mtu - VXLAN_BYTES
     if kind == db.OVERLAY and mtu is not None and mtu > most:
         raise exception.InvalidInput(reason=f'mtu: at most {most} in a network of type vxlan here.')
 
 
-def _free_number(conn):
+def _free_number(conn: engine.Connection) -> int:
     """A number that no network has; two that choose the same one at a time are told apart by the key."""
     while True:
         number = random.choice(db.SEGMENTS)
@@ -117,7 +131,8 @@ def _free_number(conn):
             return number
 
 
-def update_network(conn, face, context, row, values):
+def update_network(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                   values: dict[str, Any]) -> None:
     _allow(face, context, row, 'update_network')
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared',
                                               'port_security_enabled')
@@ -134,7 +149,8 @@ def update_network(conn, face, context, row, values):
     db.update(conn, t.networks, row['id'], stored)
 
 
-def delete_network(conn, face, context, row):
+def delete_network(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
+                   row: Mapping[str, Any]) -> None:
     _allow(face, context, row, 'delete_network')
     own = [port['id'] for port in db_ports.in_network(conn, row['id']) if port['device_owner'] == db_ports.DHCP]
     if db_ports.count(conn, network_id=row['id']) > len(own):
@@ -178,7 +194,8 @@ NETWORKS = resource.Resource(
 
 # ---- subnets -----------------------------------------------------------------------
 
-def subnet_views(conn, context, rows):
+def subnet_views(conn: engine.Connection, context: nova_context.RequestContext,
+                 rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{
         **resource.times(row), 'name': row['name'], 'network_id': row['network_id'], 'cidr': row['cidr'],
         'ip_version': row['ip_version'], 'gateway_ip': row['gateway_ip'], 'enable_dhcp': row['enable_dhcp'],
@@ -188,7 +205,8 @@ def subnet_views(conn, context, rows):
     } for row in rows]
 
 
-def create_subnet(conn, face, context, values):
+def create_subnet(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
+                  values: dict[str, Any]) -> str:
     network = db.lock(conn, t.networks, values['network_id'])
     if network is None or not (resource.owner(context, network) or network['shared']):
         raise exception.NetworkNotFound(network_id=values['network_id'])
@@ -221,8 +239,10 @@ def create_subnet(conn, face, context, values):
     return row['id']
 
 
-def update_subnet(conn, face, context, row, values):
-    network = db.get(conn, t.networks, row['network_id'])
+def update_subnet(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                  values: dict[str, Any]) -> None:
+    network = resource.found(db.get(conn, t.networks, row['network_id']),
+                             exception.NetworkNotFound(network_id=row['network_id']))
     _allow(face, context, network, 'update_subnet')
     names = ('name', 'description', 'gateway_ip', 'enable_dhcp', 'dns_nameservers', 'host_routes')
     stored = {name: values[name] for name in names if name in values}
@@ -247,8 +267,10 @@ def update_subnet(conn, face, context, row, values):
         _serve_dhcp(conn, face, network, {**fresh, **stored})
 
 
-def delete_subnet(conn, face, context, row):
-    network = db.get(conn, t.networks, row['network_id'])
+def delete_subnet(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
+                  row: Mapping[str, Any]) -> None:
+    network = resource.found(db.get(conn, t.networks, row['network_id']),
+                             exception.NetworkNotFound(network_id=row['network_id']))
     _allow(face, context, network, 'delete_subnet')
     db.lock(conn, t.subnets, row['id'])
     _serve_dhcp(conn, face, network, {**row, 'enable_dhcp': False})
@@ -257,10 +279,10 @@ def delete_subnet(conn, face, context, row):
     db.remove_subnet(conn, row['id'])
 
 
-def _serve_dhcp(conn, face, network, subnet):
+def _serve_dhcp(conn: engine.Connection, face: Face, network: Mapping[str, Any], subnet: Any) -> None:
     """An address of the subnet for who answers DHCP and DNS there, on each host the same; or none any more."""
-    port = next((port for port in db_ports.in_network(conn, network['id'])
-                 if port['device_owner'] == db_ports.DHCP), None)
+    port: Any = next((port for port in db_ports.in_network(conn, network['id'])
+                      if port['device_owner'] == db_ports.DHCP), None)
     if not subnet['enable_dhcp']:
         if port is not None:
             held = db.addresses_of(conn, [port['id']]).get(port['id'], [])
@@ -279,7 +301,7 @@ def _serve_dhcp(conn, face, network, subnet):
                ipam.quarantine(face.conf.network.dhcp_lease_time), port['mac_address'])
 
 
-def _modes(cidr, values):
+def _modes(cidr: Cidr, values: dict[str, Any]) -> dict[str, Any]:
     """How guests get their IPv6 addresses."""
     ra, address = values['ipv6_ra_mode'], values['ipv6_address_mode']
     if cidr.version == 4 and (ra or address):
@@ -294,7 +316,7 @@ def _modes(cidr, values):
     return {'ipv6_ra_mode': ra, 'ipv6_address_mode': address}
 
 
-def _check_versions(cidr, row):
+def _check_versions(cidr: Cidr, row: Mapping[str, Any]) -> None:
     """Name servers, routes and pools are of the subnet's version of IP."""
     told = [*row['dns_nameservers'], *(each for route in row['host_routes'] for each in
                                        (route['nexthop'], route['destination'].partition('/')[0]))]
@@ -302,20 +324,21 @@ def _check_versions(cidr, row):
         raise exception.InvalidInput(reason=f'Name servers and routes of {cidr} are of IPv{cidr.version}.')
 
 
-def _check_range(face, context, network, cidr):
+def _check_range(face: Face, context: nova_context.RequestContext, network: Mapping[str, Any], cidr: Cidr) -> None:
     ranges = face.conf.network.project_ranges
-    if not context.is_admin and not any(cidr.subnet_of(ipaddress.ip_network(each)) for each in ranges):
+    if not context.is_admin and not any(cidr.version == each.version and cidr.subnet_of(each)
+                                        for each in map(ipaddress.ip_network, ranges)):
         raise exception.InvalidInput(reason=f'Subnets of projects lie in {", ".join(ranges)}.')
 
 
-def _check_overlap(others, cidr):
+def _check_overlap(others: Sequence[str], cidr: Cidr) -> None:
     for other in map(ipaddress.ip_network, others):
         if other.version == cidr.version and cidr.overlaps(other):
             raise exception.InvalidInput(
                 reason=f'Requested subnet with cidr: {cidr} overlaps with another subnet.')
 
 
-def _check_gateway(cidr, row, overlay):
+def _check_gateway(cidr: Cidr, row: Mapping[str, Any], overlay: bool) -> None:
     gateway = row['gateway_ip']
     if gateway is None:
         if row['enable_dhcp'] and not overlay:
@@ -328,12 +351,13 @@ def _check_gateway(cidr, row, overlay):
         raise exception.InvalidInput(reason=f'Gateway is not valid on subnet {cidr}.')
 
 
-def _pools(cidr, row, pools):
+def _pools(cidr: Cidr, row: Mapping[str, Any], pools: list[dict[str, str]] | None) -> list[dict[str, str]]:
     gateway = row['gateway_ip'] and ipaddress.ip_address(row['gateway_ip'])
     if not pools:
         return ipam.default_pools(cidr, gateway)
-    spans = sorted(((ipaddress.ip_address(pool['start']), ipaddress.ip_address(pool['end'])) for pool in pools),
-                   key=lambda span: (span[0].version, span))
+    spans: list[tuple[Any, Any]] = sorted(
+        ((ipaddress.ip_address(pool['start']), ipaddress.ip_address(pool['end'])) for pool in pools),
+        key=lambda span: [(each.version, int(each)) for each in span])        # the versions are checked below
     previous = cidr.network_address
     for start, end in spans:
         if {start.version, end.version} != {cidr.version} or start > end or start <= previous or (

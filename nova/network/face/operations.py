@@ -1,7 +1,10 @@
 """The operations that every resource has: list, create, show, update and delete."""
+from __future__ import annotations
+
 import collections.abc
 import functools
 import logging
+import re
 import typing
 
 from nova import exception
@@ -13,8 +16,11 @@ from nova.network.face import attributes
 from nova.network.face import faults
 from nova.network.face import pages
 from nova.network.face.resource import Resource
-from nova.web.request import Request
+from nova.network.face.resource import found as found_row
 from nova.web.routes import Route
+
+if typing.TYPE_CHECKING:
+    from nova.network.face.app import NetworkRequest
 
 LOG = logging.getLogger(__name__)
 
@@ -33,7 +39,8 @@ class Wrapped:
     def __init__(self, name: str, many: str | None = None) -> None:
         self.name, self.many = name, many
 
-    def validate(self, document: dict, _version: int = 0, _relaxed: bool = False) -> dict:
+    def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False
+                 ) -> dict[str, typing.Any]:
         """What stands below the name.
 
         :raises BadRequest: no object does
@@ -42,7 +49,7 @@ class Wrapped:
         if isinstance(several, list) and several and all(isinstance(each, dict) for each in several):
             if len(several) > MAX_BULK:
                 raise exception.BadRequest(f'At most {MAX_BULK} {self.many} are made by one request.')
-            return {self.many: several}
+            return {str(self.many): several}
         if not isinstance(document.get(self.name), dict):
             raise exception.BadRequest(f"Unable to find '{self.name}' in request body")
         return document[self.name]
@@ -51,13 +58,15 @@ class Wrapped:
 class Anything:
     """A body that the handler looks at."""
 
-    def validate(self, document: dict, _version: int = 0, _relaxed: bool = False) -> dict:
+    def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False
+                 ) -> dict[str, typing.Any]:
         if not isinstance(document, dict):
             raise exception.BadRequest('An object is expected.')
         return document
 
 
-def _views(conn: typing.Any, context: typing.Any, resource: Resource, rows: list[dict]) -> list[dict]:
+def _views(conn: typing.Any, context: typing.Any, resource: Resource,
+           rows: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
     """What the API shows of rows, with their tags."""
     views = resource.views(conn, context, rows)
     if resource.tagged and rows:
@@ -67,7 +76,7 @@ def _views(conn: typing.Any, context: typing.Any, resource: Resource, rows: list
     return views
 
 
-def index(resource: Resource, req: Request) -> dict:
+def index(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
     if resource.prepare:
         with req.face.api_db.writer() as conn:
             resource.prepare(conn, req.context)
@@ -80,16 +89,16 @@ def index(resource: Resource, req: Request) -> dict:
     return document
 
 
-def show(resource: Resource, req: Request, id: str) -> dict:
+def show(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any]:
     with req.face.api_db.reader() as conn:
         view = _views(conn, req.context, resource, [_get(conn, req.context, resource, id)])
     return {resource.singular: pages.fields(req.query, view)[0]}
 
 
-def create(resource: Resource, req: Request) -> dict:
+def create(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
     several = req.body.get(resource.plural) if resource.plural not in resource.attributes else None
 
-    def make(conn: typing.Any) -> list[dict]:
+    def make(conn: typing.Any) -> list[dict[str, typing.Any]]:
         found = []
         for each in several or [req.body]:                  # all of them are made, or none
             wanted = _tags_of(each) if resource.tagged else None
@@ -99,34 +108,34 @@ def create(resource: Resource, req: Request) -> dict:
                 db_tags.replace(conn, ident, wanted)
             log.about(ident)
             found.append(ident)
-        return _views(conn, req.context, resource, [db.get(conn, resource.table, ident) for ident in found])
+        return _views(conn, req.context, resource, [_made(conn, resource, ident) for ident in found])
 
     views = req.face.api_db.run(ipam.arbitrated(make))
     _refresh(resource, req)
     return {resource.plural: views} if several else {resource.singular: views[0]}
 
 
-def _tags_of(body: dict) -> list[str] | None:
+def _tags_of(body: dict[str, typing.Any]) -> list[str] | None:
     """The tags that a new resource gets, taken out of its attributes."""
     return _check_tags(body.pop('tags')) if 'tags' in body else None
 
 
-def update(resource: Resource, req: Request, id: str) -> dict:
-    def change(conn: typing.Any) -> dict:
+def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any]:
+    def change(conn: typing.Any) -> dict[str, typing.Any]:
         row = _get(conn, req.context, resource, id)
         if not resource.writable(req.context, row):
             raise exception.PolicyDenied(rule=f'update_{resource.singular}')
         _check_revision(req, row)
         values = attributes.parse(resource.attributes, req.context, req.body, creating=False)
         resource.update(conn, req.face, req.context, row, values)
-        return _views(conn, req.context, resource, [db.get(conn, resource.table, id)])[0]
+        return _views(conn, req.context, resource, [_made(conn, resource, id)])[0]
 
     view = req.face.api_db.run(ipam.arbitrated(change))
     _refresh(resource, req)
     return {resource.singular: view}
 
 
-def delete(resource: Resource, req: Request, id: str) -> None:
+def delete(resource: Resource, req: NetworkRequest, id: str) -> None:
     def drop(conn: typing.Any) -> None:
         row = _get(conn, req.context, resource, id)
         if not resource.writable(req.context, row):
@@ -140,10 +149,10 @@ def delete(resource: Resource, req: Request, id: str) -> None:
     _refresh(resource, req)
 
 
-def act(resource: Resource, function: typing.Callable, reads: bool, req: Request, id: str,
-        **parts: str) -> dict | None:
+def act(resource: Resource, function: collections.abc.Callable[..., typing.Any], reads: bool, req: NetworkRequest,
+        id: str, **parts: str) -> dict[str, typing.Any] | None:
     """One of the resource's own operations."""
-    def work(conn: typing.Any) -> dict | None:
+    def work(conn: typing.Any) -> dict[str, typing.Any] | None:
         row = _get(conn, req.context, resource, id)
         if reads:
             return function(conn, req.face, req.context, row, None, **parts)
@@ -174,9 +183,9 @@ def _check_tag(value: typing.Any) -> str:
     return tag
 
 
-def tags(resource: Resource, req: Request, id: str) -> dict:
+def tags(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any] | None:
     """GET, PUT or DELETE of all tags."""
-    def work(conn: typing.Any) -> dict:
+    def work(conn: typing.Any) -> dict[str, typing.Any]:
         row = _get(conn, req.context, resource, id)
         if req.method == 'GET':
             return {'tags': db_tags.of(conn, [row['id']]).get(row['id'], [])}
@@ -189,7 +198,7 @@ def tags(resource: Resource, req: Request, id: str) -> dict:
     return None if req.method == 'DELETE' else found
 
 
-def tag(resource: Resource, req: Request, id: str, tag: str) -> None:
+def tag(resource: Resource, req: NetworkRequest, id: str, tag: str) -> None:
     """GET, PUT or DELETE of one tag."""
     def work(conn: typing.Any) -> None:
         row = _get(conn, req.context, resource, id)
@@ -205,19 +214,19 @@ def tag(resource: Resource, req: Request, id: str, tag: str) -> None:
     req.face.api_db.run(work)
 
 
-def _check_revision(req: Request, row: dict) -> None:
+def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typing.Any]) -> None:
     """A request may say which revision it changes (If-Match: revision_number=N)."""
     given = req.header('If-Match', None)
     if given is None:
         return
     name, _, number = given.partition('=')
-    if name.strip() != 'revision_number' or not number.strip().isdigit():
+    if name.strip() != 'revision_number' or not re.fullmatch('[0-9]{1,18}', number.strip()):
         raise exception.BadRequest('If-Match is revision_number=N here.')
-    if int(number) != row['revision']:
+    if int(number.strip()) != row['revision']:
         raise faults.StaleRevision(expected=number.strip(), current=row['revision'])
 
 
-def _refresh(resource: Resource, req: Request) -> None:
+def _refresh(resource: Resource, req: NetworkRequest) -> None:
     """Notify the network service. One that does not answer finds the committed change at its next audit."""
     if req.face.network_rpc is None:
         return
@@ -227,7 +236,11 @@ def _refresh(resource: Resource, req: Request) -> None:
         LOG.warning('The network service was not notified of a changed %s: %s', resource.singular, error)
 
 
-def _get(conn: typing.Any, context: typing.Any, resource: Resource, ident: str) -> dict:
+def _made(conn: typing.Any, resource: Resource, ident: str) -> dict[str, typing.Any]:
+    return found_row(db.get(conn, resource.table, ident), resource.missing(ident))
+
+
+def _get(conn: typing.Any, context: typing.Any, resource: Resource, ident: str) -> dict[str, typing.Any]:
     """The row that the caller may see; another project's row is missing like one that is not there."""
     row = db.seen(conn, resource.table, resource.visible(context), ident[:MAX_ID])
     if row is None:

@@ -1,8 +1,13 @@
 """Ports."""
+from __future__ import annotations
+
 import uuid
+from collections.abc import Mapping
+from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
+from nova.db import engine
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db
@@ -15,12 +20,16 @@ from nova.network.face import qos
 from nova.network.face import quotas
 from nova.network.face import resource
 
+if TYPE_CHECKING:
+    from nova.network.face.app import Face
+
 CONSTANTS = {'binding:vnic_type': 'normal', 'dns_domain': '',
              'dns_assignment': [], 'ip_allocation': 'immediate', 'propagate_uplink_status': False,
              'resource_request': None, 'numa_affinity_policy': None}
 
 
-def views(conn, context, rows):
+def views(conn: engine.Connection, context: nova_context.RequestContext,
+          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     idents = [row['id'] for row in rows]
     fixed, groups = db_networks.addresses_of(conn, idents), db_groups.of_ports(conn, idents)
     nets = {row['id']: row for row in db_networks.many(conn, t.networks, {row['network_id'] for row in rows})}
@@ -43,7 +52,7 @@ def views(conn, context, rows):
     return found
 
 
-def create(conn, face, context, values):
+def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     quotas.check(conn, face.conf, 'port', project)
     found = db_networks.usable(conn, project, [values['network_id']], lock=True).get(values['network_id'])
@@ -72,7 +81,8 @@ def create(conn, face, context, values):
     return ident
 
 
-def update(conn, face, context, row, values):
+def update(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+           values: dict[str, Any]) -> None:
     names = ('name', 'description', 'admin_state_up', 'device_id', 'device_owner', 'dns_name', 'extra_dhcp_opts')
     if row['device_owner'].startswith('network:') and values.keys() - {'name', 'description'}:
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
@@ -85,13 +95,12 @@ def update(conn, face, context, row, values):
     if values.get('mac_address') and values['mac_address'] != row['mac_address']:
         if row['device_id']:
             raise exception.PortInUse(port_id=row['id'])
-        network = db_networks.get(conn, t.networks, row['network_id'])
-        _check_mac(conn, context, network, values['mac_address'])
+        _check_mac(conn, context, _network(conn, row), values['mac_address'])
         stored['mac_address'] = values['mac_address']
     if values.get('fixed_ips') is not None:
         _change_addresses(conn, face, row, values['fixed_ips'])
     if values.keys() & {'port_security_enabled', 'allowed_address_pairs'}:
-        stored.update(_security(conn, context, db_networks.get(conn, t.networks, row['network_id']), {
+        stored.update(_security(conn, context, _network(conn, row), {
             'security_groups': db_groups.of_ports(conn, [row['id']]).get(row['id']), **row,
             **values}))
     if 'security_groups' in values:
@@ -101,7 +110,7 @@ def update(conn, face, context, row, values):
     db_networks.update(conn, t.ports, row['id'], stored)
 
 
-def delete(conn, face, context, row):
+def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
     row = db_networks.lock(conn, t.ports, row['id']) or row
     if row['device_owner'].startswith('network:'):
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
@@ -111,14 +120,21 @@ def delete(conn, face, context, row):
     db.remove(conn, [row['id']])
 
 
-def _check_mac(conn, context, network, mac):
+def _network(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+    return resource.found(db_networks.get(conn, t.networks, row['network_id']),
+                          exception.NetworkNotFound(network_id=row['network_id']))
+
+
+def _check_mac(conn: engine.Connection, context: nova_context.RequestContext, network: Mapping[str, Any],
+               mac: str) -> None:
     if not resource.owner(context, network):
         raise exception.PolicyDenied(rule='create_port:mac_address')
     if db.count(conn, mac_address=mac):
         raise faults.MacAddressInUse(network_id=network['id'], mac=mac)
 
 
-def _security(conn, context, network, values):
+def _security(conn: engine.Connection, context: nova_context.RequestContext, network: Mapping[str, Any],
+              values: dict[str, Any]) -> dict[str, Any]:
     """The columns of what a port may do besides its own addresses."""
     enabled = values['port_security_enabled']
     if enabled is None:
@@ -135,14 +151,16 @@ def _security(conn, context, network, values):
         {'mac_address': None, **pair} for pair in pairs] or None}
 
 
-def _change_addresses(conn, face, row, wanted):
+def _change_addresses(conn: engine.Connection, face: Face, row: Mapping[str, Any],
+                      wanted: list[dict[str, Any]]) -> None:
     """Keep the addresses that stay, let the others rest and claim the new ones."""
     if row['device_id']:
         raise exception.PortInUse(port_id=row['id'])        # the server's record would not follow
     network, subnets = db_networks.usable(
         conn, nova_context.ALL_PROJECTS, [row['network_id']], lock=True)[row['network_id']]
     have = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
-    kept, fresh = [], []
+    kept: list[dict[str, str]] = []
+    fresh: list[dict[str, str]] = []
     for request in wanted:
         match = next((entry for entry in have if entry not in kept and all(
             entry[name] == value for name, value in request.items())), None)
@@ -155,7 +173,7 @@ def _change_addresses(conn, face, row, wanted):
                    ipam.quarantine(face.conf.network.dhcp_lease_time), row['mac_address'])
 
 
-def _groups(conn, project, wanted):
+def _groups(conn: engine.Connection, project: str, wanted: list[str] | None) -> list[str]:
     """Ids of the groups named, which must be the project's; the default one for None."""
     if wanted is None:
         return [db_groups.ensure_default(conn, project)]

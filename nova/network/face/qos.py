@@ -2,9 +2,15 @@
 
 Administrators make policies; projects put on their ports and networks those that are their own or shared.
 """
-import uuid
+from __future__ import annotations
 
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TYPE_CHECKING
+
+from nova import context as nova_context
 from nova import exception
+from nova.db import engine
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import qos as db
@@ -16,6 +22,9 @@ from nova.network.face import resource
 from nova.web.request import Request
 from nova.web.routes import Route
 
+if TYPE_CHECKING:
+    from nova.network.face.app import Face
+
 KIND = 'bandwidth_limit'
 OTHERS = ('dscp_marking', 'minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
 DIRECTIONS = ('egress', 'ingress')
@@ -24,18 +33,19 @@ MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel counts rate and burst in
 CONSTANTS = {'is_default': False}
 
 
-def _rule_view(row):
+def _rule_view(row: Mapping[str, Any]) -> dict[str, Any]:
     return {'id': row['id'], 'qos_policy_id': row['policy_id'], 'type': KIND,
             **{name: row[name] for name in _RULE}}
 
 
-def views(conn, context, rows):
+def views(conn: engine.Connection, context: nova_context.RequestContext,
+          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rules = db.rules_of(conn, [row['id'] for row in rows])
     return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'], **CONSTANTS,
              'rules': [_rule_view(rule) for rule in rules.get(row['id'], [])]} for row in rows]
 
 
-def create(conn, face, context, values):
+def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     if not context.is_admin:
         raise exception.PolicyDenied(rule='create_policy')
@@ -47,12 +57,13 @@ def create(conn, face, context, values):
     return row['id']
 
 
-def update(conn, face, context, row, values):
+def update(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+           values: dict[str, Any]) -> None:
     db_networks.update(conn, t.qos_policies, row['id'], {
         name: values[name] for name in ('name', 'description', 'shared') if values.get(name) is not None})
 
 
-def delete(conn, face, context, row):
+def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
     db_networks.lock(conn, t.qos_policies, row['id'])
     user = db.in_use(conn, row['id'])
     if user:
@@ -60,7 +71,8 @@ def delete(conn, face, context, row):
     db.remove(conn, row['id'])
 
 
-def chosen(conn, context, known, wanted):
+def chosen(conn: engine.Connection, context: nova_context.RequestContext, known: str | None,
+           wanted: str | None) -> str | None:
     """The policy that a port or network is to have, for its row.
 
     :param known: the one that it has
@@ -88,35 +100,38 @@ _RULE = {
 }
 
 
-def _below(body, kind):
+def _below(body: Any, kind: str) -> dict[str, Any]:
     found = body.get(f'{kind}_rule')
     if not isinstance(found, dict):
         raise exception.BadRequest(f"Unable to find '{kind}_rule' in request body")
     return {name: value for name, value in found.items() if name not in ('tenant_id', 'project_id')}
 
 
-def _rule(conn, row, ident):
+def _rule(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> dict[str, Any]:
     for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
         if rule['id'] == ident:
             return rule
     raise faults.QosRuleNotFound(policy_id=row['id'], rule_id=ident[:60])
 
 
-def _check_single(conn, row, made):
+def _check_single(conn: engine.Connection, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
     for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
         if rule['direction'] == made['direction'] and rule['id'] != made['id']:
             raise faults.QosRuleExists(policy_id=row['id'], direction=made['direction'])
 
 
-def list_rules(conn, face, context, row, body):
+def list_rules(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+               body: Any) -> dict[str, Any]:
     return {f'{KIND}_rules': [_rule_view(rule) for rule in db.rules_of(conn, [row['id']]).get(row['id'], [])]}
 
 
-def show_rule(conn, face, context, row, body, part):
+def show_rule(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+              body: Any, part: str) -> dict[str, Any]:
     return {f'{KIND}_rule': _rule_view(_rule(conn, row, part))}
 
 
-def create_rule(conn, face, context, row, body):
+def create_rule(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                body: Any) -> dict[str, Any]:
     values = a.parse(_RULE, context, _below(body, KIND), creating=True)
     db_networks.lock(conn, t.qos_policies, row['id'])
     made = {**values, 'id': str(uuid.uuid4()), 'policy_id': row['id'], 'description': ''}
@@ -126,7 +141,8 @@ def create_rule(conn, face, context, row, body):
     return {f'{KIND}_rule': _rule_view(made)}
 
 
-def update_rule(conn, face, context, row, body, part):
+def update_rule(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                body: Any, part: str) -> dict[str, Any]:
     db_networks.lock(conn, t.qos_policies, row['id'])
     known = _rule(conn, row, part)
     changed = a.parse(_RULE, context, _below(body, KIND), creating=False)
@@ -136,26 +152,28 @@ def update_rule(conn, face, context, row, body, part):
     return {f'{KIND}_rule': _rule_view({**known, **changed})}
 
 
-def delete_rule(conn, face, context, row, body, part):
+def delete_rule(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                body: Any, part: str) -> None:
     db_networks.lock(conn, t.qos_policies, row['id'])
     db_networks.delete(conn, t.qos_rules, _rule(conn, row, part)['id'])
     db_networks.update(conn, t.qos_policies, row['id'], {})
 
 
-def _nothing(kind):
+def _nothing(kind: str) -> Callable[..., dict[str, Any]]:
     return lambda conn, face, context, row, body: {f'{kind}_rules': []}
 
 
-def _refused(conn, face, context, row, body):
+def _refused(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+             body: Any) -> NoReturn:
     raise exception.BadRequest('This service carries out limits of bandwidth (bandwidth_limit) alone: rules of other '
                                'types would promise what no host keeps.')
 
 
-def rule_types(req: Request) -> dict:
+def rule_types(req: Request) -> dict[str, Any]:
     return {'rule_types': pages.fields(req.query, [{'type': KIND}])}
 
 
-def show_rule_type(req: Request, kind: str) -> dict:
+def show_rule_type(req: Request, kind: str) -> dict[str, Any]:
     if kind != KIND:
         raise exception.NotFound()
     values = [{'parameter_name': 'direction', 'parameter_type': 'choices', 'parameter_values': list(DIRECTIONS)},
@@ -179,7 +197,7 @@ POLICIES = resource.Resource(
         'id': _C.id, 'name': _C.name, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'shared': _C.shared,
         'description': _C.description, 'created_at': _C.created_at,
     }, CONSTANTS),
-    visible=db.visible, writable=lambda context, row: context.is_admin, views=views, create=create, update=update,
+    visible=db.visible, writable=lambda context, row: bool(context.is_admin), views=views, create=create, update=update,
     delete=delete, missing=lambda ident: faults.QosPolicyNotFound(policy_id=ident),
     actions=(('GET', _RULES, list_rules), ('POST', _RULES, create_rule), ('GET', _RULES + '/{part}', show_rule),
              ('PUT', _RULES + '/{part}', update_rule), ('DELETE', _RULES + '/{part}', delete_rule),

@@ -1,5 +1,12 @@
 """How many networks, ports, groups and rules a project may have."""
+from __future__ import annotations
+
+from typing import Any
+
+from oslo_config import cfg
+
 from nova import exception
+from nova.db import engine
 from nova.db.networks import limits as db_limits
 from nova.network import quotas
 from nova.network.face import attributes
@@ -10,7 +17,7 @@ ABSENT = ('subnetpool',)
 _number = attributes.integer(-1, 2 ** 31 - 1)
 
 
-def limits(conf, own=None):
+def limits(conf: cfg.ConfigOpts, own: dict[str, int] | None = None) -> dict[str, Any]:
     """{resource: limit}; -1: no limit.
 
     :param own: {resource: limit} that was set for a project
@@ -18,7 +25,7 @@ def limits(conf, own=None):
     return {**{name: quotas.limit(conf, name, own) for name in quotas.COUNTED}, **dict.fromkeys(ABSENT, 0)}
 
 
-def check(conn, conf, name, project_id, adding=1):
+def check(conn: engine.Connection, conf: cfg.ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
     """Refuse what would exceed the quota; the project's other requests wait until the transaction ends.
 
     :raises OverQuota:
@@ -29,18 +36,18 @@ def check(conn, conf, name, project_id, adding=1):
         raise faults.OverQuota(resource=name) from None
 
 
-def details(conn, conf, project_id):
+def details(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, Any]:
     return {name: {'limit': limit, 'reserved': 0,
                    'used': quotas.used(conn, name, project_id) if name in quotas.COUNTED else 0}
             for name, limit in limits(conf, db_limits.of(conn, project_id)).items()}
 
 
-def of_project(conn, conf, project_id):
+def of_project(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, Any]:
     """{resource: limit} of a project."""
     return limits(conf, db_limits.of(conn, project_id))
 
 
-def parse(body):
+def parse(body: Any) -> dict[str, Any]:
     """{resource: limit} that a request sets.
 
     :raises BadRequest, InvalidInput: a resource that this service does not count, or no number

@@ -1,6 +1,20 @@
 """A resource of the face: its rows, its attributes, and what create, update and delete do."""
+from __future__ import annotations
+
 import dataclasses
+import datetime
 import typing
+from collections.abc import Callable, Mapping
+
+from nova import context as nova_context
+
+if typing.TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from nova.db.networks.listing import Listing
+    from nova.network.face.attributes import Attribute
+
+Row = Mapping[str, typing.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,36 +34,46 @@ class Resource:
 
     singular: str
     plural: str
-    table: object
-    attributes: dict
-    listing: object
-    visible: typing.Callable
-    writable: typing.Callable
-    views: typing.Callable
-    create: typing.Callable
-    update: typing.Callable
-    delete: typing.Callable
-    missing: typing.Callable
-    prepare: typing.Callable | None = None
-    actions: tuple = ()
+    table: sa.Table
+    attributes: dict[str, Attribute]
+    listing: Listing
+    visible: Callable[[nova_context.RequestContext], typing.Any]
+    writable: Callable[[nova_context.RequestContext, Row], bool]
+    views: Callable[..., list[dict[str, typing.Any]]]
+    create: Callable[..., str]
+    update: Callable[..., None]
+    delete: Callable[..., None]
+    missing: Callable[[str], Exception]
+    prepare: Callable[..., None] | None = None
+    actions: tuple[tuple[str, str, Callable[..., typing.Any]], ...] = ()
     tagged: bool = True
     at: str = ''
 
     @property
-    def path(self):
+    def path(self) -> str:
         return self.at or self.plural.replace('_', '-')
 
 
-def owner(context, row):
+def found(row: dict[str, typing.Any] | None, missing: Exception) -> dict[str, typing.Any]:
+    """A row that was read or locked; another request may have deleted it since it was seen.
+
+    :raises missing: so it is
+    """
+    if row is None:
+        raise missing
+    return row
+
+
+def owner(context: nova_context.RequestContext, row: Row) -> bool:
     return context.is_admin or bool(context.project_id) and row['project_id'] == context.project_id
 
 
-def times(row):
+def times(row: Row) -> dict[str, typing.Any]:
     """The columns that every resource shows."""
     return {'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
             'description': row['description'], 'created_at': stamp(row['created_at']),
             'updated_at': stamp(row['updated_at']), 'revision_number': row['revision'], 'tags': []}
 
 
-def stamp(moment):
+def stamp(moment: datetime.datetime) -> str:
     return moment.strftime('%Y-%m-%dT%H:%M:%SZ')

@@ -1,13 +1,20 @@
 """Routers: which subnets they join, and by which address they reach the outside."""
+from __future__ import annotations
+
 import ipaddress
 import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TYPE_CHECKING
 
+from nova import context as nova_context
 from nova import exception
+from nova.db import engine
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
+from nova.db.tables.rows import NetworksRow
 from nova.network import gateways
 from nova.network import ipam
 from nova.network.face import attributes as a
@@ -15,7 +22,12 @@ from nova.network.face import faults
 from nova.network.face import quotas
 from nova.network.face import resource
 
+if TYPE_CHECKING:
+    from nova.network.face.app import Face
+
 MAX_ROUTES = 30
+Cidr = Any                  # IPv4Network or IPv6Network
+Routes = list[dict[str, Any]]
 CONSTANTS = {'status': 'ACTIVE', 'distributed': False, 'ha': False, 'availability_zone_hints': [],
              'availability_zones': ['nova'], 'flavor_id': None}
 _ROUTE = a.record(destination_=a.network, nexthop_=a.address)
@@ -23,19 +35,20 @@ _GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_i
     a.record(subnet_id=a.ident, ip_address=a.address), 4))
 
 
-def views(conn, context, rows):
-    gateways = {}
+def views(conn: engine.Connection, context: nova_context.RequestContext,
+          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    gateways: dict[str, str] = {}
     for port in db_networks.many(conn, t.ports, [row['id'] for row in rows], 'device_id'):
         if port['device_owner'] == db_ports.GATEWAY:
             gateways[port['device_id']] = port['id']
-    fixed = db_networks.addresses_of(conn, gateways.values())
+    fixed = db_networks.addresses_of(conn, list(gateways.values()))
     return [{**resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
              'routes': row['routes'], **CONSTANTS, 'external_gateway_info': row['external_network_id'] and {
                  'network_id': row['external_network_id'], 'enable_snat': row['enable_snat'],
-                 'external_fixed_ips': fixed.get(gateways.get(row['id']), [])}} for row in rows]
+                 'external_fixed_ips': fixed.get(gateways.get(row['id'], ''), [])}} for row in rows]
 
 
-def create(conn, face, context, values):
+def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     quotas.check(conn, face.conf, 'router', project)
     row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'],
@@ -47,8 +60,14 @@ def create(conn, face, context, values):
     return row['id']
 
 
-def update(conn, face, context, row, values):
-    row = db_networks.lock(conn, t.routers, row['id'])
+def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+    return resource.found(db_networks.lock(conn, t.routers, row['id']),
+                          faults.RouterNotFound(router_id=row['id']))
+
+
+def update(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+           values: dict[str, Any]) -> None:
+    row = _locked(conn, row)
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up') if values.get(name) is not None}
     if 'external_gateway_info' in values:
         _set_gateway(conn, face, context, row, values['external_gateway_info'] or None)
@@ -58,7 +77,7 @@ def update(conn, face, context, row, values):
     db_networks.update(conn, t.routers, row['id'], stored)
 
 
-def delete(conn, face, context, row):
+def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
     db_networks.lock(conn, t.routers, row['id'])
     if db.interfaces(conn, [row['id']]):
         raise faults.RouterInUse(router_id=row['id'])
@@ -68,7 +87,8 @@ def delete(conn, face, context, row):
 
 # ---- the gateway ---------------------------------------------------------------
 
-def _set_gateway(conn, face, context, row, info):
+def _set_gateway(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                 info: dict[str, Any] | None) -> None:
     """Give a router this way to the outside, or none."""
     if info and info['network_id'] == row['external_network_id'] and 'external_fixed_ips' not in info:
         db_networks.update(conn, t.routers, row['id'], {'enable_snat': info.get('enable_snat', True)})
@@ -86,7 +106,8 @@ def _set_gateway(conn, face, context, row, info):
         'external_network_id': info and info['network_id'], 'enable_snat': (info or {}).get('enable_snat', True)})
 
 
-def _add_gateway_port(conn, face, context, row, info):
+def _add_gateway_port(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                      info: dict[str, Any]) -> None:
     network, subnets = external(conn, context, info['network_id'])
     on_router = [ipaddress.ip_network(subnet['cidr']) for subnet in db.subnets_on(conn, row['id'])]
     for subnet in subnets:
@@ -97,13 +118,14 @@ def _add_gateway_port(conn, face, context, row, info):
     db_networks.insert(conn, t.ports, [port])
 
 
-def external(conn, context, ident):
+def external(conn: engine.Connection, context: nova_context.RequestContext,
+             ident: str) -> tuple[NetworksRow, list[Any]]:
     """(network, subnets) of a network to the outside, its subnets locked.
 
     :raises NetworkNotFound: there is no such network, or none that the caller may see
     :raises BadRequest: it is none to the outside, or has no subnet
     """
-    found = db_networks.usable(conn, db_networks.nova_context.ALL_PROJECTS, [ident], lock=True).get(ident)
+    found = db_networks.usable(conn, nova_context.ALL_PROJECTS, [ident], lock=True).get(ident)
     if found is None or not (found[0]['external'] or found[0]['shared'] or resource.owner(context, found[0])
                              or db_networks.is_shared_with(conn, ident, str(context.project_id))):
         raise exception.NetworkNotFound(network_id=ident)
@@ -112,7 +134,8 @@ def external(conn, context, ident):
     return found
 
 
-def service_port(network, owner, device_id, host='', project_id='', mac=None):
+def service_port(network: Mapping[str, Any], owner: str, device_id: str, host: str = '', project_id: str = '',
+                 mac: str | None = None) -> dict[str, Any]:
     """The row of a port that the service itself uses."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
             'description': '', 'mac_address': mac or ipam.new_mac(), 'admin_state_up': True,
@@ -122,13 +145,17 @@ def service_port(network, owner, device_id, host='', project_id='', mac=None):
 
 # ---- interfaces -----------------------------------------------------------------
 
-def add_interface(conn, face, context, row, body):
-    row, given = db_networks.lock(conn, t.routers, row['id']), _named(body)
+def add_interface(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                  body: Any) -> dict[str, Any]:
+    row, given = _locked(conn, row), _named(body)
+    port: Any
+    subnet: Any
     if given.keys() == {'port_id'}:
         port, subnet = _of_port(conn, context, row, given['port_id'])
     else:
         port, subnet = None, _subnet(conn, context, given['subnet_id'])
-    network = db_networks.get(conn, t.networks, subnet['network_id'])
+    network = resource.found(db_networks.get(conn, t.networks, subnet['network_id']),
+                             exception.NetworkNotFound(network_id=subnet['network_id']))
     if network['network_type'] != db_networks.OVERLAY:
         raise exception.BadRequest(f"Network {network['id']} is routed by the hosts themselves: no router joins it.")
     others = db.subnets_on(conn, row['id'])
@@ -153,20 +180,22 @@ def add_interface(conn, face, context, row, body):
     return _interface(row, port['id'], subnet)
 
 
-def remove_interface(conn, face, context, row, body):
-    row, given = db_networks.lock(conn, t.routers, row['id']), _named(body, both=True)
-    found = [each for each in db.interfaces(conn, [row['id']])
-             if all(each[name] == value for name, value in given.items())]
+def remove_interface(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                     body: Any) -> dict[str, Any]:
+    row, given = _locked(conn, row), _named(body, both=True)
+    held: list[Any] = db.interfaces(conn, [row['id']])
+    found = [each for each in held if all(each[name] == value for name, value in given.items())]
     if not found:
         raise faults.RouterInterfaceNotFound(router_id=row['id'], what=', '.join(given.values()))
-    subnet = db_networks.get(conn, t.subnets, found[0]['subnet_id'])
+    subnet = resource.found(db_networks.get(conn, t.subnets, found[0]['subnet_id']),
+                            exception.SubnetNotFound(subnet_id=found[0]['subnet_id']))
     _check_unneeded(conn, row, subnet)
     db.remove_interface(conn, row['id'], subnet['id'])
     db_ports.remove(conn, [found[0]['port_id']])
     return _interface(row, found[0]['port_id'], subnet)
 
 
-def _named(body, both=False):
+def _named(body: Any, both: bool = False) -> dict[str, Any]:
     """The subnet_id or port_id of a request."""
     given = {name: a.ident(body[name]) for name in ('subnet_id', 'port_id') if body.get(name) is not None}
     if body.keys() - {'subnet_id', 'port_id', 'tenant_id', 'project_id'} or not given or len(given) > 1 and not both:
@@ -174,7 +203,7 @@ def _named(body, both=False):
     return given
 
 
-def _subnet(conn, context, ident):
+def _subnet(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> Any:
     row = db_networks.seen(conn, t.subnets, db_networks.visible_subnets(context), ident)
     if row is None:
         raise exception.SubnetNotFound(subnet_id=ident)
@@ -182,7 +211,8 @@ def _subnet(conn, context, ident):
     return row
 
 
-def _of_port(conn, context, router, ident):
+def _of_port(conn: engine.Connection, context: nova_context.RequestContext, router: Mapping[str, Any],
+             ident: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """(port, subnet) of a port of its own that the caller puts on the router."""
     port = db_networks.lock(conn, t.ports, ident)
     if port is None or not resource.owner(context, port):
@@ -192,26 +222,27 @@ def _of_port(conn, context, router, ident):
     fixed = db_networks.addresses_of(conn, [ident]).get(ident, [])
     if len(fixed) != 1:
         raise exception.BadRequest(f'Port {ident} has not exactly one address.')
-    return port, db_networks.get(conn, t.subnets, fixed[0]['subnet_id'])
+    return port, resource.found(db_networks.get(conn, t.subnets, fixed[0]['subnet_id']),
+                                exception.SubnetNotFound(subnet_id=fixed[0]['subnet_id']))
 
 
-def _interface(row, port_id, subnet):
+def _interface(row: Mapping[str, Any], port_id: str, subnet: Mapping[str, Any]) -> dict[str, Any]:
     return {'id': row['id'], 'tenant_id': row['project_id'], 'project_id': row['project_id'], 'port_id': port_id,
             'network_id': subnet['network_id'], 'subnet_id': subnet['id'], 'subnet_ids': [subnet['id']]}
 
 
-def _check_apart(cidr, others):
+def _check_apart(cidr: Cidr, others: Iterable[Cidr]) -> None:
     for other in others:
         if cidr.version == other.version and cidr.overlaps(other):
             raise exception.BadRequest(f'Range {cidr} overlaps with {other}, which is on the router already.')
 
 
-def _check_unneeded(conn, row, subnet):
+def _check_unneeded(conn: engine.Connection, row: Mapping[str, Any], subnet: Mapping[str, Any]) -> None:
     """A subnet may leave: no floating address and no route needs it."""
     ports = {floating['port_id'] for floating in db.floating_through(conn, row['id'])}
     ports |= {each['internal_port_id'] for each in db.forwardings(
         conn, [floating['id'] for floating in db.floating_through(conn, row['id'])])}
-    for held in db_networks.addresses_of(conn, ports - {None}).values():
+    for held in db_networks.addresses_of(conn, [port for port in ports if port is not None]).values():
         if any(entry['subnet_id'] == subnet['id'] for entry in held):
             raise faults.RouterInterfaceInUse(subnet_id=subnet['id'], router_id=row['id'], by='a floating IP.')
     cidr = ipaddress.ip_network(subnet['cidr'])
@@ -221,17 +252,20 @@ def _check_unneeded(conn, row, subnet):
 
 # ---- routes -----------------------------------------------------------------------
 
-def add_routes(conn, face, context, row, body):
+def add_routes(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+               body: Any) -> None:
     return _change_routes(conn, row, body, lambda routes, given: [
         *routes, *(route for route in given if route not in routes)])
 
 
-def remove_routes(conn, face, context, row, body):
+def remove_routes(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                  body: Any) -> None:
     return _change_routes(conn, row, body, lambda routes, given: [route for route in routes if route not in given])
 
 
-def _change_routes(conn, row, body, change):
-    row = db_networks.lock(conn, t.routers, row['id'])
+def _change_routes(conn: engine.Connection, row: Mapping[str, Any], body: Any,
+                   change: Callable[[Routes, Routes], Routes]) -> None:
+    row = _locked(conn, row)
     if not isinstance(body.get('router'), dict) or body['router'].keys() != {'routes'}:
         raise exception.BadRequest("A router with its routes is expected.")
     routes = change(row['routes'], a.items(_ROUTE, MAX_ROUTES)(body['router']['routes']))
@@ -240,7 +274,7 @@ def _change_routes(conn, row, body, change):
     return None
 
 
-def _check_routes(conn, row, routes):
+def _check_routes(conn: engine.Connection, row: Mapping[str, Any], routes: Routes) -> None:
     """Each goes by an address that the router reaches at once, and is not its own."""
     if len(routes) > MAX_ROUTES:
         raise exception.BadRequest(f'A router has at most {MAX_ROUTES} routes.')
@@ -262,7 +296,8 @@ def _check_routes(conn, row, routes):
         seen.add((str(destination), str(hop)))
 
 
-def l3_agents(conn, face, context, row):
+def l3_agents(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
+              row: Mapping[str, Any]) -> dict[str, Any]:
     """Which host has the router, as the list of its agents."""
     return {'agents': [] if not row['host'] or not context.is_admin else [
         {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',

@@ -1,7 +1,13 @@
 """Rules that share a project's network with other projects."""
-import uuid
+from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping
+from typing import Any, TYPE_CHECKING
+
+from nova import context as nova_context
 from nova import exception
+from nova.db import engine
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
@@ -11,14 +17,18 @@ from nova.network.face import faults
 from nova.network.face import quotas
 from nova.network.face import resource
 
+if TYPE_CHECKING:
+    from nova.network.face.app import Face
 
-def views(conn, context, rows):
+
+def views(conn: engine.Connection, context: nova_context.RequestContext,
+          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
              'object_type': 'network', 'object_id': row['network_id'], 'action': row['action'],
              'target_tenant': row['target_project'], 'target_project': row['target_project']} for row in rows]
 
 
-def create(conn, face, context, values):
+def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     network = db_networks.lock(conn, t.networks, values['object_id'])
     if network is None or not resource.owner(context, network):
@@ -34,12 +44,13 @@ def create(conn, face, context, values):
     return row['id']
 
 
-def _check_target(context, target):
+def _check_target(context: nova_context.RequestContext, target: str) -> None:
     if target == db_networks.EVERYBODY and not context.is_admin:
         raise exception.PolicyDenied(rule='create_rbac_policy:target_tenant')
 
 
-def update(conn, face, context, row, values):
+def update(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+           values: dict[str, Any]) -> None:
     target = values.get('target_tenant')
     if target is None or target == row['target_project']:
         return
@@ -48,12 +59,12 @@ def update(conn, face, context, row, values):
     db_networks.update(conn, t.shares, row['id'], {'target_project': target})
 
 
-def delete(conn, face, context, row):
+def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
     _check_unused(conn, row)
     db_networks.delete(conn, t.shares, row['id'])
 
 
-def _check_unused(conn, row):
+def _check_unused(conn: engine.Connection, row: Mapping[str, Any]) -> None:
     """Nobody has a port in the network by this rule alone."""
     network = db_networks.lock(conn, t.networks, row['network_id'])
     if network is None or network['shared']:

@@ -313,6 +313,7 @@ BAD_SUBNETS = [
             {'start': '10.9.0.7', 'end': '10.9.0.20'},
         ]
     },
+    {'allocation_pools': [{'start': '10.9.0.5', 'end': '10.9.0.9'}, {'start': '10.9.0.5', 'end': 'fd00::9'}]},
     {'dns_nameservers': ['x']},
     {'dns_nameservers': ['1.1.1.1'] * 11},
     {'ip_version': 6},

@@ -4,8 +4,12 @@ import uuid
 
 import pytest
 
+from nova import context
 from nova.db.networks import networks as db_networks
 from nova.db.tables import network as t
+from nova.network.face import faults
+from nova.network.face import floating_ips
+from nova.network.face import routers
 from nova.tests.functional import test_network_api
 from nova.tests.unit import test_network_manager as unit
 
@@ -298,10 +302,21 @@ def test_a_revision_is_held_against_the_request(face):
     ident = router(face)
     path = f'{face.url}/v2.0/routers/{ident}'
     revision = face('demo', 'GET', f'routers/{ident}').json()['router']['revision_number']
-    for given, code in ((f'revision_number={revision + 1}', 412), ('x', 400), (f'revision_number={revision}', 200)):
+    for given, code in ((f'revision_number={revision + 1}', 412), ('x', 400), ('revision_number=\xb2', 400),
+                        ('revision_number=' + '9' * 5000, 400), (f'revision_number={revision}', 200)):
         answer = test_network_api.requests.put(path, json={'router': {'name': 'n'}}, timeout=10, headers={
             'X-Auth-Token': 'demo', 'If-Match': given})
         assert answer.status_code == code, answer.text
+
+
+def test_what_another_request_has_deleted_meanwhile_is_not_there(face):
+    """It was seen at the beginning of the transaction, and is gone when it is locked."""
+    gone, ctx = {'id': str(uuid.uuid4())}, context.RequestContext(project_id='p1', overwrite=False)
+    with face.db.writer() as conn:
+        with pytest.raises(faults.RouterNotFound):
+            routers.update(conn, None, ctx, gone, {'name': 'n'})
+        with pytest.raises(faults.FloatingIPNotFound):
+            floating_ips.update(conn, None, ctx, gone, {'description': 'd'})
 
 
 def test_an_address_is_given_once(face):
