@@ -156,7 +156,7 @@ def load_cell(text: str) -> HostCell:
     return _load_host_cell(_data(utils.load_json(text)))
 
 
-def text_of_host(topology: HostTopology) -> str:
+def text_of_host(topology: HostTopology | None) -> str | None:
     """A HostTopology as it is stored; None for None."""
     return None if topology is None else utils.dump_json(dump_host(topology))
 

@@ -7,6 +7,8 @@
 
 Why bubblewrap: doc/source/adr/0015-privileges.rst.
 """
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import errno
@@ -18,6 +20,7 @@ import stat
 import subprocess
 import tempfile
 import typing
+from collections.abc import Iterator, Sequence
 
 from nova import exception
 
@@ -92,7 +95,8 @@ class Sandbox:
         self._filter = b''
         self.user = _user() if os.geteuid() == 0 and enabled else None
 
-    def run(self, command: list[str], limits: Limits, reads: list[str] = (), writes: list[str] = ()) -> Done:
+    def run(self, command: list[str], limits: Limits, reads: Sequence[str] = (),
+            writes: Sequence[str] = ()) -> Done:
         """Run a program to its end.
 
         :param reads: absolute paths of the files that it may read
@@ -144,12 +148,13 @@ class Sandbox:
                 return ''
             return done.errors.decode(errors='replace').strip()[-200:] or f'bwrap ended with {done.status}'
 
-    def _run(self, way, command, limits, reads=(), writes=()):
+    def _run(self, way: str | None, command: list[str], limits: Limits, reads: Sequence[str] = (),
+             writes: Sequence[str] = ()) -> Done:
         program = shutil.which(command[0]) or command[0]
         words = ['prlimit', f'--as={limits.memory}', f'--cpu={limits.cpu_s}', f'--fsize={limits.file_bytes}',
                  f'--nofile={MOST_FILES}', '--core=0', '--']
         with contextlib.ExitStack() as stack:
-            descriptors = ()
+            descriptors: tuple[int, ...] = ()
             if way is not None:
                 rules = stack.enter_context(_memory())
                 os.write(rules, self._filter)
@@ -163,7 +168,7 @@ class Sandbox:
                                   cwd='/')
             return Done(done.returncode, *(_said(file) for file in (output, errors)))
 
-    def _words(self, way, program, reads, writes, descriptor):
+    def _words(self, way: str, program: str, reads: Sequence[str], writes: Sequence[str], descriptor: int) -> list[str]:
         """The command before the program that puts it into the sandbox."""
         leave = []
         if self.user is not None:
@@ -187,7 +192,7 @@ class Sandbox:
 
     # ---- whose the files are ------------------------------------------------------
 
-    def _lend(self, path):
+    def _lend(self, path: str) -> None:
         """Let the sandbox's user read a file through its group, unless everybody may read it."""
         if self.user is None:
             return
@@ -197,7 +202,7 @@ class Sandbox:
                 os.fchown(descriptor, -1, self.user.pw_gid)
 
     @contextlib.contextmanager
-    def _handed_over(self, path):
+    def _handed_over(self, path: str) -> Iterator[None]:
         """A file that is the sandbox's user's while the program runs."""
         with opened(path, os.O_RDWR | os.O_CREAT) as descriptor:
             status = os.fstat(descriptor)
@@ -210,14 +215,14 @@ class Sandbox:
                     os.fchown(descriptor, status.st_uid, status.st_gid)
 
 
-def _refusal(reason):
+def _refusal(reason: str) -> exception.VirtError:
     return exception.VirtError(
         operation='keep programs that read images apart',
         reason=f'{reason}. [libvirt] sandbox_images = false does without, which lets an image that breaks qemu-img '
                'take over this host')
 
 
-def _user():
+def _user() -> pwd.struct_passwd:
     """Whose right programs run with."""
     for name in (USER, OTHER_USER):
         with contextlib.suppress(KeyError):
@@ -243,9 +248,9 @@ def _filter() -> bytes:
         return file.read()
 
 
-def _above(path):
+def _above(path: str) -> list[str]:
     """The directories that lead to a path, the outermost first; bwrap would make them for root alone."""
-    found = []
+    found: list[str] = []
     while (path := os.path.dirname(path)) != '/':
         found.insert(0, path)
     return found
@@ -279,7 +284,7 @@ def opened(path: str, flags: int) -> typing.Iterator[int]:
 
 
 @contextlib.contextmanager
-def _memory(size=None):
+def _memory(size: int | None = None) -> Iterator[int]:
     """A file in memory, which grows to ``size`` bytes at most: what is printed fills neither our memory nor a disk."""
     descriptor = os.memfd_create('sandbox', os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -291,6 +296,6 @@ def _memory(size=None):
         os.close(descriptor)
 
 
-def _said(descriptor):
+def _said(descriptor: int) -> bytes:
     length = os.lseek(descriptor, 0, os.SEEK_CUR)
     return os.pread(descriptor, min(length, MOST_SAID), 0)

@@ -1,7 +1,10 @@
 """The keys that hosts sign with: a host sends its own, and an operator or a join token approves it."""
+from __future__ import annotations
+
 import base64
 import datetime
 import logging
+from typing import Any
 
 from nova import exception
 from nova import utils
@@ -9,6 +12,7 @@ from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Row
+from nova.db import engine
 from nova.db.services import message_keys
 from nova.rpc import join_tokens
 from nova.rpc import signatures
@@ -82,7 +86,7 @@ class Enrolment:
         return _answer(conn, row['state'])
 
 
-def _answer(conn, state):
+def _answer(conn: engine.Connection, state: str) -> dict[str, Any]:
     """What a host is answered, and by which it follows the deployment's keys: see Enrolment._follow_deployment."""
     rows = message_keys.of_deployment(conn)
     if not rows:                                     # a conductor that signs nothing has not made it

@@ -1,4 +1,6 @@
 """Whose messages a service with databases accepts: the deployment's and those of hosts with an approved key."""
+from __future__ import annotations
+
 import base64
 import threading
 import time
@@ -18,7 +20,9 @@ class TrustedKeys:
 
     def __init__(self, api_db: engine.Database) -> None:
         self._api_db = api_db
-        self._known, self._lock = {}, threading.Lock()           # {key id: (Trusted or None, when it was looked up)}
+        self._lock = threading.Lock()
+        # {key id: (what it is, when it was looked up)}
+        self._known: dict[str, tuple[signatures.Trusted | None, float]] = {}
 
     def use(self, keys: signatures.Signatures) -> None:
         """Let messages be signed with the deployment's key, and be trusted by the keys of this object.
@@ -45,7 +49,7 @@ class TrustedKeys:
             self._known[key_id] = found, now
         return found
 
-    def _look_up(self, key_id):
+    def _look_up(self, key_id: str) -> signatures.Trusted | None:
         with self._api_db.reader() as conn:
             row = message_keys.get(conn, key_id)
             if row is None:                          # the first key of a deployment is not named by its fingerprint

@@ -2,12 +2,17 @@
 
 https://libvirt.org/formatcaps.html and https://libvirt.org/formatnode.html describe the elements.
 """
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from xml.etree import ElementTree as etree
+
 from nova.hardware import cpus
 from nova.objects import numa
 from nova.objects import pci
 
 
-def topology(capabilities):
+def topology(capabilities: etree.Element) -> numa.HostTopology | None:
     """The HostTopology without guests; None when libvirt knows no cells.
 
     :param capabilities: root element of the capabilities
@@ -17,7 +22,7 @@ def topology(capabilities):
     return numa.HostTopology(tuple(sorted(cells, key=lambda cell: cell.id))) if cells else None
 
 
-def devices(nodes, nets):
+def devices(nodes: Sequence[etree.Element], nets: Iterable[etree.Element]) -> list[pci.Device]:
     """[pci.Device] that guests could have.
 
     :param nodes: the node devices (root elements) of PCI, and nets: those of network interfaces
@@ -32,7 +37,7 @@ def devices(nodes, nets):
     return [each for each in found if each is not None]
 
 
-def device(node, parents=None):
+def device(node: etree.Element, parents: Mapping[str, str] | None = None) -> pci.Device | None:
     """The pci.Device of a node device (root element); None when it is none that a guest could have.
 
     :param parents: {address of a physical function: name of its network interface}
@@ -52,7 +57,7 @@ def device(node, parents=None):
         devname=(parents or {}).get(parent or address))
 
 
-def _cell(element):
+def _cell(element: etree.Element) -> numa.HostCell:
     memory = element.find('memory')
     listed = element.findall('./cpus/cpu')
     online = [cpu for cpu in listed if cpu.get('core_id') is not None] or listed
@@ -70,15 +75,15 @@ def _cell(element):
                    for sibling in element.findall('./distances/sibling')})
 
 
-def _address(capability):
+def _address(capability: etree.Element) -> str:
     domain, bus, slot, function = (int(capability.findtext(part)) for part in ('domain', 'bus', 'slot', 'function'))
     return f'{domain:04x}:{bus:02x}:{slot:02x}.{function:x}'
 
 
-def _address_of(element):
+def _address_of(element: etree.Element) -> str:
     domain, bus, slot, function = (int(element.get(part), 16) for part in ('domain', 'bus', 'slot', 'function'))
     return f'{domain:04x}:{bus:02x}:{slot:02x}.{function:x}'
 
 
-def _identifier(capability, name):
+def _identifier(capability: etree.Element, name: str) -> str:
     return f'{int(capability.find(name).get("id"), 16):04x}'

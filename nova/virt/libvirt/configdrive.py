@@ -1,6 +1,9 @@
 """The config drive: an ISO 9660 image with the volume id that guests look for."""
+from __future__ import annotations
+
 import io
 import re
+from collections.abc import Mapping
 
 import pycdlib
 
@@ -10,7 +13,7 @@ MAX_NAME = 64                            # Joliet's bound for one part of a path
 _PART = re.compile(r'[^/\0]{1,%d}\Z' % MAX_NAME)
 
 
-def write(path, files):
+def write(path: str, files: Mapping[str, bytes]) -> None:
     """Write a config drive to ``path``.
 
     :param files: {path in the drive, relative, with slashes: bytes}
@@ -20,7 +23,7 @@ def write(path, files):
         raise ValueError(f'the config drive is larger than {MAX_BYTES} bytes')
     iso = pycdlib.PyCdlib()
     iso.new(interchange_level=1, rock_ridge='1.09', joliet=3, sys_ident='LINUX', vol_ident=VOLUME_ID)
-    directories = {(): ''}
+    directories: dict[tuple[str, ...], str] = {(): ''}
     for number, (name, data) in enumerate(sorted(files.items())):
         parts = _parts(name)
         for depth in range(1, len(parts)):
@@ -33,14 +36,14 @@ def write(path, files):
     iso.close()
 
 
-def _parts(name):
+def _parts(name: str) -> tuple[str, ...]:
     parts = tuple(name.split('/'))
     if not all(_PART.match(part) and part not in ('.', '..') for part in parts):
         raise ValueError(f'{name!r} is no path in a config drive')
     return parts
 
 
-def _directory(iso, directories, parts):
+def _directory(iso: pycdlib.PyCdlib, directories: dict[tuple[str, ...], str], parts: tuple[str, ...]) -> None:
     if parts in directories:
         return
     path = f'{directories[parts[:-1]]}/D{len(directories):06}'

@@ -1,9 +1,15 @@
 """The driver for QEMU and KVM guests through libvirt."""
+from __future__ import annotations
+
 import contextlib
 import logging
 import os
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TYPE_CHECKING
+
+from oslo_config import cfg
 
 from nova import exception
 from nova import states
@@ -14,6 +20,7 @@ from nova.hardware import host as hardware_host
 from nova.objects import numa
 from nova.runtime import disk_space
 from nova.runtime import metrics
+from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import image_signatures
 from nova.virt import traits
@@ -44,6 +51,10 @@ from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.life import rescue
 from nova.virt.libvirt.life import snapshots
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+
 LOG = logging.getLogger(__name__)
 
 POLL = 0.2                               # seconds between two looks at something that a guest does
@@ -62,7 +73,9 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
     :param helper: privileges.Helper with the operations of nova.virt.libvirt.remote; None: this process does all itself
     """
 
-    def __init__(self, conf, host, images, inspect_image=None, helper=None):
+    def __init__(self, conf: cfg.ConfigOpts, host: str, images: driver.ImageSource,
+                 inspect_image: Callable[[str, str], None] | None = None,
+                 helper: privileges.Helper | None = None) -> None:
         super().__init__(conf, host, images, inspect_image, helper)
         options = conf.libvirt
         directory = storage.instances_directory(conf.state_path)
@@ -75,17 +88,20 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             image_signatures.Verifier(conf.image.certificates_directory).verify, host)
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
         self.connectors = connectors.Connectors(host)
-        self.virt_type = self.topology = None
+        self.virt_type = ''                      # this and the next are known from init_host() on
+        self.topology: numa.HostTopology | None = None
         self._placing = threading.Lock()
         self._lock = threading.Lock()
-        self._busy, self._pending, self._outgoing = {}, set(), {}
-        self._images_looked_at = 0
-        self._weaknesses = []
-        self._guest_traits = frozenset()
+        self._busy: dict[str, int] = {}          # {uuid: operations that are going on}
+        self._pending: set[str] = set()
+        self._outgoing: dict[str, Any] = {}
+        self._images_looked_at = 0.0
+        self._weaknesses: list[str] = []
+        self._guest_traits: frozenset[str] = frozenset()
         self._processor = processors.Processor()
         self.hands = self._hands()
 
-    def _hands(self):
+    def _hands(self) -> hands.Hands:
         return hands.Hands(
             storage=self.storage, images=self.images, hypervisor=self.hypervisor, steps=self._steps,
             copy_seconds=self.conf.libvirt.qemu_img_timeout,
@@ -94,7 +110,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             shut_down=self._shut_down, power_off=self.power_off, disconnect=self.disconnect,
             remove=self._remove, undo=self._undo)
 
-    def init_host(self):
+    def init_host(self) -> None:
         self.storage.prepare()
         self._prepare_qemu_img()
         self.hypervisor.connect()
@@ -120,10 +136,10 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         self.thaw_what_a_crash_left()
 
     @property
-    def weaknesses(self):
+    def weaknesses(self) -> list[str]:
         return self._weaknesses
 
-    def _prepare_qemu_img(self):
+    def _prepare_qemu_img(self) -> None:
         way = self._qemu_img.prepare(self.storage.directory)
         if way == 'none':
             LOG.warning('qemu-img reads images without a sandbox, with all rights of this process: an image that '
@@ -131,16 +147,16 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         else:
             LOG.info('qemu-img runs in a sandbox: %s.', way)
 
-    def stop(self):
+    def stop(self) -> None:
         self.hypervisor.close()
 
-    def cache_image(self, context, image_id):
+    def cache_image(self, context: RequestContext, image_id: str) -> None:
         self.storage.cache.fetch(context, self.images.show(context, image_id))
 
     # ---- events ---------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _operation(self, uuid):
+    def _operation(self, uuid: str) -> Iterator[None]:
         """Hold back the events of a guest that this driver changes, so that no intermediate state is reported."""
         with self._lock:
             self._busy[uuid] = self._busy.get(uuid, 0) + 1
@@ -157,7 +173,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             if changed:
                 self.hypervisor.report_state(uuid)
 
-    def _changed(self, uuid):
+    def _changed(self, uuid: str) -> None:
         """Report the state of a guest after an event of libvirt."""
         with self._lock:
             if uuid in self._busy:
@@ -170,7 +186,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
 
     # ---- the host ---------------------------------------------------------------------
 
-    def resources(self):
+    def resources(self) -> list[driver.NodeResources]:
         facts = self.hypervisor.facts()
         self.topology = self._topology(facts)
         return [driver.NodeResources(
@@ -184,22 +200,22 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             vcpus=hardware_host.shared_count(self.topology) if self.topology else facts['vcpus'],
             pci_devices=self.hypervisor.pci_devices() if self.conf.pci.device_spec else [])]
 
-    def cpu_flags(self, node):
+    def cpu_flags(self, node: driver.NodeResources) -> list[str]:
         # libvirt names only those that the processor's model does not imply
         return [*super().cpu_flags(node), *traits.local_flags()]
 
-    def guest_traits(self):
+    def guest_traits(self) -> list[str]:
         verifying = [guest_option_rows.TRUSTED_CERTIFICATES] if self.conf.image.certificates_directory else []
         return sorted([*self._guest_traits, *verifying])
 
-    def _topology(self, facts):
+    def _topology(self, facts: dict[str, Any]) -> numa.HostTopology | None:
         """The HostTopology as the configuration leaves it to guests; None when libvirt knows of none."""
         return hardware_host.configured(capabilities.topology(facts['capabilities']), self.conf)
 
-    def guests(self):
+    def guests(self) -> dict[str, int]:
         return self.hypervisor.guests()
 
-    def power_state(self, instance):
+    def power_state(self, instance: Instance) -> int:
         try:
             return self.hypervisor.power_state(instance.uuid)
         except exception.GuestNotFound:
@@ -207,12 +223,12 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
                 return states.SHUTDOWN
             raise
 
-    def has_disks(self, instance, source):
+    def has_disks(self, instance: Instance, source: str) -> bool:
         return shared_storage.came_over(self.storage.load(instance.uuid), source, self.host)
 
     # ---- life -------------------------------------------------------------------------
 
-    def spawn(self, context, instance, request):
+    def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self._operation(uuid):
             self._remove(uuid)           # what an attempt left that did not come to its end
@@ -230,7 +246,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
                     raise exception.BuildFailed(instance_id=uuid, reason=error.message) from error
                 raise
 
-    def _undo(self, uuid):
+    def _undo(self, uuid: str) -> None:
         try:
             guest = self.storage.load(uuid)
             self._remove(uuid)
@@ -238,7 +254,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         except (exception.VirtError, OSError):
             LOG.exception('What a failed build left of %s could not be removed.', uuid)
 
-    def destroy(self, context, instance, network_info, keep_disks=False):
+    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False) -> None:
         with self._operation(instance.uuid):
             guest = None if keep_disks else self.storage.load(instance.uuid)
             if not keep_disks:
@@ -247,7 +263,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             self.disconnect(guest.volumes if guest else ())
         self._remove_unused_images()
 
-    def _remove(self, uuid, keep_disks=False):
+    def _remove(self, uuid: str, keep_disks: bool = False) -> None:
         guest = self.storage.load(uuid)
         # what a resize has put aside has the same TPM
         keep_state = keep_disks or self.storage.load_kept(uuid) is not None
@@ -263,14 +279,14 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         if not keep_disks and shared_storage.may_remove(guest, self.host):
             self.storage.remove(uuid)
 
-    def _remove_unused_images(self):
+    def _remove_unused_images(self) -> None:
         if time.monotonic() - self._images_looked_at > IMAGE_CACHE_INTERVAL or not self._images_looked_at:
             self._images_looked_at = time.monotonic()
             self.storage.remove_unused_images()
 
     # ---- power ------------------------------------------------------------------------
 
-    def power_on(self, context, instance, network_info):
+    def power_on(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
         uuid = instance.uuid
         with self._operation(uuid):
             try:
@@ -282,7 +298,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             else:
                 self.hypervisor.guest('start the guest', uuid, guests.start)
 
-    def power_off(self, instance, timeout=0):
+    def power_off(self, instance: Instance, timeout: int = 0) -> None:
         uuid = instance.uuid
         with self._operation(uuid):
             try:
@@ -292,7 +308,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
                 if self.storage.load(uuid) is None:
                     raise
 
-    def reboot(self, context, instance, network_info, hard):
+    def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
         uuid = instance.uuid
         with self._operation(uuid):
             guest = self._recorded(uuid, network_info)
@@ -301,13 +317,13 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
                     self.hypervisor.guest('stop the guest', uuid, guests.stop_and_forget)
             self._define_and_start(guest)
 
-    def _shut_down(self, uuid, timeout):
+    def _shut_down(self, uuid: str, timeout: float) -> bool:
         """Ask a running guest to shut down; True when it is off within ``timeout`` seconds.
 
         :raises GuestNotFound: libvirt has no such guest
         """
         deadline = time.monotonic() + timeout
-        ask_at = 0
+        ask_at = 0.0
         while self.hypervisor.power_state(uuid) == states.RUNNING and time.monotonic() < deadline:
             if time.monotonic() >= ask_at:           # a guest that is still booting does not hear it
                 self.hypervisor.guest('ask the guest to shut down', uuid, guests.ask_to_shut_down)
@@ -315,7 +331,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             time.sleep(POLL)
         return self.hypervisor.power_state(uuid) == states.SHUTDOWN
 
-    def _recorded(self, uuid, network_info):
+    def _recorded(self, uuid: str, network_info: Any) -> xml.Guest:
         """The guest as it was built, on the networks that it has now.
 
         :raises GuestNotFound: nothing is recorded
@@ -328,16 +344,17 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         self.storage.save(guest)
         return guest
 
-    def _guest_of(self, instance, request, disks, boot_files, known=()):
+    def _guest_of(self, instance: Instance, request: driver.SpawnRequest, disks: list[xml.Disk],
+                  boot_files: dict[str, str], known: Sequence[Any] = ()) -> xml.Guest:
         return spec.guest(
             instance, request, self.virt_type, self.storage, disks, boot_files, self._guest_traits,
             lambda machine: self.volumes_of(instance, request.block_devices, machine, disks, known))
 
-    def _define(self, guest):
+    def _define(self, guest: xml.Guest) -> None:
         self._plug(guest)
         self.hypervisor.run('define the guest', guests.define, guest.uuid, self._domain(guest))
 
-    def _define_and_start(self, guest, await_networks=None):
+    def _define_and_start(self, guest: xml.Guest, await_networks: Callable[[], None] | None = None) -> None:
         """Plug the guest's ports and let it run.
 
         :param await_networks: see SpawnRequest; the guest is there then, and stands still until its network is ready
@@ -351,16 +368,16 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         await_networks()
         self.hypervisor.guest('start the guest', guest.uuid, guests.start)
 
-    def _define_paused(self, guest):
+    def _define_paused(self, guest: xml.Guest) -> None:
         self.define_secrets(guest.volumes)
         self._plug(guest)
         self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
 
-    def _plug(self, guest):
+    def _plug(self, guest: xml.Guest) -> None:
         for port in guest.ports():
             self._steps.plug(guest.uuid, port)
 
-    def _domain(self, guest, keep=True):
+    def _domain(self, guest: xml.Guest, keep: bool = True) -> str:
         """The domain XML of a guest, which gets its place on the host now, when its topology does not say it, and its
         consoles.
 
@@ -382,24 +399,24 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
 
     # ---- features ---------------------------------------------------------------------
 
-    def pause(self, instance):
+    def pause(self, instance: Instance) -> None:
         with self._operation(instance.uuid):
             self.hypervisor.guest('pause the guest', instance.uuid, guests.pause)
 
-    def unpause(self, instance):
+    def unpause(self, instance: Instance) -> None:
         with self._operation(instance.uuid):
             self.hypervisor.guest('unpause the guest', instance.uuid, guests.unpause)
             self.after_standstill(instance.uuid)
 
-    def suspend(self, instance):
+    def suspend(self, instance: Instance) -> None:
         with self._operation(instance.uuid):
             self.hypervisor.guest('suspend the guest', instance.uuid, guests.save)
 
-    def resume(self, context, instance, network_info):
+    def resume(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
         self.power_on(context, instance, network_info)
         self.after_standstill(instance.uuid)
 
-    def console_output(self, instance):
+    def console_output(self, instance: Instance) -> bytes:
         if not self.storage.exists(instance.uuid):
             raise exception.GuestNotFound(instance_id=instance.uuid)
         return self._steps.console(instance.uuid)

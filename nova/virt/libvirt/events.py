@@ -2,6 +2,8 @@
 
 libvirt wants its loop registered before the first connection is opened, once a process.
 """
+from __future__ import annotations
+
 import threading
 
 import libvirt
@@ -12,7 +14,7 @@ _lock = threading.Lock()
 _started = False
 
 
-def start_loop():
+def start_loop() -> None:
     """Register and run the loop; later calls do nothing."""
     global _started
     with _lock:
@@ -24,10 +26,10 @@ def start_loop():
         _started = True
 
 
-def _run():
+def _run() -> None:
     while True:
         libvirt.virEventRunDefaultImpl()
 
 
-def _quiet(_context, _error):
+def _quiet(_context: object, _error: object) -> None:
     pass

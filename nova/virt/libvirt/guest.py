@@ -1,6 +1,8 @@
 """What is done to one domain. Each function gets libvirt's connection or domain and runs through ``Host.run`` or
 ``Host.guest``: it takes no lock, writes no log, and does nothing when it is done already.
 """
+from __future__ import annotations
+
 import contextlib
 
 import libvirt
@@ -15,24 +17,24 @@ _KEEP = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEE
 KILL_ATTEMPTS = 3                        # libvirt gives up after 15 s each when a process does not die
 
 
-def define(connection, _uuid, text):
+def define(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
     connection.defineXML(text)
 
 
-def define_and_start(connection, _uuid, text):
+def define_and_start(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
     domain = connection.defineXML(text)
     if not domain.isActive():
         domain.create()
 
 
-def define_and_pause(connection, _uuid, text):
+def define_and_pause(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
     """Start it without a single instruction: its devices are there."""
     domain = connection.defineXML(text)
     if not domain.isActive():
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
 
 
-def start(domain):
+def start(domain: libvirt.virDomain) -> None:
     """Start it; goes on where it was when its memory was saved, or when it is paused."""
     if not domain.isActive():
         domain.create()
@@ -40,7 +42,7 @@ def start(domain):
         domain.resume()
 
 
-def stop(domain):
+def stop(domain: libvirt.virDomain) -> None:
     """Switch it off at once."""
     for attempt in range(1, KILL_ATTEMPTS + 1):
         if not domain.isActive():
@@ -52,14 +54,14 @@ def stop(domain):
                 raise
 
 
-def stop_and_forget(domain):
+def stop_and_forget(domain: libvirt.virDomain) -> None:
     """Switch it off and drop its saved memory: the next start is from the beginning."""
     stop(domain)
     if domain.hasManagedSaveImage():
         domain.managedSaveRemove()
 
 
-def undefine(domain, keep_state=False):
+def undefine(domain: libvirt.virDomain, keep_state: bool = False) -> None:
     """Stop it, and let libvirt forget it; nothing when it is a guest of another program that was not taken over."""
     if not _has_owner(domain):
         return
@@ -67,7 +69,7 @@ def undefine(domain, keep_state=False):
     domain.undefineFlags(_UNDEFINE | (_KEEP if keep_state else _REMOVE))
 
 
-def _has_owner(domain):
+def _has_owner(domain: libvirt.virDomain) -> bool:
     try:
         return bool(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, identity.OWNER_NAMESPACE))
     except libvirt.libvirtError as error:
@@ -76,7 +78,7 @@ def _has_owner(domain):
         return False
 
 
-def described(domain):
+def described(domain: libvirt.virDomain) -> tuple[str, str | None]:
     """(XML of the definition, why it cannot be taken over or None) of a guest of another program."""
     why = (None if domain.isPersistent() else 'it is transient: virsh define makes it stay')
     if why is None and _has_owner(domain):
@@ -86,7 +88,7 @@ def described(domain):
     return domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), why
 
 
-def mark(domain, namespace, text):
+def mark(domain: libvirt.virDomain, namespace: str, text: str) -> None:
     """Say whose it is, in its definition and while it runs; its deployment starts it from now on, and libvirt does not.
 
     :param text: the element; None: it is nobody's
@@ -99,72 +101,72 @@ def mark(domain, namespace, text):
         domain.setAutostart(0)
 
 
-def forget(connection, _uuid, text):
+def forget(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
     """Remove what libvirt keeps of a guest that it does not know any more: the state of its TPM."""
     undefine(connection.defineXML(text))
 
 
-def ask_to_shut_down(domain):
+def ask_to_shut_down(domain: libvirt.virDomain) -> None:
     """Press the power button (or ask the guest's agent); nothing when it is off already."""
     with contextlib.suppress(libvirt.libvirtError):
         domain.shutdown()
 
 
-def pause(domain):
+def pause(domain: libvirt.virDomain) -> None:
     if domain.state()[0] != libvirt.VIR_DOMAIN_PAUSED:
         domain.suspend()
 
 
-def unpause(domain):
+def unpause(domain: libvirt.virDomain) -> None:
     if domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
         domain.resume()
 
 
-def save(domain):
+def save(domain: libvirt.virDomain) -> None:
     """Memory to disk, off."""
     if domain.isActive():
         domain.managedSave()
 
 
-def plug(domain, text, mac):
+def plug(domain: libvirt.virDomain, text: str, mac: str) -> None:
     """Plug a network device into the definition, and into the guest when it runs."""
     for flag, described in _places(domain):
         if mac not in domain.XMLDesc(described):
             domain.attachDeviceFlags(text, flag)
 
 
-def ask_to_unplug(domain, text, mac):
+def ask_to_unplug(domain: libvirt.virDomain, text: str, mac: str) -> None:
     """Request that a running guest releases a network device; libvirt refuses to repeat a request in progress."""
     if holds_port(domain, mac):
         with contextlib.suppress(libvirt.libvirtError):
             domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
 
-def holds_port(domain, mac):
+def holds_port(domain: libvirt.virDomain, mac: str) -> bool:
     """Whether the guest runs and has the device."""
     return bool(domain.isActive()) and mac in domain.XMLDesc(0)
 
 
-def undefine_port(domain, text, mac):
+def undefine_port(domain: libvirt.virDomain, text: str, mac: str) -> None:
     """Take a network device out of the definition."""
     if mac in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE):
         domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
 
 
-def _places(domain):
+def _places(domain: libvirt.virDomain) -> list[tuple[int, int]]:
     """[(flag of a change, flag that shows it)]: the definition, and the guest while it runs."""
     places = [(libvirt.VIR_DOMAIN_AFFECT_CONFIG, libvirt.VIR_DOMAIN_XML_INACTIVE)]
     return places + [(libvirt.VIR_DOMAIN_AFFECT_LIVE, 0)] if domain.isActive() else places
 
 
-def begin_backup(domain, text):
+def begin_backup(domain: libvirt.virDomain, text: str) -> None:
     """Begin to copy a disk; a copy that a crashed process began is given up first."""
     if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
         domain.abortJob()
     domain.backupBegin(text, None)
 
 
-def backup_done(domain):
+def backup_done(domain: libvirt.virDomain) -> bool | None:
     """None while the copy goes on, then whether it succeeded."""
     if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
         return None
@@ -172,6 +174,6 @@ def backup_done(domain):
     return ended.get('type') == libvirt.VIR_DOMAIN_JOB_COMPLETED and bool(ended.get('success', True))
 
 
-def abort_job(domain):
+def abort_job(domain: libvirt.virDomain) -> None:
     with contextlib.suppress(libvirt.libvirtError):
         domain.abortJob()

@@ -1,9 +1,16 @@
 """Diagnostics of a running guest, its consoles, and the interrupt that makes its kernel dump its memory."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 import libvirt
 
 from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import graphics
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
 
 _STATS = (libvirt.VIR_DOMAIN_STATS_VCPU | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_INTERFACE
           | libvirt.VIR_DOMAIN_STATS_BLOCK)
@@ -17,17 +24,17 @@ _NET = {f'{way}_{name}': f'{way}.{theirs}' for way in ('rx', 'tx') for name, the
 class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles):
     """Mixed into the libvirt driver."""
 
-    def trigger_crash_dump(self, instance):
+    def trigger_crash_dump(self, instance: Instance) -> None:
         self.hypervisor.guest('interrupt the guest', instance.uuid, lambda domain: domain.injectNMI())
 
-    def console(self, instance, kind):
+    def console(self, instance: Instance, kind: str) -> Any:
         text = self.hypervisor.guest('find the console', instance.uuid, _running)
         guest = self.storage.load(instance.uuid)
         if text is None or guest is None:
             raise exception.GuestNotFound(instance_id=instance.uuid)
         return graphics.place(text, kind, guest.consoles, self.conf.my_ip)
 
-    def diagnostics(self, instance):
+    def diagnostics(self, instance: Instance) -> dict[str, Any]:
         stats = self.hypervisor.run('read the diagnostics', _stats, instance.uuid)
         macs = {vif['devname']: vif['address'] for vif in instance.network_info}
         return {
@@ -42,15 +49,15 @@ class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles):
                                'used': stats.get('balloon.rss', stats['balloon.current']) // 1024}}
 
 
-def _running(domain):
+def _running(domain: libvirt.virDomain) -> str | None:
     """Its XML while it runs, else None."""
     return domain.XMLDesc(0) if domain.isActive() else None
 
 
-def _stats(connection, uuid):
+def _stats(connection: libvirt.virConnect, uuid: str) -> dict[str, Any]:
     (_domain, stats), = connection.domainListGetStats([connection.lookupByUUIDString(uuid)], _STATS)
     return stats
 
 
-def _named(stats, prefix, names):
+def _named(stats: dict[str, Any], prefix: str, names: dict[str, str]) -> dict[str, Any]:
     return {name: stats.get(f'{prefix}.{theirs}') for name, theirs in names.items()}

@@ -1,4 +1,6 @@
 """The connection to libvirt: kept alive, opened again when libvirtd restarts, and the events that come over it."""
+from __future__ import annotations
+
 import contextlib
 import errno
 import fcntl
@@ -7,12 +9,15 @@ import os
 import random
 import threading
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 from xml.etree import ElementTree as etree
 
 import libvirt
 
 from nova import exception
 from nova import states
+from nova.objects import pci
 from nova.runtime import concurrency
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import events
@@ -48,14 +53,14 @@ class Host:
     :param on_change: called with a uuid when that guest may have changed, on a thread of ours
     """
 
-    def __init__(self, uri, owner, on_change):
+    def __init__(self, uri: str, owner: str, on_change: Callable[[str], None]) -> None:
         self._uri, self._owner, self._on_change = uri, owner, on_change
         self._lock = threading.Lock()
         self._connection = None
-        self._mailbox = None
+        self._mailbox: Any = None                # a Mailbox, from connect() on
         self._stopped = False
 
-    def connect(self):
+    def connect(self) -> None:
         """Open the connection and begin to listen.
 
         :raises VirtError: libvirt does not answer
@@ -66,7 +71,7 @@ class Host:
         self.run('connect to libvirt', lambda connection: connection.getVersion())
         concurrency.spawn('libvirt-events', self._listen)
 
-    def close(self):
+    def close(self) -> None:
         self._stopped = True
         if self._mailbox:
             self._mailbox.put(_STOP)
@@ -75,7 +80,7 @@ class Host:
         if connection:
             concurrency.blocking(_close, connection)
 
-    def run(self, operation, function, *args):
+    def run(self, operation: str, function: Callable[..., Any], *args: Any) -> Any:
         """``function(connection, *args)`` away from the green threads; it may make many calls of libvirt.
 
         It must take no lock and write no log. It is called again, once, when the connection turns out to be broken; a
@@ -102,7 +107,7 @@ class Host:
             if connection is None:
                 time.sleep(RECONNECT_MIN)
 
-    def _open(self):
+    def _open(self) -> libvirt.virConnect:
         with self._lock:
             if self._connection is None or not concurrency.blocking(_alive, self._connection):
                 self._connection = concurrency.blocking(_open, self._uri, self._mailbox)
@@ -110,7 +115,7 @@ class Host:
 
     # ---- events ---------------------------------------------------------------------
 
-    def _listen(self):
+    def _listen(self) -> None:
         while True:
             item = self._mailbox.get()
             if item is _STOP or self._stopped:
@@ -120,17 +125,17 @@ class Host:
             else:
                 self._changed(item)
 
-    def _changed(self, uuid):
+    def _changed(self, uuid: str) -> None:
         try:
             self._on_change(uuid)
         except Exception:
             LOG.exception('An event of guest %s was not handled.', uuid)
 
-    def report_state(self, uuid):
+    def report_state(self, uuid: str) -> None:
         """Have ``on_change`` called for a guest, on the thread of the events."""
         self._mailbox.put(uuid)
 
-    def _reconnect(self):
+    def _reconnect(self) -> None:
         """Open the connection again and report the state of every guest: events were lost meanwhile."""
         LOG.warning('The connection to libvirt closed.')
         wait = RECONNECT_MIN
@@ -148,26 +153,26 @@ class Host:
 
     # ---- questions --------------------------------------------------------------------
 
-    def guests(self):
+    def guests(self) -> dict[str, int]:
         """{uuid: power state} of the deployment's guests."""
         return self.run('list the guests', _guests, self._owner)
 
-    def power_state(self, uuid):
+    def power_state(self, uuid: str) -> int:
         return self.run('read the power state', lambda connection, uuid: state_of(_find(connection, uuid)), uuid)
 
-    def guest(self, operation, uuid, function, *args):
+    def guest(self, operation: str, uuid: str, function: Callable[..., Any], *args: Any) -> Any:
         """``function(domain, *args)`` on the guest's domain; see ``run``."""
         return self.run(operation, lambda connection, uuid: function(_find(connection, uuid), *args), uuid)
 
-    def facts(self):
+    def facts(self) -> dict[str, Any]:
         """{'version', 'vcpus', 'memory_mb', 'capabilities'}: capabilities is the root of libvirt's document."""
         return self.run('describe the host', _facts)
 
-    def domain_capabilities(self, virt_type):
+    def domain_capabilities(self, virt_type: str) -> list[etree.Element]:
         """Root elements of what guests of this type can be given, of the machines pc and q35."""
         return self.run('describe what guests can have', _domain_capabilities, virt_type)
 
-    def pci_devices(self):
+    def pci_devices(self) -> list[pci.Device]:
         """[objects.pci.Device] of the host that guests could have."""
         return self.run('list the PCI devices', _pci_devices)
 
@@ -185,7 +190,7 @@ def refusal(uri: str) -> str:
     return ''
 
 
-def kvm_offered(capabilities):
+def kvm_offered(capabilities: etree.Element) -> bool:
     """Whether guests can use the processor's support: it has it, /dev/kvm opens, and libvirt offers it."""
     if capabilities.find("./guest/arch/domain[@type='kvm']") is None:
         return False
@@ -202,7 +207,7 @@ def kvm_offered(capabilities):
     return False
 
 
-def state_of(domain):
+def state_of(domain: libvirt.virDomain) -> int:
     """The power state of a domain; one whose memory was saved to disk is suspended."""
     state = domain.state()[0]
     if state == libvirt.VIR_DOMAIN_SHUTOFF and domain.hasManagedSaveImage():
@@ -210,7 +215,7 @@ def state_of(domain):
     return POWER_STATES.get(state, states.NOSTATE)
 
 
-def _open(uri, mailbox):
+def _open(uri: str, mailbox: concurrency.Mailbox) -> libvirt.virConnect:
     connection = libvirt.open(uri)
     connection.setKeepAlive(KEEPALIVE_SECONDS, KEEPALIVE_COUNT)
     connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, _lifecycle, mailbox)
@@ -218,36 +223,37 @@ def _open(uri, mailbox):
     return connection
 
 
-def _lifecycle(_connection, domain, event, _detail, mailbox):
+def _lifecycle(_connection: libvirt.virConnect, domain: libvirt.virDomain, event: int, _detail: int,
+               mailbox: concurrency.Mailbox) -> None:
     """Called on libvirt's native thread."""
     if event not in (libvirt.VIR_DOMAIN_EVENT_DEFINED, libvirt.VIR_DOMAIN_EVENT_UNDEFINED):
         mailbox.put(domain.UUIDString())
 
 
-def _closed(_connection, reason, mailbox):
+def _closed(_connection: libvirt.virConnect, reason: int, mailbox: concurrency.Mailbox) -> None:
     if reason != libvirt.VIR_CONNECT_CLOSE_REASON_CLIENT:
         mailbox.put(_CLOSED)
 
 
-def _close(connection):
+def _close(connection: libvirt.virConnect) -> None:
     with contextlib.suppress(libvirt.libvirtError):
         connection.unregisterCloseCallback()
     with contextlib.suppress(libvirt.libvirtError):
         connection.close()
 
 
-def _alive(connection):
+def _alive(connection: libvirt.virConnect) -> bool:
     try:
         return bool(connection.isAlive())
     except libvirt.libvirtError:
         return False
 
 
-def _find(connection, uuid):
+def _find(connection: libvirt.virConnect, uuid: str) -> libvirt.virDomain:
     return connection.lookupByUUIDString(uuid)
 
 
-def _guests(connection, owner):
+def _guests(connection: libvirt.virConnect, owner: str) -> dict[str, int]:
     found = {}
     for domain in connection.listAllDomains():
         try:
@@ -260,18 +266,18 @@ def _guests(connection, owner):
     return found
 
 
-def _domain_capabilities(connection, virt_type):
+def _domain_capabilities(connection: libvirt.virConnect, virt_type: str) -> list[etree.Element]:
     return [etree.fromstring(connection.getDomainCapabilities(None, None, machine, virt_type))
             for machine in ('pc', 'q35')]
 
 
-def _pci_devices(connection):
+def _pci_devices(connection: libvirt.virConnect) -> list[pci.Device]:
     pci, net = ([etree.fromstring(text) for text in _descriptions(connection, kind)] for kind in (
         libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV, libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET))
     return capabilities.devices(pci, net)
 
 
-def _descriptions(connection, kind):
+def _descriptions(connection: libvirt.virConnect, kind: int) -> Iterator[str]:
     """XML of the node devices of a kind; one that goes meanwhile is left out."""
     for device in connection.listAllDevices(kind):
         try:
@@ -281,7 +287,7 @@ def _descriptions(connection, kind):
                 raise
 
 
-def _facts(connection):
+def _facts(connection: libvirt.virConnect) -> dict[str, Any]:
     info = connection.getInfo()
     # libvirt counts memory by NUMA cell and misses what was added to a running machine; the kernel knows
     memory_mb = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') // 2 ** 20

@@ -4,6 +4,8 @@ A cached image is ``<directory>/<image id>.<format>`` with the format that it wa
 rename after the check, so that what has that name is whole and good. It is ours and read-only: guests share it, and one
 that takes over its QEMU must not write into the disks of all others.
 """
+from __future__ import annotations
+
 import dataclasses
 import logging
 import os
@@ -11,9 +13,16 @@ import re
 import stat
 import struct
 import time
+from collections.abc import Callable, Collection
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.virt.libvirt import files
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.virt.driver import ImageSource
+    from nova.virt.libvirt.qemu_img import QemuImg
 
 LOG = logging.getLogger(__name__)
 
@@ -45,11 +54,13 @@ class ImageCache:
     :param verify: called with (image, path) each time before a file is used; raises when its signature is not good
     """
 
-    def __init__(self, directory, images, qemu_img, inspect, max_age, verify=None):
+    def __init__(self, directory: str, images: ImageSource, qemu_img: QemuImg,
+                 inspect: Callable[[str, str], None] | None, max_age: float,
+                 verify: Callable[[dict[str, Any], str], None] | None = None) -> None:
         self._directory, self._images, self._qemu_img = directory, images, qemu_img
         self._inspect, self._max_age, self._verify = inspect, max_age, verify
 
-    def fetch(self, context, image):
+    def fetch(self, context: RequestContext, image: dict[str, Any]) -> Base:
         """The Base of an image, downloaded when it is not here yet.
 
         :param context: of the task, for the ImageSource
@@ -72,7 +83,7 @@ class ImageCache:
             os.utime(path)               # last use: what remove_unused goes by
         return Base(path, FORMATS[disk_format], _virtual_size(path, FORMATS[disk_format]))
 
-    def _download(self, context, image, path):
+    def _download(self, context: RequestContext, image: dict[str, Any], path: str) -> None:
         image_id, disk_format = image['id'], image['disk_format']
         part = path + '.part'
         files.remove(part)               # of a download that a crash ended
@@ -87,7 +98,7 @@ class ImageCache:
         finally:
             files.remove(part)
 
-    def _check(self, image_id, disk_format, path):
+    def _check(self, image_id: str, disk_format: str, path: str) -> None:
         disk_format = FORMATS[disk_format]
         reason = header_refusal(path, disk_format)
         if not reason and self._inspect:
@@ -97,7 +108,7 @@ class ImageCache:
         if reason:
             raise exception.ImageUnacceptable(image_id=image_id, reason=reason)
 
-    def _tool_refusal(self, path, disk_format):
+    def _tool_refusal(self, path: str, disk_format: str) -> str | None:
         """A second opinion: what qemu-img makes of the image."""
         try:
             info = self._qemu_img.info(path, disk_format)
@@ -111,7 +122,7 @@ class ImageCache:
             return 'it has an external data file'
         return 'it is encrypted' if info.get('encrypted') else None
 
-    def remove_unused(self, in_use):
+    def remove_unused(self, in_use: Collection[str]) -> None:
         """Remove images that nothing uses and no request needed lately, and what crashed downloads left.
 
         :param in_use: set of paths that disks of guests refer to
@@ -126,7 +137,7 @@ class ImageCache:
                     files.remove(entry.path)
                     files.remove(entry.path + '.lock')
 
-    def clean(self):
+    def clean(self) -> None:
         """Remove what downloads left that ended with their process."""
         found = sorted(entry.name for entry in os.scandir(self._directory))
         for name in found:
@@ -141,17 +152,17 @@ class ImageCache:
                     if held:
                         files.remove(self._path(name))
 
-    def protect(self):
+    def protect(self) -> None:
         """Take back the images that libvirt gave to QEMU's user for an earlier release."""
         for entry in list(os.scandir(self._directory)):
             if not entry.name.endswith(SCRATCH) and entry.is_file(follow_symlinks=False):
                 protect(entry.path)
 
-    def path_of(self, name):
+    def path_of(self, name: str) -> str:
         """Where the image with this file name is, when it is here."""
         return self._path(name)
 
-    def _path(self, name):
+    def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
 
 
@@ -168,7 +179,7 @@ def protect(path: str) -> None:
         LOG.warning('The cached image %s belongs to the user %s, who may write it.', path, status.st_uid)
 
 
-def header_refusal(path, disk_format):
+def header_refusal(path: str, disk_format: str) -> str | None:
     """Why no tool may open this file as ``disk_format``: a sentence, or None. Reads the header only."""
     with open(path, 'rb') as file:
         header = file.read(112)
@@ -189,7 +200,7 @@ def header_refusal(path, disk_format):
     return 'it is encrypted' if encryption else None
 
 
-def _virtual_size(path, disk_format):
+def _virtual_size(path: str, disk_format: str) -> int:
     """Bytes of the disk that a guest sees. The file was checked when it came in."""
     if disk_format == 'raw':
         return os.path.getsize(path)

@@ -1,12 +1,19 @@
 """Ports that a guest gets and loses, running or not."""
+from __future__ import annotations
+
 import contextlib
 import time
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
 
 UNPLUG_SECONDS = 60          # a guest's system must let a device go; one that still boots does not hear it
 UNPLUG_RETRY_S = 5           # after which the request is repeated
@@ -16,7 +23,7 @@ POLL = 0.2
 class Interfaces(driver.Interfaces):
     """The part of the driver that plugs ports; mixed into it."""
 
-    def attach_interface(self, context, instance, vif):
+    def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
         with self._operation(instance.uuid):
             guest = self._guest_record(instance.uuid)
             interface, = spec.interfaces([vif], guest.vif_model)
@@ -28,7 +35,7 @@ class Interfaces(driver.Interfaces):
                 self.hypervisor.guest('plug the port', instance.uuid, guests.plug, xml.interface(interface, guest),
                                       interface.mac)
 
-    def detach_interface(self, context, instance, vif):
+    def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
         with self._operation(instance.uuid):
             guest = self.storage.load(instance.uuid)
             if guest is None:
@@ -41,11 +48,11 @@ class Interfaces(driver.Interfaces):
             guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
             self.storage.save(guest)
 
-    def _unplug(self, uuid, text, mac):
+    def _unplug(self, uuid: str, text: str, mac: str) -> None:
         """
         :raises VirtError: the guest holds the device
         """
-        deadline, ask_at = time.monotonic() + UNPLUG_SECONDS, 0
+        deadline, ask_at = time.monotonic() + UNPLUG_SECONDS, 0.0
         operation = 'unplug the port'
         while self.hypervisor.guest(operation, uuid, guests.holds_port, mac):
             if time.monotonic() > deadline:
@@ -56,7 +63,7 @@ class Interfaces(driver.Interfaces):
             time.sleep(POLL)
         self.hypervisor.guest(operation, uuid, guests.undefine_port, text, mac)
 
-    def _guest_record(self, uuid):
+    def _guest_record(self, uuid: str) -> xml.Guest:
         guest = self.storage.load(uuid)
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)

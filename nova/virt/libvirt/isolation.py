@@ -3,6 +3,8 @@
 AppArmor or SELinux (sVirt) gives each guest a label of its own, which opens its own files alone. Without it each QEMU
 runs as the same user, who may write all of their disks. https://libvirt.org/drvqemu.html describes the drivers.
 """
+from __future__ import annotations
+
 import contextlib
 import re
 from xml.etree import ElementTree as etree
@@ -53,12 +55,12 @@ def of_this_host(capabilities: etree.Element, settings: dict[str, str]) -> list[
 def read_settings(path: str) -> dict[str, str]:
     """{name: value} of a file of libvirt's; empty when it is not there or not for our eyes."""
     with contextlib.suppress(OSError), open(path) as file:
-        return dict(match.groups() for match in map(_SETTING.match, file) if match)
+        return {match[1]: match[2] for match in map(_SETTING.match, file) if match}
     return {}
 
 
-def _ids(model):
+def _ids(model: etree.Element | None) -> tuple[str, str]:
     """(user, group) that guests run with by default, as text; empty when libvirt does not say."""
     label = model.findtext('baselabel') if model is not None else None
     match = _IDS.match((label or '').strip())
-    return match.groups() if match else ('', '')
+    return (match[1], match[2]) if match else ('', '')

@@ -3,16 +3,23 @@
 https://libvirt.org/formatdomain.html describes them. Each returns an element of ElementTree; None for one that is
 not needed.
 """
+from __future__ import annotations
+
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 from xml.etree import ElementTree as etree
 
+from nova import exception
 from nova.hardware import cpus
+from nova.objects import numa
+from nova.objects import pci
 
 REALTIME_PRIORITY = 1              # the lowest above ordinary threads; the host's own real-time work stays ahead
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
 
 
-def vcpu(count, cell_cpus=None):
+def vcpu(count: int, cell_cpus: Iterable[int] | None = None) -> etree.Element:
     """The number of vCPUs, and for a guest without topology the CPUs that they may run on (usage.floating_cell)."""
     element = etree.Element('vcpu', placement='static')
     if cell_cpus:
@@ -21,7 +28,7 @@ def vcpu(count, cell_cpus=None):
     return element
 
 
-def elements(host, guest):
+def elements(host: numa.HostTopology, guest: numa.GuestTopology) -> list[etree.Element]:
     """Those of a guest with a topology that its domain has next to the processor's.
 
     :param host: HostTopology, guest: GuestTopology placed on it
@@ -30,7 +37,7 @@ def elements(host, guest):
     return [element for element in made if element is not None]
 
 
-def cputune(host, guest):
+def cputune(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.Element:
     """Where the vCPUs and the emulator's threads run, and which are real-time.
 
     :param host: HostTopology, guest: GuestTopology placed on it
@@ -45,7 +52,7 @@ def cputune(host, guest):
     return root
 
 
-def cpu(topology, guest=None, mode=None):
+def cpu(topology: Mapping[str, int], guest: numa.GuestTopology | None = None, mode: str | None = None) -> etree.Element:
     """The processor that the guest sees.
 
     :param topology: {'sockets', 'cores', 'threads'} (hardware.cpu_topology)
@@ -59,7 +66,7 @@ def cpu(topology, guest=None, mode=None):
     return root
 
 
-def numatune(guest):
+def numatune(guest: numa.GuestTopology) -> etree.Element:
     """From which nodes of the host the guest's memory is: strictly from those."""
     root = etree.Element('numatune')
     _add(root, 'memory', mode='strict', nodeset=cpus.show({cell.id for cell in guest.cells}))
@@ -68,13 +75,14 @@ def numatune(guest):
     return root
 
 
-def memory_backing(host, guest):
+def memory_backing(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.Element | None:
     """Large pages, and memory that never leaves: None for a guest that needs neither."""
-    sizes = {}
+    sizes: dict[Any, set[int]] = {}
     for number, cell in enumerate(guest.cells):
-        smallest = min((pages.size_kb for pages in host.cell(cell.id).mempages), default=0)
-        if cell.pagesize and cell.pagesize > smallest:
-            sizes.setdefault(cell.pagesize, set()).add(number)
+        smallest = min((pages.size_kb for pages in _on(host, cell).mempages), default=0)
+        size: Any = cell.pagesize                # KiB: it is placed
+        if size and size > smallest:
+            sizes.setdefault(size, set()).add(number)
     if not sizes and not guest.realtime:
         return None
     root = etree.Element('memoryBacking')
@@ -88,28 +96,43 @@ def memory_backing(host, guest):
     return root
 
 
-def hostdev(device):
+def hostdev(device: pci.Device) -> etree.Element:
     """A PCI device of the host (pci.Device) given to the guest. libvirt takes it from the host's driver and back,
     unless its tag ``managed`` says that the host does not."""
     root = etree.Element('hostdev', mode='subsystem', type='pci',
                          managed='no' if device.tags.get('managed') == 'false' else 'yes')
-    domain, bus, slot, function = _ADDRESS.match(device.address).groups()
+    match = _ADDRESS.match(device.address)
+    if match is None:
+        raise ValueError(f'{device.address} is no address of a PCI device')
+    domain, bus, slot, function = match.groups()
     _add(_add(root, 'source'), 'address', domain=f'0x{domain}', bus=f'0x{bus}', slot=f'0x{slot}',
          function=f'0x{function}')
     return root
 
 
-def _places(host, guest):
-    """{vCPU: CPUs of the host that it may run on}."""
-    found = {}
-    for cell in guest.cells:
-        shared = host.cell(cell.id).cpuset
-        for number in cell.cpuset:
-            found[number] = {cell.cpu_pinning[number]} if number in cell.pcpuset else shared
+def _on(host: numa.HostTopology, cell: numa.GuestCell) -> numa.HostCell:
+    """The cell of the host that a cell of the guest is on.
+
+    :raises VirtError: the host has it no more
+    """
+    found = host.cell(cell.id)
+    if found is None:
+        raise exception.VirtError(operation='place the guest', reason=f'the host has no NUMA node {cell.id} for guests')
     return found
 
 
-def _emulator(host, guest, places):
+def _places(host: numa.HostTopology, guest: numa.GuestTopology) -> dict[int, frozenset[int]]:
+    """{vCPU: CPUs of the host that it may run on}."""
+    found: dict[int, frozenset[int]] = {}
+    for cell in guest.cells:
+        shared = _on(host, cell).cpuset
+        pinned = cell.cpu_pinning or {}
+        for number in cell.cpuset:
+            found[number] = frozenset({pinned[number]}) if number in cell.pcpuset else shared
+    return found
+
+
+def _emulator(host: numa.HostTopology, guest: numa.GuestTopology, places: dict[int, frozenset[int]]) -> frozenset[int]:
     """Its own CPUs, or the host's for guests that share, or those of the vCPUs, real-time ones left out."""
     if guest.emulator_threads_policy == 'isolate':
         return frozenset().union(*(cell.reserved_cpus for cell in guest.cells))
@@ -121,5 +144,5 @@ def _emulator(host, guest, places):
     return frozenset().union(*(ordinary or places.values()))
 
 
-def _add(parent, tag, **attributes):
+def _add(parent: etree.Element, tag: str, **attributes: Any) -> etree.Element:
     return etree.SubElement(parent, tag, {name: str(value) for name, value in attributes.items()})

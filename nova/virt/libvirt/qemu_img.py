@@ -2,10 +2,14 @@
 
 What a file refers to is not open to it unless the caller names it: a header that names another file leads nowhere.
 """
+from __future__ import annotations
+
 import json
 import os
 import re
 import subprocess
+from collections.abc import Sequence
+from typing import Any
 
 from nova import exception
 from nova.virt import sandbox
@@ -36,7 +40,7 @@ class QemuImg:
         way = self._sandbox.choose(directory)
         return f'{way}, as {self._sandbox.user.pw_name}' if self._sandbox.user else way
 
-    def info(self, path, disk_format):
+    def info(self, path: str, disk_format: str) -> dict[str, Any]:
         """What ``qemu-img info`` says, as a dict. Only for files whose header was checked before.
 
         :raises VirtError: it is not of that format, or reading it takes more than it may
@@ -52,7 +56,7 @@ class QemuImg:
         self._run('create a disk', ['create', '-q', '-f', disk_format, *backing, path, str(size)],
                   writes=[path], largest=size)
 
-    def resize(self, path, disk_format, size, backing_file=None):
+    def resize(self, path: str, disk_format: str, size: int, backing_file: str | None = None) -> None:
         """Make a disk that no guest uses ``size`` bytes large.
 
         :param backing_file: what it was made on, from our record
@@ -76,7 +80,8 @@ class QemuImg:
                   reads=[path, backing_file] if backing_file else [path], writes=[target],
                   largest=_size(path, disk_format))
 
-    def _run(self, operation, arguments, cpu=None, timeout=None, reads=(), writes=(), largest=0):
+    def _run(self, operation: str, arguments: Sequence[object], cpu: int | None = None, timeout: float | None = None,
+             reads: Sequence[str] = (), writes: Sequence[str] = (), largest: int = 0) -> bytes:
         timeout = timeout or self._timeout
         limits = sandbox.Limits(memory=MEMORY, cpu_s=cpu or max(1, int(timeout)), time_s=timeout,
                                 file_bytes=largest + largest // 64 + TABLES if writes else 0)
@@ -93,7 +98,7 @@ class QemuImg:
         return done.output
 
 
-def _size(path, disk_format):
+def _size(path: str, disk_format: str) -> int:
     """Bytes of the disk in a file."""
     with sandbox.opened(os.path.abspath(path), os.O_RDONLY) as descriptor, open(
             descriptor, 'rb', closefd=False) as file:
@@ -103,7 +108,7 @@ def _size(path, disk_format):
         return file.seek(0, os.SEEK_END)
 
 
-def _reason(done):
+def _reason(done: sandbox.Done) -> str:
     """One line of what it said, without the directories of this host."""
     lines = done.errors.decode(errors='replace').strip().splitlines()
     text = lines[-1][:200] if lines else f'qemu-img ended with {done.status}'

@@ -20,6 +20,8 @@ A path is one that the driver makes, below the directory of the guests; what it 
 one name and without a link on the way (sandbox.opened). Formats are two, sizes are numbers in a range. The rest is the
 configuration, which the privileged part has read by itself.
 """
+from __future__ import annotations
+
 import base64
 import contextlib
 import dataclasses
@@ -27,6 +29,8 @@ import os
 import re
 import tempfile
 import typing
+
+from oslo_config import cfg
 
 from nova import exception
 from nova.runtime import privileges
@@ -52,7 +56,7 @@ DISK = re.compile(_UUID + r'/(?:disk(?:\.[a-z0-9]{1,20})?|snapshot-[0-9A-Za-z_]{
 class RemoteSteps:
     """Steps as LocalSteps, which a Helper does that has ``operations``."""
 
-    def __init__(self, helper: privileges.Helper, conf) -> None:
+    def __init__(self, helper: privileges.Helper, conf: cfg.ConfigOpts) -> None:
         self._helper = helper
         # Without a sandbox it would read images as root there; here it has the rights of an ordinary user.
         self.qemu_img = RemoteQemuImg(helper) if conf.libvirt.sandbox_images else qemu_img.QemuImg(
@@ -64,10 +68,10 @@ class RemoteSteps:
     def let_read(self, path: str) -> None:
         self._helper.call('guest.let_read', path=path)
 
-    def plug(self, uuid: str, port: dict) -> None:
+    def plug(self, uuid: str, port: dict[str, typing.Any]) -> None:
         self._helper.call('vif.plug', uuid=uuid, port=port)
 
-    def unplug(self, uuid: str, port: dict) -> None:
+    def unplug(self, uuid: str, port: dict[str, typing.Any]) -> None:
         self._helper.call('vif.unplug', uuid=uuid, port=port)
 
     def qemu_settings(self) -> dict[str, str]:
@@ -83,7 +87,7 @@ class RemoteQemuImg:
     def prepare(self, directory: str) -> str:
         return self._helper.call('qemu_img.prepare')
 
-    def info(self, path: str, disk_format: str) -> dict:
+    def info(self, path: str, disk_format: str) -> dict[str, typing.Any]:
         return self._helper.call('qemu_img.info', path=path, disk_format=disk_format)
 
     def create(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
@@ -106,11 +110,11 @@ class RemoteQemuImg:
                           target_format=target_format, backing_file=backing_file)
 
 
-def _make(path):
+def _make(path: str) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640))
 
 
-def helper(conf, directory: str, uid: int) -> privileges.Helper:
+def helper(conf: cfg.ConfigOpts, directory: str, uid: int) -> privileges.Helper:
     """The Helper of a RemoteSteps, not forked yet.
 
     :param directory: of the guests
@@ -120,14 +124,14 @@ def helper(conf, directory: str, uid: int) -> privileges.Helper:
                              lambda: _capabilities(conf), 'privileged part for guests')
 
 
-def _capabilities(conf):
+def _capabilities(conf: cfg.ConfigOpts) -> tuple[int, ...]:
     """CAPABILITIES; SYS_ADMIN where root has to make the namespaces of the sandbox, because users may make none;
     NET_ADMIN where ports of a Networking service are plugged."""
     plugging = (privileges.NET_ADMIN,) if conf.network.backend == NEUTRON else ()
     return (*CAPABILITIES, *plugging, *_of_sandbox(conf.libvirt.sandbox_images))
 
 
-def _of_sandbox(sandboxed):
+def _of_sandbox(sandboxed: bool) -> tuple[int, ...]:
     with contextlib.suppress(exception.VirtError), tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o711)
         if sandboxed and sandbox.Sandbox().choose(place) == 'root':
@@ -139,46 +143,47 @@ def failure(**facts: str) -> exception.VirtError:
     return exception.VirtError(**{'operation': 'do a privileged step', **facts})
 
 
-def operations(conf, directory: str, uid: int) -> dict[str, typing.Callable[..., typing.Any]]:
+def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typing.Callable[..., typing.Any]]:
     """What the privileged part does for RemoteSteps: {name: function}."""
     allowed, local = _Allowed(directory), steps.LocalSteps(conf, directory)
     tool = local.qemu_img
 
-    def info(path, disk_format):
+    def info(path: str, disk_format: str) -> dict[str, typing.Any]:
         return tool.info(allowed.file(path), allowed.format(disk_format))
 
-    def create(path, disk_format, size, backing_file, backing_format):
+    def create(path: str, disk_format: str, size: int, backing_file: str | None, backing_format: str | None) -> None:
         tool.create(allowed.disk(path), allowed.format(disk_format), allowed.size(size), allowed.backing(backing_file),
                     backing_format and allowed.format(backing_format))
 
-    def resize(path, disk_format, size, backing_file):
+    def resize(path: str, disk_format: str, size: int, backing_file: str | None) -> None:
         tool.resize(allowed.disk(path), allowed.format(disk_format), allowed.size(size), allowed.backing(backing_file))
 
-    def rebase(path, disk_format, backing_file, backing_format):
-        tool.rebase(allowed.disk(path), allowed.format(disk_format), allowed.backing(backing_file),
+    def rebase(path: str, disk_format: str, backing_file: str, backing_format: str) -> None:
+        tool.rebase(allowed.disk(path), allowed.format(disk_format), allowed.file(backing_file),
                     allowed.format(backing_format))
 
-    def convert(path, disk_format, target, target_format, backing_file):
+    def convert(path: str, disk_format: str, target: str, target_format: str, backing_file: str | None) -> None:
         tool.convert(allowed.file(path), allowed.format(disk_format), allowed.disk(target),
                      allowed.format(target_format), allowed.backing(backing_file))
 
-    def console(uuid):
+    def console(uuid: str) -> str:
         return base64.b64encode(local.console(allowed.uuid(uuid))).decode()
 
-    def let_read(path):
+    def let_read(path: str) -> None:
         with sandbox.opened(allowed.disk(path), os.O_RDONLY) as file:
             files.let_read(file, uid)
 
-    def settings():
+    def settings() -> dict[str, str]:
         return {name: value for name, value in local.qemu_settings().items() if name in isolation.SETTINGS}
 
-    def plug(uuid, port):
+    def plug(uuid: str, port: dict[str, typing.Any]) -> None:
         local.plug(allowed.uuid(uuid), allowed.port(port))
 
-    def unplug(uuid, port):
+    def unplug(uuid: str, port: dict[str, typing.Any]) -> None:
         local.unplug(allowed.uuid(uuid), allowed.port(port))
 
-    made = {'guest.let_read': let_read, 'guest.console': console, 'host.qemu_settings': settings}
+    made: dict[str, typing.Callable[..., typing.Any]] = {
+        'guest.let_read': let_read, 'guest.console': console, 'host.qemu_settings': settings}
     if conf.network.backend == NEUTRON:
         made |= {'vif.plug': plug, 'vif.unplug': unplug}
     if conf.libvirt.sandbox_images:      # else it would be root
@@ -194,48 +199,48 @@ _PORT = {field.name for field in dataclasses.fields(vifs.Port)}
 class _Allowed:
     """What an argument may be; each raises ValueError for all else."""
 
-    def __init__(self, directory):
+    def __init__(self, directory: str) -> None:
         self._prefix = directory + '/'
 
-    def file(self, path):
+    def file(self, path: str) -> str:
         """A disk, or an image of the cache."""
         return self._plain(path, DISK, CACHED)
 
-    def disk(self, path):
+    def disk(self, path: str) -> str:
         return self._plain(path, DISK)
 
-    def backing(self, path):
+    def backing(self, path: str | None) -> str | None:
         return None if path is None else self._plain(path, CACHED, DISK)
 
-    def _plain(self, path, *patterns):
+    def _plain(self, path: str, *patterns: re.Pattern[str]) -> str:
         rest = _text(path).removeprefix(self._prefix)
         if rest == path or not any(pattern.match(rest) for pattern in patterns):
             raise ValueError(f'{path[-80:]!r} is no path of a disk')
         return path
 
-    def format(self, name):
+    def format(self, name: str) -> str:
         if name not in FORMATS:
             raise ValueError(f'{name!r:.40} is not a format of disks')
         return name
 
-    def size(self, number):
+    def size(self, number: int) -> int:
         if type(number) is not int or number not in SIZES:
             raise ValueError(f'{number!r:.40} is not a size')
         return number
 
-    def port(self, values):
+    def port(self, values: dict[str, typing.Any]) -> dict[str, typing.Any]:
         if not isinstance(values, dict) or set(values) != _PORT or not all(
                 isinstance(value, (str, int)) for value in values.values()):
             raise ValueError('the port is not described as one is')
         return values
 
-    def uuid(self, text):
+    def uuid(self, text: str) -> str:
         if not UUID.match(_text(text)):
             raise ValueError('the id of the instance is not a UUID')
         return text
 
 
-def _text(given):
+def _text(given: typing.Any) -> str:
     if not isinstance(given, str):
         raise ValueError('there is something else where a text should be')
     return given

@@ -4,17 +4,23 @@
 
 The new guest gets copies of the disks, so that a revert finds the old ones untouched. Formats stand in the record.
 """
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import files
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
 
 
 # why a guest that was taken over (life/adoption.py) stays on its host
@@ -111,13 +117,15 @@ class Resize(hands.Feature, driver.Resize):
         (self.hands.start if power_on else self.hands.define)(guest)
 
 
-def _copies(stored, qemu_img, instance, old):
+def _copies(stored: storage.Storage, qemu_img: Any, instance: Instance,
+            old: xml.Guest) -> tuple[list[xml.Disk], dict[str, str]]:
     """Copies of a guest's files in a new directory, its disks as large as its flavor says: (disks, boot files)."""
     uuid, source = instance.uuid, stored.kept_path(instance.uuid)
     os.mkdir(stored.path(uuid))
     os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
     sizes = storage.flavor_sizes(instance)
-    boot_files, disks = {}, []
+    boot_files: dict[str, str] = {}
+    disks: list[xml.Disk] = []
     for disk in old.disks:
         name = os.path.basename(disk.file)
         if name == 'disk.swap' and not sizes[name]:
@@ -139,7 +147,7 @@ def _copies(stored, qemu_img, instance, old):
     return disks, boot_files
 
 
-def _copy(source, target):
+def _copy(source: str, target: str) -> None:
     done = subprocess.run(['cp', '--reflink=auto', '--sparse=always', '--', source, target],
                           stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:
@@ -147,7 +155,7 @@ def _copy(source, target):
     files.give_to_guest(target)
 
 
-def _grow(qemu_img, disk, size):
+def _grow(qemu_img: Any, disk: xml.Disk, size: int) -> None:
     """Make a disk that no guest uses ``size`` bytes large, when it is smaller; its format is the recorded one."""
     if disk.format == 'qcow2':
         if size > storage.qcow2_size(disk.file):

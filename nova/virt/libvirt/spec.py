@@ -1,12 +1,22 @@
 """Convert between the objects of the compute service and the values of libvirt: pure functions."""
+from __future__ import annotations
+
 import dataclasses
+from collections.abc import Callable, Collection
+from typing import Any, TYPE_CHECKING
+from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import cpu_topology
 from nova.hardware import guest_options
 from nova.objects import numa
+from nova.virt import driver
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt.storage import Storage
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
 NVRAM = 'disk.nvram'                     # UEFI variables, beside the disks
@@ -14,7 +24,9 @@ MEMORY_MINIMUM = 16                      # MiB: QEMU starts no machine with less
 TRUE = ('1', 'true', 'yes', 'on')
 
 
-def guest(instance, request, virt_type, storage, disks, boot_files, traits=frozenset(), volumes=None):
+def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, storage: Storage, disks: list[xml.Disk],
+          boot_files: dict[str, str], traits: Collection[str] = frozenset(),
+          volumes: Callable[[str], list[Any]] | None = None) -> xml.Guest:
     """The Guest of an instance.
 
     :param boot_files: {'kernel': path, 'ramdisk': path}, empty when the root disk boots by itself
@@ -31,7 +43,7 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
     if arch:
         settings.setdefault('firmware_type', 'uefi')         # it has no other
     machine = _known(image, 'hw_machine_type',
-                     xml.MACHINES.get(arch) or guest_options.machine(settings, xml.DEFAULT_MACHINE),
+                     xml.MACHINES.get(arch or '') or guest_options.machine(settings, xml.DEFAULT_MACHINE),
                      xml.MACHINE_TYPE.match)
     if xml.Q35.match(machine) and any(disk.bus == 'ide' for disk in disks):
         raise exception.ImageUnacceptable(image_id=image['id'], reason='a q35 machine has no IDE disks')
@@ -48,7 +60,7 @@ def guest(instance, request, virt_type, storage, disks, boot_files, traits=froze
     made.volumes = volumes(machine) if volumes else []
     made.numa = instance.numa_topology
     made.processor = cpu_topology.choose(flavor, instance.image_properties,
-                                         made.numa and numa.load_guest(made.numa))
+                                         numa.load_guest(made.numa) if made.numa else None)
     if made.numa:
         made.memory_mb = instance.memory_mb          # the sum of its cells
     if 'kernel' in boot_files:
@@ -66,7 +78,7 @@ def cmdline(root: str, arch: str | None) -> str:
     return DEFAULT_CMDLINE.format(root=root, console='ttyAMA0' if arch else 'ttyS0')
 
 
-def _foreign(properties):
+def _foreign(properties: dict[str, Any] | None) -> str | None:
     """The architecture that the image names when it is not that of a PC; None otherwise.
 
     A host that emulates it reports so, and the scheduler's ImagePropertiesFilter chooses among those.
@@ -76,7 +88,7 @@ def _foreign(properties):
     return named if named in xml.MACHINES else None
 
 
-def _decide_secure_boot(settings, traits):
+def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> None:
     """``optional`` is what the host can, and once a guest has it, it keeps it."""
     if settings.get('secure_boot') == 'optional':
         able = settings.get('firmware_type') == 'uefi' and 'COMPUTE_SECURITY_UEFI_SECURE_BOOT' in traits
@@ -84,12 +96,12 @@ def _decide_secure_boot(settings, traits):
         settings['secure_boot'] = 'required' if able and modern else 'disabled'
 
 
-def image_of(instance, request):
+def image_of(instance: Instance, request: driver.SpawnRequest) -> dict[str, Any]:
     """The image that says what the guest is like; of one that boots from a volume what the volume was made of."""
     return request.image or {'id': '', 'properties': instance.image_properties or {}}
 
 
-def interfaces(network_info, model):
+def interfaces(network_info: Any, model: str) -> list[xml.Interface]:
     """[Interface] of VIFs (nova/objects/network_info.py).
 
     :raises VirtError: a VIF is of a type that this driver cannot plug
@@ -99,18 +111,18 @@ def interfaces(network_info, model):
         network, port = vif['network'], vifs.port(vif)
         made.append(xml.Interface(
             mac=vif['address'], bridge=network['bridge'] if vif['type'] == 'bridge' else '', devname=vif['devname'],
-            model=model, mtu=network.get('mtu'), port=port and dataclasses.asdict(port)))
+            model=model, mtu=network.get('mtu'), port=dataclasses.asdict(port) if port else None))
     return made
 
 
-def _known(image, name, default, is_known):
+def _known(image: dict[str, Any], name: str, default: str, is_known: Callable[[str], object]) -> str:
     value = (image.get('properties') or {}).get(name) or default
     if not is_known(value):
         raise exception.ImageUnacceptable(image_id=image['id'], reason=f'its {name} is not known')
     return value
 
 
-def cpu_info(capabilities):
+def cpu_info(capabilities: etree.Element) -> dict[str, Any]:
     """{'arch', 'model', 'vendor', 'topology', 'features'} of the host's processor, as hypervisor details show it."""
     cpu = capabilities.find('./host/cpu')
     topology = cpu.find('topology')
@@ -124,7 +136,7 @@ def cpu_info(capabilities):
     }
 
 
-def supported_instances(capabilities, virt_type):
+def supported_instances(capabilities: etree.Element, virt_type: str) -> list[list[str]]:
     """[[arch, hypervisor type, vm mode]] that guests can be of."""
     found = []
     for element in capabilities.findall('./guest'):

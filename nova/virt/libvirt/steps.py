@@ -3,7 +3,12 @@
 A process that is root, or that has to do without, does it by itself: LocalSteps. nova.virt.libvirt.remote has the steps
 of a process that has given up its rights.
 """
+from __future__ import annotations
+
 import os
+from typing import Any
+
+from oslo_config import cfg
 
 from nova.virt.libvirt import console
 from nova.virt.libvirt import isolation
@@ -20,7 +25,7 @@ class LocalSteps:
     :ivar qemu_img: a QemuImg
     """
 
-    def __init__(self, conf, directory: str) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, directory: str) -> None:
         self._directory = directory
         self._plugs = vifs.Plugs(conf.os_vif_ovs.ovsdb_connection)
         self.qemu_img = qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images)
@@ -32,11 +37,11 @@ class LocalSteps:
     def let_read(self, path: str) -> None:
         """Let this process read a disk that QEMU has written; root does so anyway."""
 
-    def plug(self, uuid: str, port: dict) -> None:
+    def plug(self, uuid: str, port: dict[str, Any]) -> None:
         """Plug a port of a guest: the values of a vifs.Port."""
         self._plugs.plug(uuid, vifs.check(vifs.Port(**port)))
 
-    def unplug(self, uuid: str, port: dict) -> None:
+    def unplug(self, uuid: str, port: dict[str, Any]) -> None:
         self._plugs.unplug(uuid, vifs.check(vifs.Port(**port)))
 
     def qemu_settings(self) -> dict[str, str]:

@@ -3,11 +3,15 @@
 Pure functions: a Guest in, text out. The groups of devices are modules of domain/; the XML is built as a tree, so that
 no name that a user chose can become markup. https://libvirt.org/formatdomain.html describes every element.
 """
+from __future__ import annotations
+
 import dataclasses
 import re
+from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.hardware import cpus
+from nova.objects import numa
 from nova.objects import pci
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import graphics
@@ -19,8 +23,8 @@ from nova.virt.libvirt.domain import machine
 from nova.virt.libvirt.domain import ports
 from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.domain.tree import add as _add
-from nova.virt.libvirt.volumes import disk as volume_disks
 from nova.virt.libvirt.life import rescued as rescues
+from nova.virt.libvirt.volumes import disk as volume_disks
 
 NAMESPACE, OWNER_NAMESPACE, owner_of = identity.NAMESPACE, identity.OWNER_NAMESPACE, identity.owner_of
 
@@ -63,7 +67,7 @@ class Interface:
     devname: str
     model: str = 'virtio'
     mtu: int | None = None
-    port: dict | None = None
+    port: dict[str, Any] | None = None
 
 
 @dataclasses.dataclass
@@ -94,44 +98,44 @@ class Guest:
     vcpus: int
     memory_mb: int
     console_log: str
-    disks: list = dataclasses.field(default_factory=list)
-    interfaces: list = dataclasses.field(default_factory=list)
+    disks: list[Any] = dataclasses.field(default_factory=list)
+    interfaces: list[Any] = dataclasses.field(default_factory=list)
     vif_model: str = 'virtio'
     machine: str = DEFAULT_MACHINE
     kernel: str | None = None
     ramdisk: str | None = None
     cmdline: str | None = None
     agent: bool = False
-    facts: dict = dataclasses.field(default_factory=dict)
-    hostdevs: list = dataclasses.field(default_factory=list)
-    processor: dict | None = None
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    hostdevs: list[Any] = dataclasses.field(default_factory=list)
+    processor: dict[str, Any] | None = None
     numa: str | None = None
     cell: int | None = None
     cpuset: str | None = None
-    settings: dict = dataclasses.field(default_factory=dict)
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     nvram: str | None = None
     arch: str | None = None
-    consoles: dict = dataclasses.field(default_factory=dict)
-    volumes: list = dataclasses.field(default_factory=list)
+    consoles: dict[str, Any] = dataclasses.field(default_factory=dict)
+    volumes: list[Any] = dataclasses.field(default_factory=list)
     rescued: rescues.Rescued | None = None
     host: str | None = None
     successor: str | None = None
     taken_from: str | None = None
     moved_from: str | None = None
-    adopted: list = dataclasses.field(default_factory=list)
+    adopted: list[Any] = dataclasses.field(default_factory=list)
 
     @property
-    def serial_ports(self):
+    def serial_ports(self) -> int:
         """How many serial ports it has; 0: another host says what is no number."""
         count = self.settings.get('serial_port_count', '1')
         return int(count) if count.isascii() and count.isdecimal() else 0
 
-    def ports(self):
+    def ports(self) -> list[dict[str, Any]]:
         """The values of vifs.Port of the interfaces for which something is plugged."""
         return [interface.port for interface in self.interfaces if interface.port]
 
     @classmethod
-    def from_dict(cls, values):
+    def from_dict(cls, values: dict[str, Any]) -> Guest:
         values = {name: value for name, value in values.items() if name != 'serial_ports'}    # of older records
         values = dict(values, disks=[Disk(**disk) for disk in values['disks']],
                       interfaces=[Interface(**interface) for interface in values['interfaces']],
@@ -141,7 +145,8 @@ class Guest:
         return cls(**values)
 
 
-def domain(guest, host=None, processor=processors.Processor()):
+def domain(guest: Guest, host: numa.HostTopology | None = None,
+           processor: processors.Processor = processors.Processor()) -> str:
     """The domain XML of a Guest.
 
     :param host: HostTopology, needed for a guest with a topology
@@ -157,7 +162,7 @@ def domain(guest, host=None, processor=processors.Processor()):
     _add(root, 'memory', guest.memory_mb, unit='MiB')
     _add(root, 'currentMemory', guest.memory_mb, unit='MiB')
     root.append(placement.vcpu(guest.vcpus, None if topology else cpus.parse(guest.cpuset) if guest.cpuset else None))
-    if topology:
+    if topology and host:
         root.extend(placement.elements(host, topology))
     machine.tuning(root, guest)
     machine.memory(root, guest)
@@ -182,7 +187,7 @@ def domain(guest, host=None, processor=processors.Processor()):
     return etree.tostring(root, encoding='unicode')
 
 
-def _share_memory(root):
+def _share_memory(root: etree.Element) -> None:
     """The switch at the other end of a vhost-user socket reads and writes packets in the guest's memory."""
     backing = root.find('memoryBacking')
     if backing is None:
@@ -193,7 +198,7 @@ def _share_memory(root):
         _add(backing, 'access', mode='shared')
 
 
-def interface(port, guest):
+def interface(port: Interface, guest: Guest) -> str:
     """The XML of one network device (an Interface) of a Guest."""
     return etree.tostring(ports.port(etree.Element('devices'), port, guest), encoding='unicode')
 
@@ -211,7 +216,7 @@ def backup(disk: Disk, others: list[Disk], target: str) -> str:
     return etree.tostring(root, encoding='unicode')
 
 
-def _devices(devices, guest):
+def _devices(devices: etree.Element, guest: Guest) -> None:
     disks.disks(devices, guest)
     if Q35.match(guest.machine):
         _add(devices, 'controller', type='pci', index=0, model='pcie-root')

@@ -19,7 +19,7 @@ class Hands:
     recorded     (uuid, network_info) -> xml.Guest as it is recorded, on the networks that it has now;
                  raises GuestNotFound
     known        (uuid) -> xml.Guest as it is recorded; raises GuestNotFound
-    guest_of     (instance, SpawnRequest, disks, boot files) -> xml.Guest
+    guest_of     (instance, SpawnRequest, disks, boot files, the Volumes that it had) -> xml.Guest
     volumes_of   (instance, block devices, machine type, local disks, the Volumes that it had) -> [disk.Volume],
                  connected to this host; raises VirtError
     start        (xml.Guest) defines it, and starts it
@@ -39,12 +39,12 @@ class Hands:
     operation: Callable[[str], contextlib.AbstractContextManager[None]]
     recorded: Callable[[str, Any], Any]
     known: Callable[[str], Any]
-    guest_of: Callable[[Any, Any, list[Any], dict[str, str]], Any]
+    guest_of: Callable[..., Any]
     volumes_of: Callable[[Any, Any, str, list[Any], list[Any]], list[Any]]
     start: Callable[[Any], None]
     define: Callable[[Any], None]
     shut_down: Callable[[str, float], bool]
-    power_off: Callable[[Any, float], None]
+    power_off: Callable[[Any, int], None]
     disconnect: Callable[[Any], None]
     remove: Callable[..., None]
     undo: Callable[[str], None]
