@@ -51,9 +51,6 @@ class Hosts:
     members: np.ndarray | None = None
     placed: tuple[int, ...] = ()
     numa: collections.abc.Mapping[int, topologies.HostTopology | None] = types.MappingProxyType({})
-    running_vms: np.ndarray
-    io_ops: np.ndarray
-    failed_builds: np.ndarray
 
     def __init__(self, rows: list[Row]) -> None:
         def column(name: str, dtype: typing.Any = object) -> np.ndarray:
@@ -67,8 +64,8 @@ class Hosts:
         self.enabled = np.array([row['disabled'] is not None and not row['disabled'] for row in rows], dtype=bool)
         self.forced_down = np.array([bool(row['forced_down']) for row in rows], dtype=bool)
         self.seen = column('last_seen_at', 'datetime64[us]')
-        for name in COUNTERS:
-            setattr(self, name, np.array([row.get(name) or 0 for row in rows], dtype=np.int64))
+        self.running_vms, self.io_ops, self.failed_builds = (
+            np.array([row.get(name) or 0 for row in rows], dtype=np.int64) for name in COUNTERS)
         self.metrics = np.empty(len(rows), dtype=object)
         self.metrics[:] = [_metrics(row) for row in rows]
         self.pci = pci.Free([row.get('pci_stats') for row in rows])
@@ -109,8 +106,8 @@ class Hosts:
         twin.__dict__.update(self.__dict__)
         twin.used = {name: array.copy() for name, array in self.used.items()}
         twin._free, twin._left = {}, {}
-        for name in COUNTERS:
-            setattr(twin, name, getattr(self, name).copy())
+        twin.running_vms, twin.io_ops, twin.failed_builds = (
+            self.running_vms.copy(), self.io_ops.copy(), self.failed_builds.copy())
         return twin
 
     def of(self, request: pipeline.Request) -> Hosts:
