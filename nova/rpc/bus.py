@@ -272,7 +272,12 @@ class _RpcServer(rpc_server.RPCServer):
 
     def __init__(self, interface: Any, *args: Any) -> None:
         super().__init__(*args, executor='threading')
-        self._executor_cls = functools.partial(priorities.Pools, interface)
+        self._pools: priorities.Pools | None = None
+        self._executor_cls = functools.partial(self._begin, interface)
+
+    def _begin(self, interface: Any, **options: Any) -> priorities.Pools:
+        self._pools = priorities.Pools(interface, **options)
+        return self._pools
 
     def _process_incoming(self, incoming: Any) -> None:
         """Refuse a message whose sender is not known, and one that the broker has delivered before."""
@@ -288,7 +293,7 @@ class _RpcServer(rpc_server.RPCServer):
 
     @property
     def full(self) -> Any:
-        return self._work_executor is not None and self._work_executor.full
+        return self._pools is not None and self._pools.full
 
 
 class Server:

@@ -171,12 +171,13 @@ class Driver(base.BaseDriver):
     def __init__(self, conf: ConfigOpts, url: Any, default_exchange: Any = None,
                  allowed_remote_exmods: Any = None) -> None:
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
+        self._exchange, self._exceptions = default_exchange, allowed_remote_exmods or []
         self._broker = _broker(url)
 
     def send(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], wait_for_reply: Any = None,
              timeout: float | None = None, call_monitor_timeout: Any = None,
              retry: Any = None, transport_options: Any = None) -> Any:
-        exchange = target.exchange or self._default_exchange
+        exchange = target.exchange or self._exchange
         reply = _Reply() if wait_for_reply else None
         deadline = time.monotonic() + timeout if wait_for_reply and timeout is not None else None
         incoming = Incoming(orjson.dumps([ctxt, message]), reply, deadline)
@@ -190,7 +191,7 @@ class Driver(base.BaseDriver):
         if not reply.wait(timeout):
             raise oslo_messaging.MessagingTimeout(f'No reply to {message.get("method")} on topic {target.topic}.')
         if reply.failure:
-            raise common.deserialize_remote_exception(reply.failure, self._allowed_remote_exmods)
+            raise common.deserialize_remote_exception(reply.failure, self._exceptions)
         return orjson.loads(reply.result)
 
     def send_notification(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], version: str,
@@ -198,7 +199,7 @@ class Driver(base.BaseDriver):
         self.send(target, ctxt, message)
 
     def listen(self, target: Any, batch_size: int, batch_timeout: Any) -> Any:
-        exchange = target.exchange or self._default_exchange
+        exchange = target.exchange or self._exchange
         return Listener([self._broker.queue(exchange, target.topic, target.server),
                          self._broker.queue(exchange, target.topic)], batch_size, batch_timeout)
 
@@ -206,7 +207,7 @@ class Driver(base.BaseDriver):
                                  batch_timeout: Any) -> Any:
         if pool:
             raise NotImplementedError('Notification pools need a broker.')
-        return Listener([self._broker.queue(target.exchange or self._default_exchange,
+        return Listener([self._broker.queue(target.exchange or self._exchange,
                                             f'{target.topic}.{priority}')
                          for target, priority in targets_and_priorities], batch_size, batch_timeout)
 
