@@ -211,7 +211,8 @@ class MetadataApi(application.Api):
         if not hmac.compare_digest(expected.encode(), (given[relay.SIGNATURE] or '').encode()):
             raise exception.Forbidden('The signature of the relay is not valid.')
         if not re.fullmatch('[0-9]{1,12}', sent) or abs(time.time() - int(sent)) > relay.VALID_S:
-            raise exception.Forbidden('The request of the relay is old, or its clock differs from that of this service.')
+            raise exception.Forbidden('The request of the relay is old, or its clock differs from that of this '
+                                      'service.')
         find = ports.device_by_router if kind == 'router' else ports.device_by_network
         with self.api_db.reader() as conn:
             uuid = find(conn, ident, address, host)
