@@ -36,6 +36,11 @@ DAEMONS = {
                        'Builds, moves and repairs servers, and writes to the database for services that have no '
                        'credentials for it. Any number of them may run.'),
     'nova-scheduler': ('chooses hosts', 'Chooses the hosts of servers. Any number of them may run.'),
+    'nova-cert': ('a certificate authority for users',
+                  'Issues certificates for users of projects, signs revocation lists, and decrypts what was encrypted '
+                  'for its authority, as the keys of bundled images are. The compute API asks it for os-certificates '
+                  'where [api] nova_network_resources is on. One of them runs for a deployment, on the host with the '
+                  'directory of its keys; nova-manage cert works on that directory.'),
     'nova-network': ('addresses, bridges, DHCP and filters',
                      'Gives servers their addresses, and makes the bridges, DHCP servers and filters of its host.'),
     'nova-volume': ('the embedded block storage of a fleet',

@@ -58,7 +58,7 @@ class Services:
     api_db     nova.db.engine.Database of the API database
     cells      nova.db.cells.cells.Cells: .default, .get(uuid), .all() of Cell(uuid, name, db)
     policy     nova.policy.Policy
-    conductor, compute, network, scheduler   RPC clients: client.method(ctx, server=None, **arguments)
+    conductor, compute, network, scheduler, cert   RPC clients: client.method(ctx, server=None, **arguments)
     images     nova.image.api facade: show, list, create, update, delete
     networks   nova.network.api facade
     volumes    nova.volume.api.Volumes
@@ -80,6 +80,7 @@ class Services:
     compute: object = None
     network: object = None
     scheduler: object = None
+    cert: object = None
     images: object = None
     networks: object = None
     volumes: object = None

@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 HEADER = 'HTTP_IDEMPOTENCY_KEY'
 ABANDONED_S = 60                 # longer than a request lasts: whoever began it is not at work any more
 MAX_KEY = 255
-OF_USERS = ('/os-keypairs',)     # a private key is nobody else's, not even the project's
+OF_USERS = ('/os-keypairs', '/os-certificates')     # a private key is nobody else's, not even the project's
 
 
 class Once:

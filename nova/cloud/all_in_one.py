@@ -215,6 +215,7 @@ class Cloud:
             assembly.conductor(conf, self.bus, conf.host, self.api_db, self.cells, self.images, self.volumes),
             assembly.scheduler(conf, self.bus, conf.host, self.api_db, self.cells),
             assembly.network(conf, self.bus, conf.host, self.api_db, self.cell_db, self._network_helper),
+            *([assembly.cert(conf, self.bus, conf.host)] if conf.api.nova_network_resources else ()),
             *(assembly.compute(conf, self.bus, host, self.images, self._guest_helper) for host in self.hosts),
         ]
         self.consoles = consoles.held(conf, self.api_db, self.cells, self.hosts)

@@ -198,6 +198,15 @@ def scheduler(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cells
     return service.Service(conf, 'nova-scheduler', host, interface.INTERFACE, manager, bus, _conductor(bus))
 
 
+def cert(conf: cfg.ConfigOpts, bus: Bus, host: str) -> service.Service:
+    """The certificate authority, which works on files of its host."""
+    from nova.cert import authorities
+    from nova.cert import interface
+    from nova.cert import manager
+    return service.Service(conf, 'nova-cert', host, interface.INTERFACE, manager.CertManager(authorities.of(conf)),
+                           bus, _conductor(bus))
+
+
 def network(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cell_db: Database,
             helper: Helper | None = None) -> service.Service:
     """The network service of one host. Its address allocation is the database's; any of them serves any caller.
@@ -371,6 +380,7 @@ def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells,
     :param storage: the Volumes, where they are there already
     """
     from nova.api import app
+    from nova.cert import interface as cert_interface
     from nova.compute import interface as compute_interface
     from nova.identity import known_projects
     from nova.network import interface as network_interface
@@ -382,7 +392,8 @@ def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells,
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
         network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
         images=images, networks=networks(conf, api_db),
-        volumes=storage or volumes(conf, api_db, images, cells), notifier=notify.new(conf), projects=known)
+        volumes=storage or volumes(conf, api_db, images, cells), notifier=notify.new(conf), projects=known,
+        cert=bus.client(cert_interface.INTERFACE))
 
 
 def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,

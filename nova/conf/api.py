@@ -12,8 +12,8 @@ OPTIONS = [
     cfg.BoolOpt('nova_network_resources', default=False,
                 help='Whether resources that only a network service within the compute service had are there again, '
                      'for programs that use them: addresses (os-fixed-ips), all floating addresses '
-                     '(os-floating-ips-bulk), deleting networks (os-networks), os-virtual-interfaces. They act on the '
-                     'embedded one. False: 410, as everywhere.'),
+                     '(os-floating-ips-bulk), deleting networks (os-networks), os-virtual-interfaces, on the '
+                     'embedded one; certificates of nova-cert (os-certificates). False: 410, as everywhere.'),
     cfg.MultiStrOpt('rate_limits', default=[],
                     help='One rate a line, "VERB URI REGEX VALUE UNIT": a project may send VALUE requests a UNIT '
                          '(SECOND, MINUTE, HOUR or DAY) of the VERB (GET, POST, PUT, DELETE or PATCH) whose path, '

@@ -12,4 +12,4 @@ def _level(topic: str) -> cfg.Opt:
 
 
 OPTIONS = [_level('compute'), _level('conductor'), _level('scheduler'), _level('network'),
-           _level('network_agent')]
+           _level('network_agent'), _level('cert')]

@@ -5,6 +5,12 @@ from nova.policies.base import READER
 
 # (rule, check, what it guards, ((method, path), …))
 RULES = (
+    ('nova:certificates:show', READER,
+     'Show the certificate of the authority of the project.',
+     (('GET', '/os-certificates/{id}'),)),
+    ('nova:certificates:create', MEMBER,
+     'Make a key and a certificate for oneself in the project.',
+     (('POST', '/os-certificates'),)),
     ('os_compute_api:os-floating-ip-pools', ANYONE,
      'List pools of floating IPs.',
      (('GET', '/os-floating-ip-pools'),)),

@@ -115,12 +115,12 @@ class Authority:
 
     def status(self) -> list[Status]:
         """What the directory has, the authorities first; empty when nothing was made yet."""
-        found = [Status('ca', (), _ends_at(certificate), _fingerprint(certificate))
+        found = [Status('ca', (), ends_at(certificate), _fingerprint(certificate))
                  for certificate in self._authorities()]
         for path in sorted(self.directory.glob('*.pem')):
             if path != self.trusted:
                 certificate = _load(path)[0]
-                found.append(Status(path.stem, tuple(_hosts(certificate)), _ends_at(certificate),
+                found.append(Status(path.stem, tuple(_hosts(certificate)), ends_at(certificate),
                                     _fingerprint(certificate)))
         return found
 
@@ -140,7 +140,7 @@ class Authority:
             return False
         certificate = _load(pair.certificate)[0]
         return (set(_hosts(certificate)) == set(hosts) and _is_signed_by(certificate, authorities[0])
-                and _ends_at(certificate) - self._now() > datetime.timedelta(days=LEFT_DAYS)
+                and ends_at(certificate) - self._now() > datetime.timedelta(days=LEFT_DAYS)
                 and _belong_together(certificate, pair.key))
 
     def _issue(self, pair: Pair, name: str, hosts: list[str], days: int = DAYS) -> None:
@@ -153,18 +153,18 @@ class Authority:
                 .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH,
                                                       ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
                 # not critical: else libvirt and QEMU want key encipherment, which keys of this kind do not do
-                .add_extension(_usage(digital_signature=True), critical=False)
+                .add_extension(usage(digital_signature=True), critical=False)
                 .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
                                critical=False)
                 .sign(signing_key, hashes.SHA256()))
         # The key first: a reader that comes in between finds that they do not match, and makes them again.
-        _write(pair.key, _private(key), 0o600)
-        _write(pair.certificate, made.public_bytes(serialization.Encoding.PEM), 0o644)
+        write(pair.key, _private(key), 0o600)
+        write(pair.certificate, made.public_bytes(serialization.Encoding.PEM), 0o644)
 
     def _authority(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
         """(certificate, key) that sign now; made when there are none, or when they end too soon."""
         found = self._authorities()
-        if (not found or _ends_at(found[0]) - self._now() < datetime.timedelta(days=AUTHORITY_LEFT_DAYS)
+        if (not found or ends_at(found[0]) - self._now() < datetime.timedelta(days=AUTHORITY_LEFT_DAYS)
                 or not _belong_together(found[0], self.directory / 'ca.key')):
             self._make_authority()
             found = self._authorities()
@@ -173,16 +173,16 @@ class Authority:
 
     def _make_authority(self) -> None:
         now = self._now()
-        before = [certificate for certificate in self._authorities() if _ends_at(certificate) > now]
+        before = [certificate for certificate in self._authorities() if ends_at(certificate) > now]
         key = ec.generate_private_key(ec.SECP256R1())
         # Clients look an authority up by its subject: no two of them have the same.
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f'nova authority {uuid.uuid4()}')])
         made = (_builder(None, subject, key.public_key(), now, AUTHORITY_DAYS, subject)
                 .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-                .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+                .add_extension(usage(key_cert_sign=True, crl_sign=True), critical=True)
                 .sign(key, hashes.SHA256()))
-        _write(self.directory / 'ca.key', _private(key), 0o600)
-        _write(self.trusted, b''.join(certificate.public_bytes(serialization.Encoding.PEM)
+        write(self.directory / 'ca.key', _private(key), 0o600)
+        write(self.trusted, b''.join(certificate.public_bytes(serialization.Encoding.PEM)
                                       for certificate in (made, *before)), 0o644)
 
     @contextlib.contextmanager
@@ -269,13 +269,15 @@ def _builder(name: str | None, issuer: Any, public_key: Any, now: Any, days: int
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False))
 
 
-def _usage(**wanted: bool) -> x509.KeyUsage:
+def usage(**wanted: bool) -> x509.KeyUsage:
+    """What a key may be used for: the wanted ones, and nothing else."""
     names = ('digital_signature', 'content_commitment', 'key_encipherment', 'data_encipherment', 'key_agreement',
              'key_cert_sign', 'crl_sign', 'encipher_only', 'decipher_only')
     return x509.KeyUsage(**{name: wanted.get(name, False) for name in names})
 
 
-def _ends_at(certificate: x509.Certificate) -> datetime.datetime:
+def ends_at(certificate: x509.Certificate) -> datetime.datetime:
+    """When a certificate ends, as naive UTC."""
     return certificate.not_valid_after_utc.replace(tzinfo=None)
 
 
@@ -310,7 +312,7 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
                              serialization.NoEncryption())
 
 
-def _write(path: pathlib.Path, content: bytes, mode: int) -> None:
+def write(path: pathlib.Path, content: bytes, mode: int) -> None:
     """Replace a file in one step; a reader finds the old one or the new one, and never with another mode."""
     handle, part = tempfile.mkstemp(dir=path.parent, prefix=f'.{path.name}.')
     try:

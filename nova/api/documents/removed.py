@@ -2,6 +2,7 @@
 import functools
 
 from nova import exception
+from nova.api.proxies import certificates
 from nova.api.proxies import nova_network
 from nova.web.routes import Route
 
@@ -14,7 +15,13 @@ def gone(req, **_parts):
 
 def _served(path, name, req, **parts):
     """One that an operator may have switched on."""
-    return nova_network.serve(req, path, name, **parts) if nova_network.offered(req) else gone(req)
+    source = _source(path, name)
+    return source.serve(req, path, name, **parts) if source.offered(req) else gone(req)
+
+
+def _source(path, name):
+    """The module that has it; None: none has."""
+    return next((source for source in (nova_network, certificates) if (path, name) in source.SERVED), None)
 
 
 _NAMES = 'os-floating-ip-dns/{domain_id}/entries/{id}'
@@ -44,10 +51,11 @@ def _rows():
     for path, names in REMOVED.items():
         for name in names.split():
             action = None if name.isupper() else name
-            served = (path, name) in nova_network.SERVED
+            source = _source(path, name)
+            served, checks = source is not None, getattr(source, 'CHECKS', {}).get((path, name), ())
             yield Route('POST' if action else name, f'/{path}',
-                        functools.partial(_served, path, name) if served else gone, action=action, errors=(401, 410),
-                        status=202 if served and name != 'GET' else 200)
+                        functools.partial(_served, path, name) if served else gone, action=action,
+                        errors=(401, 410), checks=checks, status=source.code(name) if served else 200)
 
 
 ROUTES = tuple(_rows())

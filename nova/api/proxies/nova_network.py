@@ -82,6 +82,11 @@ def serve(req, path, name, **parts):
     return handler(req, **parts)
 
 
+def code(name):
+    """The code of success of a method or an action."""
+    return 200 if name == 'GET' else 202
+
+
 def offered(req):
     """Whether this deployment has them."""
     return req.services.conf.api.nova_network_resources and req.services.conf.network.backend == 'embedded'

@@ -11,6 +11,7 @@ from nova.cmd.manage import archive as manage_archive
 from nova.cmd.manage import audit as manage_audit
 from nova.cmd.manage import boot_images as manage_boot_images
 from nova.cmd.manage import cells as manage_cells
+from nova.cmd.manage import certificates as manage_certificates
 from nova.cmd.manage import consoles as manage_consoles
 from nova.cmd.manage import hosts as manage_host
 from nova.cmd.manage import identity as manage_identity
@@ -234,6 +235,7 @@ COMMANDS = {
     'project': manage_projects.COMMANDS,
     'shell': manage_shell.COMMANDS,
     'tls': manage_tls.COMMANDS,
+    'cert': manage_certificates.COMMANDS,
     'bash-completion': _completion,
 }
 # function: its options as argparse takes them
@@ -247,7 +249,7 @@ OPTIONS = {
     **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_projects.OPTIONS,
     **manage_quotas.OPTIONS,
     **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS,
-    **manage_cells.OPTIONS,
+    **manage_cells.OPTIONS, **manage_certificates.OPTIONS,
     _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': "as the server writes it: nova_network@'10.0.0.%%'"}},
     COMMANDS['db']['sync']: manage_cells.SYNC,
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
@@ -255,7 +257,7 @@ OPTIONS = {
 # function: {exit code: when}, also for the man page
 EXIT_CODES = {**manage_adoption.EXIT_CODES,
               **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_boot_images.EXIT_CODES,
-              **manage_cells.EXIT_CODES, **manage_projects.EXIT_CODES,
+              **manage_cells.EXIT_CODES, **manage_certificates.EXIT_CODES, **manage_projects.EXIT_CODES,
               **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES}
 
 

@@ -27,6 +27,8 @@ driver = fake
 password_hash_rounds = 4
 [volume]
 port = {volume_port}
+[api]
+nova_network_resources = true
 '''
 GLANCE = prepared.NO_IMAGES + '''
 [database]
@@ -49,7 +51,7 @@ def deployment(tmp_path_factory):
         first = prepared.prepare(directory / 'nova.conf', f'http://127.0.0.1:{port}')
         first.close()
         running = {}
-        for name in ('conductor', 'scheduler', 'network', 'compute', 'api', 'volume'):
+        for name in ('conductor', 'scheduler', 'network', 'compute', 'api', 'volume', 'cert'):
             config = 'compute.conf' if name == 'compute' else 'nova.conf'
             log = stack.enter_context(open(directory / f'{name}.log', 'wb'))
             running[name] = subprocess.Popen([prepared.BIN / f'nova-{name}', '--config-file', directory / config],
@@ -85,6 +87,9 @@ def test_daemons_find_each_other_and_stop(deployment):
     assert requests.get(networks, timeout=60).status_code == 401
     made = requests.post(networks, json={'network': {'name': 'mine'}}, headers={'X-Auth-Token': token}, timeout=60)
     assert made.status_code == 201, made.text
+    made = requests.post(url + '/v2.1/os-certificates', json={}, headers={'X-Auth-Token': token}, timeout=60)
+    assert made.status_code == 200 and 'BEGIN PRIVATE KEY' in made.json()['certificate']['private_key'], made.text
+    assert {path.stat().st_mode & 0o777 for path in (directory / 'CA').rglob('*.key')} == {0o600}
     for process in running.values():
         process.send_signal(signal.SIGTERM)
     for name, process in running.items():

@@ -4,8 +4,8 @@ import json
 
 from nova import objects
 
-# {topic: (module, its name there)}; older releases lack the last one
-TOPICS = {**{topic: (topic, 'INTERFACE') for topic in ('compute', 'conductor', 'network', 'scheduler')},
+# {topic: (module, its name there)}; older releases lack some
+TOPICS = {**{topic: (topic, 'INTERFACE') for topic in ('cert', 'compute', 'conductor', 'network', 'scheduler')},
           'network_agent': ('network', 'AGENT')}
 
 

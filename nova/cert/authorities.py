@@ -1,0 +1,221 @@
+"""The certificate authorities of a deployment: one for all, or one for each project below it.
+
+Several threads and processes may use them at once, nova-cert and nova-manage: changes are made under a lock.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+import contextlib
+import datetime
+import fcntl
+import os
+import pathlib
+import re
+
+from cryptography import x509
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova import utils
+from nova.cert import directory
+from nova.cert import signing
+from nova.runtime import certificates
+from nova.runtime import host_identity
+
+CERTIFICATES = 100          # that one user may have in one project at once: nobody fills the disk, or a revocation list
+_ID = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_@-]{0,63}')
+ROOT, PROJECTS = 'root', 'projects'
+
+
+class Authorities:
+    """
+    :param path: directory of all that is issued
+    :param keys: directory of the private keys
+    :param each_project: whether each project has its own
+    """
+
+    def __init__(self, path: pathlib.Path, keys: pathlib.Path, each_project: bool) -> None:
+        self.path, self._keys, self._each_project = path, keys, each_project
+
+    def check(self) -> None:
+        """:raises Unavailable: the directories cannot be used"""
+        with self._changing():
+            self._keys.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for path in (self.path, self._keys):
+                if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+                    raise exception.Unavailable(f'{path} cannot be written by this user: nova-cert keeps its authority '
+                                                'there.')
+
+    # ---- what is asked for over the network
+
+    def trusted(self, project_id: str) -> str:
+        """The certificates of a project's authority, then those above it, as PEM. Each the newest first.
+
+        :raises Unavailable: the directory cannot be used; as everywhere here
+        :raises InvalidInput: an id is none; so, too
+        """
+        with self._changing():
+            return signing.pem(*(certificate for name in self._line(project_id)
+                                 for certificate in self._ready(name)))
+
+    def lists(self, project_id: str) -> str:
+        """The revocation lists of these authorities as PEM, good for half of signing.LIST_DAYS at least."""
+        with self._changing():
+            return signing.pem(*(found for name in self._line(project_id) for found in self._fresh_lists(name)))
+
+    def issue(self, user_id: str, project_id: str) -> tuple[str, str]:
+        """(private key, certificate) as PEM, new ones of a user in a project.
+
+        :raises QuotaExceeded: the user has CERTIFICATES of them
+        """
+        _check_ids(user_id)
+        now = utils.utcnow()
+        with self._changing():
+            name = self._line(project_id)[0]
+            place = self._directory(name)
+            if place.count(project_id, user_id) >= CERTIFICATES:
+                place.forget_ended(project_id, user_id, now)
+            used = place.count(project_id, user_id)
+            if used >= CERTIFICATES:
+                raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)
+            made = signing.of_user(user_id, project_id, now, place.signer(self._ready(name)[0]))
+            place.add(made.certificate, project_id, user_id)
+        return signing.key_pem(made.key), signing.pem(made.certificate)
+
+    def decrypt(self, project_id: str, text: str) -> str:
+        """What was encrypted for the project's authority, or for one above it; also for one before the newest.
+
+        :param text: hexadecimal
+        :raises InvalidInput: it was for none of them
+        """
+        data = signing.checked_ciphertext(text)
+        with self._changing():
+            signers = [self._directory(name).signer(certificate)
+                       for name in dict.fromkeys((*self._line(project_id), ROOT))
+                       for certificate in self._ready(name)]
+        for signer in signers:
+            found = signing.decrypted(signer.key, data)
+            if found is not None:
+                return found
+        raise exception.InvalidInput(reason='the text was not encrypted for the certificate of this cloud, or not '
+                                            'with RSA and PKCS #1 v1.5.')
+
+    # ---- what operators do
+
+    def issued(self, project_id: str | None = None, user_id: str | None = None) -> list[directory.Issued]:
+        """The certificates of users that are kept, of all authorities; None: of any."""
+        _check_ids(project_id, user_id)
+        return [found for name in self._names() for found in self._directory(name).issued(project_id, user_id)]
+
+    def revoke(self, project_id: str | None = None, user_id: str | None = None, serial: int | None = None) -> int:
+        """Revoke the certificates that have not ended; how many. None: of any."""
+        _check_ids(project_id, user_id)
+        now, count = utils.utcnow(), 0
+        with self._changing():
+            for name in self._names():
+                wanted = [found for found in self._directory(name).issued(project_id, user_id)
+                          if found.revoked_at is None and found.ends_at > now
+                          and serial in (None, found.certificate.serial_number)]
+                if wanted:
+                    self._revoke(name, wanted, now)
+                    count += len(wanted)
+        return count
+
+    def rotate(self, project_id: str | None = None, forget: bool = False) -> x509.Certificate:
+        """A new key and certificate of an authority.
+
+        :param project_id: whose; None: the one above all
+        :param forget: whether the ones before are trusted no more, and their keys removed: what was signed by them is
+            worth nothing, and what was encrypted for them cannot be read. False: they stay until they end
+        """
+        if project_id is not None and not self._each_project:
+            raise exception.InvalidInput(reason='projects have no authority of their own: [crypto] use_project_ca is '
+                                                'false.')
+        name = ROOT if project_id is None else self._line(project_id)[0]
+        with self._changing():
+            if name != ROOT:
+                self._ready(ROOT)
+            return self._make(name, forget)
+
+    # ---- steps
+
+    def _line(self, project_id: str) -> tuple[str, ...]:
+        """The authority of a project, and those above it."""
+        _check_ids(project_id)
+        return (f'{PROJECTS}/{project_id}', ROOT) if self._each_project else (ROOT,)
+
+    def _names(self) -> list[str]:
+        """All that there are."""
+        projects = sorted(path.name for path in (self.path / PROJECTS).glob('*') if path.is_dir())
+        return [ROOT, *(f'{PROJECTS}/{project}' for project in projects)]
+
+    def _directory(self, name: str) -> directory.Directory:
+        return directory.Directory(self.path / name, self._keys / name)
+
+    def _ready(self, name: str) -> list[x509.Certificate]:
+        """The certificates of an authority, made when there are none, or when the newest ends too soon to sign."""
+        found = self._directory(name).authorities()
+        left = datetime.timedelta(days=signing.LEFT_DAYS)
+        if not found or certificates.ends_at(found[0]) - utils.utcnow() < left:
+            if name != ROOT:
+                self._ready(ROOT)
+            self._make(name, False)
+            found = self._directory(name).authorities()
+        return found
+
+    def _make(self, name: str, forget: bool) -> x509.Certificate:
+        now, place = utils.utcnow(), self._directory(name)
+        before = [] if forget else [each for each in place.authorities() if certificates.ends_at(each) > now]
+        above = self._directory(ROOT)
+        parent = None if name == ROOT else above.signer(above.authorities()[0])
+        made = signing.authority(name.removeprefix(f'{PROJECTS}/'), now, parent)
+        place.replace(made, before)
+        return made.certificate
+
+    def _fresh_lists(self, name: str) -> list[x509.CertificateRevocationList]:
+        """The list of each certificate of an authority, signed anew where little of its time is left."""
+        soon = utils.utcnow() + datetime.timedelta(days=signing.LIST_DAYS / 2)
+        found, wanted = self._directory(name).lists(), {each.subject for each in self._ready(name)}
+        if {each.issuer for each in found} != wanted or any(
+                each.next_update_utc is None or each.next_update_utc.replace(tzinfo=None) < soon for each in found):
+            self._revoke(name, [], utils.utcnow())
+            found = self._directory(name).lists()
+        return found
+
+    def _revoke(self, name: str, more: list[directory.Issued], now: datetime.datetime) -> None:
+        """Write the lists of an authority with these certificates, and without those that have ended for certain."""
+        place = self._directory(name)
+        ended = now - datetime.timedelta(days=signing.USER_DAYS + 1)
+        revoked: dict[x509.Name, dict[int, datetime.datetime]] = {}
+        for found in place.lists():
+            dates = {entry.serial_number: entry.revocation_date_utc.replace(tzinfo=None) for entry in found}
+            revoked[found.issuer] = {serial: date for serial, date in dates.items() if date > ended}
+        for each in more:
+            revoked.setdefault(each.certificate.issuer, {})[each.certificate.serial_number] = now
+        place.write_lists([signing.revocation_list(place.signer(each), revoked.get(each.subject, {}), now)
+                           for each in self._ready(name)])
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(self.path / 'lock', 'a') as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            raise exception.Unavailable(
+                f'{error.filename or self.path} cannot be used for certificates: {error.strerror}.') from None
+
+
+def of(conf: ConfigOpts) -> Authorities:
+    """Those that the configuration describes."""
+    path = pathlib.Path(conf.crypto.ca_path or os.path.join(host_identity.state_path(conf), 'CA'))
+    return Authorities(path, pathlib.Path(conf.crypto.keys_path or path / 'private'), conf.crypto.use_project_ca)
+
+
+def _check_ids(*idents: str | None) -> None:
+    """:raises InvalidInput: one is no id: they are names of files"""
+    for ident in idents:
+        if ident is not None and not (isinstance(ident, str) and _ID.fullmatch(ident)):
+            raise exception.InvalidInput(reason=f'{ident!r} is no id of a user or a project that a certificate can '
+                                                'have.')

@@ -1,0 +1,146 @@
+"""The files of one authority.
+
+    CA/root/ca.pem                  its certificates, the newest first: those before stay until they end
+    CA/root/crl.pem                 a revocation list of each; they are the record of what was revoked
+    CA/root/issued/PROJECT/USER.SERIAL.pem
+    CA/private/root/FINGERPRINT.key     the key of each certificate of ca.pem, mode 0600
+
+An authority of a project has the same below ``projects/PROJECT``. Files are replaced in one step, a key before what
+names it: a reader needs no lock, and a power cut leaves the one or the other.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+import dataclasses
+import datetime
+import pathlib
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from nova import exception
+from nova.cert import signing
+from nova.runtime import certificates
+
+
+@dataclasses.dataclass(frozen=True)
+class Issued:
+    """A certificate of a user.
+
+    revoked_at   naive UTC as ends_at, None: it is not
+    """
+
+    certificate: x509.Certificate
+    project_id: str
+    user_id: str
+    revoked_at: datetime.datetime | None
+
+    @property
+    def ends_at(self) -> datetime.datetime:
+        return certificates.ends_at(self.certificate)
+
+
+class Directory:
+    """
+    :param path: of what everybody may read
+    :param keys: of the private keys
+    """
+
+    def __init__(self, path: pathlib.Path, keys: pathlib.Path) -> None:
+        self._path, self._keys = path, keys
+
+    # ---- the authority itself
+
+    def authorities(self) -> list[x509.Certificate]:
+        """Its certificates, the newest first; none when it was not made yet."""
+        try:
+            return x509.load_pem_x509_certificates((self._path / 'ca.pem').read_bytes())
+        except FileNotFoundError:
+            return []
+        except ValueError:
+            raise exception.Unavailable(f'{self._path}/ca.pem has no certificate.') from None
+
+    def signer(self, certificate: x509.Certificate) -> signing.Signer:
+        """One of them with its key.
+
+        :raises Unavailable: the key is not there, or another one
+        """
+        path = self._key_file(certificate)
+        try:
+            key = serialization.load_pem_private_key(path.read_bytes(), None)
+        except (OSError, ValueError):
+            key = None
+        if not isinstance(key, rsa.RSAPrivateKey) or key.public_key() != certificate.public_key():
+            raise exception.Unavailable(f'{path} is not the key of the authority in {self._path}/ca.pem.')
+        return signing.Signer(certificate, key)
+
+    def replace(self, signer: signing.Signer, before: Iterable[x509.Certificate]) -> None:
+        """Let an authority sign from now on; ``before``: those that stay trusted. The keys of others are removed."""
+        for path in (self._path, self._keys):
+            _private_directory(path)
+        kept = [signer.certificate, *before]
+        certificates.write(self._key_file(signer.certificate), signing.key_pem(signer.key).encode(), 0o600)
+        certificates.write(self._path / 'ca.pem', signing.pem(*kept).encode(), 0o644)
+        names = {self._key_file(certificate) for certificate in kept}
+        for path in self._keys.glob('*.key'):
+            if path not in names:
+                path.unlink()
+
+    def _key_file(self, certificate: x509.Certificate) -> pathlib.Path:
+        return self._keys / f'{signing.key_name(certificate)}.key'
+
+    # ---- revocation lists
+
+    def lists(self) -> list[x509.CertificateRevocationList]:
+        """Those of the authorities, in any order; none before the first one."""
+        try:
+            data = (self._path / 'crl.pem').read_bytes()
+        except FileNotFoundError:
+            return []
+        end = b'-----END X509 CRL-----\n'
+        return [x509.load_pem_x509_crl(part + end) for part in data.split(end) if part]
+
+    def write_lists(self, lists: Iterable[x509.CertificateRevocationList]) -> None:
+        certificates.write(self._path / 'crl.pem', signing.pem(*lists).encode(), 0o644)
+
+    # ---- what it has issued
+
+    def add(self, certificate: x509.Certificate, project_id: str, user_id: str) -> None:
+        """Keep a certificate of a user."""
+        path = self._path / 'issued' / project_id
+        _private_directory(path)
+        certificates.write(path / f'{user_id}.{certificate.serial_number:040x}.pem',
+                           signing.pem(certificate).encode(), 0o644)
+
+    def count(self, project_id: str, user_id: str) -> int:
+        """How many certificates of a user in a project are kept."""
+        return len(list(self._files(project_id, user_id)))
+
+    def issued(self, project_id: str | None = None, user_id: str | None = None) -> Iterator[Issued]:
+        """What is kept; None: of any."""
+        revoked = {(found.issuer, entry.serial_number): entry.revocation_date_utc.replace(tzinfo=None)
+                   for found in self.lists() for entry in found}
+        for path in self._files(project_id, user_id):
+            certificate = x509.load_pem_x509_certificate(path.read_bytes())
+            yield Issued(certificate, path.parent.name, path.name.rsplit('.', 2)[0],
+                         revoked.get((certificate.issuer, certificate.serial_number)))
+
+    def forget_ended(self, project_id: str, user_id: str, now: datetime.datetime) -> None:
+        """Remove the certificates of a user that have ended."""
+        for path in self._files(project_id, user_id):
+            if certificates.ends_at(x509.load_pem_x509_certificate(path.read_bytes())) <= now:
+                path.unlink()
+
+    def _files(self, project_id: str | None, user_id: str | None) -> Iterator[pathlib.Path]:
+        """Ids have no character that means something to ``glob``."""
+        for path in sorted((self._path / 'issued').glob(f'{project_id or "*"}/*.pem')):
+            if user_id is None or path.name.rsplit('.', 2)[0] == user_id:
+                yield path
+
+
+def _private_directory(path: pathlib.Path) -> None:
+    """Make a directory that only its owner may look into; those above it as well, where they are not there."""
+    if not path.is_dir():
+        _private_directory(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)

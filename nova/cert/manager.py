@@ -1,0 +1,53 @@
+"""What serves the RPC methods of the certificate service."""
+from __future__ import annotations
+
+from typing import Any
+
+from nova import exception
+from nova.cert import authorities
+from nova.cert import interface
+from nova.rpc.interface import Methods
+from nova.runtime import concurrency
+
+
+class CertManager:
+    """
+    :param found: authorities.Authorities
+    """
+
+    methods: Methods
+
+    def __init__(self, found: authorities.Authorities) -> None:
+        self._authorities = found
+        self.methods = Methods(interface.INTERFACE, {
+            'fetch_ca': self.fetch_ca, 'fetch_crl': self.fetch_crl, 'generate_x509_cert': self.generate_x509_cert,
+            'revoke_certs': self.revoke_certs, 'decrypt_text': self.decrypt_text})
+
+    def start(self) -> None:
+        """Authorities are made when they are first asked for; a directory that cannot be used is found out now.
+
+        :raises Unavailable: it cannot be used
+        """
+        self._authorities.check()
+
+    # Keys are made and locks are waited for in C: blocking() lets other green threads go on.
+
+    def fetch_ca(self, ctx: Any, project_id: str) -> str:
+        return str(concurrency.blocking(self._authorities.trusted, project_id))
+
+    def fetch_crl(self, ctx: Any, project_id: str) -> str:
+        return str(concurrency.blocking(self._authorities.lists, project_id))
+
+    def generate_x509_cert(self, ctx: Any, user_id: str, project_id: str) -> dict[str, str]:
+        key, certificate = concurrency.blocking(self._authorities.issue, user_id, project_id)
+        return {'private_key': key, 'certificate': certificate}
+
+    def revoke_certs(self, ctx: Any, user_id: str | None, project_id: str | None) -> int:
+        """:raises InvalidInput: neither is given: that would be all"""
+        if user_id is None and project_id is None:
+            raise exception.InvalidInput(reason='certificates of nobody in particular are not revoked: name a user or '
+                                                'a project.')
+        return int(concurrency.blocking(self._authorities.revoke, project_id, user_id))
+
+    def decrypt_text(self, ctx: Any, project_id: str, text: str) -> str:
+        return str(concurrency.blocking(self._authorities.decrypt, project_id, text))

@@ -1,0 +1,85 @@
+"""nova-manage cert: the authority of nova-cert, and what it has issued; on the host that has its files."""
+from nova.cmd import tables
+
+
+def _authorities(conf):
+    """
+    :raises InvalidInput: the files would become another user's than the daemon's
+    """
+    import os
+
+    from nova import exception
+    from nova.cert import authorities
+    found = authorities.of(conf)
+    there = next(path for path in (found.path.absolute(), *found.path.absolute().parents) if path.exists())
+    if there.stat().st_uid != os.geteuid():
+        raise exception.InvalidInput(reason=f'{there} belongs to another user, as whom nova-cert runs: run this as '
+                                            'that one, with sudo -u.')
+    return found
+
+
+def _list(conf, project=None, user=None):
+    """List the certificates of users, the newest last, and whether they are valid, revoked or ended."""
+    from nova import utils
+    now = utils.utcnow()
+    tables.print_table(('Serial', 'Project', 'User', 'Ends (UTC)', 'State'), [
+        (f'{row.certificate.serial_number:040x}', row.project_id, row.user_id, utils.isotime(row.ends_at),
+         'ended' if row.ends_at <= now else 'revoked' if row.revoked_at else 'valid')
+        for row in sorted(_authorities(conf).issued(project, user), key=lambda row: row.ends_at)])
+
+
+def ca(conf, project):
+    """Print the certificates that users of a project trust, PEM, the newest first; they are made if there are none."""
+    print(_authorities(conf).trusted(project), end='')
+
+
+def crl(conf, project):
+    """Print the revocation lists of the authority of a project and of those above it, PEM. Each is good for 30 days:
+    give it to who checks certificates at least every two weeks.
+    """
+    print(_authorities(conf).lists(project), end='')
+
+
+def revoke(conf, project=None, user=None, serial=None):
+    """Revoke certificates: one, those of a user, of a project, or of a user in a project. 1 when none is valid."""
+    from nova import exception
+    if not (project or user or serial):
+        raise exception.InvalidInput('Name what to revoke: --serial, --user, --project.')
+    count = _authorities(conf).revoke(project, user, serial and _number(serial))
+    print(f'{count} revoked. nova-manage cert crl prints the new list.')
+    return int(not count)
+
+
+def _number(serial):
+    from nova import exception
+    try:
+        return int(serial, 16)
+    except ValueError:
+        raise exception.InvalidInput(reason=f'{serial!r} is no serial number: 40 hexadecimal digits.') from None
+
+
+def rotate(conf, project=None, forget=False):
+    """Make a new key and certificate of the authority of the cloud, or of a project. Those before stay trusted until
+    they end, and what was encrypted for them can be read. A running nova-cert uses the new ones at once.
+    """
+    made = _authorities(conf).rotate(project, forget)
+    print(made.subject.rfc4514_string())
+    if forget:
+        print('The ones before are gone with their keys: users need new certificates, and have to trust '
+              'os-certificates/root anew.')
+
+
+_PROJECT = {'--project': {'metavar': 'PROJECT', 'help': 'id of a project'}}
+_ITS = {'project': {'metavar': 'PROJECT', 'help': 'its id'}}
+_USER = {'--user': {'metavar': 'USER', 'help': 'id of a user'}}
+
+COMMANDS = {'list': _list, 'ca': ca, 'crl': crl, 'revoke': revoke, 'rotate': rotate}
+OPTIONS = {
+    _list: {**_PROJECT, **_USER}, ca: _ITS, crl: _ITS,
+    revoke: {'--serial': {'metavar': 'SERIAL', 'help': 'of one certificate, as cert list has it'}, **_USER, **_PROJECT},
+    rotate: {'--project': {'metavar': 'PROJECT', 'help': 'id of the project whose authority it is, with [crypto] '
+                                                         'use_project_ca; that of the cloud unless given'},
+             '--forget': {'action': 'store_true', 'help': 'trust the ones before no more and remove their keys, as '
+                                                          'when one was stolen'}},
+}
+EXIT_CODES = {revoke: {1: 'no certificate was valid'}}
