@@ -153,12 +153,13 @@ class Authorities:
         return directory.Directory(self.path / name, self._keys / name)
 
     def _ready(self, name: str) -> list[x509.Certificate]:
-        """The certificates of an authority, made when there are none, or when the newest ends too soon to sign."""
+        """The certificates of an authority, made when there are none, when the newest ends too soon to sign, or when
+        who has signed it was forgotten.
+        """
         found = self._directory(name).authorities()
+        above = {each.subject for each in self._ready(ROOT)} if name != ROOT else {each.subject for each in found}
         left = datetime.timedelta(days=signing.LEFT_DAYS)
-        if not found or certificates.ends_at(found[0]) - utils.utcnow() < left:
-            if name != ROOT:
-                self._ready(ROOT)
+        if not found or found[0].issuer not in above or certificates.ends_at(found[0]) - utils.utcnow() < left:
             self._make(name, False)
             found = self._directory(name).authorities()
         return found
