@@ -1,0 +1,297 @@
+"""Bundled images, made as euca-bundle-image makes them: with tar, gzip and openssl."""
+import gzip
+import hashlib
+import io
+import os
+import random
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+
+from nova import exception
+from nova.cert import archives
+from nova.cert import authorities
+from nova.cert import bundles
+from nova.cert import manifests
+from nova.cert import signing
+
+PROJECT = 'a' * 32
+KEY, IV = '00112233445566778899aabbccddeeff', 'ffeeddccbbaa99887766554433221100'
+PART = 100_000
+LIMIT = 1 << 30
+
+pytestmark = pytest.mark.skipif(not shutil.which('openssl'), reason='openssl is not installed')
+
+XML = '''<?xml version="1.0"?>
+<manifest><version>2007-10-10</version><bundler><name>euca2ools</name><version>1.0</version><release>0</release></bundler>
+<machine_configuration><architecture>x86_64</architecture>{kernel}<block_device_mapping><mapping><device>sda1</device>
+<virtual>root</virtual></mapping></block_device_mapping></machine_configuration>
+<image><name>disk.img</name><user>1234</user><digest algorithm="SHA1">{digest}</digest><size>{size}</size>
+<bundled_size>{bundled}</bundled_size><type>machine</type>
+<ec2_encrypted_key algorithm="AES-128-CBC">{key}</ec2_encrypted_key>
+<user_encrypted_key algorithm="AES-128-CBC">00</user_encrypted_key>
+<ec2_encrypted_iv>{iv}</ec2_encrypted_iv><user_encrypted_iv>00</user_encrypted_iv>
+<parts count="{count}">{parts}</parts></image><signature>00</signature></manifest>'''
+
+
+class Bundle:
+    """A bundle as its maker has it, which a test may spoil before it asks for the image.
+
+    :param archive: bytes of the tar archive
+    :param size: of the image
+    """
+
+    def __init__(self, archive, size, key=KEY, iv=IV, encrypted=('00' * 256, '00' * 256), kernel=''):
+        packed = gzip.compress(archive, 6)
+        done = subprocess.run(['openssl', 'enc', '-e', '-aes-128-cbc', '-K', KEY, '-iv', IV], input=packed,
+                              capture_output=True, check=True)
+        self.size, self.key, self.iv, self.encrypted, self.kernel = size, key, iv, encrypted, kernel
+        self.digest = hashlib.sha1(archive).hexdigest()
+        self.parts = {f'disk.img.part.{place // PART}': done.stdout[place:place + PART]
+                      for place in range(0, len(done.stdout), PART)}
+        self.bundled = len(done.stdout)
+        self.digests = {name: hashlib.sha1(data).hexdigest() for name, data in self.parts.items()}
+
+    def xml(self):
+        parts = ''.join(f'<part index="{index}"><filename>{name}</filename><digest algorithm="SHA1">{digest}</digest>'
+                        '</part>' for index, (name, digest) in enumerate(self.digests.items()))
+        return XML.format(digest=self.digest, size=self.size, bundled=self.bundled, key=self.encrypted[0],
+                          iv=self.encrypted[1], count=len(self.digests), parts=parts, kernel=self.kernel).encode()
+
+    def open(self, name):
+        data = self.parts[name]
+        return (data[place:place + 7919] for place in range(0, len(data), 7919))
+
+    def image(self, limit=LIMIT):
+        made = io.BytesIO()
+        bundles.unbundle(manifests.parse(self.xml()), self.key, self.iv, self.open, made.write, limit)
+        return made.getvalue()
+
+
+def tarred(directory, *options):
+    return subprocess.run(['tar', '-c', '-h', *options, '-C', directory, 'disk.img'], capture_output=True,
+                          check=True).stdout
+
+
+@pytest.fixture(scope='module')
+def disk(tmp_path_factory):
+    """(directory, bytes of disk.img in it): noise with holes between."""
+    directory = tmp_path_factory.mktemp('disk')
+    noise = random.Random(1)
+    with open(directory / 'disk.img', 'wb') as file:
+        for place in range(40):
+            file.seek(place * 65536)
+            file.write(noise.randbytes(8192))
+        file.truncate(40 * 65536 + 100)
+    return directory, (directory / 'disk.img').read_bytes()
+
+
+@pytest.mark.parametrize('options', [('-S',), (), ('--format=ustar',), ('--format=posix',), ('--format=gnu', '-S'),
+                                     ('-S', '--owner=0', '--group=0')])
+def test_an_image_comes_back(disk, options):
+    directory, data = disk
+    archive = tarred(directory, *options)
+    assert Bundle(archive, len(data)).image() == data
+    if '-S' in options and os.stat(directory / 'disk.img').st_blocks * 512 < len(data):
+        assert len(archive) < len(data)                             # the holes are holes, in more than one block
+
+
+def test_names_of_any_length_and_small_images(tmp_path):
+    for kind in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode='w', format=kind) as archive:
+            member = tarfile.TarInfo('ü' * 150)
+            member.size, member.pax_headers = 3, {'size': '3'}
+            archive.addfile(member, io.BytesIO(b'abc'))
+        assert Bundle(made.getvalue(), 3).image() == b'abc'
+
+
+def test_from_a_certificate_to_an_image(disk, tmp_path, monkeypatch):
+    """All of it: the key and the vector are encrypted by openssl for the certificate of the cloud."""
+    monkeypatch.setattr(signing, 'AUTHORITY_BITS', 2048)
+    found = authorities.Authorities(tmp_path / 'CA', tmp_path / 'keys', True)
+    (tmp_path / 'cloud.pem').write_text(found.trusted(PROJECT))
+    words = ['openssl', 'pkeyutl', '-encrypt', '-certin', '-inkey', tmp_path / 'cloud.pem']
+    encrypted = [subprocess.run(words, input=text.encode(), capture_output=True, check=True).stdout.hex()
+                 for text in (KEY, IV)]
+    bundle = Bundle(tarred(disk[0], '-S'), len(disk[1]), encrypted=encrypted, kernel='<kernel_id>aki-1</kernel_id>')
+    manifest = manifests.parse(bundle.xml())
+    assert (manifest.name, manifest.architecture, manifest.kernel_id, manifest.ramdisk_id, manifest.image_type) == (
+        'disk.img', 'x86_64', 'aki-1', None, 'machine')
+    key, iv = (found.decrypt(PROJECT, text) for text in (manifest.encrypted_key, manifest.encrypted_iv))
+    made = io.BytesIO()
+    bundles.unbundle(manifest, key, iv, bundle.open, made.write, LIMIT)
+    assert made.getvalue() == disk[1]
+
+
+# ---- what strangers try ----------------------------------------------------------
+
+def _other(data):
+    return bytes([data[0] ^ 1]) + data[1:]
+
+
+SPOILT = {
+    'another key': (lambda b: setattr(b, 'key', 'a' * 32), 'another key'),
+    'no key': (lambda b: setattr(b, 'key', 'x' * 32), 'none of AES-128'),
+    'short key': (lambda b: setattr(b, 'iv', '00'), 'none of AES-128'),
+    'a part that was changed': (lambda b: b.parts.update({'disk.img.part.1': _other(b.parts['disk.img.part.1'])}),
+                                'digest of disk.img.part.1|another key'),
+    'a digest that was changed': (lambda b: b.digests.update({'disk.img.part.1': '0' * 40}), 'digest of disk.img.part'),
+    'the digest of the image': (lambda b: setattr(b, 'digest', '0' * 40), 'digest of the image'),
+    'a part less': (lambda b: b.digests.popitem(), 'smaller than|another key|cut off'),
+    'a larger part': (lambda b: setattr(b, 'bundled', b.bundled - 1), 'larger than the manifest'),
+    'a smaller part': (lambda b: setattr(b, 'bundled', b.bundled + 1), 'smaller than the manifest'),
+    'another size': (lambda b: setattr(b, 'size', b.size + 1), 'another size'),
+    'too large': (lambda b: setattr(b, 'size', LIMIT + 1), 'too large'),
+}
+
+
+@pytest.mark.parametrize('name', SPOILT)
+def test_what_was_spoilt_is_refused(disk, name):
+    spoil, sentence = SPOILT[name]
+    bundle = Bundle(tarred(disk[0]), len(disk[1]))
+    spoil(bundle)
+    with pytest.raises(exception.InvalidInput, match=sentence):
+        bundle.image()
+
+
+def _archive(*members, kind=tarfile.GNU_FORMAT):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode='w', format=kind) as archive:
+        for member, data in members:
+            archive.addfile(member, io.BytesIO(data))
+    return made.getvalue()
+
+
+def _member(name='disk.img', kind=tarfile.REGTYPE, size=3):
+    made = tarfile.TarInfo(name)
+    made.type, made.size = kind, size
+    return made
+
+
+def _header(kind, size, sparse=b''):
+    """A header whose sums are right, with a body that is announced and not there."""
+    made = bytearray(tarfile.TarInfo('x').tobuf(tarfile.GNU_FORMAT))
+    made[124:136] = b'\x80' + size.to_bytes(11, 'big')
+    made[156:157] = kind
+    made[386:386 + len(sparse)] = sparse
+    made[148:156] = b' ' * 8
+    made[148:156] = b'%06o\0 ' % sum(made)
+    return bytes(made)
+
+
+def _sparse(*pairs, size=3, more=0):
+    return b''.join(b'%011o\0' % number for pair in pairs for number in pair).ljust(96, b'\0') + bytes([more]) + (
+        b'%011o\0' % size)
+
+
+ARCHIVES = {
+    'nothing': (b'', 'cut off'), 'no archive': (b'x' * 2000, 'no archive'), 'zeros': (bytes(10240), 'no archive'),
+    'a link': (_archive((_member(kind=tarfile.SYMTYPE, size=0), b'')), 'something else'),
+    'a directory': (_archive((_member(kind=tarfile.DIRTYPE, size=0), b'')), 'something else'),
+    'two files': (_archive((_member(), b'abc'), (_member('b'), b'abc')), 'more than one'),
+    'cut off': (_archive((_member(), b'abc'))[:514], 'cut off'),
+    'endless zeros': (_archive((_member(), b'abc')) + bytes(archives.MAX_PADDING), 'more than one'),
+    'a long name of 8 GiB': (_header(tarfile.GNUTYPE_LONGNAME, 8 << 30), 'headers are too long'),
+    'records of 8 GiB': (_header(tarfile.XHDTYPE, 8 << 30), 'headers are too long'),
+    'headers without an end': (_header(tarfile.XGLTYPE, 0) * 20, 'headers are too many'),
+    'records that are none': (_header(tarfile.XHDTYPE, 512) + b'9999999999 size=3\n'.ljust(512), 'not of the form'),
+    'records of nothing': (_header(tarfile.XHDTYPE, 512) + b'0 '.ljust(512), 'not of the form'),
+    'holes of another format': (_header(tarfile.XHDTYPE, 22) + b'22 GNU.sparse.major=1\n'.ljust(512), 'holes'),
+    'holes beyond the end': (_header(b'S', 3, _sparse((0, 3), (100, 1))) + bytes(1024), 'holes'),
+    'holes that go back': (_header(b'S', 2, _sparse((1, 1), (0, 1))) + bytes(1024), 'holes'),
+    'holes of more than there is': (_header(b'S', 1, _sparse((0, 3))) + bytes(1024), 'holes'),
+    'holes of less than there is': (_header(b'S', 600, _sparse((0, 3))) + bytes(1024), 'holes'),
+    'a file with another size': (_header(b'S', 3, _sparse((0, 3), size=1 << 32)) + bytes(1024), 'another size'),
+    'numbers that are none': (_header(b'S', 3, _sparse((0, 3), more=1)) + b'9' * 504 + bytes(8), 'numbers'),
+}
+
+
+@pytest.mark.parametrize('name', ARCHIVES)
+def test_archives_that_are_none(name):
+    data, sentence = ARCHIVES[name]
+    with pytest.raises(exception.InvalidInput, match=sentence):
+        Bundle(data, 3).image()
+
+
+def test_holes_without_an_end(monkeypatch):
+    monkeypatch.setattr(archives, 'MAX_PIECES', 100)
+    endless = b'\0' * 504 + b'\1' + bytes(7)
+    full = (b'%011o\0' % 0) * 42 + b'\1' + bytes(7)
+    with pytest.raises(exception.InvalidInput, match='too many holes'):
+        Bundle(_header(b'S', 3, _sparse((0, 3), more=1)) + full * 1000, 3).image()
+    with pytest.raises(exception.InvalidInput, match='cut off'):
+        Bundle(_header(b'S', 3, _sparse((0, 3), more=1)) + endless * 10, 3).image()
+
+
+def test_what_follows_the_archive_is_refused():
+    bundle = Bundle(_archive((_member(), b'abc')), 3)
+    twice = Bundle.__new__(Bundle)
+    twice.__dict__.update(bundle.__dict__)
+    packed = gzip.compress(_archive((_member(), b'abc')))
+    for data in (packed + b'more', packed + packed, packed[:-4]):
+        done = subprocess.run(['openssl', 'enc', '-e', '-aes-128-cbc', '-K', KEY, '-iv', IV], input=data,
+                              capture_output=True, check=True).stdout
+        twice.parts, twice.bundled = {'p': done}, len(done)
+        twice.digests = {'p': hashlib.sha1(done).hexdigest()}
+        with pytest.raises(exception.InvalidInput, match='follows the archive|cut off'):
+            twice.image()
+
+
+def test_a_small_bundle_does_not_become_a_large_one():
+    """What is unpacked stops where the manifest's size ends: little is written of a bomb, and little is held."""
+    bomb = _archive((_member(size=64 << 20), bytes(64 << 20)))
+    bundle, written = Bundle(bomb, 3), []
+    with pytest.raises(exception.InvalidInput, match='another size'):
+        bundles.unbundle(manifests.parse(bundle.xml()), KEY, IV, bundle.open, written.append, LIMIT)
+    assert not written and bundle.bundled < 1 << 20
+    bundle = Bundle(bomb, 64 << 20)
+    sizes = []
+    bundles.unbundle(manifests.parse(bundle.xml()), KEY, IV, bundle.open, lambda piece: sizes.append(len(piece)), LIMIT)
+    assert sum(sizes) == 64 << 20 and max(sizes) <= bundles.PIECE
+
+
+def _replaced(before, after):
+    return lambda text: text.replace(before, after, 1)
+
+
+MANIFESTS = {
+    'nothing': (lambda text: b'', 'not XML'), 'no XML': (lambda text: b'\xff' * 10, 'not XML'),
+    'another root': (_replaced(b'<manifest>', b'<html>'), 'not XML'),
+    'another document': (lambda text: b'<html/>', 'root'),
+    'too long': (lambda text: text + b' ' * manifests.MAX_BYTES, 'bytes'),
+    'an entity': (_replaced(b'<manifest>', b'<!DOCTYPE m [<!ENTITY a "b">]><manifest>'), 'document type'),
+    'a file': (_replaced(b'<manifest>', b'<!DOCTYPE m SYSTEM "file:///etc/passwd"><manifest>'), 'document type'),
+    'an encoding that is not': (_replaced(b'?>', b' encoding="nonsense"?>'), 'not XML'),
+    'depth': (_replaced(b'<image>', b'<a>' * 20 + b'</a>' * 20 + b'<image>'), 'more elements'),
+    'elements': (_replaced(b'<image>', b'<a/>' * manifests.MAX_ELEMENTS + b'<image>'), 'more elements'),
+    'no name': (_replaced(b'<name>disk.img</name>', b''), 'image/name'),
+    'a path': (_replaced(b'<filename>disk', b'<filename>../disk'), 'filename'),
+    'dots': (_replaced(b'<filename>disk.img.part.0', b'<filename>..'), 'filename'),
+    'a size of letters': (_replaced(b'<size>', b'<size>x'), 'no number'),
+    'a negative size': (_replaced(b'<size>', b'<size>-'), 'no number'),
+    'a size of other digits': (_replaced(b'<size>', '<size>٣'.encode()), 'no number'),
+    'a huge size': (_replaced(b'<size>', b'<size>' + b'9' * 18), 'no number'),
+    'more parts than there are': (_replaced(b'parts count="', b'parts count="1'), 'as many parts'),
+    'no parts': (lambda text: text[:text.index(b'<parts')] + b'<parts count="0"/></image></manifest>', 'as many parts'),
+    'the same index': (_replaced(b'index="1"', b'index="0"'), 'same index'),
+    'an index too large': (_replaced(b'index="1"', b'index="100"'), 'index'),
+    'another cipher': (_replaced(b'ec2_encrypted_key algorithm="AES-128-CBC"', b'ec2_encrypted_key algorithm="ROT13"'),
+                       'algorithm'),
+    'another digest': (_replaced(b'algorithm="SHA1"', b'algorithm="MD5"'), 'algorithm'),
+    'a digest that is none': (_replaced(b'algorithm="SHA1">', b'algorithm="SHA1">zz'), 'digest'),
+    'a long key': (_replaced(b'AES-128-CBC">', b'AES-128-CBC">' + b'0' * 2000), 'too long'),
+}
+
+
+@pytest.mark.parametrize('name', MANIFESTS)
+def test_manifests_that_are_none(disk, name):
+    spoil, sentence = MANIFESTS[name]
+    text = Bundle(tarred(disk[0]), len(disk[1])).xml()
+    manifests.parse(text)
+    spoilt = spoil(text)
+    assert spoilt != text
+    with pytest.raises(exception.InvalidInput, match=sentence):
+        manifests.parse(spoilt)
