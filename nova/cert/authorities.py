@@ -63,8 +63,8 @@ class Authorities:
         with self._changing():
             return signing.pem(*(found for name in self._line(project_id) for found in self._fresh_lists(name)))
 
-    def issue(self, user_id: str, project_id: str) -> tuple[str, str]:
-        """(private key, certificate) as PEM, new ones of a user in a project.
+    def issue(self, user_id: str, project_id: str) -> signing.Signer:
+        """A new certificate of a user in a project, with its key, which is kept nowhere.
 
         :raises QuotaExceeded: the user has CERTIFICATES of them
         """
@@ -80,7 +80,7 @@ class Authorities:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)
             made = signing.of_user(user_id, project_id, now, place.signer(self._ready(name)[0]))
             place.add(made.certificate, project_id, user_id)
-        return signing.key_pem(made.key), signing.pem(made.certificate)
+        return made
 
     def decrypt(self, project_id: str, text: str) -> str:
         """What was encrypted for the project's authority, or for one above it; also for one before the newest.

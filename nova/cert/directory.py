@@ -110,7 +110,7 @@ class Directory:
         """Keep a certificate of a user."""
         path = self._path / 'issued' / project_id
         _private_directory(path)
-        certificates.write(path / f'{user_id}.{certificate.serial_number:040x}.pem',
+        certificates.write(path / f'{user_id}.{signing.serial_text(certificate)}.pem',
                            signing.pem(certificate).encode(), 0o644)
 
     def count(self, project_id: str, user_id: str) -> int:

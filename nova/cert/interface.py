@@ -12,8 +12,8 @@ INTERFACE = Interface(
     Method('fetch_ca', ('project_id',), call=True, timeout=TIMEOUT),
     # -> revocation lists of all these authorities, signed anew when half of their time is over
     Method('fetch_crl', ('project_id',), call=True, timeout=TIMEOUT),
-    # -> {'private_key', 'certificate'}: a new pair of a user in a project; the key is kept nowhere. One at a time: it
-    # is a second of a processor. Raises QuotaExceeded
+    # -> {'private_key', 'certificate', 'serial': 40 hexadecimal digits}: a new pair of a user in a project; the key is
+    # kept nowhere. One at a time: it is a second of a processor. Raises QuotaExceeded
     Method('generate_x509_cert', ('user_id', 'project_id'), call=True, timeout=TIMEOUT, at_once=1),
     # certificates that have not ended, of a user, of a project, or of a user in a project; None: any -> how many
     Method('revoke_certs', ('user_id', 'project_id'), call=True, timeout=TIMEOUT),

@@ -6,6 +6,7 @@ from typing import Any
 from nova import exception
 from nova.cert import authorities
 from nova.cert import interface
+from nova.cert import signing
 from nova.rpc.interface import Methods
 from nova.runtime import concurrency
 
@@ -39,8 +40,9 @@ class CertManager:
         return str(concurrency.blocking(self._authorities.lists, project_id))
 
     def generate_x509_cert(self, ctx: Any, user_id: str, project_id: str) -> dict[str, str]:
-        key, certificate = concurrency.blocking(self._authorities.issue, user_id, project_id)
-        return {'private_key': key, 'certificate': certificate}
+        made = concurrency.blocking(self._authorities.issue, user_id, project_id)
+        return {'private_key': signing.key_pem(made.key), 'certificate': signing.pem(made.certificate),
+                'serial': signing.serial_text(made.certificate)}
 
     def revoke_certs(self, ctx: Any, user_id: str | None, project_id: str | None) -> int:
         """:raises InvalidInput: neither is given: that would be all"""

@@ -136,6 +136,11 @@ def key_pem(key: rsa.RSAPrivateKey) -> str:
                              serialization.NoEncryption()).decode()
 
 
+def serial_text(certificate: x509.Certificate) -> str:
+    """The serial number of a certificate as operators see it: 40 hexadecimal digits."""
+    return f'{certificate.serial_number:040x}'
+
+
 def key_name(certificate: x509.Certificate) -> str:
     """What the key of an authority is called: the fingerprint of its certificate."""
     return certificate.fingerprint(hashes.SHA256()).hex()

@@ -3,6 +3,7 @@
 The rows are those of documents/removed.py, as of nova_network.py.
 """
 from nova import exception
+from nova.db.audit import log
 
 SHOW, CREATE = 'nova:certificates:show', 'nova:certificates:create'
 
@@ -18,6 +19,7 @@ def _create(req):
     req.authorize(CREATE)
     context = req.context
     made = req.services.cert.generate_x509_cert(context, user_id=context.user_id, project_id=context.project_id)
+    log.about(made['serial'])
     return _view(made['certificate'], made['private_key'])
 
 

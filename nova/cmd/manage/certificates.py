@@ -21,9 +21,10 @@ def _authorities(conf):
 def _list(conf, project=None, user=None):
     """List the certificates of users, the newest last, and whether they are valid, revoked or ended."""
     from nova import utils
+    from nova.cert import signing
     now = utils.utcnow()
     tables.print_table(('Serial', 'Project', 'User', 'Ends (UTC)', 'State'), [
-        (f'{row.certificate.serial_number:040x}', row.project_id, row.user_id, utils.isotime(row.ends_at),
+        (signing.serial_text(row.certificate), row.project_id, row.user_id, utils.isotime(row.ends_at),
          'ended' if row.ends_at <= now else 'revoked' if row.revoked_at else 'valid')
         for row in sorted(_authorities(conf).issued(project, user), key=lambda row: row.ends_at)])
 

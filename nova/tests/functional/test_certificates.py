@@ -1,4 +1,5 @@
 """os-certificates of a whole cloud: nova-cert behind its queue, real HTTP and tokens; nova-manage cert beside it."""
+import dataclasses
 import datetime
 
 from cryptography import x509
@@ -178,3 +179,23 @@ def test_an_operator_rotates_and_revokes(cloud, capsys):
 def test_an_operator_is_told(cloud, capsys, words, sentence):
     code, shown = run(cloud, capsys, *words)
     assert code == 1 and sentence in shown
+
+
+def test_who_made_one_is_recorded(cloud):
+    """The audit log has the serial number, and neither the key nor the certificate."""
+    client = cloud.client()
+    found = x509.load_pem_x509_certificate(certificate(client.post(ALL, {}))['data'].encode())
+    records = client.get('/os-audit', version='2.102').json()['audit_records']
+    record, = (each for each in records if each['target_id'] == f'{found.serial_number:040x}')
+    assert record['action'] == 'nova:certificates:create' and record['user_id'] == client.user_id
+    assert 'BEGIN' not in str(records)
+
+
+def test_a_service_that_is_away(cloud, monkeypatch):
+    """The last one here: it ends the service. Others are answered, and this with 503 and no long wait."""
+    row = interface.INTERFACE.methods['fetch_ca']
+    monkeypatch.setitem(interface.INTERFACE.methods, 'fetch_ca', dataclasses.replace(row, timeout=1))
+    next(part for part in cloud.services if part.binary == 'nova-cert').stop(5)
+    answer = cloud.client().get(ROOT)
+    assert answer.status_code == 503, answer.text
+    assert cloud.client().get('/servers').status_code == 200

@@ -1,10 +1,12 @@
 """The authorities of nova-cert, looked at with the openssl command."""
+from concurrent import futures
 import datetime
 import os
 import shutil
 import stat
 import subprocess
 
+from cryptography import x509
 import pytest
 
 from nova import exception
@@ -38,6 +40,12 @@ def clock(monkeypatch):
         now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) + datetime.timedelta(days=days)
         monkeypatch.setattr(authorities.utils, 'utcnow', lambda: now)
     return later
+
+
+def issue(found, user, project):
+    """(key, certificate) as PEM."""
+    made = found.issue(user, project)
+    return signing.key_pem(made.key), signing.pem(made.certificate)
 
 
 def openssl(*words, data=None):
@@ -74,7 +82,7 @@ def encrypted(tmp_path, certificate, text=KEY):
 
 
 def test_a_certificate_of_a_user_is_one(found, tmp_path):
-    key, certificate = found.issue(USER, PROJECT)
+    key, certificate = issue(found, USER, PROJECT)
     assert verify(tmp_path, found.trusted(PROJECT), certificate, found.lists(PROJECT)) == ''
     (tmp_path / 'key.pem').write_text(key)
     public = openssl('x509', '-in', tmp_path / 'leaf.pem', '-noout', '-pubkey').stdout
@@ -88,7 +96,7 @@ def test_a_certificate_of_a_user_is_one(found, tmp_path):
 
 
 def test_keys_are_private(found, tmp_path):
-    found.issue(USER, PROJECT)
+    issue(found, USER, PROJECT)
     keys = list((tmp_path / 'keys').rglob('*.key'))
     assert keys and {stat.S_IMODE(path.stat().st_mode) for path in keys} == {0o600}
     directories = {tmp_path / 'CA', tmp_path / 'keys', *(path.parent for path in keys)}
@@ -99,7 +107,7 @@ def test_keys_are_private(found, tmp_path):
 
 def test_projects_with_their_own_trust_no_other(tmp_path):
     found = authorities.Authorities(tmp_path / 'CA', tmp_path / 'CA' / 'private', True)
-    _key, certificate = found.issue(USER, PROJECT)
+    _key, certificate = issue(found, USER, PROJECT)
     assert verify(tmp_path, found.trusted(PROJECT), certificate) == ''
     assert 'unable to get local issuer' in verify(tmp_path, found.trusted(OTHER), certificate)
     # an authority of a project signs users alone, not other authorities
@@ -108,7 +116,7 @@ def test_projects_with_their_own_trust_no_other(tmp_path):
 
 
 def test_what_is_revoked_is_in_the_list(found, tmp_path):
-    mine, his, elsewhere = (found.issue(*who)[1] for who in ((USER, PROJECT), ('u2', PROJECT), (USER, OTHER)))
+    mine, his, elsewhere = (issue(found, *who)[1] for who in ((USER, PROJECT), ('u2', PROJECT), (USER, OTHER)))
     assert found.revoke(PROJECT, USER) == 1 and found.revoke(PROJECT, USER) == 0
     trusted, lists = found.trusted(PROJECT), found.lists(PROJECT)
     assert 'certificate revoked' in verify(tmp_path, trusted, mine, lists)
@@ -123,13 +131,13 @@ def test_what_is_revoked_is_in_the_list(found, tmp_path):
 
 def test_a_rotation_leaves_what_was_there(found, tmp_path):
     """What the authority before has signed is good, can be revoked, and what was encrypted for it can be read."""
-    _key, old = found.issue(USER, PROJECT)
+    _key, old = issue(found, USER, PROJECT)
     before = found.trusted(PROJECT)
     secret = encrypted(tmp_path, first(before))
     project = PROJECT if (tmp_path / 'CA' / 'projects').exists() else None
     found.rotate(project)
     after = found.trusted(PROJECT)
-    _key, new_one = found.issue(USER, PROJECT)
+    _key, new_one = issue(found, USER, PROJECT)
     assert first(after) != first(before) and first(before) in after
     assert verify(tmp_path, after, old, found.lists(PROJECT)) == verify(tmp_path, after, new_one,
                                                                         found.lists(PROJECT)) == ''
@@ -139,13 +147,13 @@ def test_a_rotation_leaves_what_was_there(found, tmp_path):
 
 
 def test_a_stolen_key_is_forgotten(found, tmp_path):
-    _key, old = found.issue(USER, PROJECT)
+    _key, old = issue(found, USER, PROJECT)
     secret, before = encrypted(tmp_path, first(found.trusted(PROJECT))), set((tmp_path / 'keys').rglob('*.key'))
     project = PROJECT if (tmp_path / 'CA' / 'projects').exists() else None
     found.rotate(project, forget=True)
     if project:
         found.rotate(forget=True)                                   # the project's is made again by itself
-    _key, new_one = found.issue(USER, PROJECT)
+    _key, new_one = issue(found, USER, PROJECT)
     assert verify(tmp_path, found.trusted(PROJECT), new_one, found.lists(PROJECT)) == ''
     assert verify(tmp_path, found.trusted(PROJECT), old) != ''
     assert not before & set((tmp_path / 'keys').rglob('*.key'))
@@ -176,19 +184,19 @@ def test_another_project_reads_nothing(tmp_path):
 def test_a_user_has_so_many(found, monkeypatch, clock):
     monkeypatch.setattr(authorities, 'CERTIFICATES', 2)
     for _ in range(2):
-        found.issue(USER, PROJECT)
+        issue(found, USER, PROJECT)
     with pytest.raises(exception.QuotaExceeded, match='already used 2 of 2 certificates'):
-        found.issue(USER, PROJECT)
-    found.issue('u2', PROJECT)
-    found.issue(USER, OTHER)
+        issue(found, USER, PROJECT)
+    issue(found, 'u2', PROJECT)
+    issue(found, USER, OTHER)
     clock(signing.USER_DAYS + 1)                                    # those that have ended do not count
-    found.issue(USER, PROJECT)
+    issue(found, USER, PROJECT)
     assert len(found.issued(PROJECT, USER)) == 1
 
 
 def test_time_passes(found, tmp_path, clock):
     """Lists are signed again, authorities follow each other, and nothing outlives who signed it."""
-    _key, old = found.issue(USER, PROJECT)
+    _key, old = issue(found, USER, PROJECT)
     lists, trusted = found.lists(PROJECT), found.trusted(PROJECT)
     found.revoke(PROJECT, USER)
     clock(signing.LIST_DAYS / 2 - 1)
@@ -205,24 +213,37 @@ def test_time_passes(found, tmp_path, clock):
     clock(signing.AUTHORITY_DAYS - signing.LEFT_DAYS + 1)
     later = found.trusted(PROJECT)
     assert first(later) != first(trusted) and first(trusted) in later
-    _key, made = found.issue(USER, PROJECT)
+    _key, made = issue(found, USER, PROJECT)
     ends = max(row.ends_at for row in found.issued(PROJECT, USER)).replace(tzinfo=datetime.UTC).timestamp()
     assert verify(tmp_path, later, made, at=ends - 60) == ''
+
+
+def test_many_at_once(found):
+    """Of several that begin with nothing all have certificates of one authority, and no revocation is lost."""
+    who = [(f'u{number}', PROJECT) for number in range(6)]
+    with futures.ThreadPoolExecutor(6) as pool:
+        made = list(pool.map(lambda each: found.issue(*each), who))
+        assert list(pool.map(lambda each: found.revoke(PROJECT, each[0]), who[:5])) == [1] * 5
+    trusted = x509.load_pem_x509_certificates(found.trusted(PROJECT).encode())
+    assert len(trusted) == len(found._line(PROJECT))
+    for each in made:
+        each.certificate.verify_directly_issued_by(trusted[0])
+    assert sorted(row.user_id for row in found.issued(PROJECT) if row.revoked_at) == [user for user, _ in who[:5]]
 
 
 @pytest.mark.parametrize('ident', ['', '.', '..', '../x', 'a/b', '*', 'a' * 65, 'a\0', 'a.b', None, 7])
 def test_ids_are_no_paths(found, ident):
     with pytest.raises((exception.InvalidInput, TypeError)):
-        found.issue(USER, ident) if ident is not None else found.revoke(ident, '*')
+        issue(found, USER, ident) if ident is not None else found.revoke(ident, '*')
     assert not list(found.path.rglob('*.pem'))
 
 
 def test_files_that_cannot_be_used(found, tmp_path):
-    found.issue(USER, PROJECT)
+    issue(found, USER, PROJECT)
     for path in (tmp_path / 'keys').rglob('*.key'):
         path.write_text('no key')
     with pytest.raises(exception.Unavailable, match='is not the key of the authority'):
-        found.issue(USER, PROJECT)
+        issue(found, USER, PROJECT)
     for path in (tmp_path / 'CA').rglob('ca.pem'):
         path.write_text('no certificate')
     with pytest.raises(exception.Unavailable, match='has no certificate'):
@@ -239,7 +260,7 @@ def test_names_of_the_options_in_older_files(tmp_path):
     (tmp_path / 'nova.conf').write_text('[DEFAULT]\nuse_project_ca = true\n'
                                         f'ca_path = {tmp_path}/a\nkeys_path = {tmp_path}/b\n')
     found = authorities.of(new(files=[str(tmp_path / 'nova.conf')]))
-    found.issue(USER, PROJECT)
+    issue(found, USER, PROJECT)
     assert (tmp_path / 'a' / 'projects' / PROJECT).is_dir() and list((tmp_path / 'b').rglob('*.key'))
     plain = authorities.of(new(files=[], state_path=str(tmp_path / 'state')))
     plain.trusted(PROJECT)
