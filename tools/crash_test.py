@@ -4,6 +4,7 @@
 usage: tools/crash_test.py [--driver fake|libvirt] [--rounds 10] [--servers 12] [--seed N] [--guest DIRECTORY]
            [--compare-each] [--first-starts N] [--keep]
        tools/crash_test.py --moves [TEXT] --guest DIRECTORY
+       tools/crash_test.py --actions [NAME,...] --guest DIRECTORY
 
 In each round clients create, stop, start, reboot, rebuild, pause, copy and delete servers; at a random moment
 the process is killed with SIGKILL and started again, in some rounds killed once more while it starts. In the
@@ -24,6 +25,9 @@ hypervisor, the disks and the host's network:
 With --moves a real guest goes to and fro between two hosts with a libvirt each, and nova-compute, libvirt, QEMU or the
 network of one of them dies at each step of live and cold moves (nova/tests/integration/killed_moves.py), or only at
 those whose name has TEXT in it: the guest is on one host, remembers what it knew, and nothing of it is elsewhere.
+
+With --actions nova-compute of one host dies before each step of each action on a real guest, and is started again
+(nova/tests/integration/killed_actions.py): everything is as it is without the kill. Prints a table in the end.
 
 Exits with 1 and a line for each difference.
 """
@@ -575,6 +579,25 @@ def moves(text, guest, tell=print):
     return failed
 
 
+def actions_of_a_host(names, guest, tell=print):
+    """The differences that kills in the middle of actions on one host have left.
+
+    :param names: of killed_actions.ACTIONS, with commas between; '': all
+    :param guest: directory of the guest image
+    """
+    os.environ['NOVA_TEST_GUEST_DIR'] = guest            # read where the hosts are described
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+    from nova.tests.integration import killed_actions
+    done = []
+    with killed_actions.fleet() as fleet:
+        walk = killed_actions.Walk(fleet, lambda line: tell('  ' + line))
+        for name in names.split(',') if names else killed_actions.ACTIONS:
+            done.append(walk.run(killed_actions.ACTIONS[name]))
+        fleet.clear()
+    tell(killed_actions.table(done))
+    return [sentence for row in done for sentence in row.failed]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--driver', choices=('fake', 'libvirt'), default='fake')
@@ -588,13 +611,16 @@ def main():
                         help='before: kill the first starts of so many clouds')
     parser.add_argument('--moves', nargs='?', const='', metavar='TEXT',
                         help='instead: kill parts in the middle of moves between hosts, where a name has TEXT')
+    parser.add_argument('--actions', nargs='?', const='', metavar='NAME,...',
+                        help='instead: kill nova-compute before each step of these actions on one host, or of all')
     args = vars(parser.parse_args())
     sys.stdout.reconfigure(line_buffering=True)
-    text = args.pop('moves')
-    if text is not None:
-        if not args['guest']:
-            parser.error('--moves needs the directory of a guest image: --guest')
-        sys.exit(1 if moves(text, args['guest']) else 0)
+    for name, proof in (('moves', moves), ('actions', actions_of_a_host)):
+        text = args.pop(name)
+        if text is not None:
+            if not args['guest']:
+                parser.error(f'--{name} needs the directory of a guest image: --guest')
+            sys.exit(1 if proof(text, args['guest']) else 0)
     times = args.pop('first_starts')
     failed = first_starts(times, args['seed']) if times else []
     sys.exit(1 if run(**args) + failed else 0)

@@ -168,9 +168,15 @@ class Fleet(moving.Hosts):
             down=DOWN_S) + extra)
         with open(self.directory / f'{name}.log', 'ab') as log:
             self.computes[name] = subprocess.Popen(
-                [str(word) for word in self.cluster.hosts.inside(
-                    name, prepared.BIN / 'nova-compute', '--config-file', file)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=prepared.environment())
+                [str(word) for word in self.cluster.hosts.inside(name, *self.command(file))],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment())
+
+    def command(self, file: pathlib.Path) -> list[str | pathlib.Path]:
+        """What runs a nova-compute with a configuration file."""
+        return [prepared.BIN / 'nova-compute', '--config-file', file]
+
+    def environment(self) -> dict[str, str]:
+        return prepared.environment()
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """End the nova-compute of a host."""
@@ -382,9 +388,9 @@ class Fleet(moving.Hosts):
 
 
 @contextlib.contextmanager
-def fleet(count: int = 2, **options: typing.Any) -> collections.abc.Iterator[Fleet]:
+def fleet(count: int = 2, kind: type[Fleet] = Fleet, **options: typing.Any) -> collections.abc.Iterator[Fleet]:
     """A started Fleet. ``share``: as of moving.hosts; other options are the cloud's."""
-    with moving.hosts(count, drivers=False, kind=Fleet, **options) as made, contextlib.ExitStack() as stack:
+    with moving.hosts(count, drivers=False, kind=kind, **options) as made, contextlib.ExitStack() as stack:
         try:
             made.begin(stack)
             yield typing.cast(Fleet, made)
