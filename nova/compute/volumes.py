@@ -92,7 +92,10 @@ class Volumes:
         host = self._host
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_detach_volume') as current:
             which = {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
-            device = host.conductor.get_volume_device(ctx, **which)
+            try:
+                device = host.conductor.get_volume_device(ctx, **which)
+            except exception.InstanceChanged:
+                return                   # a crash came between the detachment and its record: it is done
             current.undo(host.conductor.volume_stays, ctx, **which)
             host.driver.detach_volume(ctx, current.instance, device)
             current.keep()

@@ -220,3 +220,19 @@ def test_a_server_that_was_never_stored_holds_no_volume(cloud):
     assert half.conductor().lost_mappings.remove_lost_mappings(0) == 1
     assert volumes.show(user, volume_id)['status'] == 'available'
 
+
+
+def test_a_detachment_that_was_done_before_a_crash_is_recorded_as_done(cloud):
+    """The mapping had gone, and only the record was missing: repeated, it was recorded as a failure."""
+    user, server_id, made = prepare(cloud)
+    half, volume_id = Half(cloud), made[2]
+    bdm = half.mapping(server_id, volume_id)
+    assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
+    volumes.until(lambda: half.open_actions() == [])
+    half.open(server_id, 'detach_volume', bdm_uuid=bdm)
+    half.overdue()
+    assert half.conductor().reconciler.reconcile() == 1
+    volumes.until(lambda: half.open_actions() == [])
+    newest = user.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions'][0]
+    assert (newest['action'], newest['message']) == ('detach_volume', None)
+    assert volumes.show(user, volume_id)['status'] == 'available'

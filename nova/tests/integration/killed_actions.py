@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import typing
+from concurrent import futures
 from xml.etree import ElementTree as etree
 
 import sqlalchemy as sa
@@ -252,15 +253,8 @@ class Walk:
         """Name of the step before which it died; '' when it was over before."""
         fleet = self.fleet
         fleet.watch(number)
-        action.request(self)
-        waiting.wait_for(lambda: fleet.dead() or self._rests(action), SETTLES_S, 'the end of nova-compute')
-        died = ''
-        if fleet.dead():
-            died = (fleet.dying / dying_compute.LAST).read_text()
-            fleet.computes.pop(HOST).wait()
-            fleet.start(HOST)
-        else:
-            fleet.steps()
+        with self._requested(action) as asked:
+            died = self._died(action, asked.done)
         waiting.wait_for(lambda: self._rests(action), SETTLES_S, f'{action.name} to end: {self._shown()}')
         fleet.all_up()
 
@@ -270,6 +264,27 @@ class Walk:
             assert not different, f'(found, wanted): {different}'
         waiting.settled(same, COMPARES_S, 0.3)
         return died
+
+    @contextlib.contextmanager
+    def _requested(self, action: Action) -> collections.abc.Iterator[futures.Future[typing.Any]]:
+        """Ask for an action; some answers wait for the host, and are refusals when it dies."""
+        with futures.ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(action.request, self)
+            yield asked
+            error = asked.exception()
+            if error is not None:
+                self._tell(f'{action.name}: answered with {str(error)[:200]}')
+
+    def _died(self, action: Action, begun: typing.Callable[[], bool]) -> str:
+        """Name of the step before which nova-compute died, and was started again; '' when all was over before."""
+        fleet = self.fleet
+        waiting.wait_for(lambda: fleet.dead() or begun() and self._rests(action), SETTLES_S, 'the end of nova-compute')
+        if not fleet.dead():
+            fleet.steps()
+            return ''
+        fleet.computes.pop(HOST).wait()
+        fleet.start(HOST)
+        return (fleet.dying / dying_compute.LAST).read_text()
 
     def _to(self, action: Action) -> None:
         if action.new:
@@ -306,6 +321,8 @@ class Walk:
     def _anew(self, action: Action) -> None:
         """Go on with another server."""
         self.fleet.steps()
+        if HOST in self.fleet.computes:
+            self.fleet.kill(HOST)
         with contextlib.suppress(AssertionError):
             self.fleet.restore()
         self.server = self.volume = self.port = ''
@@ -332,6 +349,13 @@ class Walk:
             return list(conn.execute(sa.text('SELECT action FROM instance_actions WHERE finished_at IS NULL AND '
                                              'instance_uuid = :uuid'), {'uuid': self.server}).scalars())
 
+    def _result(self) -> tuple[str, str | None]:
+        """(the newest action, how it ended) as its record says."""
+        with self.fleet.cloud.cell_db.reader() as conn:
+            return tuple(conn.execute(sa.text('SELECT action, message FROM instance_actions WHERE '
+                                              'instance_uuid = :uuid ORDER BY id DESC LIMIT 1'),
+                                      {'uuid': self.server}).first() or ())
+
     def _rests(self, action: Action) -> bool:
         shown = self._shown()
         if shown['OS-EXT-STS:task_state'] or self._open():
@@ -357,7 +381,7 @@ class Walk:
         images = sorted((image['status'], bool(image['size'])) for image in self._images())
         return {
             'status': shown['status'], 'fault': (shown.get('fault') or {}).get('message'),
-            'guest': fleet.cluster.hosts.guests(HOST).get(ident), 'devices': self._devices(),
+            'result': self._result(), 'guest': fleet.cluster.hosts.guests(HOST).get(ident), 'devices': self._devices(),
             'power': shown.get('OS-EXT-STS:power_state'),
             'files': sorted(f'{path.parent.name}/{path.name}'.replace(ident, 'UUID')
                             for top in place.glob(f'{ident}*') for path in top.rglob('*')),
