@@ -29,7 +29,7 @@ class Connector:
     """
 
     def __init__(self, kind: str, initiator: str) -> None:
-        self._kind, self._initiator = kind, initiator
+        self.kind, self.initiator = kind, initiator
 
     def connect(self, data: Data) -> Source:
         """The source of a disk.Volume; done again it gives the same.
@@ -90,7 +90,7 @@ class Iscsi(Connector):
         if portal is None:
             raise _refused('the address of its target is none')
         name = f'{data["target_iqn"]}/{int(data.get("target_lun") or 0)}'
-        made: Source = {'type': 'network', 'protocol': 'iscsi', 'name': name, 'initiator': self._initiator,
+        made: Source = {'type': 'network', 'protocol': 'iscsi', 'name': name, 'initiator': self.initiator,
                         'hosts': [[portal['host'], int(portal['port'])]]}
         if (data.get('auth_method') or '').upper() == 'CHAP':
             made['auth'] = {'username': data['auth_username'], 'type': 'iscsi', 'usage': name}
@@ -105,16 +105,16 @@ class Brick(Connector):
 
     def connect(self, data: Data) -> Source:
         return {'type': 'block', 'path': self._connector().connect_volume(data)['path'],
-                'connection': {'driver_volume_type': self._kind, 'data': data}}
+                'connection': {'driver_volume_type': self.kind, 'data': data}}
 
     def disconnect(self, data: Data) -> None:
         self._connector().disconnect_volume(data, None, ignore_errors=True)
 
     def _connector(self) -> typing.Any:
         if importlib.util.find_spec('os_brick') is None:
-            raise _refused(f'volumes of kind {self._kind} need os-brick, which is not installed on this host')
+            raise _refused(f'volumes of kind {self.kind} need os-brick, which is not installed on this host')
         from os_brick.initiator import connector
-        return connector.InitiatorConnector.factory(self._kind.upper(), 'sudo', use_multipath=False)
+        return connector.InitiatorConnector.factory(self.kind.upper(), 'sudo', use_multipath=False)
 
 
 OURS = {'local': Local, 'nbd': Nbd, 'rbd': Rbd, 'iscsi': Iscsi, 'fibre_channel': Brick, 'nfs': Brick, 'nvmeof': Brick}
