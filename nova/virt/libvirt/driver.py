@@ -344,6 +344,16 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         self.storage.save(guest)
         return guest
 
+    def _guest_record(self, uuid: str) -> xml.Guest:
+        """The guest as it is recorded.
+
+        :raises GuestNotFound: nothing is
+        """
+        guest = self.storage.load(uuid)
+        if guest is None:
+            raise exception.GuestNotFound(instance_id=uuid)
+        return guest
+
     def _guest_of(self, instance: Instance, request: driver.SpawnRequest, disks: list[xml.Disk],
                   boot_files: dict[str, str], known: Sequence[Any] = ()) -> xml.Guest:
         return spec.guest(

@@ -10,6 +10,7 @@ from nova.virt import driver
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.life import hands
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -20,33 +21,33 @@ UNPLUG_RETRY_S = 5           # after which the request is repeated
 POLL = 0.2
 
 
-class Interfaces(driver.Interfaces):
+class Interfaces(hands.Feature, driver.Interfaces):
     """The part of the driver that plugs ports; mixed into it."""
 
     def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
-        with self._operation(instance.uuid):
-            guest = self._guest_record(instance.uuid)
+        with self.hands.operation(instance.uuid):
+            guest = self.hands.known(instance.uuid)
             interface, = spec.interfaces([vif], guest.vif_model)
             guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
-            self.storage.save(guest)
+            self.hands.storage.save(guest)
             if interface.port:
-                self._steps.plug(instance.uuid, interface.port)
+                self.hands.steps.plug(instance.uuid, interface.port)
             with contextlib.suppress(exception.GuestNotFound):     # it is defined with all its ports at its start
-                self.hypervisor.guest('plug the port', instance.uuid, guests.plug, xml.interface(interface, guest),
-                                      interface.mac)
+                self.hands.hypervisor.guest('plug the port', instance.uuid, guests.plug,
+                                            xml.interface(interface, guest), interface.mac)
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
-        with self._operation(instance.uuid):
-            guest = self.storage.load(instance.uuid)
+        with self.hands.operation(instance.uuid):
+            guest = self.hands.storage.load(instance.uuid)
             if guest is None:
                 return
             interface, = spec.interfaces([vif], guest.vif_model)
             with contextlib.suppress(exception.GuestNotFound):
                 self._unplug(instance.uuid, xml.interface(interface, guest), interface.mac)
             if interface.port:
-                self._steps.unplug(instance.uuid, interface.port)
+                self.hands.steps.unplug(instance.uuid, interface.port)
             guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
-            self.storage.save(guest)
+            self.hands.storage.save(guest)
 
     def _unplug(self, uuid: str, text: str, mac: str) -> None:
         """
@@ -54,17 +55,11 @@ class Interfaces(driver.Interfaces):
         """
         deadline, ask_at = time.monotonic() + UNPLUG_SECONDS, 0.0
         operation = 'unplug the port'
-        while self.hypervisor.guest(operation, uuid, guests.holds_port, mac):
+        while self.hands.hypervisor.guest(operation, uuid, guests.holds_port, mac):
             if time.monotonic() > deadline:
                 raise exception.VirtError(operation=operation, reason='the guest does not let it go')
             if time.monotonic() >= ask_at:
-                self.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, mac)
+                self.hands.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, mac)
                 ask_at = time.monotonic() + UNPLUG_RETRY_S
             time.sleep(POLL)
-        self.hypervisor.guest(operation, uuid, guests.undefine_port, text, mac)
-
-    def _guest_record(self, uuid: str) -> xml.Guest:
-        guest = self.storage.load(uuid)
-        if guest is None:
-            raise exception.GuestNotFound(instance_id=uuid)
-        return guest
+        self.hands.hypervisor.guest(operation, uuid, guests.undefine_port, text, mac)
