@@ -68,7 +68,7 @@ class Authorities:
 
         :raises QuotaExceeded: the user has CERTIFICATES of them
         """
-        _check_ids(user_id)
+        _check_id(user_id)
         now = utils.utcnow()
         with self._changing():
             name = self._line(project_id)[0]
@@ -104,12 +104,13 @@ class Authorities:
 
     def issued(self, project_id: str | None = None, user_id: str | None = None) -> list[directory.Issued]:
         """The certificates of users that are kept, of all authorities; None: of any."""
-        _check_ids(project_id, user_id)
-        return [found for name in self._names() for found in self._directory(name).issued(project_id, user_id)]
+        _check_wanted(project_id, user_id)
+        with self._changing():
+            return [found for name in self._names() for found in self._directory(name).issued(project_id, user_id)]
 
     def revoke(self, project_id: str | None = None, user_id: str | None = None, serial: int | None = None) -> int:
         """Revoke the certificates that have not ended; how many. None: of any."""
-        _check_ids(project_id, user_id)
+        _check_wanted(project_id, user_id)
         now, count = utils.utcnow(), 0
         with self._changing():
             for name in self._names():
@@ -125,8 +126,9 @@ class Authorities:
         """A new key and certificate of an authority.
 
         :param project_id: whose; None: the one above all
-        :param forget: whether the ones before are trusted no more, and their keys removed: what was signed by them is
-            worth nothing, and what was encrypted for them cannot be read. False: they stay until they end
+        :param forget: whether the ones before are trusted no more, and their keys removed, with those of authorities
+            that they have signed: what all these have issued is worth nothing, and what was encrypted for them cannot
+            be read. False: they stay until they end
         """
         if project_id is not None and not self._each_project:
             raise exception.InvalidInput(reason='projects have no authority of their own: [crypto] use_project_ca is '
@@ -135,13 +137,16 @@ class Authorities:
         with self._changing():
             if name != ROOT:
                 self._ready(ROOT)
+            elif forget:
+                for each in self._names():
+                    self._directory(each).clear()               # those of projects are made when they are asked for
             return self._make(name, forget)
 
     # ---- steps
 
     def _line(self, project_id: str) -> tuple[str, ...]:
         """The authority of a project, and those above it."""
-        _check_ids(project_id)
+        _check_id(project_id)
         return (f'{PROJECTS}/{project_id}', ROOT) if self._each_project else (ROOT,)
 
     def _names(self) -> list[str]:
@@ -160,13 +165,15 @@ class Authorities:
         above = {each.subject for each in self._ready(ROOT)} if name != ROOT else {each.subject for each in found}
         left = datetime.timedelta(days=signing.LEFT_DAYS)
         if not found or found[0].issuer not in above or certificates.ends_at(found[0]) - utils.utcnow() < left:
-            self._make(name, False)
+            self._make(name, bool(found) and found[0].issuer not in above)
             found = self._directory(name).authorities()
         return found
 
     def _make(self, name: str, forget: bool) -> x509.Certificate:
         now, place = utils.utcnow(), self._directory(name)
-        before = [] if forget else [each for each in place.authorities() if certificates.ends_at(each) > now]
+        if forget:
+            place.clear()
+        before = [each for each in place.authorities() if certificates.ends_at(each) > now]
         above = self._directory(ROOT)
         parent = None if name == ROOT else above.signer(above.authorities()[0])
         made = signing.authority(name.removeprefix(f'{PROJECTS}/'), now, parent)
@@ -214,9 +221,14 @@ def of(conf: ConfigOpts) -> Authorities:
     return Authorities(path, pathlib.Path(conf.crypto.keys_path or path / 'private'), conf.crypto.use_project_ca)
 
 
-def _check_ids(*idents: str | None) -> None:
-    """:raises InvalidInput: one is no id: they are names of files"""
+def _check_id(ident: object) -> None:
+    """:raises InvalidInput: it is no id: they are names of files"""
+    if not isinstance(ident, str) or not _ID.fullmatch(ident):
+        raise exception.InvalidInput(reason=f'{ident!r} is no id of a user or a project that a certificate can have.')
+
+
+def _check_wanted(*idents: str | None) -> None:
+    """The same of several, where None stands for any."""
     for ident in idents:
-        if ident is not None and not (isinstance(ident, str) and _ID.fullmatch(ident)):
-            raise exception.InvalidInput(reason=f'{ident!r} is no id of a user or a project that a certificate can '
-                                                'have.')
+        if ident is not None:
+            _check_id(ident)

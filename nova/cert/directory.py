@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 import dataclasses
 import datetime
 import pathlib
+import shutil
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -86,6 +87,13 @@ class Directory:
         for path in self._keys.glob('*.key'):
             if path not in names:
                 path.unlink()
+
+    def clear(self) -> None:
+        """Remove the authority, its keys, and what it has issued."""
+        for path in (self._path / 'ca.pem', self._path / 'crl.pem', *self._keys.glob('*.key')):
+            path.unlink(missing_ok=True)
+        if (self._path / 'issued').exists():
+            shutil.rmtree(self._path / 'issued')
 
     def _key_file(self, certificate: x509.Certificate) -> pathlib.Path:
         return self._keys / f'{signing.key_name(certificate)}.key'

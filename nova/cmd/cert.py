@@ -8,7 +8,7 @@ def parts(conf):
 
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
-    return [bus.pins, assembly.needs(bus, api_db, cells), assembly.cert(conf, bus, conf.host)]
+    return [assembly.needs(bus, api_db, cells), assembly.cert(conf, bus, conf.host)]
 
 
 def main():

@@ -151,8 +151,11 @@ def test_a_stolen_key_is_forgotten(found, tmp_path):
     secret, before = encrypted(tmp_path, first(found.trusted(PROJECT))), set((tmp_path / 'keys').rglob('*.key'))
     project = PROJECT if (tmp_path / 'CA' / 'projects').exists() else None
     found.rotate(project, forget=True)
+    assert found.issued() == []
     if project:
-        found.rotate(forget=True)                                   # the project's is made again by itself
+        _key, meanwhile = issue(found, USER, PROJECT)
+        found.rotate(forget=True)                                   # that of the project ends with the one above it
+        assert found.issued() == [] and verify(tmp_path, found.trusted(PROJECT), meanwhile) != ''
     _key, new_one = issue(found, USER, PROJECT)
     assert verify(tmp_path, found.trusted(PROJECT), new_one, found.lists(PROJECT)) == ''
     assert verify(tmp_path, found.trusted(PROJECT), old) != ''
@@ -233,8 +236,11 @@ def test_many_at_once(found):
 
 @pytest.mark.parametrize('ident', ['', '.', '..', '../x', 'a/b', '*', 'a' * 65, 'a\0', 'a.b', None, 7])
 def test_ids_are_no_paths(found, ident):
-    with pytest.raises((exception.InvalidInput, TypeError)):
-        issue(found, USER, ident) if ident is not None else found.revoke(ident, '*')
+    for ask in (lambda: found.issue(USER, ident), lambda: found.issue(ident, PROJECT), lambda: found.trusted(ident),
+                lambda: found.lists(ident), lambda: found.decrypt(ident, '00'), lambda: found.revoke(ident, '*'),
+                lambda: found.revoke(ident, 'a/b'), lambda: found.issued('*', ident)):
+        with pytest.raises(exception.InvalidInput, match='no id|must be'):
+            ask()
     assert not list(found.path.rglob('*.pem'))
 
 
