@@ -295,3 +295,56 @@ def test_manifests_that_are_none(disk, name):
     assert spoilt != text
     with pytest.raises(exception.InvalidInput, match=sentence):
         manifests.parse(spoilt)
+
+
+# ---- noise -----------------------------------------------------------------------
+
+def _noisy(noise, data):
+    """Some bytes of a text are others, or it is cut, or a piece of it comes twice."""
+    made = bytearray(data)
+    for _ in range(noise.randint(1, 4)):
+        place = noise.randrange(len(made))
+        kind = noise.random()
+        if kind < 0.7:
+            made[place] = noise.choice((0, 0x80, 0xff, ord('7'), ord('9'), ord(' '), noise.randrange(256)))
+        elif kind < 0.85:
+            made[place:place] = made[place:place + noise.randint(1, 40)]
+        else:
+            del made[place:place + noise.randint(1, 40)]
+        if not made:
+            break
+    return bytes(made)
+
+
+def _summed(archive):
+    """The first header with the sum that it should have, so that noise in it is read."""
+    made = bytearray(archive[:512])
+    if len(made) < 512:
+        return archive
+    made[148:156] = b' ' * 8
+    made[148:156] = b'%06o\0 ' % sum(made)
+    return bytes(made) + archive[512:]
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_noise_is_refused_or_read(disk, seed):
+    """Whatever comes is an image of the size that was said, or refused in a sentence; never another error."""
+    noise = random.Random(seed)
+    archive_of = [tarred(disk[0], option)[:3072] + bytes(1024) for option in ('-S', '--format=posix', '--format=ustar')]
+    xml = Bundle(tarred(disk[0], '-S'), len(disk[1])).xml()
+    refused = 0
+    for _ in range(400):
+        text, written = _noisy(noise, xml), []
+        data = _noisy(noise, noise.choice(archive_of)[:noise.choice((600, 4096))])
+        size = noise.choice((3, 600, len(disk[1])))
+        try:
+            manifests.parse(text)
+        except exception.InvalidInput:
+            refused += 1
+        try:
+            archives.extract([_summed(data)], size, written.append)
+            assert sum(map(len, written)) == size
+        except exception.InvalidInput:
+            refused += 1
+            assert sum(map(len, written)) <= size
+    assert refused > 100
