@@ -83,6 +83,7 @@ class Action:
     after    and of those that bring it back
     new      each time with a server of its own
     booted   the guest must have booted: it takes part
+    gives_up a restart takes it back (nova.actions.Restart): then all is as before, and its record says that it failed
     """
 
     name: str
@@ -92,6 +93,7 @@ class Action:
     after: tuple[str, ...] = ()
     new: bool = False
     booted: bool = False
+    gives_up: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Row:
     steps: list[str]
     kills: int
     missed: int                              # the action ended with fewer steps than the first time: no kill
+    given_up: int                            # taken back, as its row in nova.actions says
     failed: list[str]
     longest_s: float
 
@@ -127,10 +130,11 @@ ACTIONS = {row.name: row for row in (
     Action('resume', _act('resume'), ('ACTIVE',), before=('suspend',)),
     Action('rescue', lambda walk: walk.rescue(), ('RESCUE',), after=('unrescue',)),
     Action('unrescue', _act('unrescue'), ('ACTIVE',), before=('rescue',)),
-    Action('snapshot', lambda walk: walk.snapshot(), ('ACTIVE',)),
+    Action('snapshot', lambda walk: walk.snapshot(), ('ACTIVE',), gives_up=True),
     Action('attach volume', lambda walk: walk.attach_volume(), ('ACTIVE',), after=('detach volume',)),
     Action('detach volume', lambda walk: walk.detach_volume(), ('ACTIVE',), before=('attach volume',), booted=True),
-    Action('attach interface', lambda walk: walk.attach_port(), ('ACTIVE',), after=('detach interface',)),
+    Action('attach interface', lambda walk: walk.attach_port(), ('ACTIVE',), after=('detach interface',),
+           gives_up=True),
     Action('detach interface', lambda walk: walk.detach_port(), ('ACTIVE',), before=('attach interface',),
            booted=True),
     Action('resize', lambda walk: walk.resize(), ('VERIFY_RESIZE',), after=('revert',)),
@@ -143,8 +147,6 @@ ACTIONS = {row.name: row for row in (
 )}
 # rebuilt, its disk is new
 FORGETS = ('rebuild',)
-# what becomes of an image whose host dies: it is whole, or there is none
-MAY_BE_MISSING = ('snapshot',)
 
 
 class Walk:
@@ -224,20 +226,25 @@ class Walk:
         self._to(action)
         self.fleet.watch()
         self._do(action)
-        steps, wanted = self.fleet.steps(), self._facts(action)
+        steps, wanted = self.fleet.steps(), self._facts()
         self._back(action)
         numbers = [*range(1, len(steps) + 1)]
         chosen = numbers if only is None else [numbers[number] for number in only]
-        failed, longest, missed = [], 0.0, 0
+        failed, longest, missed, given_up = [], 0.0, 0, 0
         for number in chosen:
             self._to(action)
             began = time.monotonic()
             what = steps[number - 1]
             try:
-                died = self._killed(action, number, wanted)
+                before = self._facts() if action.gives_up else None
+                died = self._killed(action, number)
+                taken_back = self._settled(wanted, before)
                 missed += not died
                 what, result = died or what, 'well again' if died else 'over before that, not killed'
-                self._back(action)
+                if taken_back:
+                    given_up, result = given_up + 1, 'taken back'
+                else:
+                    self._back(action)
             except Exception as error:
                 result = f'{type(error).__name__}: {error}'
                 failed.append(f'{action.name}, before {number} ({what}): {result}')
@@ -247,23 +254,30 @@ class Walk:
                        f'after {time.monotonic() - began:.1f} s')
         if not action.new and action.name not in FORGETS and not failed:
             self._remembered()
-        return Row(action.name, steps, len(chosen) - missed, missed, failed, longest)
+        return Row(action.name, steps, len(chosen) - missed, missed, given_up, failed, longest)
 
-    def _killed(self, action: Action, number: int, wanted: Facts) -> str:
-        """Name of the step before which it died; '' when it was over before."""
-        fleet = self.fleet
-        fleet.watch(number)
+    def _killed(self, action: Action, number: int) -> str:
+        """Name of the step before which it died, when the server rests again; '' when it was over before."""
+        self.fleet.watch(number)
         with self._requested(action) as asked:
             died = self._died(action, asked.done)
         waiting.wait_for(lambda: self._rests(action), SETTLES_S, f'{action.name} to end: {self._shown()}')
-        fleet.all_up()
-
-        def same() -> None:
-            found = self._facts(action)
-            different = {name: (found.get(name), wanted[name]) for name in wanted if found.get(name) != wanted[name]}
-            assert not different, f'(found, wanted): {different}'
-        waiting.settled(same, COMPARES_S, 0.3)
+        self.fleet.all_up()
         return died
+
+    def _settled(self, wanted: Facts, before: Facts | None) -> bool:
+        """Wait until all is as it must be; whether the action was taken back.
+
+        :param before: how that would be, but for the record; None: it may not be
+        """
+        def same() -> bool:
+            found = self._facts()
+            if before is not None and found['result'][1:] == ('Error',):
+                assert _different(found, {**before, 'result': found['result']}) == {}
+                return True
+            assert _different(found, wanted) == {}
+            return False
+        return waiting.settled(same, COMPARES_S, 0.3)
 
     @contextlib.contextmanager
     def _requested(self, action: Action) -> collections.abc.Iterator[futures.Future[typing.Any]]:
@@ -360,19 +374,12 @@ class Walk:
         shown = self._shown()
         if shown['OS-EXT-STS:task_state'] or self._open():
             return False
-        if shown['status'] not in (*action.leaves, 'ERROR'):
-            return False
-        if action.name.endswith('volume'):
-            return self._volume()['status'] == ('in-use' if action.name.startswith('attach') else 'available')
-        if action.name.endswith('interface'):
-            ports = self.fleet.ports(self.server)
-            return (self.port in ports) == action.name.startswith('attach')
-        return True
+        return shown['status'] in (*action.leaves, 'ERROR')
 
     def _images(self) -> list[Facts]:
         return self.fleet.admin.get(f'/image/v2/images?name=of-{self.server}').json()['images']
 
-    def _facts(self, action: Action) -> Facts:
+    def _facts(self) -> Facts:
         """All that there is of the server, with nothing that differs from one time to the next."""
         fleet, ident, shown = self.fleet, self.server, self._shown()
         place = fleet.places[HOST] / 'instances'
@@ -394,8 +401,7 @@ class Walk:
             'exports': fleet.exported(), 'secrets': len(fleet.virsh(HOST, 'secret-list').splitlines()),
             'volume': (self._volume()['status'], len(self._volume()['attachments'])) if self.volume else None,
             'attached': len(shown.get('os-extended-volumes:volumes_attached', ())),
-            'images': bool([image for image in images if image[0] not in ('active', 'deleted')])
-            if action.name in MAY_BE_MISSING else images,
+            'images': images,
             'claims': fleet.cloud.cell_db.run(claims.audit),
         }
 
@@ -414,6 +420,11 @@ class Walk:
         return found
 
 
+def _different(found: Facts, wanted: Facts) -> dict[str, tuple[typing.Any, typing.Any]]:
+    """{name: (what is found, what should be)}"""
+    return {name: (found.get(name), wanted[name]) for name in wanted if found.get(name) != wanted[name]}
+
+
 @contextlib.contextmanager
 def fleet() -> collections.abc.Iterator[Fleet]:
     with moving_cloud.fleet(1, kind=Fleet) as made:
@@ -422,8 +433,8 @@ def fleet() -> collections.abc.Iterator[Fleet]:
 
 def table(rows: collections.abc.Iterable[Row]) -> str:
     """The rows as text."""
-    head = ('action', 'steps', 'kills', 'not reached', 'well again', 'longest s')
+    head = ('action', 'steps', 'kills', 'not reached', 'well again', 'of these taken back', 'longest s')
     lines = [head, *((row.action, str(len(row.steps)), str(row.kills), str(row.missed), str(row.well),
-                      f'{row.longest_s:.1f}') for row in rows)]
+                      str(row.given_up), f'{row.longest_s:.1f}') for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return '\n'.join('  '.join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
