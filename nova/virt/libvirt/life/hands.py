@@ -22,6 +22,7 @@ class Hands:
     guest_of     (instance, SpawnRequest, disks, boot files, the Volumes that it had) -> xml.Guest
     volumes_of   (instance, block devices, machine type, local disks, the Volumes that it had) -> [disk.Volume],
                  connected to this host; raises VirtError
+    described    (xml.Guest) -> its domain XML, with its place on this host
     start        (xml.Guest) defines it, and starts it
     define       (xml.Guest) defines it
     shut_down    (uuid, seconds) requests it of a running guest -> whether it is off; raises GuestNotFound
@@ -41,6 +42,7 @@ class Hands:
     known: Callable[[str], Any]
     guest_of: Callable[..., Any]
     volumes_of: Callable[[Any, Any, str, list[Any], list[Any]], list[Any]]
+    described: Callable[[Any], str]
     start: Callable[[Any], None]
     define: Callable[[Any], None]
     shut_down: Callable[[str, float], bool]

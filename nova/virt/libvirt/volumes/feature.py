@@ -6,6 +6,7 @@ import time
 from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.volumes import disk
 from nova.virt.libvirt.volumes import operations
 
@@ -16,7 +17,7 @@ RETRY_S = 5                  # after which the request is repeated
 POLL = 0.2
 
 
-class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
+class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
     """Needs what LibvirtDriver has, and ``connectors``."""
 
     def volume_connector(self):
@@ -56,8 +57,8 @@ class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
                                     volume.source['secret'])
 
     def attach_volume(self, context, instance, device):
-        with self._operation(instance.uuid):
-            guest = self._guest_record(instance.uuid)
+        with self.hands.operation(instance.uuid):
+            guest = self.hands.known(instance.uuid)
             before = [each for each in guest.volumes if each.volume_id != device['volume_id']]
             known = [each for each in guest.volumes if each.volume_id == device['volume_id']]
             wanted = {**device, 'boot_index': None,
@@ -78,7 +79,7 @@ class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
                 raise
 
     def detach_volume(self, context, instance, device):
-        with self._operation(instance.uuid):
+        with self.hands.operation(instance.uuid):
             guest = self.storage.load(instance.uuid)
             found = [each for each in guest.volumes if each.volume_id == device['volume_id']] if guest else []
             for volume in found:
@@ -111,8 +112,8 @@ class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
 
     def swap_volume(self, context, instance, old, new):
         uuid, operation = instance.uuid, 'swap the volume'
-        with self._operation(uuid):
-            guest = self._guest_record(uuid)
+        with self.hands.operation(uuid):
+            guest = self.hands.known(uuid)
             volume = self._of(guest, old['volume_id']) or self._of(guest, new['volume_id'])
             if volume is None:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
@@ -126,7 +127,7 @@ class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
             self._mirror(uuid, operation, fresh)
             guest.volumes = [fresh if each is volume else each for each in guest.volumes]
             self.storage.save(guest)
-            self.hypervisor.run(operation, guests.define, uuid, self._domain(guest))
+            self.hypervisor.run(operation, guests.define, uuid, self.hands.described(guest))
             self.disconnect([volume])
 
     def _mirror(self, uuid, operation, fresh):
@@ -145,8 +146,8 @@ class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
             raise
 
     def extend_volume(self, context, instance, device):
-        with self._operation(instance.uuid), contextlib.suppress(exception.GuestNotFound):
-            volume = self._of(self._guest_record(instance.uuid), device['volume_id'])
+        with self.hands.operation(instance.uuid), contextlib.suppress(exception.GuestNotFound):
+            volume = self._of(self.hands.known(instance.uuid), device['volume_id'])
             if volume is not None:
                 self.hypervisor.guest('extend the volume', instance.uuid, operations.resize, volume.target,
                                       device['volume_size'] * GIB)
@@ -158,8 +159,8 @@ class Volumes(driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
         if create_info.get('type') != COPY:
             raise exception.VirtError(operation=operation, reason='this driver makes whole copies of volumes, and no '
                                                                   'chains of files')
-        with self._operation(instance.uuid):
-            guest = self._guest_record(instance.uuid)
+        with self.hands.operation(instance.uuid):
+            guest = self.hands.known(instance.uuid)
             volume = self._of(guest, volume_id)
             if volume is None:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
