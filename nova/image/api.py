@@ -89,7 +89,7 @@ class EmbeddedImages(Images):
     def __init__(self, store: Any) -> None:
         self.store = store
 
-    def show(self, ctx: RequestContext, image_id: str) -> dict[str, str | None]:
+    def show(self, ctx: RequestContext, image_id: str) -> dict[str, Any]:
         return _public(self.store.show(ctx, image_id))
 
     def list(self, ctx: RequestContext, filters: dict[str, Any] | None = None, limit: int | None = None,
@@ -97,25 +97,25 @@ class EmbeddedImages(Images):
         wanted = search.parse(query_pairs(filters, limit, marker, sort))
         return [_public(row) for row in self.store.page(ctx, wanted)]
 
-    def create(self, ctx: RequestContext, values: dict[str, Any]) -> dict[str, str | None]:
+    def create(self, ctx: RequestContext, values: dict[str, Any]) -> dict[str, Any]:
         columns = {name: value for name, value in values.items() if name not in ('properties', 'tags')}
         return _public(self.store.create(ctx, columns, values.get('properties'), values.get('tags') or ()))
 
-    def update(self, ctx: RequestContext, image_id: str | None, values: dict[str, Any],
-               purge_props: bool = False) -> dict[str, str | None]:
+    def update(self, ctx: RequestContext, image_id: str, values: dict[str, Any],
+               purge_props: bool = False) -> dict[str, Any]:
         columns = {name: value for name, value in values.items() if name not in ('properties', 'tags')}
 
-        def change(image: dict[Any, str | None]) -> tuple[dict[str, str], dict[str, str], list[str]]:
+        def change(image: dict[str, Any]) -> tuple[dict[str, str], dict[str, str], list[str]]:
             properties = values.get('properties')
             if properties is None or not purge_props:
                 properties = {**image['properties'], **(properties or {})}
             return columns, properties, values.get('tags', image['tags'])
         return _public(self.store.update(ctx, image_id, change))
 
-    def delete(self, ctx: RequestContext, image_id: str | None) -> None:
+    def delete(self, ctx: RequestContext, image_id: str) -> None:
         self.store.delete(ctx, image_id)
 
-    def download(self, ctx: RequestContext, image_id: str | None, path: str) -> None:
+    def download(self, ctx: RequestContext, image_id: str, path: str) -> None:
         image, source = self.store.open(ctx, image_id)
         if source is None:
             raise exception.ImageInactive(image_id=image_id)
@@ -170,7 +170,7 @@ def query_pairs(filters: dict[str, Any] | None, limit: int | None, marker: str |
             for value in (values if isinstance(values, (list, tuple)) else [values]) if value is not None]
 
 
-def set_formats(images: EmbeddedImages, ctx: RequestContext, image_id: str, disk_format: str,
+def set_formats(images: Images, ctx: RequestContext, image_id: str, disk_format: str,
                 container_format: Any) -> None:
     """Give a queued image the formats of the data that is about to come."""
     container_format = container_format or (disk_format if disk_format in AMAZON else 'bare')
@@ -200,7 +200,7 @@ def complete_file(path: str) -> Iterator[tuple[str, Any]]:
         raise
 
 
-def _public(row: dict[Any, str | None]) -> dict[str, str | None]:
+def _public(row: dict[str, Any]) -> dict[str, Any]:
     image = {name: row[name] for name in fields.FIELDS if name in row}
     image['properties'], image['tags'] = row['properties'], row['tags']
     return image

@@ -5,7 +5,7 @@ first 64 KiB. It fills the report. The layouts are those of the published format
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 import re
 import struct
 from typing import Any, TYPE_CHECKING
@@ -37,7 +37,7 @@ QCOW2_DATA_FILE = 0x44415441
 QCOW2_ENCRYPTION = 0x0537be77
 
 
-def qcow2(report: Report) -> Iterator[tuple[int, int]]:
+def qcow2(report: Report) -> Generator[tuple[int, int], bytes, None]:
     header = yield from _read(0, 72)
     (version, backing_offset, backing_size, cluster_bits, size,
      encryption) = struct.unpack_from('>IQIIQI', header, 4)
@@ -65,7 +65,7 @@ def qcow2(report: Report) -> Iterator[tuple[int, int]]:
     yield from _qcow2_extensions(report, first, end)
 
 
-def _qcow2_extensions(report: Report, offset: int, end: int) -> Iterator[tuple[int, int]]:
+def _qcow2_extensions(report: Report, offset: int, end: int) -> Generator[tuple[int, int], bytes, None]:
     for _count in range(QCOW2_EXTENSIONS_MAX):
         if offset + 8 > end:
             return
@@ -96,7 +96,7 @@ VMDK_LINE = re.compile(rb'[ \t]*([A-Za-z]\w*)[ \t]*=[ \t]*"?([^"\r]*)"?')
 VMDK_EXTENT = re.compile(rb'[ \t]*(?:RW|RDONLY|NOACCESS)\s+\d+\s+(\S+)(?:\s+"([^"]*)")?', re.I)
 
 
-def vmdk(report: Report) -> Iterator[tuple[int, int] | None]:
+def vmdk(report: Report) -> Generator[tuple[int, int], bytes, None]:
     header = yield from _read(0, SECTOR)
     version, _flags, capacity, _grain, place, length = struct.unpack_from('<IIQQQQ', header, 4)
     if version not in (1, 2, 3):
@@ -117,7 +117,8 @@ def vmdk(report: Report) -> Iterator[tuple[int, int] | None]:
 
 
 def _vmdk_descriptor(report: Report, text: bytes) -> None:
-    values, extents = {}, []
+    values: dict[Any, Any] = {}
+    extents: list[Any] = []
     words = {word: text.lower().count(word) for word in VMDK_WORDS}
     for line in text.split(b'\n'):
         extent = VMDK_EXTENT.match(line)
@@ -173,7 +174,7 @@ def _vhd_footer(report: Report, footer: bytes) -> int:
     return kind
 
 
-def vhd(report: Report) -> Iterator[tuple[int, int]]:
+def vhd(report: Report) -> Generator[tuple[int, int], bytes, None]:
     footer = yield from _read(0, SECTOR)
     if _vhd_footer(report, footer) != VHD_DYNAMIC:
         raise Malformed('its VHD header is not that of a dynamic disk')
@@ -199,7 +200,7 @@ VHDX_PARENT = uuid.UUID('a8d35f2d-b30b-454d-abf7-d3d84834ab0c').bytes_le
 KIB = 1024
 
 
-def vhdx(report: Report) -> Iterator[tuple[int, int]]:
+def vhdx(report: Report) -> Generator[tuple[int, int], bytes, None]:
     for place in (64 * KIB, 128 * KIB):
         header = yield from _read(place, 80)
         if header.startswith(b'head') and header[48:64] != bytes(16):
@@ -232,11 +233,11 @@ def _vhdx_metadata_region(table: bytes) -> int:
     return places[0]
 
 
-def _vhdx_metadata(report: Report, offset: int, metadata: bytes) -> Iterator[tuple[int, int]]:
+def _vhdx_metadata(report: Report, offset: int, metadata: bytes) -> Generator[tuple[int, int], bytes, None]:
     count = struct.unpack_from('<H', metadata, 10)[0]
     if not metadata.startswith(b'metadata') or count > 2047:
         raise Malformed('its VHDX metadata is not valid')
-    items = {}
+    items: dict[bytes, list[int]] = {}
     for entry in range(32, 32 + count * 32, 32):
         items.setdefault(metadata[entry:entry + 16], []).append(struct.unpack_from('<II', metadata, entry + 16)[0])
     if VHDX_PARENT in items:
@@ -259,7 +260,7 @@ def _vhdx_metadata(report: Report, offset: int, metadata: bytes) -> Iterator[tup
 VDI_NORMAL, VDI_STATIC = 1, 2
 
 
-def vdi(report: Report) -> Iterator[tuple[int, int]]:
+def vdi(report: Report) -> Generator[tuple[int, int], bytes, None]:
     header = yield from _read(0, SECTOR)
     kind = struct.unpack_from('<I', header, 76)[0]
     report.virtual_size = struct.unpack_from('<Q', header, 368)[0]
@@ -267,7 +268,7 @@ def vdi(report: Report) -> Iterator[tuple[int, int]]:
         report.findings.append('it has a parent file')
 
 
-def qed(report: Report) -> Iterator[tuple[int, int]]:
+def qed(report: Report) -> Generator[tuple[int, int], bytes, None]:
     header = yield from _read(0, 64)
     features, = struct.unpack_from('<Q', header, 16)
     report.virtual_size = struct.unpack_from('<Q', header, 48)[0]

@@ -1,7 +1,6 @@
 """Images of an Image service (Glance v2) over HTTP."""
 from __future__ import annotations
 
-from collections.abc import Collection
 import datetime
 from typing import Any, TYPE_CHECKING
 
@@ -33,9 +32,9 @@ class GlanceImages(api.Images):
     def __init__(self, conf: ConfigOpts) -> None:
         self.max_virtual_size = conf.image.max_virtual_size * api.GIB
         self._service = rest_client.Service(conf, 'glance', SERVICE_TYPE, 'Image', ERRORS)
-        self._prefix = None
+        self._prefix: str | None = None
 
-    def show(self, ctx: RequestContext, image_id: str | None) -> dict[str, str | None]:
+    def show(self, ctx: RequestContext, image_id: str) -> dict[str, Any]:
         return _image(self._call(ctx, 'GET', f'/images/{_id(image_id)}', image_id).json())
 
     def list(self, ctx: RequestContext, filters: dict[str, Any] | None = None, limit: int | None = None,
@@ -44,11 +43,11 @@ class GlanceImages(api.Images):
         body = self._call(ctx, 'GET', '/images', params=params).json()
         return [_image(image) for image in body['images']]
 
-    def create(self, ctx: RequestContext, values: dict[str, Any]) -> dict[str, str | None]:
+    def create(self, ctx: RequestContext, values: dict[str, Any]) -> dict[str, Any]:
         return _image(self._call(ctx, 'POST', '/images', json=_flat(values)).json())
 
-    def update(self, ctx: RequestContext, image_id: str | None, values: dict[str, Any],
-               purge_props: bool = False) -> dict[str, str | None]:
+    def update(self, ctx: RequestContext, image_id: str, values: dict[str, Any],
+               purge_props: bool = False) -> dict[str, Any]:
         patch = [{'op': 'add', 'path': _pointer(name), 'value': value} for name, value in _flat(values).items()]
         if purge_props and values.get('properties') is not None:
             present = self.show(ctx, image_id)['properties']
@@ -58,10 +57,10 @@ class GlanceImages(api.Images):
         return _image(self._call(ctx, 'PATCH', f'/images/{_id(image_id)}', image_id, json=patch,
                                  headers={'Content-Type': PATCH_TYPE}).json())
 
-    def delete(self, ctx: RequestContext, image_id: str | None) -> None:
+    def delete(self, ctx: RequestContext, image_id: str) -> None:
         self._call(ctx, 'DELETE', f'/images/{_id(image_id)}', image_id)
 
-    def download(self, ctx: RequestContext, image_id: str | None, path: str) -> None:
+    def download(self, ctx: RequestContext, image_id: str, path: str) -> None:
         image = self.show(ctx, image_id)
         if image['status'] != 'active':
             raise exception.ImageInactive(image_id=image_id)
@@ -87,9 +86,9 @@ class GlanceImages(api.Images):
                        headers={'Content-Type': 'application/octet-stream'})
 
     def _call(self, ctx: RequestContext, method: str, path: str, image_id: str | None = None,
-              headers: Collection[Any] = (), **kwargs: Any) -> Any:
+              headers: dict[str, str] | None = None, **kwargs: Any) -> Any:
         response = self._service.request(ctx, method, lambda: self._root() + path,
-                                         {'Accept': '*/*', **dict(headers)}, **kwargs)
+                                         {'Accept': '*/*', **(headers or {})}, **kwargs)
         if response.status_code < 400:
             return response
         response.close()
@@ -106,7 +105,7 @@ class GlanceImages(api.Images):
 
 def _id(image_id: str | None) -> str:
     """Only ids may become part of an address."""
-    if not fields.is_uuid(image_id):
+    if image_id is None or not fields.is_uuid(image_id):
         raise exception.ImageNotFound(image_id=str(image_id)[:64])
     return image_id
 
@@ -120,9 +119,9 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
             **(values.get('properties') or {})}
 
 
-def _image(body: dict[str, str | None]) -> dict[str, str | None]:
+def _image(body: dict[str, Any]) -> dict[str, Any]:
     columns, properties = fields.split(body)
-    image = {name: columns.get(name) for name in fields.FIELDS if name not in fields.LINKS}
+    image: dict[str, Any] = {name: columns.get(name) for name in fields.FIELDS if name not in fields.LINKS}
     for name in TIMES:
         if image[name]:
             moment = datetime.datetime.fromisoformat(image[name])

@@ -41,8 +41,8 @@ class Grant:
 
     server: str | None
     host: str | None
-    read: tuple = ()
-    write: tuple = ()
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
     rotate: bool = False
     expires: float = 0
 
@@ -51,20 +51,20 @@ class Grant:
         ident = str(image_id).lower()
         return ident in self.write or not write and ident in self.read
 
-    def has_backup(self, image: dict[Any, str]) -> bool:
+    def has_backup(self, image: dict[str, Any]) -> bool:
         """Whether a rotation may remove this image, if it belongs to whom the new one belongs to."""
         properties = image['properties']
         return (self.rotate and properties.get('image_type') == BACKUP
                 and properties.get('instance_uuid') == self.server)
 
 
-def make(server: str, host: str, lifetime_s: float, read: Collection[Any] = (), write: Collection[Any] = (),
-         rotate: bool = False) -> Grant:
+def make(server: str, host: str, lifetime_s: float, read: Collection[str | None] = (),
+         write: Collection[str | None] = (), rotate: bool = False) -> Grant:
     """A Grant that ends in so many seconds; ids that are None or empty are left out."""
     return Grant(server, host, _ids(read), _ids(write), rotate, time.time() + lifetime_s)
 
 
-def _ids(given: list[str | None] | tuple[Any, ...]) -> tuple[str, ...]:
+def _ids(given: Collection[str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ident.lower() for ident in given if ident))
 
 
@@ -129,7 +129,7 @@ class GrantedImages:
     def __init__(self, images: Any) -> None:
         self._images = images
 
-    def show(self, ctx: context.RequestContext, image_id: str) -> dict[str, str | None]:
+    def show(self, ctx: context.RequestContext, image_id: str) -> dict[str, Any]:
         return self._ask(ctx, image_id, False, lambda who: self._images.show(who, image_id))
 
     def download(self, ctx: context.RequestContext, image_id: str, path: str) -> None:
@@ -154,12 +154,12 @@ class GrantedImages:
         if grant is not None and not grant.rotate:
             raise exception.Forbidden('The image grant is for no backup.')
         if grant is not None:
-            filters = {**filters, 'image_type': BACKUP, 'instance_uuid': grant.server}
+            filters = {**filters, 'image_type': BACKUP, 'instance_uuid': grant.server or ''}
         return _with_token(ctx, lambda who: self._images.list(who, filters, marker=marker,
                                                               sort='created_at:desc,id:desc'))
 
     def _ask(self, ctx: context.RequestContext, image_id: str, write: bool,
-             function: Callable[..., Any]) -> bool | dict[str, str | None] | None:
+             function: Callable[..., Any]) -> Any:
         grant = _grant_of(ctx)
         if grant is None:
             if not ctx.auth_token:               # a conductor of an older release, and no token

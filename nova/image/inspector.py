@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from typing import Any
 from pathlib import Path
 
 from nova import exception
@@ -77,10 +78,10 @@ class Report:
     """
 
     format: str = 'raw'
-    matches: tuple = ()
+    matches: tuple[str, ...] = ()
     size: int = 0
     virtual_size: int | None = None
-    findings: list = dataclasses.field(default_factory=list)
+    findings: list[str] = dataclasses.field(default_factory=list)
 
 
 class Inspector:
@@ -89,8 +90,10 @@ class Inspector:
     def __init__(self) -> None:
         self.report = Report()
         self._head, self._tail = bytearray(), b''
-        self._parser, self._started = None, False
-        self._window, self._steps = None, 0              # (offset, length, bytes so far)
+        self._parser: Any = None
+        self._started = False
+        self._window: tuple[int, int, bytearray] | None = None           # (offset, length, bytes so far)
+        self._steps = 0
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes; ``report.findings`` grows as soon as something is known to be wrong."""

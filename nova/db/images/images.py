@@ -1,13 +1,14 @@
 """Queries for images, their properties, tags and members. An image is a dict with 'properties' and 'tags'."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import operator
 from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova import context as nova_context
+from nova import exception
 from nova import utils
 from nova.db import statements
 from nova.db.placement import categories
@@ -38,7 +39,7 @@ _GET = sa.select(t.images, categories.is_registered(t.images.c.id).label('admini
 _LOCK = _GET.with_for_update()
 
 
-def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[Any, str | None] | None:
+def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any] | None:
     """The image, or None; ``administrative``: it is the default of an instance category. ``lock`` keeps its row for
     this transaction.
     """
@@ -46,16 +47,19 @@ def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[Any, str
     return _with_relations(conn, [row])[0] if row else None
 
 
-def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | str) -> list[dict[Any, str]]:
+def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | str) -> list[dict[str, Any]]:
     """The images that match ``search`` (nova.image.embedded.search.Search), in its order, at most its limit.
 
     :param project_id: who looks; ALL_PROJECTS sees every image
+    :raises InvalidMarker: the marker is no image any more
     """
     query = sa.select(t.images).where(*_conditions(search), *_visible(search, project_id))
     order = [(_sortable(column), direction) for column, direction in search.sort]
     if search.marker:
         marker = conn.execute(sa.select(*[column for column, _direction in order])
                               .where(t.images.c.id == search.marker)).first()
+        if marker is None:               # it was deleted since the page before, or never was
+            raise exception.InvalidMarker(marker=search.marker)
         query = query.where(_after(order, tuple(marker)))
     query = query.order_by(*[column.asc() if direction == 'asc' else column.desc() for column, direction in order])
     return _with_relations(conn, conn.execute(query.limit(search.limit)).mappings().all())
@@ -110,7 +114,8 @@ _USED = sa.select(
 
 def used(conn: sa.Connection, owner: str) -> tuple[int, int, int]:
     """(bytes, images, uploads) of a project; an upload counts what is reserved for it."""
-    return tuple(map(int, conn.execute(_USED, {'of_owner': owner}).one()))
+    size, images, uploads = conn.execute(_USED, {'of_owner': owner}).one()
+    return int(size), int(images), int(uploads)
 
 
 def lock_upload(conn: sa.Connection, image_id: str, data_id: str) -> bool:
@@ -149,7 +154,7 @@ def delete_member(conn: sa.Connection, image_id: str, member: str) -> bool:
 def _relations() -> Any:
     own = t.image_properties.c
     tags = t.image_tags.c
-    ids = sa.bindparam('ids', expanding=True)
+    ids: sa.BindParameter[Any] = sa.bindparam('ids', expanding=True)
     return sa.union_all(
         sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position')).where(own.image_id.in_(ids)),
         sa.select(tags.image_id, sa.null(), tags.value, tags.id).where(tags.image_id.in_(ids))).order_by('position')
@@ -158,7 +163,7 @@ def _relations() -> Any:
 _RELATIONS = _relations()
 
 
-def _with_relations(conn: sa.Connection, rows: list[sa.RowMapping]) -> list[dict[Any, str | None]]:
+def _with_relations(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> list[dict[str, Any]]:
     found = [dict(row, properties={}, tags=[]) for row in rows]
     by_id = {image['id']: image for image in found}
     if by_id:
@@ -207,9 +212,9 @@ def _visible(search: Any, project_id: nova_context.Projects | str) -> Iterator[A
     if not nova_context.one_project(project_id):
         return
     mine = c.owner == project_id
-    shared = sa.exists().where(m.image_id == c.id, m.member == project_id,
+    member = sa.exists().where(m.image_id == c.id, m.member == project_id,
                                *([] if search.member_status == 'all' else [m.status == search.member_status]))
-    shared = sa.and_(c.visibility == 'shared', shared)
+    shared = sa.and_(c.visibility == 'shared', member)
     open_to_all = ['public', 'community'] if search.visibility in ('all', 'community') else ['public']
     yield sa.or_(mine, c.visibility.in_(open_to_all), shared)
     yield sa.not_(categories.is_registered(c.id))

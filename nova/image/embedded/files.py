@@ -171,7 +171,7 @@ def _copy_range(source: Any, target: Any, start: int, end: int) -> None:
         start += copied
 
 
-def verify_download(path: str, image: dict[Any, str | None], max_virtual_size: int) -> None:
+def verify_download(path: str, image: dict[str, Any], max_virtual_size: int) -> None:
     """Raise ImageUnacceptable unless the file has the checksum of the image and the inspector accepts it."""
     with open(path, 'rb') as file:
         for algorithm, expected in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):

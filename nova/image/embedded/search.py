@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from typing import Any
 
 from nova import exception
 from nova.image import fields
@@ -31,14 +32,14 @@ BOOLEANS = {'true': True, 'false': False, '1': True, '0': False}
 class Search:
     """Conditions on images, their order and the page."""
 
-    equal: dict = dataclasses.field(default_factory=dict)            # column: [values]
-    compare: list = dataclasses.field(default_factory=list)          # (column, operator, value)
-    tags: list = dataclasses.field(default_factory=list)
-    properties: dict = dataclasses.field(default_factory=dict)
+    equal: dict[str, Any] = dataclasses.field(default_factory=dict)            # column: [values]
+    compare: list[Any] = dataclasses.field(default_factory=list)          # (column, operator, value)
+    tags: list[Any] = dataclasses.field(default_factory=list)
+    properties: dict[str, Any] = dataclasses.field(default_factory=dict)
     visibility: str | None = None
     member_status: str = 'accepted'
     os_hidden: bool = False
-    sort: list = dataclasses.field(default_factory=list)             # (column, 'asc' or 'desc')
+    sort: list[Any] = dataclasses.field(default_factory=list)             # (column, 'asc' or 'desc')
     limit: int = DEFAULT_LIMIT
     marker: str | None = None
 
@@ -51,7 +52,9 @@ def parse(pairs: list[tuple[str, str]]) -> Search:
     pairs = list(pairs)
     if len(pairs) > MAX_FILTERS:
         raise exception.BadRequest(f'At most {MAX_FILTERS} query parameters are accepted.')
-    search, keys, directions = Search(), [], []
+    search = Search()
+    keys: list[str] = []
+    directions: list[str] = []
     for name, value in pairs:
         if not fields.is_text(name, 255) or not fields.is_text(value, 65535):
             raise exception.BadRequest('A query parameter is too long or holds invalid characters.')

@@ -71,7 +71,7 @@ class Store:
 
     # ---- reading -------------------------------------------------------------
 
-    def show(self, ctx: RequestContext, image_id: str) -> dict[Any, str | None]:
+    def show(self, ctx: RequestContext, image_id: str) -> dict[str, Any]:
         """The image's row with 'properties' and 'tags'.
 
         :raises ImageNotFound: there is none, or the caller may not see it
@@ -79,7 +79,7 @@ class Store:
         with self.db.reader() as conn:
             return self._visible(conn, ctx, image_id)
 
-    def page(self, ctx: RequestContext, search: Search) -> list[dict[Any, str]]:
+    def page(self, ctx: RequestContext, search: Search) -> list[dict[str, Any]]:
         """Rows that match a nova.image.embedded.search.Search.
 
         :raises InvalidMarker: the marker is no image that the caller may see
@@ -94,9 +94,9 @@ class Store:
                     raise exception.InvalidMarker(marker=search.marker) from None
             return db_images.page(conn, search, ctx.sees)
 
-    def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[dict[Any, str]]:
+    def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[dict[str, Any]]:
         """What a rotation may see: the backups of its server that belong to whom the new one belongs to."""
-        grant = grants.load(ctx.image_grant, self._key)
+        grant = grants.load(ctx.image_grant or '', self._key)
         owner = self._owner_of_copies(conn, grant)
         if not grant.rotate or owner is None:
             return []
@@ -109,7 +109,7 @@ class Store:
         found = [db_images.get(conn, image_id) for image_id in grant.write]
         return found[0]['owner'] if found and found[0] else None
 
-    def open(self, ctx: RequestContext, image_id: str | None) -> tuple[dict[Any, str | None], Any]:
+    def open(self, ctx: RequestContext, image_id: str) -> tuple[dict[str, Any], Any]:
         """(row, file open for reading); the file is None while the image has no data.
 
         :raises Forbidden: the image is deactivated and the caller is no administrator
@@ -128,7 +128,7 @@ class Store:
     # ---- writing -------------------------------------------------------------
 
     def create(self, ctx: RequestContext, values: dict[str, Any], properties: dict[str, str] | None = None,
-               tags: Collection[Any] = ()) -> dict[Any, str | None]:
+               tags: Collection[str] = ()) -> dict[str, Any]:
         """Add a queued image and return it.
 
         :raises BadRequest: a value is not valid
@@ -149,14 +149,14 @@ class Store:
             raise exception.Conflict(f'Image ID {row["id"]} already exists!') from None
 
     def _insert(self, conn: Connection, ctx: RequestContext, row: dict[str, Any], properties: dict[str, str],
-                tags: list[str] | tuple[Any, ...]) -> dict[Any, str | None]:
+                tags: Collection[str]) -> dict[str, Any]:
         self._check_references(conn, ctx, properties)
         self._use(conn, row['owner'], 'image_count_total', 1)
         if not db_images.insert(conn, row, properties, list(dict.fromkeys(tags))):
             raise exception.Conflict(f'Image ID {row["id"]} already exists!')
-        return db_images.get(conn, row['id'])
+        return _read(conn, row['id'])
 
-    def update(self, ctx: RequestContext, image_id: str | None, change: Callable[..., Any]) -> dict[Any, str | None]:
+    def update(self, ctx: RequestContext, image_id: str, change: Callable[..., Any]) -> dict[str, Any]:
         """Change an image and return it as it is then.
 
         :param change: called with the present row, in the transaction; returns the new (values, properties, tags)
@@ -164,8 +164,8 @@ class Store:
         """
         return self.db.run(self._update, ctx, image_id, change)
 
-    def _update(self, conn: Connection, ctx: RequestContext, image_id: str | None,
-                change: Callable[..., Any]) -> dict[Any, str | None]:
+    def _update(self, conn: Connection, ctx: RequestContext, image_id: str,
+                change: Callable[..., Any]) -> dict[str, Any]:
         image = self._owned(conn, ctx, image_id)
         values, properties, tags = change(image)
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
@@ -180,15 +180,15 @@ class Store:
             db_images.set_properties(conn, image['id'], properties)
         if list(tags) != image['tags']:
             db_images.set_tags(conn, image['id'], list(dict.fromkeys(tags)))
-        return db_images.get(conn, image['id'])
+        return _read(conn, image['id'])
 
-    def delete(self, ctx: RequestContext, image_id: str | None) -> None:
+    def delete(self, ctx: RequestContext, image_id: str) -> None:
         """Remove the image; its data goes when the last reader has closed it."""
         image = self.db.run(self._delete, ctx, image_id)
         if image['data_id'] and image['status'] != 'saving':
             self.files.remove(image['data_id'])
 
-    def _delete(self, conn: Connection, ctx: RequestContext, image_id: str | None) -> dict[Any, str | None]:
+    def _delete(self, conn: Connection, ctx: RequestContext, image_id: str) -> dict[str, Any]:
         image = self._owned(conn, ctx, image_id)
         if image['protected']:
             raise exception.Forbidden(f'Image {image_id} is protected and cannot be deleted.')
@@ -242,7 +242,7 @@ class Store:
         if not settled:
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
 
-    def _counted(self, image: dict[Any, str | None], data_id: str, chunks: Any,
+    def _counted(self, image: dict[str, Any], data_id: str, chunks: Any,
                  reserved: int) -> Iterator[bytes | None]:
         """The chunks, each handed on after its bytes have been reserved."""
         received = 0
@@ -252,7 +252,7 @@ class Store:
                 reserved = self.db.run(self._reserve, image, data_id, received)
             yield chunk
 
-    def _reserve(self, conn: Connection, image: dict[Any, str | None], data_id: str, needed: int) -> int:
+    def _reserve(self, conn: Connection, image: dict[str, Any], data_id: str, needed: int) -> int:
         """Let the quota count an upload with ``needed`` bytes, up to a step more while there is room; how many."""
         if not db_images.lock_upload(conn, image['id'], data_id):        # first the image, then the project: as _claim
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
@@ -281,11 +281,11 @@ class Store:
     def usage(self, ctx: RequestContext) -> dict[str, tuple[int, int]]:
         """{resource: (limit, used)} of the caller's project; bytes."""
         with self.db.reader() as conn:
-            limits, used = self._limits(conn, ctx.project_id), self._used(conn, ctx.project_id)
+            limits, used = self._limits(conn, ctx.project_id), self._used(conn, ctx.project_id or '')
         return {name: (limits[name], used[name]) for name in storage_quotas.IMAGES}
 
     def _claim(self, conn: Connection, ctx: RequestContext, image_id: str, data_id: str,
-               length: int) -> dict[Any, str | None]:
+               length: int) -> dict[str, Any]:
         image = self._owned(conn, ctx, image_id)
         if image['disk_format'] is None or image['container_format'] is None:
             raise exception.BadRequest('Properties disk_format and container_format must be set before data is '
@@ -319,7 +319,7 @@ class Store:
             raise exception.NotFound(f'{member} is not a member of image {image_id}.')
         return rows
 
-    def add_member(self, ctx: RequestContext, image_id: str, member: dict[str, str] | str | None) -> ImageMembersRow:
+    def add_member(self, ctx: RequestContext, image_id: str, member: Any) -> ImageMembersRow:
         if not member or not fields.is_text(member, 255):
             raise exception.BadRequest('A member must have 1 to 255 characters.')
         try:
@@ -336,7 +336,8 @@ class Store:
         if len(present) >= MAX_MEMBERS:
             raise exception.TooLarge(f'An image may have at most {MAX_MEMBERS} members.')
         now = utils.utcnow()
-        row = {'image_id': image['id'], 'member': member, 'status': 'pending', 'created_at': now, 'updated_at': now}
+        row: ImageMembersRow = {'image_id': image['id'], 'member': member, 'status': 'pending', 'created_at': now,
+                                'updated_at': now}
         db_images.add_member(conn, row)
         return row
 
@@ -348,10 +349,10 @@ class Store:
         row = self.members(ctx, image_id, member)[0]
         if not is_admin(ctx) and member != ctx.project_id:
             raise exception.Forbidden('Only the member itself may change its status.')
-        row.update(status=status, updated_at=utils.utcnow())
+        changed: ImageMembersRow = {**row, 'status': status, 'updated_at': utils.utcnow()}
         self.db.run(db_images.update_member, row['image_id'], member,
-                    {'status': status, 'updated_at': row['updated_at']})
-        return row
+                    {'status': status, 'updated_at': changed['updated_at']})
+        return changed
 
     def delete_member(self, ctx: RequestContext, image_id: str, member: str) -> None:
         self.db.run(self._delete_member, ctx, image_id, member)
@@ -365,7 +366,7 @@ class Store:
     # ---- who may what --------------------------------------------------------
 
     def _visible(self, conn: Connection, ctx: RequestContext, image_id: str,
-                 lock: bool = False) -> dict[Any, str | None]:
+                 lock: bool = False) -> dict[str, Any]:
         image = db_images.get(conn, image_id.lower(), lock) if fields.is_uuid(image_id) else None
         if ctx.image_grant is not None:
             if image and self._granted(conn, ctx, image):
@@ -379,13 +380,13 @@ class Store:
             return image
         raise exception.ImageNotFound(image_id=str(image_id)[:64])
 
-    def _granted(self, conn: Connection, ctx: RequestContext, image: dict[Any, str], write: bool = False) -> bool:
+    def _granted(self, conn: Connection, ctx: RequestContext, image: dict[str, Any], write: bool = False) -> bool:
         """Whether the grant of who asks names the image, signed by this store."""
-        grant = grants.load(ctx.image_grant, self._key)
+        grant = grants.load(ctx.image_grant or '', self._key)
         return grant.may(image['id'], write) or (
             grant.has_backup(image) and image['owner'] == self._owner_of_copies(conn, grant))
 
-    def _owned(self, conn: Connection, ctx: RequestContext, image_id: str) -> dict[Any, str | None]:
+    def _owned(self, conn: Connection, ctx: RequestContext, image_id: str) -> dict[str, Any]:
         """The image, locked, when the caller may change it.
 
         404 for who may not see it, 403 for who may only see it.
@@ -410,9 +411,17 @@ class Store:
                     raise exception.BadRequest(error.message) from None
 
     @staticmethod
-    def _check_shared(image: dict[Any, str]) -> None:
+    def _check_shared(image: dict[str, Any]) -> None:
         if image['visibility'] != 'shared':
             raise exception.Forbidden('Only shared images have members.')
+
+
+def _read(conn: Connection, image_id: str) -> dict[str, Any]:
+    """An image that this transaction has written."""
+    image = db_images.get(conn, image_id)
+    if image is None:
+        raise exception.ImageNotFound(image_id=image_id)
+    return image
 
 
 def is_admin(ctx: RequestContext) -> bool:
@@ -420,8 +429,8 @@ def is_admin(ctx: RequestContext) -> bool:
     return bool(ctx.is_admin) and ctx.image_grant is None
 
 
-def _may_change(ctx: RequestContext, image: dict[Any, str | None]) -> bool:
-    return is_admin(ctx) or (ctx.project_id and image['owner'] == ctx.project_id)
+def _may_change(ctx: RequestContext, image: dict[str, Any]) -> bool:
+    return is_admin(ctx) or bool(ctx.project_id) and image['owner'] == ctx.project_id
 
 
 def _check_writer(ctx: RequestContext) -> None:
@@ -429,7 +438,7 @@ def _check_writer(ctx: RequestContext) -> None:
         raise exception.Forbidden('Your roles allow reading images only.')
 
 
-def _check_values(values: dict[str, Any], properties: dict[str, str], tags: list[str] | tuple[Any, ...], when: str,
+def _check_values(values: dict[str, Any], properties: dict[str, str], tags: Collection[str], when: str,
                   total: int | None = None) -> None:
     for name, value in {**values, **properties}.items():
         fields.check_settable(name, when)
@@ -439,7 +448,7 @@ def _check_values(values: dict[str, Any], properties: dict[str, str], tags: list
         raise exception.TooLarge(f'An image may have at most {fields.MAX_PROPERTIES} properties.')
 
 
-def _check_rights(ctx: RequestContext, old: dict[Any, str], new: dict[str, Any]) -> None:
+def _check_rights(ctx: RequestContext, old: dict[str, Any], new: dict[str, Any]) -> None:
     """What only an administrator may do; formats that do not fit each other."""
     if not is_admin(ctx):
         if new.get('visibility') == 'public' and old.get('visibility') != 'public':

@@ -125,6 +125,8 @@ def test_a_rotation_removes_backups_of_its_server_and_owner_alone(images, tmp_pa
             with pytest.raises(exception.ImageNotFound):
                 asked.delete(task, ident)
     work.delete(task, old)
+    with pytest.raises(exception.InvalidMarker):                # another one has deleted it between two pages
+        work.backups(task, {'status': 'active'}, old)
     with pytest.raises(exception.Forbidden):
         work.backups(grant(images, write=[new]), {})
     assert images.list(grant(images, write=[new])) == []
