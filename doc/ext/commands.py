@@ -41,6 +41,11 @@ DAEMONS = {
                   'for its authority, as the keys of bundled images are. The compute API asks it for os-certificates '
                   'where [api] nova_network_resources is on. One of them runs for a deployment, on the host with the '
                   'directory of its keys; nova-manage cert works on that directory.'),
+    'nova-objectstore': ('objects in buckets for S3 clients',
+                         'Keeps objects of projects in files of its host and serves them over the protocol of S3, '
+                         'with signatures by the credentials of EC2. One of them runs for a deployment. It asks the '
+                         'Identity service with the account of [ec2], as nova-api-ec2 does, and needs no broker and no '
+                         'database.'),
     'nova-network': ('addresses, bridges, DHCP and filters',
                      'Gives servers their addresses, and makes the bridges, DHCP servers and filters of its host.'),
     'nova-volume': ('the embedded block storage of a fleet',

@@ -250,6 +250,10 @@ class Cloud:
         if self.conf.ec2.enabled:
             mounts.add(wsgi.Mount(EC2_PATH, assembly.local_ec2(
                 self.conf, self.api_db, rules, mounts, self.identity, self.url + EC2_PATH)))
+        if self.conf.objectstore.enabled:
+            from nova.cloud import object_store
+            mounts.add(wsgi.Mount(object_store.PATH, object_store.application(
+                self.conf, rules, object_store.local_signers(self.identity)), max_body=None))
         return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
                                assembly.dashboard(self.conf, mounts, self.url))
 

@@ -59,6 +59,8 @@ HTTP_FACES = [
     priorities.Face(rb'[A-Z]+ /identity', 'identity'),
     priorities.Face(rb'GET /image/v2/images/[^/]*/file', 'downloads'),
     priorities.Face(rb'[A-Z]+ /image', 'image', uploads=True),
+    priorities.Face(rb'GET /objectstore/', 'downloads'),
+    priorities.Face(rb'[A-Z]+ /objectstore', 'image', uploads=True),
     priorities.Face(rb'[A-Z]+ /(network|volume)', 'network'),
     priorities.Face(rb'GET /[^?]*/os-events\b', 'streams'),
     priorities.Face(rb'GET /console/', 'consoles'),

@@ -12,6 +12,6 @@ OPTIONS = [
     cfg.PortOpt('port', min=0, sample_default='one for each kind of daemon',
                 help='Port to listen on. Default: nova-all 9770, nova-api 9771, nova-compute 9772, nova-conductor '
                      '9773, nova-network 9774, nova-scheduler 9775, nova-api-metadata 9776, nova-api-ec2 9777, '
-                     'nova-volume 9778, nova-cert 9779; several of a kind on one host need one each. '
-                     '0 takes a free one.'),
+                     'nova-volume 9778, nova-cert 9779, nova-objectstore 9780; several of a kind on one host need '
+                     'one each. 0 takes a free one.'),
 ]

@@ -5,6 +5,7 @@ body_hash. The strings to sign are those of AWS Signature Version 2 and 4; keyst
 """
 from __future__ import annotations
 
+import base64
 import datetime
 import hmac
 import re
@@ -33,6 +34,24 @@ def matches(secret: str, signed: dict[str, Any]) -> bool:
     except Exception:                          # of a scope, a date or a name that cannot be cut into its parts
         return False
     return hmac.compare_digest(wanted.encode(), str(signed['signature']).encode())
+
+
+def matches_text(secret: str, text: str, signature: str) -> bool:
+    """Whether a string to sign of S3 was signed with this secret.
+
+    :param text: of version 4, whose third line is the scope; any other is one of version 2, HMAC-SHA1
+    """
+    if text.startswith(ALGORITHM):
+        scope = text.split('\n')[2].split('/')
+        if len(scope) != 4 or scope[2:] != ['s3', 'aws4_request']:
+            return False
+        key = ('AWS4' + secret).encode()
+        for part in scope:
+            key = hmac.digest(key, part.encode(), 'sha256')
+        wanted = hmac.digest(key, text.encode(), 'sha256').hex()
+    else:
+        wanted = base64.b64encode(hmac.digest(secret.encode(), text.encode(), 'sha1')).decode()
+    return hmac.compare_digest(wanted.encode(), signature.encode())
 
 
 def is_recent(signed: dict[str, Any], now: datetime.datetime) -> bool:

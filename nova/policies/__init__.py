@@ -2,6 +2,7 @@
 from nova.policies import audit
 from nova.policies import ec2
 from nova.policies import hosts
+from nova.policies import objectstore
 from nova.policies import projects
 from nova.policies import proxies
 from nova.policies import server_actions
@@ -20,4 +21,4 @@ EXTRAS = frozenset({
 
 # (rule, check, what it guards, ((method, path), …))
 RULES = (*servers.RULES, *server_actions.RULES, *hosts.RULES, *projects.RULES, *proxies.RULES,
-         *audit.RULES, *ec2.RULES)
+         *audit.RULES, *ec2.RULES, *objectstore.RULES)

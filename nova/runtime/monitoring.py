@@ -26,7 +26,8 @@ LOG = logging.getLogger(__name__)
 
 PORTS = {'nova-all': 9770, 'nova-api': 9771, 'nova-compute': 9772, 'nova-conductor': 9773, 'nova-network': 9774,
          'nova-scheduler': 9775, 'nova-api-metadata': 9776,
-         'nova-api-ec2': 9777, 'nova-volume': 9778, 'nova-cert': 9779}
+         'nova-api-ec2': 9777, 'nova-volume': 9778, 'nova-cert': 9779,
+         'nova-objectstore': 9780}
 THREADS = 4
 
 

@@ -186,10 +186,24 @@ class IdentityService(directory.Directory):
         :raises TooManyRequests: too many failures for these keys from this address
         """
         now, signed = utils.utcnow(), {'params': {}, 'headers': {}, 'body_hash': '', **signed}
-        row = self.find('credential', id=credentials.id_of_access(signed['access']), type=credentials.EC2)
+        return self._by_pair(signed['access'], address, now, lambda secret: (
+            signatures.is_recent(signed, now) and signatures.matches(secret, signed)))
+
+    def authenticate_text(self, access: str, text: str, signature: str, address: str = '',
+                          ) -> tuple[str, tokens.TokenData]:
+        """The same for a request to the object store, which has looked at its time.
+
+        :param text: see ``nova.identity.signatures.matches_text``
+        """
+        return self._by_pair(access, address, utils.utcnow(), lambda secret: signatures.matches_text(
+            secret, text, signature))
+
+    def _by_pair(self, access: str, address: str, now: datetime.datetime, matches: Callable[[str], bool],
+                 ) -> tuple[str, tokens.TokenData]:
+        row = self.find('credential', id=credentials.id_of_access(access), type=credentials.EC2)
         pair = credentials.pair_of(self.credentials.get(row['id'])['blob']) if row else {}
-        self._check((f'ec2\0{signed["access"]}', address), row and row['user_id'], lambda: (
-            signatures.is_recent(signed, now) and signatures.matches(pair.get('secret', ''), signed) and bool(pair)))
+        self._check((f'ec2\0{access}', address), row and row['user_id'],
+                    lambda: matches(pair.get('secret', '')) and bool(pair))
         claims = tokens.Claims(row['user_id'], 'project', row['project_id'], ('ec2credential',),
                                now, now + min(self._lifetime, signatures.VALID), (tokens.new_audit_id(),), None)
         generation = self._generation

@@ -1,4 +1,15 @@
 """The compute API behind a real Keystone: tokens of every scope, application credentials and trusts."""
+import contextlib
+import http.client
+import io
+import os
+import socket
+import subprocess
+import time
+
+import boto3
+import botocore.config
+import botocore.exceptions
 import pytest
 
 from nova.tests.functional import callers
@@ -6,6 +17,8 @@ from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_callers as matrix
 from nova.tests.functional import test_isolation as isolation
 from nova.tests.integration import keystone
+from nova.tests.integration import prepared
+from nova.tests.integration import servers
 
 VERSION, one = isolation.VERSION, isolation.one
 
@@ -134,3 +147,80 @@ def test_keystone_says_which_projects_there_are(identity, owner):
     for answer in (admin.get('/os-quota-sets/' + '0' * 32),
                    admin.put('/os-quota-sets/' + '0' * 32, {'quota_set': {'cores': 1}})):
         assert answer.status_code == 400 and 'no project' in answer.text
+
+
+def test_the_object_store_asks_keystone_who_has_signed(identity, owner, tmp_path):
+    """nova-objectstore as a process, with a client of S3, and credentials that Keystone has made."""
+    port, state = servers.free_port(), tmp_path / 'state'
+    config = tmp_path / 'nova.conf'
+    config.write_text(f'''
+[DEFAULT]
+state_path = {state}
+[objectstore]
+port = {port}
+[monitoring]
+port = 0
+[ec2]
+auth_type = password
+auth_url = {os.environ['OS_KEYSTONE_AUTHTOKEN__AUTH_URL']}
+username = {keystone.ADMIN}
+password = {os.environ['OS_KEYSTONE_AUTHTOKEN__PASSWORD']}
+project_name = admin
+user_domain_id = default
+project_domain_id = default
+''')
+
+    def start():
+        process = subprocess.Popen([prepared.BIN / 'nova-objectstore', '--config-file', config], stdout=log, stderr=log,
+                                   env=prepared.environment())
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', port), 1):
+                return process
+            assert process.poll() is None and time.monotonic() < deadline, (tmp_path / 'log').read_text()
+            time.sleep(0.1)
+
+    def client(pair, **config):
+        return boto3.client('s3', endpoint_url=f'http://127.0.0.1:{port}', region_name='RegionOne',
+                            aws_access_key_id=pair['access'], aws_secret_access_key=pair['secret'],
+                            config=botocore.config.Config(retries={'max_attempts': 0},
+                                                          s3={'addressing_style': 'path'}, **config))
+    pair = owner.post(f'/identity/v3/users/{owner.user_id}/credentials/OS-EC2', {
+        'tenant_id': owner.project_id}).json()['credential']
+    data = os.urandom(8 << 20)
+    with open(tmp_path / 'log', 'wb') as log:
+        process = start()
+        try:
+            for more in ({}, {'signature_version': 's3'}):
+                s3 = client(pair, **more)
+                s3.create_bucket(Bucket='mine')
+                s3.upload_fileobj(io.BytesIO(data), 'mine', 'object')
+                assert s3.get_object(Bucket='mine', Key='object')['Body'].read() == data
+                s3.delete_objects(Bucket='mine', Delete={'Objects': [{'Key': 'object'}]})
+                s3.delete_bucket(Bucket='mine')
+            with pytest.raises(botocore.exceptions.ClientError, match='SignatureDoesNotMatch'):
+                client({**pair, 'secret': 'wrong'}).list_buckets()
+            s3 = client(pair)
+            s3.create_bucket(Bucket='mine')
+            s3.put_object(Bucket='mine', Key='object', Body=b'whole')
+            # it dies while an object is written anew: the one before stays, and nothing else
+            url = s3.generate_presigned_url('put_object', {'Bucket': 'mine', 'Key': 'object'})
+            connection = http.client.HTTPConnection('127.0.0.1', port, timeout=30)
+            connection.putrequest('PUT', url.partition(str(port))[2])
+            connection.putheader('Content-Length', str(8 << 20))
+            connection.endheaders()
+            deadline = time.monotonic() + 30
+            while not list((state / 'objects' / 'contents').rglob('*.part')):
+                connection.send(b'x' * 65536)
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            process.kill()
+            connection.close()
+            process.wait(60)
+            assert list((state / 'objects' / 'contents').rglob('*.part'))
+            process = start()
+            assert client(pair).get_object(Bucket='mine', Key='object')['Body'].read() == b'whole'
+            assert len([path for path in (state / 'objects' / 'contents').rglob('*') if path.is_file()]) == 1
+        finally:
+            process.kill()
+            process.wait()

@@ -1,0 +1,107 @@
+"""The contents of objects: a file each, written whole before anything names it, never changed and removed after."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+import contextlib
+import os
+import pathlib
+from typing import Any
+import uuid
+
+from nova import exception
+from nova.runtime import disk_space
+
+STEP = 64 << 20                    # bytes written between two looks at the free disk
+PIECE = 1 << 20
+_PART = '.part'
+
+
+class Contents:
+    """
+    :param directory: of all files; made when it is missing
+    :param reserve: disk_space.Reserve
+    """
+
+    def __init__(self, directory: pathlib.Path, reserve: disk_space.Reserve) -> None:
+        self._directory, self._reserve = directory, reserve
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def write(self, pieces: Iterable[bytes], size: int = 0) -> str:
+        """Keep these bytes; the name of their file. They are on disk when this returns.
+
+        :param size: bytes that are expected
+        :raises InsufficientStorage: the disk has no room for them
+        """
+        self._reserve.check(str(self._directory), size)
+        name, written = uuid.uuid4().hex, 0
+        path = self._path(name)
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        part = path.with_suffix(_PART)
+        try:
+            with open(part, 'xb') as file:
+                for piece in pieces:
+                    file.write(piece)
+                    written += len(piece)
+                    if written >= STEP:
+                        self._reserve.check(str(self._directory))
+                        written = 0
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(path)
+            _sync(path.parent)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise exception.InsufficientStorage() from error
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        return name
+
+    def open(self, name: str) -> Any:
+        """A file to read from.
+
+        :raises FileNotFoundError: it has been removed since it was looked up
+        """
+        return open(self._path(name), 'rb')
+
+    def pieces(self, name: str, start: int = 0, size: int | None = None) -> Iterator[bytes]:
+        """A part of a file."""
+        with self.open(name) as file:
+            yield from read(file, start, size)
+
+    def remove(self, *names: str) -> None:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                self._path(name).unlink()
+
+    def clean(self, known: set[str]) -> int:
+        """Remove what nothing names, before anything is served: what a crash has left; how many files."""
+        count = 0
+        for path in self._directory.glob('??/*'):
+            if path.name not in known:
+                path.unlink()
+                count += 1
+        return count
+
+    def _path(self, name: str) -> pathlib.Path:
+        return self._directory / name[:2] / name
+
+
+def read(file: Any, start: int = 0, size: int | None = None) -> Iterator[bytes]:
+    """The bytes of an open file from a place on."""
+    file.seek(start)
+    while size is None or size > 0:
+        piece = file.read(PIECE if size is None else min(PIECE, size))
+        if not piece:
+            return
+        if size is not None:
+            size -= len(piece)
+        yield piece
+
+
+def _sync(directory: pathlib.Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,54 @@
+"""S3's XML documents: those that are answered, and the two that are read."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+import re
+from typing import Any
+from xml.etree import ElementTree
+from xml.sax import saxutils
+
+from nova.objectstore import errors
+
+NAMESPACE = 'http://s3.amazonaws.com/doc/2006-03-01/'
+MAX_DOCUMENT = 2 << 20               # bytes: a thousand keys of 1024 bytes, escaped
+HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def render(name: str, parts: Iterable[tuple[str, Any]], namespace: bool = True) -> bytes:
+    """The text of a document.
+
+    :param parts: (name, value): text, a number, a truth, a list of parts, or None, which is left out
+    """
+    space = f' xmlns="{NAMESPACE}"' if namespace else ''
+    return f'{HEAD}<{name}{space}>{_inner(parts)}</{name}>'.encode()
+
+
+def _inner(parts: Iterable[tuple[str, Any]]) -> str:
+    return ''.join(f'<{name}>{_text(value)}</{name}>' for name, value in parts if value is not None)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return _inner(value)
+    return saxutils.escape(str(value))
+
+
+def parse(data: bytes, name: str) -> ElementTree.Element:
+    """The root of a document that a client has sent.
+
+    :raises S3Error: it is none of this name. One with a document type is refused, because of its entities
+    """
+    malformed = errors.S3Error('MalformedXML', f'The body is no document {name}.')
+    if re.search(rb'<!|\x00', data):
+        raise malformed
+    try:
+        root = ElementTree.fromstring(data)
+    except (ElementTree.ParseError, ValueError, LookupError):
+        raise malformed from None
+    for element in root.iter():
+        element.tag = str(element.tag).rpartition('}')[2]
+    if root.tag != name:
+        raise malformed
+    return root

@@ -1,0 +1,171 @@
+"""What a client has signed: the string to sign of AWS Signature Version 4 or 2, made of a request as it came.
+
+Whose signature it is only the Identity service can say; whether it is recent is looked at here.
+"""
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import email.utils
+import hashlib
+import re
+from typing import Any
+import urllib.parse
+
+from nova.objectstore import errors
+from nova.objectstore import payload
+
+ALGORITHM = 'AWS4-HMAC-SHA256'
+VALID = datetime.timedelta(minutes=15)            # before and after the time that a request names
+MAX_EXPIRES = 7 * 86400                           # seconds that a signature in a URL is good for
+_CREDENTIAL = re.compile(r'([^,\s/]{1,128})/((\d{8})/[^,\s/]*/s3/aws4_request)')
+_SIGNATURE = re.compile(r'Signature=([0-9a-f]{64})')
+_HEADER = re.compile(r'Credential=([^,\s]+)')
+_NAMES = re.compile(r'SignedHeaders=([a-z0-9;._-]+)')
+_V2 = re.compile(r'AWS ([^:\s]{1,128}):([A-Za-z0-9+/=]{1,64})')
+# Parameters that a signature of version 2 covers
+_SUBRESOURCES = ('acl', 'cors', 'delete', 'lifecycle', 'location', 'logging', 'notification', 'partNumber', 'policy',
+                 'requestPayment', 'restore', 'tagging', 'torrent', 'uploadId', 'uploads', 'versionId', 'versioning',
+                 'versions', 'website', 'response-cache-control', 'response-content-disposition',
+                 'response-content-encoding', 'response-content-language', 'response-content-type', 'response-expires')
+
+
+@dataclasses.dataclass(frozen=True)
+class Signed:
+    """
+    access     whose signature it is said to be
+    text       what was signed, see ``nova.identity.signatures.matches_text``
+    signature  of it
+    """
+
+    access: str
+    text: str
+    signature: str
+
+
+def pairs_of(environ: dict[str, Any]) -> dict[str, str]:
+    """The parameters of the query.
+
+    :raises S3Error: they are no text, or one comes twice
+    """
+    try:
+        found = urllib.parse.parse_qsl(environ.get('QUERY_STRING', ''), keep_blank_values=True, errors='strict',
+                                       max_num_fields=64)
+    except ValueError:
+        raise errors.S3Error('InvalidURI', 'The query is not form data in UTF-8.') from None
+    if len(dict(found)) != len(found):
+        raise errors.S3Error('InvalidArgument', 'A parameter of the query comes twice.')
+    return dict(found)
+
+
+def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.datetime) -> Signed:
+    """What a request says who has signed it.
+
+    :param now: UTC, naive
+    :raises S3Error: it has no signature, one that has ended, or one that leaves out what it has to cover
+    """
+    headers = {name[5:].replace('_', '-').lower(): str(value)
+               for name, value in environ.items() if name.startswith('HTTP_')}
+    for name in ('CONTENT_TYPE', 'CONTENT_LENGTH'):
+        if environ.get(name):
+            headers[name.replace('_', '-').lower()] = environ[name]
+    authorization = headers.get('authorization', '')
+    if authorization.startswith(ALGORITHM):
+        named, proof, covered = (each.search(authorization) for each in (_HEADER, _SIGNATURE, _NAMES))
+        return _fourth(environ, headers, params, (named, proof, covered), headers.get('x-amz-date', ''), None, now)
+    if authorization.startswith('AWS '):
+        return _second(environ, headers, params, _V2.fullmatch(authorization), now)
+    if authorization:
+        raise errors.S3Error('InvalidRequest', 'Only signatures of version 4 and 2 are taken.')
+    if params.get('X-Amz-Algorithm') == ALGORITHM:
+        found = tuple(pattern.fullmatch(f'{name}={params.get(f"X-Amz-{name}", "")}') for name, pattern in (
+            ('Credential', _HEADER), ('Signature', _SIGNATURE), ('SignedHeaders', _NAMES)))
+        return _fourth(environ, headers, params, found, params.get('X-Amz-Date', ''), params.get('X-Amz-Expires'), now)
+    if 'AWSAccessKeyId' in params:
+        given = f'AWS {params["AWSAccessKeyId"]}:{params.get("Signature", "")}'
+        return _second(environ, headers, params, _V2.fullmatch(given), now)
+    raise errors.S3Error('AccessDenied', 'The request has no signature.', 403)
+
+
+def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], found: Any, date: str,
+            expires: str | None, now: datetime.datetime) -> Signed:
+    """Version 4. :param found: matches of the credential, the signature and the names of the headers that it covers"""
+    named, proof, covered = found
+    scope = _CREDENTIAL.fullmatch(named[1]) if named else None
+    body = headers.get('x-amz-content-sha256') or (payload.UNSIGNED if expires is not None else None)
+    if scope is None or proof is None or covered is None or body is None:
+        raise errors.S3Error('AuthorizationHeaderMalformed', 'The signature, its scope or x-amz-content-sha256 is '
+                                                             'missing, or none for S3.')
+    names = covered[1].split(';')
+    if 'host' not in names or any(name not in names for name in headers if name.startswith('x-amz-')
+                                  and not (name == 'x-amz-content-sha256' and expires is not None)):
+        raise errors.S3Error('AccessDenied', 'Host and each x-amz- header must be signed.', 403)
+    if expires is not None and not (re.fullmatch('[0-9]{1,7}', expires) and 0 < int(expires) <= MAX_EXPIRES):
+        raise errors.S3Error('AuthorizationQueryParametersError', f'X-Amz-Expires must be 1 to {MAX_EXPIRES} seconds.')
+    _check_time(_basic(date), datetime.timedelta(seconds=int(expires)) if expires else VALID, now)
+    if not date.startswith(scope[3]):
+        raise errors.S3Error('AuthorizationHeaderMalformed', 'The date of the scope is another one.')
+    query = '&'.join(f'{name}={value}' for name, value in sorted(
+        (_quoted(name), _quoted(value)) for name, value in params.items() if name != 'X-Amz-Signature'))
+    lines = [f'{name}:{" ".join(headers.get(name, "").split())}' for name in names]
+    request = '\n'.join((environ['REQUEST_METHOD'], _path(environ), query, *lines, '', covered[1], body))
+    text = '\n'.join((ALGORITHM, date, scope[2], hashlib.sha256(request.encode('latin-1', 'replace')).hexdigest()))
+    return Signed(scope[1], text, proof[1])
+
+
+def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], found: Any,
+            now: datetime.datetime) -> Signed:
+    """Version 2, in a header or in the query. It covers no content but by Content-MD5, and no host. The resource begins
+    with the bucket, wherever that stands in the path, and a bucket alone is written with a slash behind it.
+    """
+    if found is None:
+        raise errors.S3Error('InvalidSecurity', 'The signature is not one of version 2.', 403)
+    if 'authorization' in headers:
+        date = '' if 'x-amz-date' in headers else headers.get('date', '')
+        _check_time(_mail(headers.get('x-amz-date') or headers.get('date')), VALID, now)
+    else:
+        date = params.get('Expires', '')
+        if not re.fullmatch('[0-9]{1,11}', date) or int(date) <= now.replace(tzinfo=datetime.UTC).timestamp():
+            raise errors.S3Error('AccessDenied', 'The request has expired.', 403)
+    amz = ''.join(f'{name}:{" ".join(value.split())}\n' for name, value in sorted(headers.items())
+                  if name.startswith('x-amz-'))
+    subs = '&'.join(name + (f'={params[name]}' if params[name] else '') for name in sorted(_SUBRESOURCES)
+                    if name in params)
+    path = _path({'PATH_INFO': environ.get('PATH_INFO', '')})
+    resource = (path if path.count('/') > 1 or path == '/' else path + '/') + (f'?{subs}' if subs else '')
+    text = '\n'.join((environ['REQUEST_METHOD'], headers.get('content-md5', ''), headers.get('content-type', ''), date,
+                      amz + resource))
+    return Signed(found[1], text, found[2])
+
+
+def _check_time(made: datetime.datetime | None, lasts: datetime.timedelta, now: datetime.datetime) -> None:
+    """:raises S3Error: a signature was not made recently"""
+    if made is None:
+        raise errors.S3Error('AccessDenied', 'The request has no date that can be read.', 403)
+    if not made - VALID <= now <= made + lasts:
+        code = 'RequestTimeTooSkewed' if lasts == VALID else 'AccessDenied'
+        raise errors.S3Error(code, 'The request is too old, has expired, or comes from a clock that is wrong.', 403)
+
+
+def _basic(text: str) -> datetime.datetime | None:
+    try:
+        return datetime.datetime.strptime(text, '%Y%m%dT%H%M%SZ')
+    except ValueError:
+        return None
+
+
+def _mail(text: str | None) -> datetime.datetime | None:
+    try:
+        found = email.utils.parsedate_to_datetime(text or '')
+    except (ValueError, TypeError):
+        return None
+    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+
+
+def _path(environ: dict[str, Any]) -> str:
+    """The path as clients encode it for their signature: once, and each byte that is not plain."""
+    return _quoted((environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')).encode('latin-1'), '/-_.~') or '/'
+
+
+def _quoted(text: str | bytes, safe: str = '-_.~') -> str:
+    return urllib.parse.quote(text, safe=safe)

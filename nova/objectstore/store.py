@@ -1,0 +1,359 @@
+"""Buckets and objects of projects. Everything is looked up in the project that asks.
+
+A content is on disk before a row names it, and is removed after no row does: a crash leaves at most a file without a
+row, which the next start removes.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+import datetime
+import hashlib
+import pathlib
+import re
+from typing import Any
+import uuid
+
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db import engine
+from nova.objectstore import contents
+from nova.objectstore import errors
+from nova.objectstore import index as t
+from nova.runtime import disk_space
+
+MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # bytes of an object in parts, and of one that comes at once
+MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20
+MAX_UPLOADS = 1000                                # of a project at once
+UPLOADS_DAYS = 7                                  # after which an upload that nobody completed is removed
+_BUCKET = re.compile(r'[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]')
+_CONTROL = re.compile('[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]')
+LAST = chr(0x10ffff)
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Of one project: bytes, objects and buckets."""
+
+    size: int
+    objects: int
+    buckets: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Listing:
+    """A page of a bucket: rows of objects and common prefixes, and the key behind which the next one begins, or None.
+    """
+
+    rows: Sequence[Any]
+    prefixes: Sequence[str]
+    next: str | None
+
+
+class Store:
+    """
+    :param directory: of the index and the contents
+    """
+
+    def __init__(self, directory: pathlib.Path, limits: Limits, reserve: disk_space.Reserve) -> None:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._limits = limits
+        self._db = engine.Database(f'sqlite:///{directory}/index.sqlite', name='objects')
+        t.METADATA.create_all(self._db.engine)
+        self._contents = contents.Contents(directory / 'contents', reserve)
+        self._db.run(self._expire)
+        with self._db.reader() as conn:
+            known = {name for table in (t.objects, t.parts) for name in conn.execute(sa.select(table.c.file)).scalars()}
+        self._contents.clean(known)
+
+    def close(self) -> None:
+        self._db.dispose()
+
+    # ---- buckets
+
+    def buckets(self, project: str) -> Sequence[Any]:
+        with self._db.reader() as conn:
+            return conn.execute(sa.select(t.buckets).where(t.buckets.c.project_id == project).order_by(
+                t.buckets.c.name)).all()
+
+    def make_bucket(self, project: str, name: str) -> None:
+        """:raises S3Error: the name is none, is taken, or there are too many"""
+        if not _BUCKET.fullmatch(name) or '..' in name:
+            raise errors.S3Error('InvalidBucketName', 'A bucket has a name of 3 to 63 lower case letters, digits, dots '
+                                                      'and hyphens.')
+
+        def write(conn: Any) -> None:
+            have = conn.execute(sa.select(t.buckets.c.name).where(t.buckets.c.project_id == project)).scalars().all()
+            if name in have:
+                raise errors.S3Error('BucketAlreadyOwnedByYou', 'Your project has this bucket already.', 409)
+            if len(have) >= self._limits.buckets:
+                raise errors.S3Error('TooManyBuckets', f'A project has {self._limits.buckets} buckets at most.')
+            conn.execute(sa.insert(t.buckets), {'project_id': project, 'name': name, 'created_at': utils.utcnow()})
+        self._db.run(write)
+
+    def bucket(self, project: str, name: str) -> int:
+        """The number of a bucket.
+
+        :raises S3Error: the project has none of this name
+        """
+        with self._db.reader() as conn:
+            return self._bucket(conn, project, name)
+
+    def remove_bucket(self, project: str, name: str) -> None:
+        """:raises S3Error: there is none, or it has objects or uploads"""
+        def write(conn: Any) -> None:
+            ident = self._bucket(conn, project, name)
+            for table in (t.objects, t.uploads):
+                if conn.execute(sa.select(table.c.key).where(table.c.bucket_id == ident).limit(1)).first():
+                    raise errors.S3Error('BucketNotEmpty', 'The bucket has objects, or uploads that were not '
+                                                           'completed.', 409)
+            conn.execute(sa.delete(t.buckets).where(t.buckets.c.id == ident))
+        self._db.run(write)
+
+    @staticmethod
+    def _bucket(conn: Any, project: str, name: str) -> int:
+        found = conn.execute(sa.select(t.buckets.c.id).where(
+            t.buckets.c.project_id == project, t.buckets.c.name == name)).scalar()
+        if found is None:
+            raise errors.no_bucket(name[:64])
+        return int(found)
+
+    # ---- objects
+
+    def find(self, project: str, bucket: str, key: str) -> Any:
+        """The row of an object.
+
+        :raises S3Error: there is none
+        """
+        with self._db.reader() as conn:
+            return self._object(conn, self._bucket(conn, project, bucket), key)
+
+    def read(self, project: str, bucket: str, key: str) -> tuple[Any, Any]:
+        """(row, open file) of an object."""
+        while True:                                       # it may be written anew between the two looks
+            row = self.find(project, bucket, key)
+            try:
+                return row, self._contents.open(row.file)
+            except FileNotFoundError:
+                if self.find(project, bucket, key).file == row.file:
+                    raise
+
+    def put(self, project: str, bucket: str, key: str, pieces: Iterable[bytes], size: int, headers: dict[str, str],
+            etag: Any) -> Any:
+        """Write an object, whole or not at all; its row.
+
+        :param etag: () -> its ETag, once the pieces were read
+        """
+        self._check(project, bucket, key, size)
+        name = self._contents.write(pieces, size)
+        return self._named(name, lambda conn: self._replace(
+            conn, project, self._bucket(conn, project, bucket), key, name, size, etag(), headers))
+
+    def remove(self, project: str, bucket: str, keys: Sequence[str]) -> None:
+        """Remove objects; those that are not there are no error."""
+        def write(conn: Any) -> list[str]:
+            ident, gone = self._bucket(conn, project, bucket), []
+            for key in keys:
+                row = self._object(conn, ident, key, None)
+                if row is not None:
+                    conn.execute(sa.delete(t.objects).where(t.objects.c.bucket_id == ident, t.objects.c.key == key))
+                    self._use(conn, project, -row.size, -1)
+                    gone.append(row.file)
+            return gone
+        self._contents.remove(*self._db.run(write))
+
+    def page(self, project: str, bucket: str, prefix: str, delimiter: str, after: str, most: int) -> Listing:
+        """Keys that begin so, in the order of their bytes, after one; those that go on behind a delimiter as one."""
+        rows: list[Any] = []
+        prefixes: list[str] = []
+        with self._db.reader() as conn:
+            ident = self._bucket(conn, project, bucket)
+            at, last = after, after
+            while len(rows) + len(prefixes) <= most:
+                page = conn.execute(sa.select(t.objects).where(
+                    t.objects.c.bucket_id == ident, t.objects.c.key > at, t.objects.c.key >= prefix,
+                    t.objects.c.key <= prefix + LAST).order_by(t.objects.c.key).limit(most + 1)).all()
+                for row in page:
+                    cut = row.key.find(delimiter, len(prefix)) if delimiter else -1
+                    if len(rows) + len(prefixes) == most:
+                        return Listing(rows, prefixes, last)
+                    if cut >= 0:
+                        common = row.key[:cut + len(delimiter)]
+                        at = last = common + LAST
+                        if common + LAST > after:
+                            prefixes.append(common)
+                        break
+                    rows.append(row)
+                    at = last = row.key
+                else:
+                    if len(page) <= most:
+                        break
+        return Listing(rows, prefixes, None)
+
+    @staticmethod
+    def _object(conn: Any, bucket_id: int, key: str, *default: None) -> Any:
+        found = conn.execute(sa.select(t.objects).where(
+            t.objects.c.bucket_id == bucket_id, t.objects.c.key == key)).first()
+        if found is None and not default:
+            raise errors.no_key()
+        return found
+
+    def _replace(self, conn: Any, project: str, bucket_id: int, key: str, file: str, size: int, etag: str,
+                 headers: dict[str, str]) -> tuple[Any, list[str]]:
+        """(row, files that nothing names any more)"""
+        before = self._object(conn, bucket_id, key, None)
+        self._use(conn, project, size - (before.size if before else 0), 0 if before else 1)
+        conn.execute(sa.delete(t.objects).where(t.objects.c.bucket_id == bucket_id, t.objects.c.key == key))
+        conn.execute(sa.insert(t.objects), {
+            'bucket_id': bucket_id, 'key': key, 'file': file, 'size': size, 'etag': etag, 'headers': headers,
+            'modified_at': utils.utcnow()})
+        return self._object(conn, bucket_id, key), [before.file] if before else []
+
+    def _named(self, name: str, write: Any) -> Any:
+        """Carry a write out that gives a new content its name; else the content is removed."""
+        try:
+            row, gone = self._db.run(write)
+        except BaseException:
+            self._contents.remove(name)
+            raise
+        self._contents.remove(*gone)
+        return row
+
+    def _check(self, project: str, bucket: str, key: str, size: int) -> None:
+        """Refuse before the content is read what would be refused behind it."""
+        if not 0 < len(key.encode(errors='replace')) <= MAX_KEY or _CONTROL.search(key):
+            raise errors.S3Error('KeyTooLongError' if len(key) > MAX_KEY else 'InvalidArgument',
+                                 f'A key has 1 to {MAX_KEY} bytes and no control characters.')
+        with self._db.reader() as conn:
+            before = self._object(conn, self._bucket(conn, project, bucket), key, None)
+            self._refuse(self._used(conn, project), size - (before.size if before and size else 0), 0)
+
+    def _used(self, conn: Any, project: str) -> tuple[int, int]:
+        row = conn.execute(sa.select(t.usage.c.bytes, t.usage.c.objects).where(
+            t.usage.c.project_id == project)).first()
+        return (row.bytes, row.objects) if row else (0, 0)
+
+    def _refuse(self, used: tuple[int, int], size: int, objects: int) -> None:
+        if size > 0 and used[0] + size > self._limits.size:
+            raise errors.S3Error('QuotaExceeded', f'The project would have more than {self._limits.size} bytes.', 403)
+        if objects > 0 and used[1] + objects > self._limits.objects:
+            raise errors.S3Error('QuotaExceeded', f'The project has {self._limits.objects} objects at most.', 403)
+
+    def _use(self, conn: Any, project: str, size: int, objects: int) -> None:
+        used = self._used(conn, project)
+        self._refuse(used, size, objects)
+        conn.execute(sa.delete(t.usage).where(t.usage.c.project_id == project))
+        conn.execute(sa.insert(t.usage), {'project_id': project, 'bytes': used[0] + size, 'objects': used[1] + objects})
+
+    # ---- uploads in parts
+
+    def begin_upload(self, project: str, bucket: str, key: str, headers: dict[str, str]) -> str:
+        """The id of a new upload."""
+        self._check(project, bucket, key, 0)
+        ident = uuid.uuid4().hex
+
+        def write(conn: Any) -> None:
+            bucket_id = self._bucket(conn, project, bucket)
+            count = conn.execute(sa.select(sa.func.count()).select_from(t.uploads.join(t.buckets)).where(
+                t.buckets.c.project_id == project)).scalar()
+            if count >= MAX_UPLOADS:
+                raise errors.S3Error('SlowDown', f'The project has {MAX_UPLOADS} uploads that were not completed.', 503)
+            conn.execute(sa.insert(t.uploads), {'id': ident, 'bucket_id': bucket_id, 'key': key, 'headers': headers,
+                                                'created_at': utils.utcnow()})
+        self._db.run(write)
+        return ident
+
+    def put_part(self, project: str, bucket: str, key: str, upload: str, number: int, pieces: Iterable[bytes],
+                 size: int, etag: Any) -> Any:
+        """Write a part; its row."""
+        self.upload(project, bucket, key, upload)
+        self._check(project, bucket, key, size)
+        name = self._contents.write(pieces, size)
+
+        def write(conn: Any) -> tuple[Any, list[str]]:
+            self._upload(conn, project, bucket, key, upload)
+            place = (t.parts.c.upload_id == upload, t.parts.c.number == number)
+            before = conn.execute(sa.select(t.parts).where(*place)).first()
+            self._use(conn, project, size - (before.size if before else 0), 0)
+            conn.execute(sa.delete(t.parts).where(*place))
+            conn.execute(sa.insert(t.parts), {'upload_id': upload, 'number': number, 'file': name, 'size': size,
+                                              'etag': etag(), 'modified_at': utils.utcnow()})
+            return conn.execute(sa.select(t.parts).where(*place)).one(), [before.file] if before else []
+        return self._named(name, write)
+
+    def upload(self, project: str, bucket: str, key: str, upload: str) -> tuple[Any, Sequence[Any]]:
+        """(row, rows of its parts) of an upload."""
+        with self._db.reader() as conn:
+            return self._upload(conn, project, bucket, key, upload)
+
+    def uploads(self, project: str, bucket: str) -> Sequence[Any]:
+        with self._db.reader() as conn:
+            return conn.execute(sa.select(t.uploads).where(
+                t.uploads.c.bucket_id == self._bucket(conn, project, bucket)).order_by(
+                t.uploads.c.key, t.uploads.c.created_at)).all()
+
+    def complete(self, project: str, bucket: str, key: str, upload: str, wanted: Sequence[tuple[int, str]]) -> Any:
+        """Make an object of parts; its row.
+
+        :param wanted: (number, ETag) of each, in the order of their numbers
+        """
+        row, have = self.upload(project, bucket, key, upload)
+        known = {part.number: part for part in have}
+        if [number for number, _etag in wanted] != sorted({number for number, _etag in wanted}):
+            raise errors.S3Error('InvalidPartOrder', 'The parts are not in the order of their numbers.')
+        if not wanted or any(number not in known or known[number].etag != etag for number, etag in wanted):
+            raise errors.S3Error('InvalidPart', 'A part was not uploaded, or has another ETag.')
+        chosen = [known[number] for number, _etag in wanted]
+        if any(part.size < MIN_PART for part in chosen[:-1]):
+            raise errors.S3Error('EntityTooSmall', f'A part other than the last has fewer than {MIN_PART} bytes.')
+        size = sum(part.size for part in chosen)
+        digests = hashlib.md5(b''.join(bytes.fromhex(part.etag) for part in chosen), usedforsecurity=False)
+        etag = f'{digests.hexdigest()}-{len(chosen)}'
+        name = self._contents.write((piece for part in chosen for piece in self._contents.pieces(part.file)), size)
+
+        def write(conn: Any) -> tuple[Any, list[str]]:
+            _row, still = self._upload(conn, project, bucket, key, upload)
+            if {part.file for part in chosen} - {part.file for part in still}:
+                raise errors.S3Error('InvalidPart', 'A part was uploaded anew meanwhile.')
+            gone = self._end_upload(conn, project, upload, still)
+            made, before = self._replace(conn, project, row.bucket_id, key, name, size, etag, row.headers)
+            return made, [*gone, *before]
+        return self._named(name, write)
+
+    def abort(self, project: str, bucket: str, key: str, upload: str) -> None:
+        def write(conn: Any) -> list[str]:
+            _row, have = self._upload(conn, project, bucket, key, upload)
+            return self._end_upload(conn, project, upload, have)
+        self._contents.remove(*self._db.run(write))
+
+    def _end_upload(self, conn: Any, project: str, upload: str, have: Sequence[Any]) -> list[str]:
+        conn.execute(sa.delete(t.parts).where(t.parts.c.upload_id == upload))
+        conn.execute(sa.delete(t.uploads).where(t.uploads.c.id == upload))
+        self._use(conn, project, -sum(part.size for part in have), 0)
+        return [part.file for part in have]
+
+    def _upload(self, conn: Any, project: str, bucket: str, key: str, upload: str) -> tuple[Any, Sequence[Any]]:
+        row = conn.execute(sa.select(t.uploads).where(
+            t.uploads.c.id == upload, t.uploads.c.key == key,
+            t.uploads.c.bucket_id == self._bucket(conn, project, bucket))).first()
+        if row is None:
+            raise errors.no_upload()
+        return row, conn.execute(sa.select(t.parts).where(t.parts.c.upload_id == upload).order_by(
+            t.parts.c.number)).all()
+
+    def _expire(self, conn: Any) -> None:
+        """End uploads that nobody completed; their files go with what nothing names."""
+        ended = utils.utcnow() - datetime.timedelta(days=UPLOADS_DAYS)
+        rows = conn.execute(sa.select(t.uploads.c.id, t.buckets.c.project_id).join(t.buckets).where(
+            t.uploads.c.created_at < ended)).all()
+        for row in rows:
+            have = conn.execute(sa.select(t.parts).where(t.parts.c.upload_id == row.id)).all()
+            self._end_upload(conn, row.project_id, row.id, have)
+
+
+def copied(pieces: Iterable[bytes], digest: Any) -> Iterator[bytes]:
+    """Pieces that are counted into a digest on their way."""
+    for piece in pieces:
+        digest.update(piece)
+        yield piece

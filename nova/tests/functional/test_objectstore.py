@@ -1,0 +1,372 @@
+"""The object store with boto3, in a whole cloud, and with requests that no client sends."""
+import base64
+import concurrent.futures
+import hashlib
+import io
+import os
+
+import boto3
+import botocore.config
+import botocore.exceptions
+import pytest
+import requests
+
+from nova import exception
+from nova.objectstore import errors
+from nova.objectstore import store as stores
+from nova.runtime import disk_space
+from nova.tests.functional import callers
+from nova.tests.functional import cloud as whole
+from nova.tests.functional import test_ec2
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with whole.running(tmp_path_factory.mktemp('s3'), ['host1'], objectstore__enabled=True,
+                       objectstore__buckets=4) as running:
+        yield running
+
+
+def connect(cloud, pair, **config):
+    return boto3.client('s3', endpoint_url=cloud.url + '/objectstore', region_name='RegionOne',
+                        aws_access_key_id=pair['access'], aws_secret_access_key=pair['secret'],
+                        config=botocore.config.Config(retries={'max_attempts': 0}, s3={'addressing_style': 'path'},
+                                                      parameter_validation=False, **config))
+
+
+@pytest.fixture(scope='module')
+def pair(cloud):
+    return test_ec2.keys_of(cloud.client())
+
+
+@pytest.fixture(scope='module')
+def s3(cloud, pair):
+    return connect(cloud, pair)
+
+
+@pytest.fixture
+def bucket(s3):
+    name = 'b-' + os.urandom(4).hex()
+    s3.create_bucket(Bucket=name)
+    yield name
+    for page in s3.get_paginator('list_multipart_uploads').paginate(Bucket=name):
+        for row in page.get('Uploads', ()):
+            s3.abort_multipart_upload(Bucket=name, Key=row['Key'], UploadId=row['UploadId'])
+    for page in s3.get_paginator('list_objects_v2').paginate(Bucket=name):
+        for row in page.get('Contents', ()):
+            s3.delete_object(Bucket=name, Key=row['Key'])
+    s3.delete_bucket(Bucket=name)
+
+
+def code(call, **given):
+    with pytest.raises(botocore.exceptions.ClientError) as error:
+        call(**given)
+    return error.value.response['Error']['Code'], error.value.response['ResponseMetadata']['HTTPStatusCode']
+
+
+def test_the_life_of_an_object(s3, bucket):
+    data = os.urandom(3 * MIB + 7)
+    made = s3.put_object(Bucket=bucket, Key='a/ü b+%.bin', Body=data, ContentType='x/y', CacheControl='no-cache',
+                         Metadata={'colour': 'blue'})
+    assert made['ETag'] == f'"{hashlib.md5(data).hexdigest()}"'
+    got = s3.get_object(Bucket=bucket, Key='a/ü b+%.bin')
+    assert got['Body'].read() == data and got['ContentType'] == 'x/y' and got['Metadata'] == {'colour': 'blue'}
+    assert got['CacheControl'] == 'no-cache' and got['ETag'] == made['ETag']
+    head = s3.head_object(Bucket=bucket, Key='a/ü b+%.bin')
+    assert head['ContentLength'] == len(data) and head['Metadata'] == {'colour': 'blue'}
+    for span, wanted in (('bytes=0-0', data[:1]), ('bytes=5-9', data[5:10]), ('bytes=-4', data[-4:]),
+                         (f'bytes={len(data) - 2}-', data[-2:]), ('bytes=0-99999999', data)):
+        got = s3.get_object(Bucket=bucket, Key='a/ü b+%.bin', Range=span)
+        assert got['Body'].read() == wanted and got['ResponseMetadata']['HTTPStatusCode'] == 206
+    assert code(s3.get_object, Bucket=bucket, Key='a/ü b+%.bin', Range=f'bytes={len(data)}-') == ('InvalidRange', 416)
+    assert code(s3.get_object, Bucket=bucket, Key='a/ü b+%.bin', IfMatch='"x"') == ('PreconditionFailed', 412)
+    assert code(s3.get_object, Bucket=bucket, Key='a/ü b+%.bin', IfNoneMatch=made['ETag'])[1] == 304
+    copied = s3.copy_object(Bucket=bucket, Key='copy', CopySource={'Bucket': bucket, 'Key': 'a/ü b+%.bin'})
+    assert copied['CopyObjectResult']['ETag'] == made['ETag']
+    assert s3.head_object(Bucket=bucket, Key='copy')['Metadata'] == {'colour': 'blue'}
+    s3.copy_object(Bucket=bucket, Key='copy', CopySource={'Bucket': bucket, 'Key': 'copy'}, Metadata={'colour': 'red'},
+                   MetadataDirective='REPLACE')
+    assert s3.head_object(Bucket=bucket, Key='copy')['Metadata'] == {'colour': 'red'}
+    s3.put_object(Bucket=bucket, Key='copy', Body=b'other')
+    assert s3.get_object(Bucket=bucket, Key='copy')['Body'].read() == b'other'
+    s3.delete_object(Bucket=bucket, Key='copy')
+    s3.delete_object(Bucket=bucket, Key='copy')
+    assert code(s3.get_object, Bucket=bucket, Key='copy') == ('NoSuchKey', 404)
+    assert code(s3.delete_bucket, Bucket=bucket) == ('BucketNotEmpty', 409)
+    assert [row['Key'] for row in s3.list_objects_v2(Bucket=bucket)['Contents']] == ['a/ü b+%.bin']
+
+
+def test_lists(s3, bucket):
+    keys = ['a', 'a/1', 'a/2', 'b/1/x', 'b/2', 'c', 'ä/1', 'ä/2']
+    for key in keys:
+        s3.put_object(Bucket=bucket, Key=key, Body=b'x')
+    for size in (1, 2, 3, 1000):
+        pages = s3.get_paginator('list_objects_v2').paginate(Bucket=bucket, PaginationConfig={'PageSize': size})
+        assert [row['Key'] for page in pages for row in page.get('Contents', ())] == keys
+        pages = s3.get_paginator('list_objects').paginate(Bucket=bucket, Delimiter='/',
+                                                          PaginationConfig={'PageSize': size})
+        found = [[row['Key'] for row in page.get('Contents', ())] + [
+            row['Prefix'] for row in page.get('CommonPrefixes', ())] for page in pages]
+        assert sorted(sum(found, [])) == ['a', 'a/', 'b/', 'c', 'ä/'], size
+    assert [row['Prefix'] for row in s3.list_objects_v2(Bucket=bucket, Prefix='b/', Delimiter='/')['CommonPrefixes']
+            ] == ['b/1/']
+    assert s3.list_objects_v2(Bucket=bucket, StartAfter='b/1/x')['KeyCount'] == 4
+    assert s3.list_objects_v2(Bucket=bucket, MaxKeys=0)['KeyCount'] == 0
+    gone = s3.delete_objects(Bucket=bucket, Delete={'Objects': [{'Key': 'a'}, {'Key': 'none & <no>'}]})
+    assert [row['Key'] for row in gone['Deleted']] == ['a', 'none & <no>']
+
+
+def test_an_upload_in_parts(s3, bucket):
+    data = os.urandom(11 * MIB)
+    s3.upload_fileobj(io.BytesIO(data), bucket, 'large', Config=boto3.s3.transfer.TransferConfig(
+        multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB))
+    got = s3.get_object(Bucket=bucket, Key='large')
+    assert got['Body'].read() == data and got['ETag'].endswith('-3"')
+    s3.copy({'Bucket': bucket, 'Key': 'large'}, bucket, 'twin', Config=boto3.s3.transfer.TransferConfig(
+        multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB))
+    assert s3.get_object(Bucket=bucket, Key='twin')['Body'].read() == data
+    place = {'Bucket': bucket, 'Key': 'small'}
+    upload = {**place, 'UploadId': s3.create_multipart_upload(**place)['UploadId']}
+    parts = [{'PartNumber': number, 'ETag': s3.upload_part(**upload, PartNumber=number, Body=b'x')['ETag']}
+             for number in (1, 2)]
+    assert [row['PartNumber'] for row in s3.list_parts(**upload)['Parts']] == [1, 2]
+    for wrong, refused in ((parts, 'EntityTooSmall'), (parts[::-1], 'InvalidPartOrder'), (
+            [{**parts[0], 'ETag': '"0"'}], 'InvalidPart'), ([{**parts[0], 'PartNumber': 3}], 'InvalidPart')):
+        assert code(s3.complete_multipart_upload, **upload, MultipartUpload={'Parts': wrong})[0] == refused
+    s3.complete_multipart_upload(**upload, MultipartUpload={'Parts': parts[:1]})
+    assert s3.get_object(**place)['Body'].read() == b'x'
+    assert code(s3.abort_multipart_upload, **upload) == ('NoSuchUpload', 404)
+    assert 'Uploads' not in s3.list_multipart_uploads(Bucket=bucket)
+
+
+def test_presigned_and_streamed(cloud, s3, bucket, pair):
+    url = s3.generate_presigned_url('put_object', {'Bucket': bucket, 'Key': 'p'}, ExpiresIn=600)
+    assert requests.put(url, b'presigned').status_code == 200
+    url = s3.generate_presigned_url('get_object', {'Bucket': bucket, 'Key': 'p'}, ExpiresIn=600)
+    assert requests.get(url).content == b'presigned' and requests.put(url, b'x').status_code == 403
+    assert requests.get(url.replace('/p?', '/q?')).status_code == 403
+    for seconds, status in ((604800, 200), (604801, 400)):
+        long = s3.generate_presigned_url('get_object', {'Bucket': bucket, 'Key': 'p'}, ExpiresIn=seconds)
+        assert requests.get(long).status_code == status
+
+    class Pipe(io.RawIOBase):                 # has no length and no way back: boto3 sends it as a stream of parts
+        def __init__(self, data):
+            self._data = io.BytesIO(data)
+
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            return self._data.readinto(buffer)
+    s3.upload_fileobj(Pipe(b'y' * MIB), bucket, 'piped')
+    assert s3.get_object(Bucket=bucket, Key='piped')['Body'].read() == b'y' * MIB
+
+
+def test_signatures_of_version_2(cloud, s3, bucket, pair):
+    second = connect(cloud, pair, signature_version='s3')
+    second.put_object(Bucket=bucket, Key='a b/ü', Body=b'two', Metadata={'a': 'b'})
+    assert second.get_object(Bucket=bucket, Key='a b/ü')['Body'].read() == b'two'
+    assert second.delete_objects(Bucket=bucket, Delete={'Objects': [{'Key': 'none'}]})['Deleted']
+    url = second.generate_presigned_url('get_object', {'Bucket': bucket, 'Key': 'a b/ü'}, ExpiresIn=600)
+    assert 'Expires=' in url and requests.get(url).content == b'two'
+    assert requests.get(url.replace('Expires=', 'Expires=1')).status_code == 403
+    assert requests.get(second.generate_presigned_url('get_object', {'Bucket': bucket, 'Key': 'a b/ü'},
+                                                      ExpiresIn=-5)).status_code == 403
+    wrong = connect(cloud, {**pair, 'secret': 'wrong'}, signature_version='s3')
+    assert code(wrong.list_buckets) == ('SignatureDoesNotMatch', 403)
+
+
+def aws_chunked(data, trailer):
+    return f'{len(data):x}\r\n'.encode() + data + b'\r\n0\r\n' + trailer + b'\r\n\r\n'
+
+
+@pytest.mark.parametrize('trailer, status', [
+    (b'x-amz-checksum-crc32:' + base64.b64encode((0x3610a686).to_bytes(4, 'big')), 200),
+    (b'x-amz-checksum-crc32:' + base64.b64encode(b'1234'), 400), (b'', 400), (b'x-amz-checksum-sha1:aaaa', 400)])
+def test_a_body_in_chunks_with_a_trailer(cloud, pair, bucket, s3, trailer, status):
+    answer = raw(cloud, pair, 'PUT', f'/{bucket}/chunked', aws_chunked(b'hello', trailer), {
+        'x-amz-content-sha256': 'STREAMING-UNSIGNED-PAYLOAD-TRAILER', 'x-amz-decoded-content-length': '5',
+        'x-amz-trailer': 'x-amz-checksum-crc32', 'content-encoding': 'aws-chunked'})
+    assert answer.status_code == status, answer.text
+    if status == 200:
+        got = s3.get_object(Bucket=bucket, Key='chunked')
+        assert got['Body'].read() == b'hello' and 'ContentEncoding' not in got
+    else:
+        assert code(s3.get_object, Bucket=bucket, Key='chunked')[0] == 'NoSuchKey'
+
+
+def raw(cloud, pair, method, path, data=b'', headers=(), digest=None):
+    """A request that is signed as it stands."""
+    import botocore.auth
+    import botocore.awsrequest
+    import botocore.credentials
+    given = {'x-amz-content-sha256': digest or hashlib.sha256(data).hexdigest(), **dict(headers)}
+    request = botocore.awsrequest.AWSRequest(method, cloud.url + '/objectstore' + path, headers=given, data=data)
+    keys = botocore.credentials.Credentials(pair['access'], pair['secret'])
+    signer = botocore.auth.S3SigV4Auth(keys, 's3', 'RegionOne')
+    signer.payload = lambda request: given['x-amz-content-sha256']
+    request.context['payload_signing_enabled'] = True
+    signer.add_auth(request)
+    request.headers.replace_header('X-Amz-Content-SHA256', given['x-amz-content-sha256'])
+    prepared = request.prepare()
+    return requests.request(method, prepared.url, data=data, headers=dict(prepared.headers))
+
+
+def test_a_content_is_the_one_that_was_signed(cloud, pair, bucket, s3):
+    assert raw(cloud, pair, 'PUT', f'/{bucket}/k', b'abc').status_code == 200
+    other = hashlib.sha256(b'abd').hexdigest()
+    for headers, digest, refused in (
+            ({}, other, 'XAmzContentSHA256Mismatch'), ({'content-md5': 'AAAA'}, None, 'BadDigest'),
+            ({'x-amz-checksum-crc32': 'AAAAAA=='}, None, 'BadDigest'), ({'x-amz-checksum-crc32c': 'AA=='}, None,
+                                                                       'NotImplemented'),
+            ({'x-amz-acl': 'public-read'}, None, 'NotImplemented'), ({'x-amz-tagging': 'a=b'}, None, 'NotImplemented'),
+            ({'x-amz-server-side-encryption': 'AES256'}, None, 'NotImplemented'),
+            ({'if-none-match': '*'}, None, 'NotImplemented'), ({'x-amz-meta-a': 'x' * 2048}, None, 'MetadataTooLarge')):
+        answer = raw(cloud, pair, 'PUT', f'/{bucket}/k', b'other' if digest else b'xyz', headers, digest)
+        assert f'<Code>{refused}</Code>' in answer.text, (headers, answer.text)
+    assert s3.get_object(Bucket=bucket, Key='k')['Body'].read() == b'abc', 'the one before stays whole'
+
+
+@pytest.mark.parametrize('body', [
+    b'<!DOCTYPE a [<!ENTITY b "c">]><Delete><Object><Key>&b;</Key></Object></Delete>', b'<Delete', b'', b'<Delete/>',
+    b'<Other/>', b'\xff', b'<Delete><Object/></Delete>',
+    b'<Delete>' + b'<Object><Key>k</Key></Object>' * 1001 + b'</Delete>'])
+def test_documents_of_strangers(cloud, pair, bucket, body):
+    answer = raw(cloud, pair, 'POST', f'/{bucket}?delete=', body)
+    assert answer.status_code == 400 and '<Code>MalformedXML</Code>' in answer.text, answer.text
+
+
+@pytest.mark.parametrize('key', ['../../../etc/passwd', '..', '.', 'a/../b', '/lead', 'a//b', '%2e%2e/x', '\\x',
+                                 'a?b=c', '-rf', '$(id)', 'ﬁ', '𝄞'])
+def test_a_key_is_a_key_and_no_path(s3, bucket, key, cloud):
+    s3.put_object(Bucket=bucket, Key=key, Body=key.encode())
+    assert s3.get_object(Bucket=bucket, Key=key)['Body'].read() == key.encode()
+    assert [row['Key'] for row in s3.list_objects_v2(Bucket=bucket)['Contents']] == [key]
+    names = {path.name for path in (cloud.state_path / 'objects' / 'contents').rglob('*') if path.is_file()}
+    assert all(len(name) == 32 and int(name, 16) for name in names)
+
+
+def test_a_project_sees_its_own(cloud, s3, bucket):
+    s3.put_object(Bucket=bucket, Key='canary', Body=b'canary')
+    identity = callers.Identity(cloud.admin())
+    reader, member, admin = (connect(cloud, test_ec2.keys_of(identity.in_project('other', role)))
+                             for role in ('reader', 'member', 'admin'))
+    for client in (reader, member, admin):
+        assert [row['Name'] for row in client.list_buckets()['Buckets']] == []
+        for call, given in ((client.list_objects_v2, {}), (client.get_object, {'Key': 'canary'}),
+                            (client.get_bucket_location, {}), (client.list_multipart_uploads, {})):
+            assert code(call, Bucket=bucket, **given) == ('NoSuchBucket', 404)
+    assert code(member.put_object, Bucket=bucket, Key='canary', Body=b'x') == ('NoSuchBucket', 404)
+    assert code(member.delete_object, Bucket=bucket, Key='canary') == ('NoSuchBucket', 404)
+    member.create_bucket(Bucket=bucket)                        # names are a project's own
+    assert code(member.copy_object, Bucket=bucket, Key='x', CopySource={'Bucket': bucket, 'Key': 'canary'}) == (
+        'NoSuchKey', 404)
+    assert code(reader.put_object, Bucket=bucket, Key='x', Body=b'x') == ('AccessDenied', 403)
+    assert code(member.create_bucket, Bucket=bucket) == ('BucketAlreadyOwnedByYou', 409)
+    assert s3.get_object(Bucket=bucket, Key='canary')['Body'].read() == b'canary'
+
+
+def test_who_signs_nothing_gets_nothing(cloud, pair, bucket):
+    assert requests.get(f'{cloud.url}/objectstore/{bucket}').status_code == 403
+    assert raw(cloud, {**pair, 'secret': 'x'}, 'GET', f'/{bucket}').status_code == 403
+    assert raw(cloud, {**pair, 'access': 'x'}, 'GET', f'/{bucket}').status_code == 403
+    for query in ('?policy=', '?versions=', '?tagging=', '?website='):
+        assert raw(cloud, pair, 'GET', f'/{bucket}{query}').status_code == 501
+    assert raw(cloud, pair, 'PATCH', f'/{bucket}').status_code == 405
+
+
+def test_names_and_numbers_of_buckets(s3, bucket):
+    for name in ('ab', 'A-bucket', 'a_b', '-ab', 'a..b', 'x' * 64):
+        assert code(s3.meta.client.create_bucket if hasattr(s3.meta, 'client') else s3.create_bucket,
+                    Bucket=name)[0] == 'InvalidBucketName'
+    made = []
+    try:
+        for number in range(3):
+            s3.create_bucket(Bucket=f'more-{number}')
+            made.append(f'more-{number}')
+        assert code(s3.create_bucket, Bucket='more-4')[0] == 'TooManyBuckets'
+    finally:
+        for name in made:
+            s3.delete_bucket(Bucket=name)
+    assert s3.get_bucket_location(Bucket=bucket)['LocationConstraint'] == 'RegionOne'
+    assert s3.get_bucket_acl(Bucket=bucket)['Grants'][0]['Permission'] == 'FULL_CONTROL'
+    assert code(s3.put_bucket_acl, Bucket=bucket, ACL='public-read')[0] == 'NotImplemented'
+
+
+# ---- the store itself
+
+@pytest.fixture
+def store(tmp_path):
+    made = stores.Store(tmp_path, stores.Limits(100, 3, 10), disk_space.Reserve())
+    made.make_bucket('p', 'bucket')
+    yield made
+    made.close()
+
+
+def put(store, key, data, etag='0' * 32):
+    return store.put('p', 'bucket', key, iter([data]), len(data), {}, lambda: etag)
+
+
+def files(path):
+    return {each.name for each in (path / 'contents').glob('*/*')}
+
+
+def test_quotas_count_what_is_there(store, tmp_path):
+    put(store, 'a', b'x' * 60)
+    with pytest.raises(errors.S3Error, match='bytes'):
+        put(store, 'b', b'x' * 41)
+    put(store, 'a', b'x' * 100)
+    store.remove('p', 'bucket', ['a'])
+    for key in 'abc':
+        put(store, key, b'')
+    with pytest.raises(errors.S3Error, match='3 objects'):
+        put(store, 'd', b'')
+    upload = store.begin_upload('p', 'bucket', 'a', {})
+    store.put_part('p', 'bucket', 'a', upload, 1, [b'x' * 99], 99, lambda: '0' * 32)
+    with pytest.raises(errors.S3Error, match='bytes'):
+        put(store, 'a', b'xx')
+    store.abort('p', 'bucket', 'a', upload)
+    put(store, 'a', b'xx')
+    assert len(files(tmp_path)) == 3
+
+
+def test_what_breaks_off_leaves_the_one_before(store, tmp_path):
+    row = put(store, 'a', b'before')
+
+    def broken():
+        yield b'aft'
+        raise exception.BadRequest('The body broke off.')
+    with pytest.raises(exception.BadRequest):
+        store.put('p', 'bucket', 'a', broken(), 5, {}, lambda: '')
+    assert store.find('p', 'bucket', 'a') == row and files(tmp_path) == {row.file}
+
+
+def test_a_start_removes_what_a_crash_left(store, tmp_path):
+    row = put(store, 'a', b'kept')
+    stray = tmp_path / 'contents' / 'ab'
+    stray.mkdir(exist_ok=True)
+    (stray / ('ab' + '0' * 30)).write_bytes(b'no row names it')
+    (stray / ('ab' + '1' * 30 + '.part')).write_bytes(b'half')
+    again = stores.Store(tmp_path, stores.Limits(100, 3, 10), disk_space.Reserve())
+    assert files(tmp_path) == {row.file} and again.read('p', 'bucket', 'a')[1].read() == b'kept'
+    again.close()
+
+
+def test_writers_of_one_key(store, tmp_path):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: put(store, 'a', bytes([number]) * 20), range(40)))
+    row, file = store.read('p', 'bucket', 'a')
+    with file:
+        assert len(set(file.read())) == 1 and files(tmp_path) == {row.file}
+    with store._db.reader() as conn:
+        assert store._used(conn, 'p') == (20, 1)
+
+
+def test_a_disk_without_room(tmp_path):
+    full = stores.Store(tmp_path, stores.Limits(1 << 60, 3, 10), disk_space.Reserve(1 << 60))
+    full.make_bucket('p', 'bucket')
+    with pytest.raises(exception.InsufficientStorage):
+        put(full, 'a', b'x')
+    full.close()
