@@ -77,7 +77,7 @@ def admission_of(cell_db: Database) -> admission.Admission:
 
     :param cell_db: Database of the cell whose hosts it serves
     """
-    def read(call: admission.Call, _kind: str) -> ownership.Server:
+    def read(call: admission.Call, _kind: str) -> ownership.Server | None:
         with cell_db.reader() as conn:
             return ownership.server(conn, call.uuid)
     return admission.Admission('network', RIGHTS, read)

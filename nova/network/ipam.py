@@ -22,6 +22,7 @@ from nova import utils
 from nova.db.networks import networks
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import AddressesRow
     from nova.db.tables.rows import SubnetsRow
 
 WINDOW = 256            # addresses looked at in one statement
@@ -115,7 +116,7 @@ def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: dateti
         return []
     first, last = random.choice(pools)
     start = random.randint(first, last)
-    chosen = []
+    chosen: list[tuple[int, bool]] = []
     for low, high in [(start, last), (first, start - 1), *[span for span in pools if span != (first, last)]]:
         chosen += _free(conn, subnet['id'], low, high, count - len(chosen), rested_before)
         if len(chosen) == count:
@@ -128,7 +129,7 @@ def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: dateti
 
 def _free(conn: Connection, subnet_id: str, low: int, high: int, count: int,
           rested_before: datetime.datetime) -> list[tuple[int, bool]]:
-    chosen = []
+    chosen: list[tuple[int, bool]] = []
     while low <= high and len(chosen) < count:
         rows = networks.numbers(conn, subnet_id, low, high, WINDOW)
         known = {row.number: row for row in rows}
@@ -190,7 +191,8 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
     :param gateways: True: it is a router's, which has the gateway's address
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
     """
-    rows, given = [], []
+    rows: list[AddressesRow] = []
+    given: list[dict[str, str]] = []
     for request, candidates in _requests(subnets, wanted, mac):
         if request.get('subnet_id'):
             candidates = [subnet for subnet in candidates if subnet['id'] == request['subnet_id']]

@@ -34,7 +34,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     fixed = networks.addresses_of(conn, idents)
     groups = security_groups.of_ports(conn, idents)
     used = {group for of_port in groups.values() for group in of_port}
-    rules = {group: [] for group in used}
+    rules: dict[str, list[Any]] = {group: [] for group in used}
     for rule in networks.many(conn, t.security_group_rules, used, 'security_group_id'):
         rules[rule['security_group_id']].append(rule)
     remote = {
@@ -48,7 +48,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     wired = {row['bridge']: physical[row['physical_network']] for row in flat if row['physical_network'] in physical}
     known = {row['id']: row for row in flat}
     limits = qos.of_ports(conn, rows, known | crossing)
-    subnets = {}
+    subnets: dict[str, list[Any]] = {}
     for row in networks.many(conn, t.subnets, known, 'network_id'):
         subnets.setdefault(row['network_id'], []).append(
             Subnet(
@@ -80,7 +80,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
         members={
             group: sorted(found)
             for group, found in (
-                {group: [] for group in remote} | security_groups.members(conn, remote)
+                dict.fromkeys(remote, ()) | security_groups.members(conn, remote)
             ).items()
         },
         overlays=host_overlays.load(conn, crossing, host),

@@ -94,7 +94,7 @@ def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
 
 # ---- frames ---------------------------------------------------------------------
 
-def _bridge_body(state: HostState, served: list[Network], strays: list[str] | tuple[Any, ...]) -> list[str]:
+def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any]) -> list[str]:
     servers = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
     servers |= {overlay.bridge: [s.dhcp for s in overlay.subnets if s.dhcp] for overlay in state.overlays}
     body = []
@@ -189,7 +189,8 @@ def _owners(ports: list[Port]) -> list[tuple[str, list[Port], list[tuple[str, st
 
     One a port, and one for each further address that ports may send with: several may.
     """
-    found, shared = [], {}
+    found: list[Any] = []
+    shared: dict[Any, Any] = {}
     own = {(port.bridge, address) for port in ports for address in [*port.addresses, frames.link_local(port.mac)]}
     for port in ports:
         local = [frames.link_local(port.mac)] if frames.of_version(port.addresses, 6) else []
