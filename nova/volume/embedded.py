@@ -5,6 +5,7 @@ API database, blocks in files of the host that serves the face. Its parts: nova/
 """
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 import os
 from typing import Any
@@ -100,8 +101,8 @@ class EmbeddedVolumes(api.Volumes):
         """Rows of the caller's project; what belongs to administrative servers is for administrators."""
         ctx.require_project()
         with self.db.reader() as conn:
-            return view(conn, db.page(conn, table, ctx.project_id, {}, administrative=ctx.is_admin, limit=limit,
-                                      offset=offset))
+            return view(conn, db.page(conn, table, ctx.project_id or '', {}, administrative=bool(ctx.is_admin),
+                                      limit=limit, offset=offset))
 
     def create(self, ctx: nova_context.RequestContext, size: int | None, *, name: str = '', description: str = '',
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
@@ -263,7 +264,7 @@ class EmbeddedVolumes(api.Volumes):
     def roll_detaching(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         self.attachments.roll_detaching(ctx, volume_id)
 
-    def attachments_of(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[str]:
+    def attachments_of(self, ctx: nova_context.RequestContext, instance_uuid: str) -> builtins.list[str]:
         return self.attachments.of_server(ctx, instance_uuid)
 
     # ---- snapshots
@@ -313,7 +314,7 @@ class EmbeddedVolumes(api.Volumes):
             return {**row, **values}
         return self.db.run(write)
 
-    def _copy(self, ctx: nova_context.RequestContext, made: Any, held: list[Any]) -> None:
+    def _copy(self, ctx: nova_context.RequestContext, made: Any, held: builtins.list[Any]) -> None:
         """Begin the copy for a snapshot. One of a volume in use is of one moment: by the file system, by the guest's
         QEMU, or by the exporter that the guest's QEMU writes to.
         """
