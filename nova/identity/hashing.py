@@ -36,8 +36,8 @@ class HashPool:
     def __init__(self, size: int, places: int) -> None:
         self._size, self._places = size, max(places, size)
         self._changed = threading.Condition()
-        self._queues: collections.OrderedDict[str, collections.deque[Job]] = collections.OrderedDict()
         # address: deque of (future, function), the next one first
+        self._queues: collections.OrderedDict[str, collections.deque[Job]] = collections.OrderedDict()
         self._held = self._waiting = 0                   # places that are taken; those of them that are not served yet
         self._threads = self._idle = 0
 

@@ -45,7 +45,7 @@ class Directory:
 
     :param db: the API database
     :param rounds: cost of new password hashes
-    :param hashing: hash_pool.HashPool
+    :param hashing: hashing.HashPool
     :param rules: password_rules.PasswordRules
     """
 
