@@ -35,6 +35,8 @@ CHANGES = {
 # of Python's audit events: the argument that is a path
 FILES = {'os.rename': 1, 'os.remove': 0, 'os.mkdir': 0, 'os.rmdir': 0, 'os.truncate': 0, 'os.link': 1}
 GUESTS = '/instances/'
+# shutil.rmtree names what it removes relative to an open directory, which is the second argument
+IN_A_TREE = ('os.remove', 'os.rmdir')
 # what the privileged process only reads
 READS = ('console', 'qemu_settings')
 # what is sent all the time, whatever happens to servers
@@ -107,7 +109,7 @@ def watch(counter: Counter) -> None:
         if event == 'subprocess.Popen':
             words = [os.path.basename(str(word)) for word in args[1][:2]]
             counter.step('run ' + ' '.join(words))
-        elif event in FILES and GUESTS in str(args[FILES[event]]):
+        elif event in FILES and (GUESTS in str(args[FILES[event]]) or event in IN_A_TREE and args[1] != -1):
             counter.step(f'{event} {os.path.basename(str(args[FILES[event]]))}')
     sys.addaudithook(happened)
 
