@@ -431,7 +431,9 @@ def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: A
     """
     from nova.api.ec2 import app
     from nova.api.ec2 import calls
-    return app.Application(calls.LocalServices(services, identity_service), api_db, rules, conf.ec2.region, url)
+    absent = [name for name, backend in (('network', conf.network.backend), ('volume', conf.volume.backend))
+              if backend != 'embedded']
+    return app.Application(calls.LocalServices(services, identity_service, absent), api_db, rules, conf.ec2.region, url)
 
 
 def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str) -> Ec2:

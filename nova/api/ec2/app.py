@@ -12,6 +12,7 @@ from nova import context
 from nova import exception
 from nova import policy
 from nova.api.ec2 import calls
+from nova.api.ec2 import dry_runs
 from nova.api.ec2 import errors
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
@@ -79,22 +80,20 @@ class Application:
         given = protocol.parse(row.name, pairs)
         dry = given.pop('DryRun', False)
         _refuse_others(row, given)
+        before_write = dry_runs.DryRun(self._rules, _context(self._rules, user)).stop if dry else None
         req = operations.Request(calls.Caller(self._services, user, {
-            'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}), self._ids, self._api_db, self._region,
-            self._url, request_id)
-        if dry:
-            raise errors.Ec2Error('DryRunOperation', 'The rules of the EC2 API allow the request; the DryRun flag '
-                                  'is set.', 412)
+            'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}, before_write), self._ids, self._api_db,
+            self._region, self._url, request_id)
         version = signed['params'].get('Version', protocol.VERSION)
-        return protocol.answer(row.name, self._perform(row, req, given), request_id,
+        values = self._perform(row, req, given)
+        if dry:
+            raise dry_runs.would_have_succeeded()
+        return protocol.answer(row.name, values, request_id,
                                version if version.replace('-', '').isdigit() else protocol.VERSION)
 
     def _authorize(self, row: operations.Operation, user: calls.User) -> None:
-        caller = context.RequestContext(user_id=user.user_id, project_id=user.project_id, roles=list(user.roles),
-                                        is_admin=None, overwrite=False)
-        caller.is_admin = self._rules.is_admin(caller)
         target: dict[str, str | None] = {'project_id': user.project_id, 'user_id': user.user_id}
-        if not self._rules.allows(caller, POLICY.format(row.name), target):
+        if not self._rules.allows(_context(self._rules, user), POLICY.format(row.name), target):
             raise errors.Ec2Error('UnauthorizedOperation', f'You are not authorized to perform {row.name}.', 403)
 
     @staticmethod
@@ -103,6 +102,13 @@ class Application:
             return row.handler(req, given)
         except errors.ServiceRefused as refused:
             raise errors.of_service(refused, row.makes) from None
+
+
+def _context(rules: policy.Policy, user: calls.User) -> context.RequestContext:
+    caller = context.RequestContext(user_id=user.user_id, project_id=user.project_id, roles=list(user.roles),
+                                    is_admin=None, overwrite=False)
+    caller.is_admin = rules.is_admin(caller)
+    return caller
 
 
 def _refuse_others(row: operations.Operation, given: operations.Given) -> None:

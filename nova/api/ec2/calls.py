@@ -1,6 +1,7 @@
 """The services of the cloud, called as the user who asks: in this process, or over HTTP."""
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 import dataclasses
 import io
 from typing import Any, Protocol
@@ -62,10 +63,18 @@ class Caller:
 
     :param services: Services
     :param facts: headers of each call: the request's id and the client's address
+    :param before_write: called with (service, method, path, body) before a call that may change something, or with
+        nothing before a write of the EC2 API itself; raises Ec2Error where it shall not be
     """
 
-    def __init__(self, services: Services, user: User, facts: dict[str, str]) -> None:
+    def __init__(self, services: Services, user: User, facts: dict[str, str],
+                 before_write: Callable[..., None] | None = None) -> None:
         self._services, self.user, self._facts = services, user, facts
+        self._before_write = before_write or (lambda *_call: None)
+
+    def writes(self, *call: Any) -> None:
+        """Something is about to change: raise where it shall not, see ``before_write``."""
+        self._before_write(*call)
 
     def call(self, service: str, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None,
              headers: dict[str, str] | None = None) -> Any:
@@ -73,6 +82,8 @@ class Caller:
 
         :raises ServiceRefused: it is an error
         """
+        if method != 'GET':
+            self.writes(service, method, path, body)
         versions = {'compute': f'compute {COMPUTE_VERSION}', 'volume': f'volume {VOLUME_VERSION}'}
         sent = {'X-Auth-Token': self.user.token, 'Accept': 'application/json', **self._facts, **(headers or {})}
         if service in versions:
@@ -110,10 +121,11 @@ class LocalServices:
 
     :param application: WSGI application that has them all
     :param identity: nova.identity.embedded.service.IdentityService
+    :param absent: those of SERVICES that the application does not have
     """
 
-    def __init__(self, application: Any, identity: Any) -> None:
-        self._application, self._identity = application, identity
+    def __init__(self, application: Any, identity: Any, absent: Collection[str] = ()) -> None:
+        self._application, self._identity, self._absent = application, identity, frozenset(absent)
 
     def user_of(self, signed: dict[str, Any], address: str) -> User:
         from nova import exception
@@ -127,6 +139,8 @@ class LocalServices:
 
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
              body: bytes | None) -> tuple[int, bytes]:
+        if service in self._absent:
+            raise errors.NoService(service)
         address, _, query = path.partition('?')
         environ = {
             'REQUEST_METHOD': method, 'SCRIPT_NAME': '', 'QUERY_STRING': query,
@@ -186,7 +200,7 @@ class RemoteServices:
                 if endpoint['interface'] == self._interface and self._region in (None, endpoint['region_id']):
                     url = str(endpoint['url']).rstrip('/')
                     return url if url.endswith(below) else url + below
-        raise errors.unsupported(f'This cloud has no {service} service.')
+        raise errors.NoService(service)
 
     def _request(self, url: str, method: str, **settings: Any) -> Any:
         from keystoneauth1 import exceptions

@@ -17,6 +17,16 @@ class Ec2Error(Exception):
         self.code, self.message, self.status = code, message, status
 
 
+class NoService(Ec2Error):
+    """The cloud has no service of this kind.
+
+    :param service: of calls.SERVICES
+    """
+
+    def __init__(self, service: str) -> None:
+        super().__init__('UnsupportedOperation', f'This cloud has no {service} service.')
+
+
 class ServiceRefused(Exception):
     """An answer of another service from 400 on.
 

@@ -41,6 +41,10 @@ class Request:
         """See ``calls.Caller.call``."""
         return self.caller.call(service, method, path, body, **more)
 
+    def writes(self) -> None:
+        """To be called before each write to tables of the EC2 API: a dry run ends here."""
+        self.caller.writes()
+
     def find(self, prefix: str, shown: str, service: str, path: str) -> dict[str, Any]:
         """The document of a thing that a client names by its id, as the caller may see it.
 

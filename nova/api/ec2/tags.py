@@ -78,6 +78,7 @@ def put(req: operations.Request, prefix: str, uuid: str, tags: Mapping[str, str]
         service, path, key = METADATA[prefix]
         req.call(service, 'POST', path.format(uuid), {key: dict(tags)})
         return
+    req.writes()
     try:
         db.put(req.api_db, req.project_id, req.ids.number(prefix, uuid), tags)
     except exception.BadRequest as error:
@@ -116,6 +117,7 @@ def delete_tags(req: operations.Request, given: operations.Given) -> dict[str, A
     wanted = {str(tag.get('Key')): tag.get('Value') for tag in given.get('Tags') or ()}
     for prefix, uuid in [_visible(req, resource) for resource in given['Resources']]:
         if prefix not in METADATA:
+            req.writes()
             db.remove(req.api_db, req.project_id, req.ids.number(prefix, uuid), wanted)
             continue
         service, path, key = METADATA[prefix]
@@ -135,7 +137,7 @@ def describe_tags(req: operations.Request, given: operations.Given) -> dict[str,
         for volume in req.pages('volume', '/volumes/detail', 'volumes'):
             rows += [('vol', volume['id'], key, value) for key, value in volume['metadata'].items()
                      if not key.startswith(HIDDEN)]
-    except (errors.ServiceRefused, errors.Ec2Error):
+    except errors.NoService:
         pass                                        # a cloud without volumes has no tags of them
     names = {prefix: req.ids.shown(prefix, {row[1] for row in rows if row[0] == prefix}) for prefix in ('i', 'vol')}
     found = [{'ResourceId': names[prefix][uuid], 'ResourceType': TYPES[prefix][0], 'Key': key, 'Value': value}

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
@@ -57,29 +58,32 @@ def describe_volumes(req: operations.Request, given: operations.Given) -> dict[s
 
 def create_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     found, token = tags.given(given.get('TagSpecifications'), 'volume'), given.get('ClientToken')
-    if token:
-        made = _made_before(req, token)
-        if made:
-            return made
-    body: dict[str, Any] = {'size': given.get('Size'), 'availability_zone': given.get('AvailabilityZone'),
-                            'volume_type': given.get('VolumeType'), 'name': found.get('Name'),
-                            'metadata': {**found, **({TOKEN: token} if token else {})}}
-    if given.get('SnapshotId'):
-        body['snapshot_id'] = _snapshot(req, given['SnapshotId'])['id']
-    elif not given.get('Size'):
+    if not given.get('SnapshotId') and not given.get('Size'):
         raise errors.missing('Size')
-    made = req.call('volume', 'POST', '/volumes', {'volume': {
-        name: value for name, value in body.items() if value is not None}})['volume']
-    return _volumes(req, [{'attachments': [], 'metadata': {}, **made}])[0]
+
+    def make() -> str:
+        body: dict[str, Any] = {'size': given.get('Size'), 'availability_zone': given.get('AvailabilityZone'),
+                                'volume_type': given.get('VolumeType'), 'name': found.get('Name'),
+                                'metadata': {**found, **({TOKEN: token} if token else {})}}
+        if given.get('SnapshotId'):
+            body['snapshot_id'] = _snapshot(req, given['SnapshotId'])['id']
+        made = req.call('volume', 'POST', '/volumes', {'volume': {
+            name: value for name, value in body.items() if value is not None}})['volume']
+        return str(made['id'])
+    uuid = client_tokens.once(req, 'CreateVolume', given, lambda: _made_before(req, token), make)
+    try:
+        row = req.call('volume', 'GET', f'/volumes/{uuid}')['volume']
+    except errors.ServiceRefused as refused:
+        if refused.status == 404:
+            raise errors.not_found('vol', req.ids.one('vol', uuid)) from None
+        raise
+    return _volumes(req, [row])[0]
 
 
-def _made_before(req: operations.Request, token: str) -> dict[str, Any] | None:
-    """The volume that an earlier request with this token has made: clients repeat a request whose answer was lost."""
-    if len(token) > 64:
-        raise errors.invalid('ClientToken', token)
-    rows = [row for row in req.pages('volume', '/volumes/detail', 'volumes')
-            if row['metadata'].get(TOKEN) == token]
-    return _volumes(req, rows[:1])[0] if rows else None
+def _made_before(req: operations.Request, token: str | None) -> str | None:
+    """The volume that an attempt with this token made whose row was lost, or never had its end written."""
+    return next((str(row['id']) for row in req.pages('volume', '/volumes/detail', 'volumes')
+                 if row['metadata'].get(TOKEN) == token), None)
 
 
 def _volume(req: operations.Request, shown: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The EC2 API with boto3, against a whole cloud with the fake driver."""
 import base64
+from concurrent import futures
 import datetime
 
 import boto3
@@ -10,10 +11,13 @@ import botocore.credentials
 import botocore.exceptions
 import pytest
 import requests
+import sqlalchemy as sa
 
 from nova import utils
+from nova.api.ec2 import client_tokens
 from nova.api.ec2 import table
 from nova.db.ec2 import ids as ec2_ids
+from nova.db.tables import ec2 as tables
 from nova.policies import ec2 as policies
 from nova.tests import waiting
 from nova.tests.functional import cloud as whole
@@ -199,6 +203,56 @@ def test_volumes_and_snapshots(ec2, image, flavor):
     ec2.delete_snapshot(SnapshotId=snapshot)
     ec2.terminate_instances(InstanceIds=[instance])
     assert refused(ec2.describe_volumes, VolumeIds=['vol-ffffffff']) == ('InvalidVolume.NotFound', 400)
+
+
+def test_requests_of_one_client_token_make_one_volume_at_the_same_moment(cloud, pair, ec2):
+    def make(_number):
+        try:
+            return boto(cloud, pair).create_volume(Size=1, AvailabilityZone='nova', ClientToken='twice')['VolumeId']
+        except botocore.exceptions.ClientError as error:
+            assert error.response['Error']['Code'] == 'Unavailable', 'the first one is still at work'
+            return None
+    before = {row['VolumeId'] for row in ec2.describe_volumes()['Volumes']}
+    with futures.ThreadPoolExecutor(8) as pool:
+        made = {volume for volume in pool.map(make, range(8)) if volume}
+    assert len(made) == 1 and {row['VolumeId'] for row in ec2.describe_volumes()['Volumes']} - before == made
+    assert make(0) in made
+    assert refused(ec2.create_volume, Size=2, AvailabilityZone='nova', ClientToken='twice') == (
+        'IdempotentParameterMismatch', 400)
+    assert refused(ec2.create_volume, AvailabilityZone='nova', SnapshotId='snap-ffffffff', ClientToken='free')[0] == (
+        'InvalidSnapshot.NotFound')
+    assert ec2.create_volume(Size=1, AvailabilityZone='nova', ClientToken='free')['VolumeId'], 'it was not used up'
+
+
+def test_a_token_whose_first_request_was_broken_off(cloud, ec2):
+    """The volume is there, the row has no end: a later request finds it by its metadata."""
+    made = ec2.create_volume(Size=1, AvailabilityZone='nova', ClientToken='broken')['VolumeId']
+    rows = tables.ec2_client_tokens
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.update(rows).values(uuid=None))
+    again = {'Size': 1, 'AvailabilityZone': 'nova', 'ClientToken': 'broken'}
+    assert refused(ec2.create_volume, **again) == ('Unavailable', 503)
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.update(rows).values(tried_at=utils.utcnow() - datetime.timedelta(
+            seconds=client_tokens.ABANDONED_S + 1)))
+    assert ec2.create_volume(**again)['VolumeId'] == made
+
+
+def test_a_dry_run_proves_what_can_be_known(cloud, ec2, demo, image, flavor):
+    """It looks things up, asks the compute API's rules of the write, and writes nothing."""
+    before = len(ec2.describe_instances()['Reservations'])
+    assert refused(run, ec2=ec2, image=image, flavor=flavor, DryRun=True) == ('DryRunOperation', 412)
+    assert refused(run, ec2=ec2, image=image, flavor='no such', DryRun=True)[0] == 'InvalidInstanceType'
+    assert refused(ec2.create_volume, Size=1, AvailabilityZone='nova', ClientToken='dry', DryRun=True)[0] == (
+        'DryRunOperation')
+    assert refused(ec2.create_key_pair, KeyName='dry', DryRun=True)[0] == 'DryRunOperation'
+    assert refused(ec2.create_tags, Resources=[image], Tags=[{'Key': 'dry', 'Value': 'x'}], DryRun=True)[0] == (
+        'DryRunOperation')
+    assert refused(ec2.describe_regions, DryRun=True)[0] == 'DryRunOperation'
+    assert refused(ec2.terminate_instances, InstanceIds=['i-0ffffff0'], DryRun=True)[0] == 'InvalidInstanceID.NotFound'
+    assert len(ec2.describe_instances()['Reservations']) == before
+    assert not ec2.describe_key_pairs(Filters=[{'Name': 'key-name', 'Values': ['dry']}])['KeyPairs']
+    assert not ec2.describe_tags(Filters=[{'Name': 'key', 'Values': ['dry']}])['Tags']
 
 
 def test_places(ec2):

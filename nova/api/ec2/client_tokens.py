@@ -1,0 +1,54 @@
+"""ClientToken of operations whose own service knows none: the first writer of the token's row makes the thing."""
+from __future__ import annotations
+
+from collections.abc import Callable
+import datetime
+import hashlib
+import hmac
+
+import orjson
+
+from nova import utils
+from nova.api.ec2 import errors
+from nova.api.ec2 import operations
+from nova.db.ec2 import client_tokens as db
+
+LONGEST = 64                     # characters
+ABANDONED_S = 120                # longer than a request lasts: whoever began it is not at work any more
+
+
+def once(req: operations.Request, operation: str, given: operations.Given, find: Callable[[], str | None],
+         make: Callable[[], str]) -> str:
+    """The uuid of what a request with a ClientToken makes, or one with the same token has made.
+
+    :param find: the uuid of what an attempt made that did not come to its end; None where there is none
+    :param make: makes the thing, gives its uuid
+    :raises Ec2Error: the token came with other parameters, or its first request is still being served
+    """
+    token = given.get('ClientToken')
+    if not token:
+        return make()
+    if len(token) > LONGEST:
+        raise errors.invalid('ClientToken', token)
+    req.writes()
+    key = hashlib.sha256(f'{operation}\0{token}'.encode()).hexdigest()
+    mark = hmac.digest(token.encode(), orjson.dumps(given, default=str, option=orjson.OPT_SORT_KEYS), 'sha256').hex()
+    now = utils.utcnow()
+    row = req.api_db.run(db.begin, req.project_id, key, mark, now)
+    if row is not None:
+        if row['request_hash'] != mark:
+            raise errors.Ec2Error('IdempotentParameterMismatch', 'This ClientToken was sent with other parameters '
+                                  'before.')
+        if row['uuid'] is not None:
+            return str(row['uuid'])
+        if (row['tried_at'] > now - datetime.timedelta(seconds=ABANDONED_S)
+                or not req.api_db.run(db.take_over, row, now)):
+            raise errors.Ec2Error('Unavailable', 'The first request with this ClientToken is still being served: '
+                                  'send it again.', 503)
+    try:
+        uuid = find() or make()
+    except BaseException:
+        req.api_db.run(db.forget, req.project_id, key, now)
+        raise
+    req.api_db.run(db.finish, req.project_id, key, now, uuid)
+    return uuid

@@ -1,0 +1,89 @@
+"""What the EC2 API makes of the answers of the services behind it, and the rules that its dry runs ask."""
+import pytest
+
+from nova import context
+from nova.api.ec2 import calls
+from nova.api.ec2 import dry_runs
+from nova.api.ec2 import errors
+from nova.api.ec2 import ids
+from nova.api.ec2 import operations
+from nova.api.ec2 import tags
+from nova.db import engine
+from nova.db import schema
+
+USER = calls.User('token', 'user', 'project', ('member',))
+
+
+class Services:
+    """Answers of the services: a compute API without servers, and a block storage that is as the test wants it."""
+
+    def __init__(self, volume):
+        self._volume = volume
+
+    def send(self, _user, service, _method, _path, _headers, _body):
+        if service == 'compute':
+            return 200, b'{"servers": []}'
+        if isinstance(self._volume, Exception):
+            raise self._volume
+        return self._volume
+
+
+@pytest.fixture
+def api_db(tmp_path):
+    db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
+    schema.sync(db, 'api')
+    yield db
+    db.dispose()
+
+
+def described(api_db, volume):
+    req = operations.Request(calls.Caller(Services(volume), USER, {}), ids.Ids(api_db), api_db, 'r', 'u', 'req')
+    return tags.describe_tags(req, {})
+
+
+def test_tags_where_there_are_no_volumes(api_db):
+    assert described(api_db, errors.NoService('volume'))['Tags'] == []
+
+
+@pytest.mark.parametrize('status', [401, 403, 500, 503])
+def test_a_refusal_of_the_block_storage_is_no_absence(api_db, status):
+    with pytest.raises(errors.ServiceRefused) as error:
+        described(api_db, (status, b'{}'))
+    assert error.value.status == status
+    with pytest.raises(errors.Ec2Error) as error:
+        described(api_db, errors.Ec2Error('Unavailable', 'It does not answer.', 503))
+    assert error.value.code == 'Unavailable'
+
+
+def test_services_that_an_all_in_one_does_not_have():
+    with pytest.raises(errors.NoService):
+        calls.LocalServices(None, None, ['volume']).send(USER, 'volume', 'GET', '/volumes', {}, None)
+
+
+class Rules:
+    def __init__(self, *refused):
+        self._refused = refused
+
+    def allows(self, _context, rule, target):
+        assert target == {'project_id': 'project', 'user_id': 'user'}
+        return rule not in self._refused
+
+
+@pytest.mark.parametrize('method, path, body, rule', [
+    ('POST', '/servers', {'server': {'networks': 'auto'}}, 'os_compute_api:servers:create'),
+    ('POST', '/servers', {'server': {'networks': [{}]}}, 'os_compute_api:servers:create:attach_network'),
+    ('POST', '/servers', {'server': {'block_device_mapping_v2': [{'destination_type': 'volume'}]}},
+     'os_compute_api:servers:create:attach_volume'),
+    ('POST', '/servers/1/action', {'os-stop': None}, 'os_compute_api:servers:stop'),
+    ('DELETE', '/servers/1', None, 'os_compute_api:servers:delete'),
+    ('POST', '/os-keypairs', {'keypair': {}}, 'os_compute_api:os-keypairs:create')])
+def test_a_dry_run_asks_the_rule_of_the_write(method, path, body, rule):
+    caller = context.RequestContext(user_id='user', project_id='project', overwrite=False)
+    for refused, code in (((), 'DryRunOperation'), ((rule,), 'UnauthorizedOperation')):
+        with pytest.raises(errors.Ec2Error) as error:
+            dry_runs.DryRun(Rules(*refused), caller).stop('compute', method, path, body)
+        assert error.value.code == code
+
+
+def test_a_dry_run_asks_no_rule_of_what_is_not_wanted():
+    assert dry_runs.rules_of('POST', '/servers', {'server': {}}) == ['os_compute_api:servers:create']
