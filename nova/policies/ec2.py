@@ -5,20 +5,24 @@ from nova.policies.base import READER
 READS = (
     'DescribeAccountAttributes', 'DescribeAddresses', 'DescribeAvailabilityZones', 'DescribeImageAttribute',
     'DescribeImages', 'DescribeInstanceAttribute', 'DescribeInstanceStatus', 'DescribeInstanceTypes',
-    'DescribeInstances', 'DescribeKeyPairs', 'DescribeNetworkInterfaces',
+    'DescribeInstances', 'DescribeKeyPairs', 'DescribeLaunchTemplateVersions', 'DescribeLaunchTemplates',
+    'DescribeNetworkInterfaces',
     'DescribePlacementGroups', 'DescribeRegions',
     'DescribeSecurityGroupRules', 'DescribeSecurityGroups', 'DescribeSnapshots', 'DescribeSubnets',
     'DescribeTags', 'DescribeVolumes', 'DescribeVpcs',
 )
 WRITES = (
     'AllocateAddress', 'AssociateAddress', 'AttachVolume', 'AuthorizeSecurityGroupEgress',
-    'AuthorizeSecurityGroupIngress', 'CreateImage', 'CreateKeyPair', 'CreatePlacementGroup',
+    'AuthorizeSecurityGroupIngress', 'CreateImage', 'CreateKeyPair', 'CreateLaunchTemplate',
+    'CreateLaunchTemplateVersion', 'CreatePlacementGroup',
     'CreateSecurityGroup', 'CreateSnapshot',
-    'CreateTags', 'CreateVolume', 'DeleteKeyPair', 'DeletePlacementGroup', 'DeleteSecurityGroup',
+    'CreateTags', 'CreateVolume', 'DeleteKeyPair', 'DeleteLaunchTemplate', 'DeleteLaunchTemplateVersions',
+    'DeletePlacementGroup', 'DeleteSecurityGroup',
     'DeleteSnapshot', 'DeleteTags',
     'DeleteVolume', 'DeregisterImage', 'DetachVolume',
     'DisassociateAddress', 'GetConsoleOutput', 'GetPasswordData', 'ImportKeyPair',
-    'ModifyImageAttribute', 'ModifyInstanceAttribute', 'ModifyVolume', 'RebootInstances', 'ReleaseAddress',
+    'ModifyImageAttribute', 'ModifyInstanceAttribute', 'ModifyLaunchTemplate', 'ModifyVolume',
+    'RebootInstances', 'ReleaseAddress',
     'RevokeSecurityGroupEgress', 'RevokeSecurityGroupIngress', 'RunInstances', 'StartInstances', 'StopInstances',
     'TerminateInstances',
 )

@@ -58,6 +58,7 @@ NOT_FOUND = {
     'eni': ('InvalidNetworkInterfaceID.NotFound', 'InvalidNetworkInterfaceId.Malformed', 'network interface'),
     'eipalloc': ('InvalidAllocationID.NotFound', 'InvalidAllocationID.Malformed', 'address'),
     'pg': ('InvalidPlacementGroup.Unknown', 'InvalidPlacementGroupId.Malformed', 'placement group'),
+    'lt': ('InvalidLaunchTemplateId.NotFound', 'InvalidLaunchTemplateId.Malformed', 'launch template'),
     'key': ('InvalidKeyPair.NotFound', 'InvalidKeyPair.NotFound', 'key pair'),
 }
 QUOTA = {'server': 'InstanceLimitExceeded', 'volume': 'VolumeLimitExceeded', 'snapshot': 'SnapshotLimitExceeded',

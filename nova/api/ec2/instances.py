@@ -8,8 +8,10 @@ from typing import Any
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
+from nova.api.ec2 import launch_templates
 from nova.api.ec2 import operations
 from nova.api.ec2 import placement_groups
+from nova.api.ec2 import run_parameters
 from nova.api.ec2 import tags
 
 REMEMBERED = datetime.timedelta(hours=1)            # for which a terminated instance is shown to who names it
@@ -173,6 +175,8 @@ def describe_instance_status(req: operations.Request, given: operations.Given) -
 # ---- run
 
 def run_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    given = launch_templates.merged(req, given)
+    run_parameters.check(given)
     least, most = given.get('MinCount', 1), given.get('MaxCount', 1)
     if not 1 <= least <= most:
         raise errors.invalid('MinCount', least)
@@ -184,13 +188,9 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
     server = body['server']
     if given.get('KeyName'):
         server['key_name'] = given['KeyName']
-    if given.get('UserData'):
-        server['user_data'] = base64.b64encode(_decoded(given['UserData'])).decode()
+    if user_data := run_parameters.user_data(given):
+        server['user_data'] = base64.b64encode(user_data).decode()
     placement = given.get('Placement') or {}
-    if placement.get('Tenancy') == 'default':
-        del placement['Tenancy']
-    if others := sorted(placement.keys() - {'AvailabilityZone', 'GroupName'}):
-        raise errors.unsupported(f'The parameter Placement.{others[0]} of RunInstances is not supported.')
     if placement.get('AvailabilityZone'):
         server['availability_zone'] = placement['AvailabilityZone']
     if placement.get('GroupName'):
@@ -207,13 +207,6 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
     return {'ReservationId': reservation, 'OwnerId': req.project_id, 'Groups': [],
             'Instances': [view.one(server, index) for index, server in enumerate(
                 sorted(servers, key=lambda server: str(server['name'])))]}
-
-
-def _decoded(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError:
-        raise errors.Ec2Error('InvalidUserData.Malformed', 'User data is text in base64.') from None
 
 
 def _flavor(req: operations.Request, name: str | None) -> str:
@@ -243,11 +236,7 @@ def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     source: dict[str, Any] = {'imageRef': req.find('ami', given['ImageId'], 'image', '/images/{}')['id']}
     devices = []
     for mapping in given.get('BlockDeviceMappings') or ():
-        ebs = mapping.get('Ebs')
-        if not ebs or mapping.get('VirtualName') or mapping.get('NoDevice') is not None or set(ebs) - {
-                'SnapshotId', 'VolumeSize', 'DeleteOnTermination', 'VolumeType'}:
-            raise errors.unsupported('A block device mapping has a device name, and an Ebs with SnapshotId, '
-                                     'VolumeSize, VolumeType or DeleteOnTermination.')
+        ebs = mapping['Ebs']
         device = {'boot_index': -1, 'destination_type': 'volume', 'device_name': mapping.get('DeviceName'),
                   'delete_on_termination': ebs.get('DeleteOnTermination', True),
                   'source_type': 'snapshot' if ebs.get('SnapshotId') else 'blank'}
@@ -381,10 +370,8 @@ OPERATIONS = [
     operations.row('DescribeInstanceStatus', describe_instance_status,
                    'InstanceIds IncludeAllInstances' + operations.PAGED),
     operations.row('RunInstances', run_instances,
-                   'ImageId InstanceType MinCount MaxCount KeyName SecurityGroups SecurityGroupIds SubnetId '
-                   'PrivateIpAddress UserData Placement TagSpecifications ClientToken BlockDeviceMappings',
-                   'Monitoring EbsOptimized',
-                   makes='server'),
+                   f'{run_parameters.TAKES} MinCount MaxCount SubnetId PrivateIpAddress ClientToken LaunchTemplate',
+                   run_parameters.IGNORES, makes='server'),
     operations.row('StartInstances', start_instances, 'InstanceIds'),
     operations.row('StopInstances', stop_instances, 'InstanceIds Hibernate', 'Force'),
     operations.row('TerminateInstances', terminate_instances, 'InstanceIds'),

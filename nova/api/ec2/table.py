@@ -2,6 +2,7 @@
 from nova.api.ec2 import images
 from nova.api.ec2 import instances
 from nova.api.ec2 import key_pairs
+from nova.api.ec2 import launch_templates
 from nova.api.ec2 import operations
 from nova.api.ec2 import placement_groups
 from nova.api.ec2 import places
@@ -11,4 +12,5 @@ from nova.api.ec2 import volumes
 
 OPERATIONS: dict[str, operations.Operation] = {row.name: row for row in (
     *instances.OPERATIONS, *images.OPERATIONS, *key_pairs.OPERATIONS, *security_groups.OPERATIONS,
-    *volumes.OPERATIONS, *places.OPERATIONS, *placement_groups.OPERATIONS, *tags.OPERATIONS)}
+    *volumes.OPERATIONS, *places.OPERATIONS, *placement_groups.OPERATIONS,
+    *launch_templates.OPERATIONS, *tags.OPERATIONS)}

@@ -357,6 +357,76 @@ def test_a_place_that_would_not_be_carried_out_is_refused(ec2, image, flavor):
     ec2.terminate_instances(InstanceIds=[made['InstanceId']])
 
 
+def test_launch_templates(cloud, ec2, image, flavor):
+    data = {'ImageId': image, 'InstanceType': flavor, 'UserData': base64.b64encode(b'#!').decode(),
+            'Placement': {'AvailabilityZone': 'nova', 'Tenancy': 'default'}, 'Monitoring': {'Enabled': False},
+            'TagSpecifications': [{'ResourceType': 'instance', 'Tags': [{'Key': 'Name', 'Value': 'templated'}]}]}
+    made = ec2.create_launch_template(LaunchTemplateName='web', LaunchTemplateData=data, VersionDescription='first',
+                                      ClientToken='web')['LaunchTemplate']
+    assert made['LaunchTemplateId'].startswith('lt-') and len(made['LaunchTemplateId']) == 20
+    assert (made['DefaultVersionNumber'], made['LatestVersionNumber']) == (1, 1)
+    by_id, by_name = {'LaunchTemplateId': made['LaunchTemplateId']}, {'LaunchTemplateName': 'web'}
+    again = ec2.create_launch_template(LaunchTemplateName='web', LaunchTemplateData=data, VersionDescription='first',
+                                       ClientToken='web')['LaunchTemplate']
+    assert again == made
+    assert refused(ec2.create_launch_template, LaunchTemplateName='web', LaunchTemplateData=data)[0] == (
+        'InvalidLaunchTemplateName.AlreadyExistsException')
+    second = ec2.create_launch_template_version(**by_name, SourceVersion='1', LaunchTemplateData={
+        'InstanceType': 'no such'})['LaunchTemplateVersion']
+    assert second['VersionNumber'] == 2 and second['LaunchTemplateData']['ImageId'] == image
+    shown = ec2.describe_launch_template_versions(**by_id)['LaunchTemplateVersions']
+    assert [(row['VersionNumber'], row['DefaultVersion'], row.get('VersionDescription')) for row in shown] == [
+        (1, True, 'first'), (2, False, None)]
+    assert shown[0]['LaunchTemplateData'] == data
+    latest = ec2.describe_launch_template_versions(Versions=['$Latest'])['LaunchTemplateVersions']
+    assert [row['VersionNumber'] for row in latest] == [2]
+
+    ran = ec2.run_instances(MinCount=1, MaxCount=1, LaunchTemplate=by_name)['Instances'][0]
+    assert ran['ImageId'] == image and {'Key': 'Name', 'Value': 'templated'} in ran['Tags']
+    for version, code in (('$Latest', 'InvalidInstanceType'), ('7', 'InvalidLaunchTemplateId.VersionNotFound'),
+                          ('x', 'InvalidParameterValue')):
+        assert refused(ec2.run_instances, MinCount=1, MaxCount=1, LaunchTemplate={**by_id, 'Version': version})[0] == (
+            code)
+    other = ec2.run_instances(MinCount=1, MaxCount=1, LaunchTemplate={**by_id, 'Version': '2'}, InstanceType=flavor)
+    ec2.terminate_instances(InstanceIds=[ran['InstanceId'], other['Instances'][0]['InstanceId']])
+
+    assert ec2.modify_launch_template(**by_id, DefaultVersion='2')['LaunchTemplate']['DefaultVersionNumber'] == 2
+    gone = ec2.delete_launch_template_versions(**by_id, Versions=['1', '2', '9'])
+    assert [row['VersionNumber'] for row in gone['SuccessfullyDeletedLaunchTemplateVersions']] == [1]
+    assert [(row['VersionNumber'], row['ResponseError']['Code'])
+            for row in gone['UnsuccessfullyDeletedLaunchTemplateVersions']] == [
+        (2, 'unexpectedError'), (9, 'launchTemplateVersionDoesNotExist')]
+    stranger = boto(cloud, keys_of(cloud.admin()))
+    assert stranger.describe_launch_templates()['LaunchTemplates'] == []
+    for call in (stranger.delete_launch_template, stranger.describe_launch_template_versions):
+        assert refused(call, **by_id)[0] == 'InvalidLaunchTemplateId.NotFound'
+        assert refused(call, **by_name)[0] == 'InvalidLaunchTemplateName.NotFoundException'
+    assert refused(stranger.run_instances, MinCount=1, MaxCount=1, LaunchTemplate=by_id)[0] == (
+        'InvalidLaunchTemplateId.NotFound')
+    assert refused(ec2.delete_launch_template, **by_id, DryRun=True)[0] == 'DryRunOperation'
+    assert [row['LaunchTemplateName'] for row in ec2.describe_launch_templates(
+        LaunchTemplateNames=['web'])['LaunchTemplates']] == ['web']
+    ec2.delete_launch_template(**by_id)
+    assert ec2.describe_launch_templates()['LaunchTemplates'] == []
+    assert refused(ec2.describe_launch_templates, LaunchTemplateIds=[made['LaunchTemplateId']])[0] == (
+        'InvalidLaunchTemplateId.NotFound')
+
+
+@pytest.mark.parametrize('name, data, code', [
+    ('ok1', {'IamInstanceProfile': {'Name': 'x'}}, 'UnsupportedOperation'),
+    ('ok1', {'NetworkInterfaces': [{'DeviceIndex': 0}]}, 'UnsupportedOperation'),
+    ('ok1', {'Placement': {'Tenancy': 'dedicated'}}, 'UnsupportedOperation'),
+    ('ok1', {'BlockDeviceMappings': [{'DeviceName': 'vdb', 'Ebs': {'Iops': 5}}]}, 'UnsupportedOperation'),
+    ('ok1', {'TagSpecifications': [{'ResourceType': 'volume', 'Tags': []}]}, 'InvalidParameterValue'),
+    ('ok1', {'UserData': '%%'}, 'InvalidUserData.Malformed'),
+    ('ok1', {'UserData': base64.b64encode(b'x' * 16385).decode()}, 'InvalidParameterValue'),
+    ('ok1', {'KeyName': 'x' * 40000}, 'InvalidParameterValue'),
+    ('no', {'KeyName': 'x'}, 'InvalidLaunchTemplateName.MalformedException')])
+def test_what_a_launch_template_cannot_say(ec2, name, data, code):
+    assert refused(ec2.create_launch_template, LaunchTemplateName=name, LaunchTemplateData=data) == (code, 400)
+    assert ec2.describe_launch_templates()['LaunchTemplates'] == []
+
+
 # ---- signatures
 
 def signed(cloud, pair, moment=None, body='Action=DescribeRegions&Version=2016-11-15', **changes):

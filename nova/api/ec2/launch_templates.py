@@ -1,0 +1,257 @@
+"""Launch templates: parameters of RunInstances that this API keeps, in versions."""
+from __future__ import annotations
+
+import re
+from typing import Any
+import uuid as uuids
+
+import orjson
+
+from nova import exception
+from nova import utils
+from nova.api.ec2 import client_tokens
+from nova.api.ec2 import errors
+from nova.api.ec2 import filters
+from nova.api.ec2 import operations
+from nova.api.ec2 import run_parameters
+from nova.db.ec2 import launch_templates as db
+
+LONGEST_DATA, LONGEST_DESCRIPTION = 32 * 1024, 255          # bytes of JSON, characters
+KEPT = frozenset(f'{run_parameters.TAKES} {run_parameters.IGNORES}'.split())
+_NAME = re.compile(r'[A-Za-z0-9().\-/_]{3,128}\Z')
+_NUMBER = re.compile(r'[1-9][0-9]{0,8}\Z')
+GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # either of a request stands for both of a template
+Row = dict[str, Any]
+
+
+def merged(req: operations.Request, given: operations.Given) -> operations.Given:
+    """The parameters of a request, and those of its launch template that it does not have itself.
+
+    :raises Ec2Error: there is no such template or version, or it has what RunInstances refuses
+    """
+    specification = given.get('LaunchTemplate')
+    if specification is None:
+        return given
+    template = _template(req, specification)
+    data = _data(_version(req, template, specification.get('Version') or '$Default'))
+    if any(given.get(name) for name in GROUPS):
+        data = {name: value for name, value in data.items() if name not in GROUPS}
+    _check(data)
+    return {**data, **given}
+
+
+def _check(data: Row) -> None:
+    """
+    :raises Ec2Error: the data have what RunInstances would not carry out, or are too long
+    """
+    if others := sorted(set(data) - KEPT):
+        raise errors.unsupported(f'The parameter LaunchTemplateData.{others[0]} is not supported.')
+    run_parameters.check(data)
+    if len(orjson.dumps(data)) > LONGEST_DATA:
+        raise errors.Ec2Error('InvalidParameterValue', f'Launch template data have at most {LONGEST_DATA} bytes.')
+
+
+def _template(req: operations.Request, given: operations.Given) -> Row:
+    """The caller's template that a request names by its id or its name."""
+    shown, name = given.get('LaunchTemplateId'), given.get('LaunchTemplateName')
+    if (shown is None) == (name is None):
+        raise errors.Ec2Error('InvalidParameterCombination' if shown else 'MissingParameter',
+                              'The request must contain either LaunchTemplateId or LaunchTemplateName.')
+    if shown is not None:
+        row = db.one(req.api_db, req.project_id, uuid=req.ids.uuid('lt', shown))
+        if row is None:
+            raise errors.not_found('lt', shown)
+        return row
+    row = db.one(req.api_db, req.project_id, name=name)
+    if row is None:
+        raise errors.Ec2Error('InvalidLaunchTemplateName.NotFoundException',
+                              f'The launch template {str(name)[:128]!r} does not exist.')
+    return row
+
+
+def _number(template: Row, wanted: str) -> int:
+    known = {'$Default': template['default_version'], '$Latest': template['latest_version']}
+    if wanted in known:
+        return int(known[wanted])
+    if not _NUMBER.match(wanted):
+        raise errors.invalid('Version', wanted)
+    return int(wanted)
+
+
+def _version(req: operations.Request, template: Row, wanted: str) -> Row:
+    found = db.versions(req.api_db, template['id'], [_number(template, wanted)])
+    if not found:
+        raise errors.Ec2Error('InvalidLaunchTemplateId.VersionNotFound',
+                              f'The launch template has no version {wanted[:32]}.')
+    return found[0]
+
+
+def _data(version: Row) -> Row:
+    return dict(orjson.loads(version['data']))
+
+
+def _shown(req: operations.Request, row: Row) -> Row:
+    return {'LaunchTemplateId': req.ids.one('lt', row['uuid']), 'LaunchTemplateName': row['name'],
+            'CreateTime': row['created_at'], 'CreatedBy': row['created_by'],
+            'DefaultVersionNumber': row['default_version'], 'LatestVersionNumber': row['latest_version']}
+
+
+def _shown_version(template: Row, shown: str, row: Row) -> Row:
+    return {'LaunchTemplateId': shown, 'LaunchTemplateName': template['name'], 'VersionNumber': row['number'],
+            'VersionDescription': row['description'], 'CreateTime': row['created_at'], 'CreatedBy': row['created_by'],
+            'DefaultVersion': row['number'] == template['default_version'], 'LaunchTemplateData': _data(row)}
+
+
+def _description(given: operations.Given) -> str | None:
+    text: str | None = given.get('VersionDescription')
+    if text is not None and len(text) > LONGEST_DESCRIPTION:
+        raise errors.invalid('VersionDescription', f'text of more than {LONGEST_DESCRIPTION} characters')
+    return text
+
+
+def _written(req: operations.Request, work: Any, *arguments: Any) -> Any:
+    """What a write gives; a bound that it would pass is EC2's error."""
+    req.writes()
+    try:
+        return req.api_db.run(work, *arguments)
+    except exception.BadRequest as error:
+        raise errors.Ec2Error('ResourceLimitExceeded', error.message) from None
+
+
+# ---- templates
+
+def create_launch_template(req: operations.Request, given: operations.Given) -> Row:
+    name, data, user = given['LaunchTemplateName'], given['LaunchTemplateData'], req.caller.user
+    if not _NAME.match(name):
+        raise errors.Ec2Error('InvalidLaunchTemplateName.MalformedException', 'The name of a launch template has 3 to '
+                              '128 letters, digits, or characters of "().-/_".')
+    _check(data)
+    version = {'description': _description(given), 'data': orjson.dumps(data).decode()}
+
+    def make() -> str:
+        uuid = str(uuids.uuid4())
+        if not _written(req, db.create, {
+                'uuid': uuid, 'project_id': user.project_id, 'name': name, 'created_by': user.user_id,
+                'created_at': utils.utcnow()}, version):
+            raise errors.Ec2Error('InvalidLaunchTemplateName.AlreadyExistsException',
+                                  f'The launch template {name!r} exists.')
+        return uuid
+    uuid = client_tokens.once(req, 'CreateLaunchTemplate', given, lambda: None, make)
+    row = db.one(req.api_db, req.project_id, uuid=uuid)
+    if row is None:
+        raise errors.not_found('lt', req.ids.one('lt', uuid))
+    return {'LaunchTemplate': _shown(req, row)}
+
+
+def describe_launch_templates(req: operations.Request, given: operations.Given) -> Row:
+    shown = [_shown(req, row) for row in db.listed(req.api_db, req.project_id)]
+    shown = filters.choose(shown, 'LaunchTemplateId', given.get('LaunchTemplateIds'), 'lt')
+    if names := given.get('LaunchTemplateNames'):
+        known = {_template(req, {'LaunchTemplateName': name})['name'] for name in names}
+        shown = [row for row in shown if row['LaunchTemplateName'] in known]
+    shown = filters.apply(shown, given.get('Filters'), {
+        'launch-template-name': lambda row: row['LaunchTemplateName'],
+        'create-time': lambda row: row['CreateTime'].strftime('%Y-%m-%dT%H:%M:%S.000Z')})
+    page, token = filters.page(shown, given, 'LaunchTemplateId', 1, 200)
+    return {'LaunchTemplates': page, 'NextToken': token}
+
+
+def modify_launch_template(req: operations.Request, given: operations.Given) -> Row:
+    template = _template(req, given)
+    if not given.get('DefaultVersion'):
+        raise errors.missing('DefaultVersion')
+    number = _version(req, template, given['DefaultVersion'])['number']
+    if not _written(req, db.set_default, template['id'], number):
+        raise errors.Ec2Error('InvalidLaunchTemplateId.VersionNotFound',
+                              f'The launch template has no version {number}.')
+    return {'LaunchTemplate': _shown(req, {**template, 'default_version': number})}
+
+
+def delete_launch_template(req: operations.Request, given: operations.Given) -> Row:
+    template = _template(req, given)
+    _written(req, db.delete, template['id'])
+    return {'LaunchTemplate': _shown(req, template)}
+
+
+# ---- versions
+
+def create_launch_template_version(req: operations.Request, given: operations.Given) -> Row:
+    template, data = _template(req, given), given['LaunchTemplateData']
+    if given.get('SourceVersion'):
+        data = {**_data(_version(req, template, given['SourceVersion'])), **data}
+    _check(data)
+    values = {'description': _description(given), 'data': orjson.dumps(data).decode(),
+              'created_by': req.caller.user.user_id, 'created_at': utils.utcnow()}
+
+    def make() -> str:
+        number = _written(req, db.add_version, template['id'], values)
+        if number is None:
+            raise errors.not_found('lt', req.ids.one('lt', template['uuid']))
+        return str(number)
+    number = client_tokens.once(req, 'CreateLaunchTemplateVersion', given, lambda: None, make)
+    return {'LaunchTemplateVersion': _shown_version(template, req.ids.one('lt', template['uuid']),
+                                                    _version(req, template, number))}
+
+
+def describe_launch_template_versions(req: operations.Request, given: operations.Given) -> Row:
+    """Those of one template; without one, the default or latest ones of all."""
+    wanted = given.get('Versions') or None
+    if given.get('LaunchTemplateId') is None and given.get('LaunchTemplateName') is None:
+        if not wanted or set(wanted) - {'$Default', '$Latest'}:
+            raise errors.missing('LaunchTemplateId')
+        templates = db.listed(req.api_db, req.project_id)
+    else:
+        templates = [_template(req, given)]
+    names, shown = req.ids.shown('lt', [row['uuid'] for row in templates]), []
+    for template in templates:
+        numbers = None if wanted is None else {_number(template, version) for version in wanted}
+        shown += [_shown_version(template, str(names[template['uuid']]), row)
+                  for row in db.versions(req.api_db, template['id'], numbers) if _between(template, row, given)]
+    shown = filters.apply(shown, given.get('Filters'), {
+        'is-default-version': lambda row: row['DefaultVersion'],
+        'image-id': lambda row: row['LaunchTemplateData'].get('ImageId'),
+        'instance-type': lambda row: row['LaunchTemplateData'].get('InstanceType')})
+    for row in shown:
+        row['place'] = f'{row["LaunchTemplateId"]} {row["VersionNumber"]:09}'
+    page, token = filters.page(shown, {'MaxResults': 200, **given}, 'place', 1, 200)
+    return {'LaunchTemplateVersions': [{name: value for name, value in row.items() if name != 'place'}
+                                       for row in page], 'NextToken': token}
+
+
+def _between(template: Row, row: Row, given: operations.Given) -> bool:
+    least, most = given.get('MinVersion'), given.get('MaxVersion')
+    return ((not least or row['number'] >= _number(template, least))
+            and (not most or row['number'] <= _number(template, most)))
+
+
+REFUSALS = {'default': ('unexpectedError', 'The default version is deleted with its template alone.'),
+            'absent': ('launchTemplateVersionDoesNotExist', 'The launch template has no such version.')}
+
+
+def delete_launch_template_versions(req: operations.Request, given: operations.Given) -> Row:
+    template, gone, kept = _template(req, given), [], []
+    named = {'LaunchTemplateId': req.ids.one('lt', template['uuid']), 'LaunchTemplateName': template['name']}
+    for number in dict.fromkeys([_number(template, wanted) for wanted in given['Versions']]):
+        refusal = _written(req, db.delete_version, template['id'], number)
+        if refusal is None:
+            gone.append({**named, 'VersionNumber': number})
+        else:
+            code, message = REFUSALS[refusal]
+            kept.append({**named, 'VersionNumber': number, 'ResponseError': {'Code': code, 'Message': message}})
+    return {'SuccessfullyDeletedLaunchTemplateVersions': gone, 'UnsuccessfullyDeletedLaunchTemplateVersions': kept}
+
+
+ONE = 'LaunchTemplateId LaunchTemplateName '
+OPERATIONS = [
+    operations.row('CreateLaunchTemplate', create_launch_template,
+                   'LaunchTemplateName LaunchTemplateData VersionDescription ClientToken'),
+    operations.row('DescribeLaunchTemplates', describe_launch_templates,
+                   'LaunchTemplateIds LaunchTemplateNames' + operations.PAGED),
+    operations.row('ModifyLaunchTemplate', modify_launch_template, ONE + 'DefaultVersion', 'ClientToken'),
+    operations.row('DeleteLaunchTemplate', delete_launch_template, ONE),
+    operations.row('CreateLaunchTemplateVersion', create_launch_template_version,
+                   ONE + 'LaunchTemplateData SourceVersion VersionDescription ClientToken'),
+    operations.row('DescribeLaunchTemplateVersions', describe_launch_template_versions,
+                   ONE + 'Versions MinVersion MaxVersion' + operations.PAGED),
+    operations.row('DeleteLaunchTemplateVersions', delete_launch_template_versions, ONE + 'Versions'),
+]

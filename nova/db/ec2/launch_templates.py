@@ -1,0 +1,113 @@
+"""Launch templates of the EC2 API and their versions."""
+from __future__ import annotations
+
+from collections.abc import Collection
+import hashlib
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova.db import engine
+from nova.db.tables.ec2 import ec2_launch_template_versions as of_versions
+from nova.db.tables.ec2 import ec2_launch_templates as table
+
+MOST, MOST_VERSIONS = 100, 100                  # of a project, of a template
+Row = dict[str, Any]
+
+
+def create(conn: sa.Connection, values: Row, version: Row) -> bool:
+    """Make a template with its version 1; False where the project has one of this name.
+
+    :param values: columns of the template: uuid, project_id, name, created_by, created_at
+    :param version: columns of the version: description, data
+    :raises BadRequest: the project would have more than MOST
+    """
+    made = engine.insert_ignore(conn, table, {
+        **values, 'name_hash': _hash(values['name']), 'default_version': 1, 'latest_version': 1})
+    if not made.rowcount:
+        return False
+    ids = conn.execute(sa.select(table.c.id, table.c.uuid).where(table.c.project_id == values['project_id'])).all()
+    if len(ids) > MOST:
+        raise exception.BadRequest(f'A project has at most {MOST} launch templates.')
+    number = next(id_ for id_, uuid in ids if uuid == values['uuid'])
+    conn.execute(sa.insert(of_versions).values(
+        template_id=number, number=1, created_by=values['created_by'], created_at=values['created_at'], **version))
+    return True
+
+
+def add_version(conn: sa.Connection, template_id: int, values: Row) -> int | None:
+    """Add a version; its number, or None where the template is gone.
+
+    :param values: its columns
+    :raises BadRequest: the template would have more than MOST_VERSIONS
+    """
+    row = _locked(conn, template_id)
+    if row is None:
+        return None
+    number = int(row['latest_version']) + 1
+    present = sa.select(sa.func.count()).select_from(of_versions).where(of_versions.c.template_id == template_id)
+    if conn.execute(present).scalar_one() >= MOST_VERSIONS:
+        raise exception.BadRequest(f'A launch template has at most {MOST_VERSIONS} versions.')
+    conn.execute(sa.update(table).where(table.c.id == template_id).values(latest_version=number))
+    conn.execute(sa.insert(of_versions).values(template_id=template_id, number=number, **values))
+    return number
+
+
+def listed(db: engine.Database, project_id: str) -> list[Row]:
+    """All templates of a project, the oldest first."""
+    with db.reader() as conn:
+        query = sa.select(table).where(table.c.project_id == project_id).order_by(table.c.id)
+        return [dict(row) for row in conn.execute(query).mappings()]
+
+
+def one(db: engine.Database, project_id: str, *, uuid: str | None = None, name: str | None = None) -> Row | None:
+    """A project's template of a uuid or a name."""
+    named = table.c.uuid == uuid if uuid is not None else table.c.name_hash == _hash(name or '')
+    with db.reader() as conn:
+        row = conn.execute(sa.select(table).where(table.c.project_id == project_id, named)).mappings().first()
+        return dict(row) if row else None
+
+
+def versions(db: engine.Database, template_id: int, numbers: Collection[int] | None = None) -> list[Row]:
+    """Versions of a template, by their numbers: those of ``numbers``, or all."""
+    wanted = [] if numbers is None else [of_versions.c.number.in_(list(numbers))]
+    with db.reader() as conn:
+        query = sa.select(of_versions).where(of_versions.c.template_id == template_id, *wanted)
+        return [dict(row) for row in conn.execute(query.order_by(of_versions.c.number)).mappings()]
+
+
+def set_default(conn: sa.Connection, template_id: int, number: int) -> bool:
+    """Make a version the default one; False where there is none."""
+    if _locked(conn, template_id) is None or not conn.execute(sa.select(of_versions.c.number).where(
+            of_versions.c.template_id == template_id, of_versions.c.number == number)).first():
+        return False
+    conn.execute(sa.update(table).where(table.c.id == template_id).values(default_version=number))
+    return True
+
+
+def delete(conn: sa.Connection, template_id: int) -> None:
+    """Remove a template with its versions."""
+    _locked(conn, template_id)
+    conn.execute(sa.delete(of_versions).where(of_versions.c.template_id == template_id))
+    conn.execute(sa.delete(table).where(table.c.id == template_id))
+
+
+def delete_version(conn: sa.Connection, template_id: int, number: int) -> str | None:
+    """Remove a version; None when it is done, else why not: ``default`` or ``absent``."""
+    row = _locked(conn, template_id)
+    if row is not None and row['default_version'] == number:
+        return 'default'
+    gone = conn.execute(sa.delete(of_versions).where(
+        of_versions.c.template_id == template_id, of_versions.c.number == number))
+    return None if gone.rowcount else 'absent'
+
+
+def _locked(conn: sa.Connection, template_id: int) -> Row | None:
+    """The template, which no other transaction changes until this one ends."""
+    row = conn.execute(sa.select(table).where(table.c.id == template_id).with_for_update()).mappings().first()
+    return dict(row) if row else None
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
