@@ -21,6 +21,7 @@ from nova.db.tables import ec2 as tables
 from nova.policies import ec2 as policies
 from nova.tests import waiting
 from nova.tests.functional import cloud as whole
+from nova.tests.fuzz import ec2_requests
 
 PATH = '/services/Cloud'
 
@@ -205,7 +206,8 @@ def test_volumes_and_snapshots(ec2, image, flavor):
     assert refused(ec2.describe_volumes, VolumeIds=['vol-ffffffff']) == ('InvalidVolume.NotFound', 400)
 
 
-def test_requests_of_one_client_token_make_one_volume_at_the_same_moment(cloud, pair, ec2):
+def test_one_client_token_makes_one_volume(cloud, pair, ec2):
+    """However many requests come at the same moment."""
     def make(_number):
         try:
             return boto(cloud, pair).create_volume(Size=1, AvailabilityZone='nova', ClientToken='twice')['VolumeId']
@@ -501,3 +503,11 @@ def test_keys_of_ec2_at_the_identity_service(cloud, demo, pair):
                             'params': {}, 'headers': {}, 'body_hash': ''}}
     assert demo.post('/identity/v3/ec2tokens', body).status_code == 403
     assert cloud.admin().post('/identity/v3/ec2tokens', body).status_code == 401
+
+
+def test_generated_requests_never_fail_in_the_server(cloud):
+    """The short form of tools/ec2_fuzz.py, as a project of its own."""
+    admin = cloud.admin()
+    admin.upload_image(b'\0' * 1024, name='fuzzed')
+    codes, faults = ec2_requests.run(ec2_requests.Client(cloud.url + PATH, keys_of(admin)), 3, 250)
+    assert not faults and codes['OK'] > 25, (codes, faults)

@@ -1,0 +1,55 @@
+"""The EC2 API's own tables on MariaDB and PostgreSQL: ids, tags, client tokens and launch templates."""
+from concurrent import futures
+import uuid
+
+import pytest
+
+from nova import exception
+from nova import utils
+from nova.db.ec2 import launch_templates
+from nova.tests.functional import cloud as whole
+from nova.tests.functional.test_ec2 import demo        # noqa: F401
+from nova.tests.functional.test_ec2 import ec2         # noqa: F401
+from nova.tests.functional.test_ec2 import flavor      # noqa: F401
+from nova.tests.functional.test_ec2 import image       # noqa: F401
+from nova.tests.functional.test_ec2 import pair        # noqa: F401
+from nova.tests.functional.test_ec2 import test_a_dry_run_proves_what_can_be_known      # noqa: F401
+from nova.tests.functional.test_ec2 import test_a_token_whose_first_request_was_broken_off      # noqa: F401
+from nova.tests.functional.test_ec2 import test_launch_templates      # noqa: F401
+from nova.tests.functional.test_ec2 import test_placement_groups      # noqa: F401
+from nova.tests.functional.test_ec2 import test_one_client_token_makes_one_volume      # noqa: F401
+from nova.tests.functional.test_ec2 import test_what_a_launch_template_cannot_say      # noqa: F401
+from nova.tests.integration import servers
+
+
+@pytest.fixture(scope='module', params=['mariadb', 'postgresql'])
+def cloud(request, tmp_path_factory):
+    with servers.SHARED[request.param]() as url_of, whole.running(
+            tmp_path_factory.mktemp('ec2'), ['host1'], api_database__connection=url_of('ec2_api'),
+            database__connection=url_of('ec2_cell')) as running:
+        yield running
+
+
+def template(name):
+    return {'uuid': str(uuid.uuid4()), 'project_id': 'counted', 'name': name, 'created_by': 'me',
+            'created_at': utils.utcnow()}
+
+
+def test_versions_made_at_the_same_moment_have_numbers_of_their_own(cloud):
+    db = cloud.api_db
+    assert db.run(launch_templates.create, template('Same'), {'description': None, 'data': '{}'})
+    assert not db.run(launch_templates.create, template('Same'), {'description': None, 'data': '{}'})
+    assert db.run(launch_templates.create, template('same'), {'description': None, 'data': '{}'}), 'case counts'
+    row = launch_templates.one(db, 'counted', name='Same')
+
+    def add(_number):
+        return db.run(launch_templates.add_version, row['id'], {
+            'description': None, 'data': '{}', 'created_by': 'me', 'created_at': utils.utcnow()})
+    with futures.ThreadPoolExecutor(6) as pool:
+        assert sorted(pool.map(add, range(launch_templates.MOST_VERSIONS - 1))) == list(
+            range(2, launch_templates.MOST_VERSIONS + 1))
+    with pytest.raises(exception.BadRequest):
+        add(0)
+    assert db.run(launch_templates.delete_version, row['id'], 1) == 'default'
+    assert db.run(launch_templates.delete_version, row['id'], 2) is None
+    assert add(0) == launch_templates.MOST_VERSIONS + 1, 'a number never comes again'
