@@ -47,8 +47,9 @@ def once(req: operations.Request, operation: str, given: operations.Given, find:
                                   'send it again.', 503)
     try:
         uuid = find() or make()
-    except BaseException:
-        req.api_db.run(db.forget, req.project_id, key, now)
+    except (errors.Ec2Error, errors.ServiceRefused) as error:
+        if error.status < 500:                  # else it may be done: the row stays until the thing can be found
+            req.api_db.run(db.forget, req.project_id, key, now)
         raise
     req.api_db.run(db.finish, req.project_id, key, now, uuid)
     return uuid

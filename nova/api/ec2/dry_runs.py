@@ -19,8 +19,8 @@ from nova.api.ec2 import errors
 CREATE = 'os_compute_api:servers:create'
 OF_BODY = {
     f'{CREATE}:attach_network': lambda body: isinstance(body['server'].get('networks'), list),
-    f'{CREATE}:attach_volume': lambda body: any(
-        device['destination_type'] == 'volume' for device in body['server'].get('block_device_mapping_v2') or ()),
+    f'{CREATE}:attach_volume': lambda body: bool(body['server'].get('block_device_mapping_v2')),
+    f'{CREATE}:forced_host': lambda body: ':' in (body['server'].get('availability_zone') or ''),     # ZONE:HOST
 }
 GUARDS = ('os_compute_api:servers:', 'os_compute_api:os-', 'os_compute_api:server-metadata:')
 _ACTION = re.compile(r'(.+) \((.+)\)\Z')

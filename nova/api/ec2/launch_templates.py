@@ -70,7 +70,7 @@ def _template(req: operations.Request, given: operations.Given) -> Row:
 
 
 def _number(template: Row, wanted: str) -> int:
-    known = {'$Default': template['default_version'], '$Latest': template['latest_version']}
+    known = {'$Default': template['default_version'], '$Latest': template['newest']}
     if wanted in known:
         return int(known[wanted])
     if not _NUMBER.match(wanted):
@@ -93,7 +93,7 @@ def _data(version: Row) -> Row:
 def _shown(req: operations.Request, row: Row) -> Row:
     return {'LaunchTemplateId': req.ids.one('lt', row['uuid']), 'LaunchTemplateName': row['name'],
             'CreateTime': row['created_at'], 'CreatedBy': row['created_by'],
-            'DefaultVersionNumber': row['default_version'], 'LatestVersionNumber': row['latest_version']}
+            'DefaultVersionNumber': row['default_version'], 'LatestVersionNumber': row['newest']}
 
 
 def _shown_version(template: Row, shown: str, row: Row) -> Row:

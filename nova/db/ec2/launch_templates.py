@@ -14,6 +14,9 @@ from nova.db.tables.ec2 import ec2_launch_templates as table
 
 MOST, MOST_VERSIONS = 100, 100                  # of a project, of a template
 Row = dict[str, Any]
+# A template, and the highest number of the versions that it has; the default one cannot be deleted, so there is one.
+_SHOWN = sa.select(table, sa.select(sa.func.max(of_versions.c.number)).where(
+    of_versions.c.template_id == table.c.id).scalar_subquery().label('newest'))
 
 
 def create(conn: sa.Connection, values: Row, version: Row) -> bool:
@@ -55,17 +58,17 @@ def add_version(conn: sa.Connection, template_id: int, values: Row) -> int | Non
 
 
 def listed(db: engine.Database, project_id: str) -> list[Row]:
-    """All templates of a project, the oldest first."""
+    """All templates of a project, the oldest first; ``newest`` is the highest number of a version that is there."""
     with db.reader() as conn:
-        query = sa.select(table).where(table.c.project_id == project_id).order_by(table.c.id)
+        query = _SHOWN.where(table.c.project_id == project_id).order_by(table.c.id)
         return [dict(row) for row in conn.execute(query).mappings()]
 
 
 def one(db: engine.Database, project_id: str, *, uuid: str | None = None, name: str | None = None) -> Row | None:
-    """A project's template of a uuid or a name."""
+    """A project's template of a uuid or a name, as in ``listed``."""
     named = table.c.uuid == uuid if uuid is not None else table.c.name_hash == _hash(name or '')
     with db.reader() as conn:
-        row = conn.execute(sa.select(table).where(table.c.project_id == project_id, named)).mappings().first()
+        row = conn.execute(_SHOWN.where(table.c.project_id == project_id, named)).mappings().first()
         return dict(row) if row else None
 
 

@@ -392,6 +392,11 @@ def test_launch_templates(cloud, ec2, image, flavor):
     other = ec2.run_instances(MinCount=1, MaxCount=1, LaunchTemplate={**by_id, 'Version': '2'}, InstanceType=flavor)
     ec2.terminate_instances(InstanceIds=[ran['InstanceId'], other['Instances'][0]['InstanceId']])
 
+    ec2.create_launch_template_version(**by_id, LaunchTemplateData={'InstanceType': flavor})
+    ec2.delete_launch_template_versions(**by_id, Versions=['$Latest'])
+    assert ec2.describe_launch_templates()['LaunchTemplates'][0]['LatestVersionNumber'] == 2
+    assert ec2.create_launch_template_version(**by_id, LaunchTemplateData={'InstanceType': flavor})[
+        'LaunchTemplateVersion']['VersionNumber'] == 4, 'a number never comes again'
     assert ec2.modify_launch_template(**by_id, DefaultVersion='2')['LaunchTemplate']['DefaultVersionNumber'] == 2
     gone = ec2.delete_launch_template_versions(**by_id, Versions=['1', '2', '9'])
     assert [row['VersionNumber'] for row in gone['SuccessfullyDeletedLaunchTemplateVersions']] == [1]

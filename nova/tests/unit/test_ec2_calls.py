@@ -3,6 +3,7 @@ import pytest
 
 from nova import context
 from nova.api.ec2 import calls
+from nova.api.ec2 import client_tokens
 from nova.api.ec2 import dry_runs
 from nova.api.ec2 import errors
 from nova.api.ec2 import ids
@@ -60,6 +61,23 @@ def test_services_that_an_all_in_one_does_not_have():
         calls.LocalServices(None, None, ['volume']).send(USER, 'volume', 'GET', '/volumes', {}, None)
 
 
+@pytest.mark.parametrize('status, code', [(400, 'InvalidParameterValue'), (503, 'Unavailable')])
+def test_a_token_whose_outcome_is_not_known_is_not_given_back(api_db, status, code):
+    """What a service does not answer, it may have done: the same token makes no second volume."""
+    req = operations.Request(calls.Caller(Services(None), USER, {}), ids.Ids(api_db), api_db, 'r', 'u', 'req')
+    made = []
+
+    def make():
+        made.append(True)
+        raise errors.ServiceRefused(status, 'no')
+    for _number in range(2):
+        with pytest.raises((errors.ServiceRefused, errors.Ec2Error)) as error:
+            client_tokens.once(req, 'CreateVolume', {'ClientToken': 'a'}, lambda: None, make)
+        found = error.value if isinstance(error.value, errors.Ec2Error) else errors.of_service(error.value)
+        assert found.code == code
+    assert len(made) == (2 if status == 400 else 1)
+
+
 class Rules:
     def __init__(self, *refused):
         self._refused = refused
@@ -74,6 +92,7 @@ class Rules:
     ('POST', '/servers', {'server': {'networks': [{}]}}, 'os_compute_api:servers:create:attach_network'),
     ('POST', '/servers', {'server': {'block_device_mapping_v2': [{'destination_type': 'volume'}]}},
      'os_compute_api:servers:create:attach_volume'),
+    ('POST', '/servers', {'server': {'availability_zone': 'nova:host1'}}, 'os_compute_api:servers:create:forced_host'),
     ('POST', '/servers/1/action', {'os-stop': None}, 'os_compute_api:servers:stop'),
     ('DELETE', '/servers/1', None, 'os_compute_api:servers:delete'),
     ('POST', '/os-keypairs', {'keypair': {}}, 'os_compute_api:os-keypairs:create')])
