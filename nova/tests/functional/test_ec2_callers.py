@@ -18,16 +18,17 @@ from nova.tests.functional.callers_cloud import *  # noqa: F403
 
 # What a parameter names, by its last word. In an operation on placement groups GroupId and GroupName name one of those.
 REFERENCES = {
-    'InstanceId': 'instance', 'ImageId': 'image', 'VolumeId': 'volume', 'SnapshotId': 'snapshot', 'GroupId': 'group',
-    'SecurityGroupIds': 'group', 'SecurityGroupId': 'group', 'SecurityGroupRuleId': 'rule', 'SubnetId': 'subnet',
-    'VpcId': 'vpc', 'NetworkInterfaceId': 'interface', 'AllocationId': 'address', 'AssociationId': 'association',
-    'PublicIp': 'public_ip', 'KeyName': 'key_name', 'KeyPairId': 'key', 'GroupName': 'group_name',
-    'SecurityGroups': 'group_name', 'Resources': 'instance', 'ResourceId': 'instance',
-    'LaunchTemplateId': 'template', 'LaunchTemplateName': 'template_name', 'InternetGatewayId': 'gateway',
-    'RouteTableId': 'routes', 'GatewayId': 'gateway', 'DhcpOptionsId': 'dhcp'}
+    'InstanceId': 'instance', 'ImageId': 'image', 'KernelId': 'image', 'RamDiskId': 'image', 'VolumeId': 'volume',
+    'SnapshotId': 'snapshot', 'GroupId': 'group', 'SecurityGroupIds': 'group', 'SecurityGroupId': 'group',
+    'SecurityGroupRuleId': 'rule', 'SubnetId': 'subnet', 'VpcId': 'vpc', 'NetworkInterfaceId': 'interface',
+    'AllocationId': 'address', 'AssociationId': 'association', 'PublicIp': 'public_ip', 'KeyName': 'key_name',
+    'KeyPairId': 'key', 'GroupName': 'group_name', 'SecurityGroups': 'group_name', 'Resources': 'instance',
+    'ResourceId': 'instance', 'LaunchTemplateId': 'template', 'LaunchTemplateName': 'template_name',
+    'InternetGatewayId': 'gateway', 'RouteTableId': 'routes', 'GatewayId': 'gateway', 'DhcpOptionsId': 'dhcp'}
 # Names of nothing that belongs to a project, or of what is refused or made.
-OTHERS = {'AvailabilityZoneId', 'HostId', 'KmsKeyId', 'PrefixListId', 'VpcPeeringConnectionId', 'ZoneId', 'DeviceName',
-          'ZoneName', 'RegionName', 'AttributeName', 'VirtualName', 'OwnerId', 'UserId', 'Name'}
+OTHERS = {'AcceleratorName', 'AvailabilityZoneId', 'CapacityReservationId', 'DeviceName', 'HostId', 'KmsKeyId',
+          'MetricCategoryId', 'PrefixListId', 'SecondarySubnetId', 'VpcPeeringConnectionId', 'ZoneId', 'ZoneName',
+          'RegionName', 'AttributeName', 'VirtualName', 'OwnerId', 'UserId', 'Name'}
 # What a call needs besides the parameter in question.
 NEEDED = {'MinCount': 1, 'MaxCount': 1, 'Size': 1, 'AvailabilityZone': 'nova', 'Device': '/dev/vdz', 'Name': 'stolen',
           'Description': 'stolen', 'Attribute': 'description', 'Tags': [{'Key': 'stolen', 'Value': 'it'}],
@@ -111,6 +112,7 @@ def ids_of(client, name):
         return next((row.get(key) for row in rows if wanted.items() <= row.items()), None)
     client.create_key_pair(KeyName=name)
     group = client.create_security_group(GroupName=name, Description='canary')['GroupId']
+    template = client.create_launch_template(LaunchTemplateName=name, LaunchTemplateData={'InstanceType': 'm1.tiny'})
     rules = client.describe_security_group_rules()['SecurityGroupRules']
     reservations = client.describe_instances()['Reservations']
     addresses = client.describe_addresses()['Addresses']
@@ -122,6 +124,7 @@ def ids_of(client, name):
         'rule': first(rules, 'SecurityGroupRuleId', GroupId=group),
         'interface': client.describe_network_interfaces()['NetworkInterfaces'][0]['NetworkInterfaceId'],
         'key': first(client.describe_key_pairs()['KeyPairs'], 'KeyPairId', KeyName=name), 'key_name': name,
+        'template': template['LaunchTemplate']['LaunchTemplateId'], 'template_name': name,
         'address': first(addresses, 'AllocationId'), 'association': first(addresses, 'AssociationId'),
         'public_ip': first(addresses, 'PublicIp'),
         'subnet': min((row['CidrBlock'] != '10.77.0.0/24', row['SubnetId'])
@@ -137,7 +140,7 @@ def canaries(cloud, owner, things):
     client = test_ec2.boto(cloud, test_ec2.keys_of(owner))
     found = ids_of(client, 'canary-of-the-owner')
     assert {kind for kind in found if found[kind] == MISSING_IDS.get(kind)} <= {
-        'association', 'template', 'template_name', 'gateway', 'routes', 'dhcp'}, found
+        'association', 'gateway', 'routes', 'dhcp'}, found
     return found
 
 
