@@ -9,6 +9,7 @@ from nova import states
 from nova.tests.integration import moving
 from nova.tests.integration import test_libvirt as base
 from nova.virt import driver
+from nova.virt.libvirt.local_disks import files as local_files
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
@@ -45,7 +46,7 @@ def test_a_guest_is_resized_to_another_host_and_confirmed(fleet):
     fleet.type(TWO, instance, 'head -n1 /dev/vdb; echo came-$((40+2))', 'came-42')
     assert b'\non-the-disk' in fleet.drivers[TWO].console_output(instance)
     place = pathlib.Path(fleet.drivers[TWO].storage.path(instance.uuid))
-    assert base.libvirt_driver.storage.qcow2_size(place / 'disk') == 2 << 30
+    assert local_files.qcow2_size(place / 'disk') == 2 << 30
     assert (place / 'disk.ephemeral0').stat().st_blocks * 512 < 100 << 20       # holes did not become zeros
     assert fleet.drivers[ONE].kept_guests() == [instance.uuid] and fleet.drivers[TWO].kept_guests() == []
     fleet.drivers[ONE].confirm_migration(None, instance, [])

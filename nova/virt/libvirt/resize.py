@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.virt import driver
-from nova.virt.libvirt import files
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
+from nova.virt.libvirt.local_disks import files as local_files
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
@@ -71,7 +70,7 @@ class Resize(hands.Feature, driver.Resize):
         with self.hands.operation(uuid):
             self.hands.remove(uuid)
             try:
-                disks, boot_files = _copies(stored, self.hands.steps.qemu_img, instance, old)
+                disks, boot_files = _copies(stored, instance, old)
                 made = self.hands.guest_of(instance, request, disks, boot_files, old.volumes)
                 stored.save(made)
                 self.bring_tpm(made, guest)
@@ -117,8 +116,7 @@ class Resize(hands.Feature, driver.Resize):
         (self.hands.start if power_on else self.hands.define)(guest)
 
 
-def _copies(stored: storage.Storage, qemu_img: Any, instance: Instance,
-            old: xml.Guest) -> tuple[list[xml.Disk], dict[str, str]]:
+def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tuple[list[xml.Disk], dict[str, str]]:
     """Copies of a guest's files in a new directory, its disks as large as its flavor says: (disks, boot files)."""
     uuid, source = instance.uuid, stored.kept_path(instance.uuid)
     os.mkdir(stored.path(uuid))
@@ -134,31 +132,14 @@ def _copies(stored: storage.Storage, qemu_img: Any, instance: Instance,
         if disk.file in old.adopted:             # it comes to where the others are
             name = f'disk.own{len(disks)}' if disks else 'disk'
             taken_from, disk.file = disk.file, stored.path(uuid, name)
-        _copy(taken_from, disk.file)
-        _grow(qemu_img, disk, sizes.get(name, 0))
+        stored.of(disk).renew(disk, taken_from)
+        stored.of(disk).grow(disk, sizes.get(name, 0))
         disks.append(disk)
     disks += stored.blanks(uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, old.volumes)
     if old.nvram and os.path.exists(os.path.join(source, spec.NVRAM)):
-        _copy(os.path.join(source, spec.NVRAM), old.nvram)
+        local_files.copy(os.path.join(source, spec.NVRAM), old.nvram)
     for part in ('kernel', 'ramdisk'):
         if getattr(old, part):
-            _copy(os.path.join(source, part), getattr(old, part))
+            local_files.copy(os.path.join(source, part), getattr(old, part))
             boot_files[part] = getattr(old, part)
     return disks, boot_files
-
-
-def _copy(source: str, target: str) -> None:
-    done = subprocess.run(['cp', '--reflink=auto', '--sparse=always', '--', source, target],
-                          stdin=subprocess.DEVNULL, capture_output=True)
-    if done.returncode:
-        raise exception.VirtError(operation='copy a disk', reason='there is no room, or the disk cannot be read')
-    files.give_to_guest(target)
-
-
-def _grow(qemu_img: Any, disk: xml.Disk, size: int) -> None:
-    """Make a disk that no guest uses ``size`` bytes large, when it is smaller; its format is the recorded one."""
-    if disk.format == 'qcow2':
-        if size > storage.qcow2_size(disk.file):
-            qemu_img.resize(disk.file, disk.format, size, disk.backing_file)
-    elif size > os.path.getsize(disk.file) and not disk.readonly:
-        os.truncate(disk.file, size)

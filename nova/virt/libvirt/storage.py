@@ -32,6 +32,8 @@ from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import reflink
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.local_disks import base as places
+from nova.virt.libvirt.local_disks import files as local_files
 
 LOG = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ BASE = '_base'
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
 # QEMU runs as another user: it may pass through these directories to files that are given to it.
 DIRECTORY_MODE = 0o711
+FILES = {'qcow2': local_files.Qcow2, 'raw': local_files.Raw}
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 
@@ -93,10 +96,11 @@ class Storage:
     def __init__(self, directory, images, qemu_img, inspect=None, images_type='qcow2', max_age=86400,
                  reserve=disk_space.Reserve(), verify=None, host=None):
         self.directory, self._reserve, self._host = directory, reserve, host
-        self._qemu_img, self._images, self._images_type = qemu_img, images, images_type
+        self._images = images
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
-        self.disk_cache, self._shares = 'writeback', False
+        self._shares = False
+        self._disks: places.Place = FILES[images_type](directory, qemu_img)        # where new ones are made
 
     def prepare(self):
         """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
@@ -109,8 +113,17 @@ class Storage:
                 shutil.rmtree(path, ignore_errors=True)
         self.cache.clean()
         self.cache.protect()
-        self.disk_cache = 'none' if _direct_io(self.directory) else 'writeback'
+        self._disks.prepare()
         self._shares = reflink.possible(self.directory)
+
+    @property
+    def disk_cache(self):
+        """QEMU's cache mode for files here."""
+        return self._disks.cache
+
+    def of(self, disk):
+        """The Place of a recorded Disk."""
+        return self._disks
 
     def path(self, uuid, name=''):
         """Path of a guest's directory or of a file in it.
@@ -185,6 +198,10 @@ class Storage:
             if os.path.lexists(path):    # something else removed a file at the same time: once more
                 shutil.rmtree(path)
 
+    def remove_disk(self, uuid, name):
+        """Remove a disk that was made for a guest for a while; no error when there is none."""
+        self._disks.remove(self.path(uuid, name))
+
     def exists(self, uuid):
         return os.path.isdir(self.path(uuid))
 
@@ -251,18 +268,7 @@ class Storage:
             raise exception.ImageUnacceptable(
                 image_id=image['id'],
                 reason=f'its virtual size of {base.virtual_size} bytes is over the {limit} bytes of the root disk')
-        path = self.path(instance.uuid, name)
-        if self._images_type == 'qcow2':
-            self._qemu_img.create(path, 'qcow2', size, base.path, base.format)
-            disk = xml.Disk(path, 'qcow2', target, bus, cache=self.disk_cache,
-                            backing_file=base.path, backing_format=base.format)
-        else:
-            if base.format != 'raw' or not reflink.clone(base.path, path):
-                self._qemu_img.convert(base.path, base.format, path, 'raw')
-            os.truncate(path, size)
-            disk = xml.Disk(path, 'raw', target, bus, cache=self.disk_cache)
-        files.give_to_guest(path)
-        return disk
+        return self._disks.from_image(self.path(instance.uuid, name), image['id'], base, size, target, bus)
 
     def blanks(self, uuid, sizes, present, volumes=(), taken=()):
         """New disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
@@ -286,13 +292,12 @@ class Storage:
         path = self.path(uuid, name)
         with open(path, 'xb') as file:
             file.truncate(size)
-        files.give_to_guest(path)
         environment = {'PATH': os.environ.get('PATH', os.defpath) + ':/usr/sbin:/sbin', 'LC_ALL': 'C'}
         done = subprocess.run([*make, path], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
         if done.returncode:
             LOG.error('%s failed: %s', make[0], done.stderr.decode(errors='replace'))
             raise exception.BuildFailed(instance_id=uuid, reason=f'{make[0]} failed on {name}')
-        return xml.Disk(path, 'raw', target, bus, cache=self.disk_cache)
+        return self._disks.from_file(path, target, bus)
 
     def config_drive(self, uuid, contents, target, bus, name='disk.config'):
         """The Disk of a new config drive with {path: bytes}; raises BuildFailed when they do not fit into one."""
@@ -301,8 +306,7 @@ class Storage:
             configdrive.write(path, contents)
         except ValueError as error:
             raise exception.BuildFailed(instance_id=uuid, reason=str(error)) from error
-        files.give_to_guest(path)
-        return xml.Disk(path, 'raw', target, bus, readonly=True)
+        return self._disks.from_file(path, target, bus, readonly=True)
 
     def boot_files(self, context, uuid, image, wanted):
         """Kernel and ramdisk of a guest: {part: path} of new files.
@@ -381,34 +385,16 @@ def _aligned(size):
     return (size + 511) // 512 * 512
 
 
-def qcow2_size(path):
-    """Bytes of the disk in a qcow2 file whose header we made; a guest writes behind it."""
-    with open(path, 'rb') as file:
-        return int.from_bytes(file.read(32)[24:32])
-
-
 def _promised(disk, shares):
     """Bytes that a disk may still take; ``shares``: also for blocks that it shares with the image as long as it can."""
     try:
         status = os.stat(disk.file)
         size = status.st_size
         if disk.format == 'qcow2':
-            size = qcow2_size(disk.file)
+            size = local_files.qcow2_size(disk.file)
         return size - status.st_blocks * 512 + (reflink.shared_bytes(disk.file) if shares else 0)
     except OSError:
         return 0
-
-
-def _direct_io(directory):
-    """Whether files here can be opened without the page cache, which some file systems refuse."""
-    path = os.path.join(directory, '.direct-io')
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_DIRECT, 0o600))
-        return True
-    except OSError:
-        return False
-    finally:
-        files.remove(path)
 
 
 def volume_letters(block_devices):

@@ -68,8 +68,10 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
             self.hands.hypervisor.guest('stop the guest', uuid, guests.stop_and_forget)
         guest.rescued = None
         self.hands.storage.save(guest)
-        for name in (DISK, CONFIG_DRIVE, *BOOT_FILES.values()):
+        for name in BOOT_FILES.values():
             files.remove(self.hands.storage.path(uuid, name))
+        for name in (DISK, CONFIG_DRIVE):
+            self.hands.storage.remove_disk(uuid, name)
         return guest
 
     def _make(self, context: Any, instance: Any, guest: Any, image: Any, config_drive: Any) -> rescued.Rescued:

@@ -15,6 +15,7 @@ from nova.hardware import guest_options
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import files as local_files
 
 DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
 TARGET = re.compile(r'[a-z]{2}[a-z]\Z')
@@ -42,7 +43,7 @@ def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
 
 def size_of(path: str, disk_format: str) -> int:
     """Bytes that a guest sees of a disk whose format is the recorded one."""
-    return storage.qcow2_size(path) if disk_format == 'qcow2' else os.path.getsize(path)
+    return local_files.qcow2_size(path) if disk_format == 'qcow2' else os.path.getsize(path)
 
 
 def sizes(values: dict[str, Any]) -> dict[str, int]:

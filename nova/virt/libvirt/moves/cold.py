@@ -121,7 +121,7 @@ class ColdMoves:
         for disk in disks:
             if disk.backing_file:
                 self._put_image_below(context, uuid, disk, source)
-            self._grow(disk, sizes.get(os.path.basename(disk.file), 0))
+            self.storage.of(disk).grow(disk, sizes.get(os.path.basename(disk.file), 0))
         return disks + self.storage.blanks(
             uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, taken=taken), boot_files
 
@@ -136,11 +136,3 @@ class ColdMoves:
             os.rename(self.storage.path(uuid, name), disk.backing_file)
             imagecache.protect(disk.backing_file)        # QEMU reads it as it is, and nobody writes it
         self._qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
-
-    def _grow(self, disk: xml.Disk, size: int) -> None:
-        if disk.readonly or size <= arrival.size_of(disk.file, disk.format):
-            return
-        if disk.format == 'qcow2':
-            self._qemu_img.resize(disk.file, disk.format, size, disk.backing_file)
-        else:
-            os.truncate(disk.file, size)

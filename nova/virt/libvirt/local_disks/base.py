@@ -1,0 +1,50 @@
+"""What a place for the disks of guests can do.
+
+A disk has a path for its name, below the directory of its guest, wherever its bytes lie: so names are unique.
+"""
+from __future__ import annotations
+
+import collections
+import typing
+
+from nova.virt.libvirt import imagecache
+from nova.virt.libvirt import xml
+
+Room = collections.namedtuple('Room', 'total unused')        # bytes
+
+
+class Place(typing.Protocol):
+    """``cache`` is QEMU's cache mode for new disks."""
+
+    cache: str
+
+    def prepare(self) -> None:
+        """At each start, before anything else.
+
+        :raises VirtError: disks cannot be made here
+        """
+
+    def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
+                   bus: str) -> xml.Disk:
+        """A new disk of ``size`` bytes that begins with what a checked image has."""
+
+    def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
+        """A new disk with the content of the raw file at its path, which is the disk or is gone afterwards."""
+
+    def remove(self, path: str) -> None:
+        """Remove a disk; no error when there is none."""
+
+    def erase(self, uuid: str, kept: typing.Collection[str] = ()) -> None:
+        """Remove all that a guest has outside of its directory, but the disks with the names ``kept``."""
+
+    def size(self, disk: xml.Disk, path: str | None = None) -> int:
+        """Bytes that a guest sees of a disk; ``path``: where it is by now."""
+
+    def grow(self, disk: xml.Disk, size: int) -> None:
+        """Make a disk that no guest uses ``size`` bytes large, when it is smaller."""
+
+    def renew(self, disk: xml.Disk, source: str) -> None:
+        """Let a disk begin with the content of the one that a resize has put aside at the path ``source``."""
+
+    def room(self) -> Room | None:
+        """Of its own; None: it is the directory's."""

@@ -1,0 +1,110 @@
+"""Disks as files of the host: qcow2 overlays on cached images, or raw."""
+from __future__ import annotations
+
+import os
+import subprocess
+import typing
+
+from nova import exception
+from nova.virt.libvirt import files
+from nova.virt.libvirt import imagecache
+from nova.virt.libvirt import reflink
+from nova.virt.libvirt import xml
+
+
+class Files:
+    """
+    :param directory: of all guests
+    :param qemu_img: a QemuImg
+    """
+
+    def __init__(self, directory: str, qemu_img: typing.Any) -> None:
+        self._directory, self._qemu_img = directory, qemu_img
+        self.cache = 'writeback'
+
+    def prepare(self) -> None:
+        self.cache = 'none' if _direct_io(self._directory) else 'writeback'
+
+    def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
+        files.give_to_guest(path)
+        if readonly:
+            return xml.Disk(path, 'raw', target, bus, readonly=True)
+        return xml.Disk(path, 'raw', target, bus, cache=self.cache)
+
+    def remove(self, path: str) -> None:
+        files.remove(path)
+
+    def erase(self, uuid: str, kept: typing.Collection[str] = ()) -> None:
+        """All is in the directory."""
+
+    def size(self, disk: xml.Disk, path: str | None = None) -> int:
+        """By its recorded format, never by what its bytes look like."""
+        path = path or disk.file
+        return qcow2_size(path) if disk.format == 'qcow2' else os.path.getsize(path)
+
+    def grow(self, disk: xml.Disk, size: int) -> None:
+        if disk.readonly or size <= self.size(disk):
+            return
+        if disk.format == 'qcow2':
+            self._qemu_img.resize(disk.file, disk.format, size, disk.backing_file)
+        else:
+            os.truncate(disk.file, size)
+
+    def renew(self, disk: xml.Disk, source: str) -> None:
+        copy(source, disk.file)
+
+    def room(self) -> None:
+        return None
+
+
+class Qcow2(Files):
+    """Root disks are overlays on cached images."""
+
+    def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
+                   bus: str) -> xml.Disk:
+        self._qemu_img.create(path, 'qcow2', size, base.path, base.format)
+        files.give_to_guest(path)
+        return xml.Disk(path, 'qcow2', target, bus, cache=self.cache, backing_file=base.path,
+                        backing_format=base.format)
+
+
+class Raw(Files):
+    """Root disks are copies of cached images, which share their blocks where the file system can."""
+
+    def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
+                   bus: str) -> xml.Disk:
+        if base.format != 'raw' or not reflink.clone(base.path, path):
+            self._qemu_img.convert(base.path, base.format, path, 'raw')
+        os.truncate(path, size)
+        files.give_to_guest(path)
+        return xml.Disk(path, 'raw', target, bus, cache=self.cache)
+
+
+def copy(source: str, target: str) -> None:
+    """Copy a file of a guest for that guest.
+
+    :raises VirtError: there is no room
+    """
+    done = subprocess.run(['cp', '--reflink=auto', '--sparse=always', '--', source, target],
+                          stdin=subprocess.DEVNULL, capture_output=True)
+    if done.returncode:
+        raise exception.VirtError(operation='copy a disk', reason='there is no room, or the disk cannot be read')
+    files.give_to_guest(target)
+
+
+def qcow2_size(path: str) -> int:
+    """Bytes of the disk in a qcow2 file whose header we made; a guest writes behind it."""
+    with open(path, 'rb') as file:
+        return int.from_bytes(file.read(32)[24:32])
+
+
+def _direct_io(directory: str) -> bool:
+    """Whether files here can be opened without the page cache, which some file systems refuse."""
+    path = os.path.join(directory, '.direct-io')
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_DIRECT, 0o600))
+        return True
+    except OSError:
+        return False
+    finally:
+        files.remove(path)
