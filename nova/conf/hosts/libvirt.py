@@ -24,10 +24,19 @@ OPTIONS = [
                 item_type=types.String(max_length=64, regex=r'[+-]?' + CPU_NAME),
                 help="Flags that guests' processors have besides, or with a - before them not, like pcid or -vmx. Not "
                      'with cpu_mode = none.'),
-    cfg.StrOpt('images_type', default='qcow2', choices=['qcow2', 'raw'],
+    cfg.StrOpt('images_type', default='qcow2', choices=['qcow2', 'raw', 'rbd'],
                help='Form of the guests\' root disks. qcow2: an overlay on the cached image, made at once. '
                     'raw: a copy of its own, a little faster to use and slower to make, but at once for a raw image on '
-                    'XFS with reflinks and on btrfs, where both share their blocks until one is written.'),
+                    'XFS with reflinks and on btrfs, where both share their blocks until one is written. '
+                    'rbd: all disks of guests are images of a pool of Ceph, root disks clones of the image.'),
+    cfg.StrOpt('images_rbd_pool', default='rbd', max_length=128, regex=r'[0-9A-Za-z][0-9A-Za-z_.-]*$',
+               help='Pool of Ceph that the disks of guests are in, with images_type = rbd.'),
+    cfg.StrOpt('images_rbd_ceph_conf', default='/etc/ceph/ceph.conf', max_length=255,
+               help="Ceph's configuration on this host, which names the monitors and the keyring."),
+    cfg.StrOpt('rbd_user', max_length=128, regex=r'[0-9A-Za-z][0-9A-Za-z_.-]*$',
+               help='User of Ceph for these disks, without "client.". Unset: Ceph asks nobody who they are.'),
+    cfg.StrOpt('rbd_secret_uuid', max_length=36, regex=r'[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
+               help="Id of libvirt's secret with the key of rbd_user, which QEMU logs in with. Needed with rbd_user."),
     cfg.IntOpt('wait_soft_reboot_seconds', default=120, min=0, max=3600,
                help='Seconds that a guest gets to shut down by itself in a soft reboot, before it is switched off '
                     'and on.'),

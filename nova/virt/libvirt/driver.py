@@ -50,6 +50,7 @@ from nova.virt.libvirt.life import adoption
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.life import rescue
 from nova.virt.libvirt.life import snapshots
+from nova.virt.libvirt.local_disks import configured as local_disks
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -85,7 +86,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             directory, images, self._qemu_img, inspect_image,
             options.images_type, options.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
-            image_signatures.Verifier(conf.image.certificates_directory).verify, host)
+            image_signatures.Verifier(conf.image.certificates_directory).verify, host,
+            local_disks.pool(conf, self._qemu_img, host))
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
         self.connectors = connectors.Connectors(host)
         self.virt_type = ''                      # this and the next are known from init_host() on
@@ -114,6 +116,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         self.storage.prepare()
         self._prepare_qemu_img()
         self.hypervisor.connect()
+        local_disks.check_secret(self.conf, self.hypervisor)
         facts = self.hypervisor.facts()
         self.topology, capabilities = self._topology(facts), facts['capabilities']
         wanted, able = self.conf.libvirt.virt_type, hosts.kvm_offered(capabilities)
@@ -224,6 +227,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             raise
 
     def has_disks(self, instance: Instance, source: str) -> bool:
+        self.storage.check_reach(instance.uuid)          # else a guest would be made anew beside its own disks
         return shared_storage.came_over(self.storage.load(instance.uuid), source, self.host)
 
     # ---- life -------------------------------------------------------------------------
@@ -340,6 +344,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)
         guest.virt_type = self.virt_type
+        self.storage.refresh(guest)
         guest.interfaces = spec.interfaces(network_info, guest.vif_model)
         self.storage.save(guest)
         return guest

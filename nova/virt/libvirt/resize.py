@@ -38,7 +38,11 @@ class Resize(hands.Feature, driver.Resize):
     bring_tpm: Any
 
     def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
-        """The claim has counted the room."""
+        """The claim has counted the room.
+
+        :raises VirtError: its disks are in the pool, and its record is on another host
+        """
+        self.hands.storage.check_reach(instance.uuid)
 
     def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
                    timeout: Any) -> dict[str, Any]:
@@ -96,10 +100,12 @@ class Resize(hands.Feature, driver.Resize):
         with self.hands.operation(uuid):
             if os.path.isdir(kept):
                 self.hands.remove(uuid)
+                stored.restore_kept(uuid)
                 os.rename(kept, stored.path(uuid))
             guest = self.hands.recorded(uuid, network_info)
             # connected again, their exports may be at other places
             guest.volumes = self.hands.volumes_of(instance, block_devices, guest.machine, guest.disks, guest.volumes)
+            stored.release(guest)        # after the rename: a revert that begins again finds what was put aside
             stored.save(guest)
             self._bring_up(guest, power_on)
 

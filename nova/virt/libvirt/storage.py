@@ -32,7 +32,6 @@ from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import reflink
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import rescued
-from nova.virt.libvirt.local_disks import base as places
 from nova.virt.libvirt.local_disks import files as local_files
 
 LOG = logging.getLogger(__name__)
@@ -86,21 +85,23 @@ class Storage:
     :param images: an ImageSource
     :param qemu_img: a QemuImg
     :param inspect: see ImageCache
-    :param images_type: 'qcow2' or 'raw': form of the root disks
+    :param images_type: 'qcow2', 'raw' or 'rbd': form of the root disks
     :param max_age: seconds; see ImageCache
     :param reserve: nova.runtime.disk_space.Reserve that snapshots leave
     :param verify: see ImageCache
     :param host: whose guests are saved and listed here; others may share the directory. None: all are
+    :param pool: local_disks.rbd.Rbd; None: disks are files
     """
 
     def __init__(self, directory, images, qemu_img, inspect=None, images_type='qcow2', max_age=86400,
-                 reserve=disk_space.Reserve(), verify=None, host=None):
+                 reserve=disk_space.Reserve(), verify=None, host=None, pool=None):
         self.directory, self._reserve, self._host = directory, reserve, host
         self._images = images
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
         self._shares = False
-        self._disks: places.Place = FILES[images_type](directory, qemu_img)        # where new ones are made
+        self._files = FILES.get(images_type, local_files.Qcow2)(directory, qemu_img)
+        self._pool, self._disks = pool, pool or self._files      # the latter: where new ones are made
 
     def prepare(self):
         """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
@@ -113,17 +114,47 @@ class Storage:
                 shutil.rmtree(path, ignore_errors=True)
         self.cache.clean()
         self.cache.protect()
+        self._files.prepare()
         self._disks.prepare()
         self._shares = reflink.possible(self.directory)
 
     @property
     def disk_cache(self):
         """QEMU's cache mode for files here."""
-        return self._disks.cache
+        return self._files.cache
 
     def of(self, disk):
-        """The Place of a recorded Disk."""
-        return self._disks
+        """The Place of a recorded Disk.
+
+        :raises VirtError: this host does not reach it
+        """
+        if disk.source is None:
+            return self._files
+        if self._pool is None:
+            raise exception.VirtError(operation='reach the disks', reason='they lie in a pool of Ceph, and [libvirt] '
+                                                                          'images_type of this host is not rbd')
+        return self._pool
+
+    def refresh(self, guest):
+        """Let the disks of a record be where this host finds them: monitors of Ceph come and go."""
+        for disk in rescued.files(guest):
+            disk.source = self.of(disk).source(disk.file)
+
+    def pooled(self, disk, path):
+        """A Disk that another host has in the pool, as this one has it.
+
+        :raises VirtError: this host has no pool, or the other one's record is not here
+        """
+        place = self.of(dataclasses.replace(disk, source={}))
+        return dataclasses.replace(disk, file=path, format='raw', cache=place.cache, backing_file=None,
+                                   backing_format=None, source=place.source(path))
+
+    def check_reach(self, uuid):
+        """
+        :raises VirtError: a guest that has no record here has disks in the pool
+        """
+        if self.load(uuid) is None and self.load_kept(uuid) is None:
+            self._disks.check_new(uuid)
 
     def path(self, uuid, name=''):
         """Path of a guest's directory or of a file in it.
@@ -172,10 +203,26 @@ class Storage:
 
     def forget_kept(self, uuid):
         """Remove for ever what was put aside of a guest; no error when there is nothing."""
+        kept, guest = self.load_kept(uuid), self.load(uuid)
+        used = {disk.file for disk in guest.disks} if guest else set()
+        for disk in kept.disks if kept else ():
+            if disk.source:
+                self.of(disk).release(disk) if disk.file in used else self.of(disk).remove(disk.file)
         for disk in self.elsewhere(self.load_kept(uuid)):
             files.remove(disk.file)
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.kept_path(uuid))
+
+    def restore_kept(self, uuid):
+        """Let the disks that were put aside without a copy be what they were; the guest is off."""
+        kept = self.load_kept(uuid)
+        for disk in kept.disks if kept else ():
+            self.of(disk).restore(disk)
+
+    def release(self, guest):
+        """Its disks are what they were, and stay so."""
+        for disk in guest.disks:
+            self.of(disk).release(disk)
 
     @staticmethod
     def elsewhere(guest):
@@ -189,8 +236,9 @@ class Storage:
 
     def remove(self, uuid):
         """Remove a guest's directory with all that is in it, and its disks elsewhere; no error when there is none."""
-        path = self.path(uuid)
-        for disk in self.elsewhere(self.load(uuid)):
+        path, guest = self.path(uuid), self.load(uuid)
+        self._erase(uuid, guest)
+        for disk in self.elsewhere(guest):
             files.remove(disk.file)
         try:
             shutil.rmtree(path)
@@ -198,9 +246,21 @@ class Storage:
             if os.path.lexists(path):    # something else removed a file at the same time: once more
                 shutil.rmtree(path)
 
+    def _erase(self, uuid, guest):
+        """Remove what a guest has outside of its directory, if it is this directory's: without one, or with a record
+        that is another's, it may be the guest of a host that does not share it."""
+        if guest is None and not self.exists(uuid):
+            return
+        kept = self.load_kept(uuid)
+        names = {os.path.basename(disk.file) for disk in kept.disks} if kept else set()
+        places_of = {self.of(disk) for disk in rescued.files(guest)} if guest else {self._disks}
+        for place in places_of:
+            place.erase(uuid, names)
+
     def remove_disk(self, uuid, name):
         """Remove a disk that was made for a guest for a while; no error when there is none."""
-        self._disks.remove(self.path(uuid, name))
+        for place in {self._files, self._disks}:         # what images_type says may have changed since
+            place.remove(self.path(uuid, name))
 
     def exists(self, uuid):
         return os.path.isdir(self.path(uuid))
@@ -233,6 +293,7 @@ class Storage:
         :raises BuildFailed: the request cannot be met here
         """
         uuid = instance.uuid
+        self._disks.check_new(uuid)
         os.mkdir(self.path(uuid))
         os.chmod(self.path(uuid), DIRECTORY_MODE)
         # What an image names by now was not checked: the server's row has what its own named
@@ -331,16 +392,28 @@ class Storage:
     # ---- the whole host -----------------------------------------------------------
 
     def total_bytes(self):
+        room = self._disks.room()
+        if room:
+            return room.total
         status = os.statvfs(self.directory)
         return status.f_frsize * status.f_blocks
 
     def unused_bytes(self):
         """Bytes that are free, whatever was promised of them."""
+        room = self._disks.room()
+        if room:
+            return room.unused
         status = os.statvfs(self.directory)
         return status.f_frsize * status.f_bavail
 
     def free_bytes(self):
-        """Bytes that are free and not promised to a guest: disks are sparse and will grow."""
+        """Bytes that are free and not promised to a guest: disks are sparse and will grow.
+
+        Of a pool: that are free; what its other users were promised no host knows.
+        """
+        room = self._disks.room()
+        if room:
+            return room.unused
         status = os.statvfs(self.directory)
         promised = 0
         for guest in self.records():
@@ -362,6 +435,7 @@ class Storage:
         kept = [guest for guest in map(self.load_kept, self.kept_guests()) if guest]
         self.cache.remove_unused({disk.backing_file for guest in [*self.records(), *kept]
                                   for disk in rescued.files(guest)})
+        self._disks.remove_unused()
 
 
 def _bus(image):

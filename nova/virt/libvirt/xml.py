@@ -43,7 +43,10 @@ CPU_MODES = {'kvm': 'host-model', 'qemu': 'maximum'}
 
 @dataclasses.dataclass
 class Disk:
-    """One file of the guest. ``format`` is what we made it as, never what its bytes look like."""
+    """One disk of the guest. ``format`` is what we made it as, never what its bytes look like.
+
+    ``source``: where QEMU finds it, as of a volumes.disk.Volume, when it is no file; ``file`` is its name even then.
+    """
 
     file: str
     format: str
@@ -53,6 +56,7 @@ class Disk:
     cache: str = 'writeback'
     backing_file: str | None = None
     backing_format: str | None = None
+    source: dict | None = None
 
 
 @dataclasses.dataclass

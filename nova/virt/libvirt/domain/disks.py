@@ -4,6 +4,7 @@ from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain.tree import add
+from nova.virt.libvirt.volumes import disk as volumes
 
 MOST_QUEUES = 16             # of a controller: QEMU makes no more use of them on one disk
 _IOTUNE = tuple(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
@@ -45,9 +46,9 @@ def disk(devices: etree.Element, disk: Any) -> etree.Element:
     """
     :param disk: xml.Disk
     """
-    element = add(devices, 'disk', type='file', device='disk')
+    element = add(devices, 'disk', type=disk.source['type'] if disk.source else 'file', device='disk')
     add(element, 'driver', name='qemu', type=disk.format, cache=disk.cache, discard='unmap')
-    add(element, 'source', file=disk.file)
+    element.append(volumes.source_element(disk.source or {'type': 'file', 'path': disk.file}))
     # The chain is named to its end: libvirt must not look into the files for more of it.
     backing = add(element, 'backingStore')
     if disk.backing_file:

@@ -29,7 +29,7 @@ class Snapshots(agent.Agent, driver.Snapshot):
         progress(states.IMAGE_PENDING_UPLOAD)
         try:
             root = guest.disks[0]
-            sources = [path for path in (root.file, root.backing_file) if path]
+            sources = [] if root.source else [path for path in (root.file, root.backing_file) if path]
             with self.hands.storage.snapshot_path(instance.uuid, sources) as path:
                 self._copy_root(instance, guest, path)
                 progress(states.IMAGE_UPLOADING)
@@ -50,7 +50,7 @@ class Snapshots(agent.Agent, driver.Snapshot):
                 raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)          # the guest went off meanwhile: its disk rests now
-        self.hands.steps.qemu_img.convert(root.file, root.format, path, 'qcow2', root.backing_file)
+        self.hands.storage.of(root).copy(root, path)
 
     def is_active(self, uuid: str) -> bool:
         try:

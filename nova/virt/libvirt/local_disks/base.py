@@ -46,5 +46,26 @@ class Place(typing.Protocol):
     def renew(self, disk: xml.Disk, source: str) -> None:
         """Let a disk begin with the content of the one that a resize has put aside at the path ``source``."""
 
+    def copy(self, disk: xml.Disk, path: str) -> None:
+        """Copy a disk that no guest uses, with all that is below it, into a new qcow2 file."""
+
+    def restore(self, disk: xml.Disk) -> None:
+        """Undo all since ``renew``; nothing where what was put aside is a file."""
+
+    def release(self, disk: xml.Disk) -> None:
+        """What was put aside of a disk is not needed any more; as ``restore``."""
+
+    def source(self, path: str) -> dict[str, typing.Any] | None:
+        """Where QEMU finds the disk, as an xml.Disk has it; None: at its path."""
+
+    def disks_of(self, uuid: str) -> list[str]:
+        """Names of what a guest has outside of its directory."""
+
+    def check_new(self, uuid: str) -> None:
+        """:raises VirtError: a server of this id has disks outside of its directory"""
+
+    def remove_unused(self) -> None:
+        """Remove the images outside of the directory that no disk stands on and that are old enough."""
+
     def room(self) -> Room | None:
         """Of its own; None: it is the directory's."""

@@ -24,6 +24,7 @@ DISKS = 26                               # a guest of volumes alone has none
 # What each host makes for itself, of what the conductor says and of its own options. By another host's word the path
 # of a volume, or the address of a device, would be a way to what is here.
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted')
+NOT_KEPT = ('size', 'pooled', 'source')
 SETTING = 255                            # characters of a value
 BOOT_FILES = ('kernel', 'ramdisk')
 SIZES = range(1 << 50)                   # bytes of a disk
@@ -37,7 +38,11 @@ def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
     values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in OWN}
     for disk in values['disks']:
         path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
-        disk['size'] = size_of(path, disk['format'])
+        # what is no file is seen by both hosts, or the move is refused
+        disk['size'] = 0 if disk['source'] else size_of(path, disk['format'])
+        if not disk.pop('source'):
+            continue
+        disk['pooled'] = True            # older hosts refuse it, which is right: they would not reach it
     return values
 
 
@@ -67,8 +72,9 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     try:
         told = {name: value for name, value in values.items() if name not in OWN}
         guest = xml.Guest.from_dict({**told, 'interfaces': [], 'disks': [
-            {name: value for name, value in disk.items() if name != 'size'} for disk in values['disks']]})
-        disks = [_own(disk, uuid, stored) for disk in guest.disks]
+            {name: value for name, value in disk.items() if name not in NOT_KEPT} for disk in values['disks']]})
+        pooled = [told.get('pooled') is True for told in values['disks']]
+        disks = [_own(disk, uuid, stored, each) for disk, each in zip(guest.disks, pooled, strict=True)]
     except (KeyError, TypeError, AttributeError):
         raise _refusal() from None
     machine, model = str(guest.machine), str(guest.vif_model)
@@ -93,11 +99,13 @@ def _are_settings(settings: Any) -> bool:
         isinstance(value, str) and len(value) <= SETTING for pair in settings.items() for value in pair)
 
 
-def _own(disk: xml.Disk, uuid: str, stored: storage.Storage) -> xml.Disk:
+def _own(disk: xml.Disk, uuid: str, stored: storage.Storage, pooled: bool) -> xml.Disk:
     name = os.path.basename(disk.file)
     if not DISK.match(name) or disk.format not in FORMATS or disk.bus not in xml.DISK_BUSES or not TARGET.match(
             disk.target) or disk.backing_format not in (None, *FORMATS):
         raise _refusal()
+    if pooled:                           # where the pool is, this host knows by itself
+        return stored.pooled(disk, stored.path(uuid, name))
     # How a disk is cached depends on the file system of this host.
     cache = disk.cache if disk.readonly else stored.disk_cache
     return dataclasses.replace(

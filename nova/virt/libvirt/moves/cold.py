@@ -19,6 +19,7 @@ from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
+from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class ColdMoves:
         if 'guest' not in sent:
             raise exception.GuestNotFound(instance_id=uuid)
         moved = arrival.unpacked(sent['guest'], uuid, self.storage, self.virt_type, request.network_info)
+        if any(disk.source for disk in moved.disks):
+            raise exception.VirtError(operation='move the guest', reason=shared_storage.RECORD_NEEDED)
         with self._operation(uuid):
             self._remove(uuid)           # of an attempt that did not come to its end
             try:

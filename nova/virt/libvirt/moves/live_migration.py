@@ -97,6 +97,8 @@ class LiveMigration(driver.LiveMigration):
                 'the hosts share the disks of the server; they are not copied (block migration)' if shared else
                 'the hosts share no storage; a migration with its disks (block migration) is needed'))
         if not shared:
+            if any(disk.source for disk in guest.disks):
+                raise exception.MigrationPreCheckError(reason=shared_storage.RECORD_NEEDED)
             _check_room(guest, facts)
         self._check_cpu(instance.uuid, facts)
         values = arrival.packed(guest)
@@ -371,7 +373,7 @@ def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
     """
     stay = [*guest.volumes, *(() if copied else guest.disks)]
     return bool(stay) and all(disk.readonly or disk.cache in ('none', 'directsync') or (
-        isinstance(disk, volume.Volume) and disk.source['type'] == volume.NETWORK) for disk in stay)
+        disk.source is not None and disk.source['type'] == volume.NETWORK) for disk in stay)
 
 
 def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:

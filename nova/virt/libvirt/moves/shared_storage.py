@@ -22,6 +22,10 @@ from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 
 
+RECORD_NEEDED = ('its disks lie in a pool of Ceph, and the hosts do not share the directory of the guests, where its '
+                 'record is')
+
+
 def sight(stored: storage.Storage, uuid: str) -> list[str | int] | None:
     """What two hosts see alike only where it is the same file; None where nothing is."""
     try:

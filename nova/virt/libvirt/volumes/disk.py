@@ -125,7 +125,7 @@ def element(disk: Volume) -> etree.Element:
     if disk.readonly:
         del driver['discard']
     etree.SubElement(root, 'driver', driver)
-    root.append(_source(disk.source))
+    root.append(source_element(disk.source))
     etree.SubElement(root, 'backingStore')           # raw: there is nothing below it that libvirt should look for
     etree.SubElement(root, 'target', dev=disk.target, bus=disk.bus)
     if disk.device != 'lun':                         # which has the serial number of its storage
@@ -139,7 +139,8 @@ def element(disk: Volume) -> etree.Element:
     return root
 
 
-def _source(source: Source) -> etree.Element:
+def source_element(source: Source) -> etree.Element:
+    """Where QEMU finds a disk."""
     if source['type'] == 'file':
         return etree.Element('source', file=source['path'])
     if source['type'] == 'block':

@@ -1,0 +1,179 @@
+"""Disks in a real Ceph without guests: what a build, a resize, a revert and a delete leave in the pool."""
+import os
+import shutil
+import subprocess
+import uuid
+
+import pytest
+
+from nova import exception
+from nova.tests import ceph as cephs
+from nova.tests.contract import driver_contract
+from nova.virt import driver
+from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt import resize
+from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import pool
+from nova.virt.libvirt.local_disks import rbd
+
+ceph = cephs.ceph
+pytestmark = pytest.mark.skipif(shutil.which('qemu-img') is None, reason='qemu-img is not installed')
+GIB = 1 << 30
+IMAGES = {'first': 'qcow2', 'second': 'raw'}
+CONTENT = b'of the image'
+
+
+class Images:
+    def show(self, _context, image_id):
+        return {'id': image_id, 'disk_format': IMAGES[image_id], 'properties': {}}
+
+    def download(self, _context, image_id, path):
+        with open(f'{path}.raw', 'wb') as file:
+            file.write(CONTENT)
+            file.truncate(16 << 20)
+        subprocess.run(['qemu-img', 'convert', '-f', 'raw', '-O', IMAGES[image_id], f'{path}.raw', path], check=True)
+        os.unlink(f'{path}.raw')
+
+
+def make(ceph, directory, host='one', pool_name=None):
+    tool = qemu_img.QemuImg(60)
+    place = rbd.Rbd(pool.Pool(pool_name or ceph.pool, str(ceph.conf), ceph.user, 60), tool, host, None, 'writeback', 60)
+    made = storage.Storage(str(directory), Images(), tool, images_type='rbd', host=host, pool=place)
+    made.prepare()
+    tool.prepare(str(directory))
+    return made
+
+
+@pytest.fixture
+def store(ceph, tmp_path):
+    made = make(ceph, tmp_path / 'instances')
+    yield made
+    for name in sorted(ceph.images()):               # disks first: images are below them
+        if not name.startswith(rbd.IMAGE):
+            made._pool._pool.remove(name)
+    made._pool._max_age = -1
+    made.remove_unused_images()
+    assert ceph.images() == []
+
+
+def build(store, image='first', **flavor):
+    instance = driver_contract.make_instance(uuid=str(uuid.uuid4()))
+    instance.flavor = flavor
+    disks, _files = store.create(None, instance, driver.SpawnRequest(image=store._images.show(None, image),
+                                                                     network_info=[]))
+    guest = xml.Guest(instance.uuid, 'a', store.directory, 'qemu', 1, 64, store.path(instance.uuid, 'log'), disks)
+    store.save(guest)
+    return instance
+
+
+def disks(ceph, instance):
+    return sorted(name.partition('_')[2] for name in ceph.images() if name.startswith(instance.uuid))
+
+
+@pytest.mark.parametrize('image', IMAGES)
+def test_an_image_comes_into_the_pool_once(ceph, store, image):
+    first, second = build(store, image), build(store, image)
+    assert len(ceph.rbd('children', f'image_{image}@base').split()) == 2
+    assert 'protected: True' in ceph.rbd('info', f'image_{image}@base')
+    for each in (first, second):
+        shown = subprocess.run(['rbd', '-c', ceph.conf, '-n', f'client.{ceph.user}', 'export', '--no-progress',
+                                f'{ceph.pool}/{each.uuid}_disk', '-'], check=True, capture_output=True, timeout=60)
+        assert shown.stdout.startswith(CONTENT) and len(shown.stdout) == GIB
+        store.remove(each.uuid)
+    assert ceph.images() == [f'image_{image}']
+    store.remove_unused_images()                     # it is young
+    assert ceph.images() == [f'image_{image}']
+
+
+def test_an_image_with_clones_stays_however_old_it_is(ceph, store):
+    build(store)
+    store._pool._max_age = -1
+    store.remove_unused_images()
+    assert 'image_first' in ceph.images()
+
+
+def test_a_host_takes_away_the_parts_of_its_own_imports_alone(ceph, store, tmp_path):
+    for host in ('one', 'two'):                      # both ended just before the rename
+        ceph.rbd('create', '--size', '1M', f'image_x.{host}.part')
+        ceph.rbd('snap', 'create', '--no-progress', f'image_x.{host}.part@base')
+        ceph.rbd('snap', 'protect', f'image_x.{host}.part@base')
+    make(ceph, tmp_path / 'instances')
+    assert ceph.images() == ['image_x.two.part']
+    store._pool._max_age = -1
+    store.remove_unused_images()                     # a host that never comes back
+    assert ceph.images() == []
+
+
+@pytest.mark.parametrize('revert', [True, False])
+def test_a_resize_puts_aside_what_a_revert_takes_back(ceph, store, revert):
+    """Also when an attempt is made twice; a swap that the flavor does not have any more goes when it is confirmed."""
+    instance = build(store, swap=8)
+    os.rename(store.path(instance.uuid), store.kept_path(instance.uuid))
+    store.remove(instance.uuid)
+    assert disks(ceph, instance) == ['disk', 'disk.swap']
+    instance.root_gb, instance.ephemeral_gb, instance.flavor = 2, 1, {}
+    for _attempt in range(2):
+        store.remove(instance.uuid)
+        guest = store.load_kept(instance.uuid)
+        guest.disks, _files = resize._copies(store, instance, guest)
+        store.save(guest)
+        assert store.of(guest.disks[0]).size(guest.disks[0]) == 2 * GIB
+    if revert:
+        store.remove(instance.uuid)
+        store.restore_kept(instance.uuid)
+        os.rename(store.kept_path(instance.uuid), store.path(instance.uuid))
+        store.release(store.load(instance.uuid))
+        assert disks(ceph, instance) == ['disk', 'disk.swap']
+    else:
+        store.forget_kept(instance.uuid)
+        assert disks(ceph, instance) == ['disk', 'disk.ephemeral0']
+    root = store.load(instance.uuid).disks[0]
+    assert store.of(root).size(root) == (GIB if revert else 2 * GIB)
+    assert ceph.rbd('snap', 'ls', f'{instance.uuid}_disk') == ''
+
+
+def test_a_server_that_is_deleted_while_it_is_put_aside_leaves_nothing(ceph, store):
+    instance = build(store, swap=8)
+    os.rename(store.path(instance.uuid), store.kept_path(instance.uuid))
+    store.forget_kept(instance.uuid)
+    store.remove(instance.uuid)
+    assert disks(ceph, instance) == []
+
+
+def test_a_build_that_did_not_end_leaves_nothing(ceph, store):
+    instance = build(store)
+    os.unlink(store.path(instance.uuid, storage.RECORD))
+    store.remove(instance.uuid)
+    assert disks(ceph, instance) == []
+
+
+def test_a_host_without_the_record_neither_takes_nor_removes(ceph, store, tmp_path):
+    instance = build(store)
+    other = make(ceph, tmp_path / 'other', 'two')
+    for attempt in (lambda: other.check_reach(instance.uuid), lambda: other.create(
+            None, instance, driver.SpawnRequest(image=other._images.show(None, 'first'), network_info=[]))):
+        with pytest.raises(exception.VirtError, match='share the directory of the guests'):
+            attempt()
+    other.remove(instance.uuid)
+    assert disks(ceph, instance) == ['disk']
+
+
+def test_room_is_that_of_the_pool(ceph, store):
+    assert 0 < store.unused_bytes() <= store.total_bytes() <= 2 * GIB
+    with pytest.raises(exception.VirtError, match='Operation not permitted|no pool|No such file'):
+        make(ceph, store.directory, pool_name='other')
+
+
+def test_a_disk_in_use_is_not_removed_and_the_sentence_says_so(ceph, store, monkeypatch):
+    instance = build(store)
+    monkeypatch.setattr(pool, 'WATCHED_S', 0)
+    image = f'{ceph.pool}/{instance.uuid}_disk'
+    ceph.rbd('snap', 'create', '--no-progress', f'{image}@by-an-operator')
+    ceph.rbd('snap', 'protect', f'{image}@by-an-operator')
+    with pytest.raises(exception.VirtError, match='remove a disk'):
+        store.remove(instance.uuid)
+    assert store.load(instance.uuid) is not None     # so that the deletion can be tried again
+    ceph.rbd('snap', 'unprotect', f'{image}@by-an-operator')
+    store.remove(instance.uuid)
+    assert disks(ceph, instance) == []

@@ -1,0 +1,118 @@
+"""Disks of guests in a pool of Ceph, as far as no Ceph is needed; with one: integration/test_ceph_disks.py."""
+import dataclasses
+import types
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova import conf as configuration
+from nova import exception
+from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import disks
+from nova.virt.libvirt.local_disks import configured
+from nova.virt.libvirt.local_disks import pool
+from nova.virt.libvirt.local_disks import rbd
+from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import live_migration
+
+UUID = '6b1d4dc4-6a3f-4a43-9a66-3c1ad1f0a001'
+SECRET = '0d3e0a5e-52b0-4a41-9b5b-3a1c4a8c2f01'
+
+
+def place(host='here', conf='/nonexistent/ceph.conf'):
+    auth = {'username': 'nova', 'uuid': SECRET}
+    return rbd.Rbd(pool.Pool('vms', conf, 'nova', 60), None, host, auth, 'writeback', 60)
+
+
+def stored(tmp_path, pooled=True):
+    return storage.Storage(str(tmp_path), None, None, images_type='rbd' if pooled else 'qcow2', host='here',
+                           pool=place() if pooled else None)
+
+
+def guest(store, **values):
+    path = store.path(UUID, 'disk')
+    disk = xml.Disk(path, 'raw', 'vda', source=place().source(path), **values)
+    return xml.Guest(UUID, 'instance-1', store.directory, 'qemu', 1, 64, store.path(UUID, 'console.log'), [disk])
+
+
+def test_the_xml_names_the_image_and_the_secret_and_no_file(tmp_path):
+    element = disks.disk(etree.Element('devices'), guest(stored(tmp_path)).disks[0])
+    assert element.get('type') == 'network' and element.find('source').get('name') == f'vms/{UUID}_disk'
+    assert element.find('source/auth').get('username') == 'nova'
+    assert element.find('source/auth/secret').attrib == {'type': 'ceph', 'uuid': SECRET}
+    assert str(tmp_path) not in etree.tostring(element, encoding='unicode')
+
+
+def test_a_record_brings_its_disks_back(tmp_path):
+    made = guest(stored(tmp_path))
+    assert xml.Guest.from_dict(dataclasses.asdict(made)).disks == made.disks
+
+
+def test_a_host_without_the_pool_says_so(tmp_path):
+    store = stored(tmp_path, pooled=False)
+    with pytest.raises(exception.VirtError, match='images_type of this host is not rbd'):
+        store.of(guest(store).disks[0])
+
+
+def test_another_host_believes_in_the_pool_and_not_in_where_it_is(tmp_path):
+    values = arrival.packed(guest(stored(tmp_path / 'one')))
+    assert values['disks'][0]['size'] == 0 and 'source' not in values['disks'][0]
+    values['disks'][0]['source'] = {'type': 'file', 'path': '/etc/shadow'}
+    there = stored(tmp_path / 'two')
+    found = arrival.unpacked(values, UUID, there, 'qemu', [])
+    assert found.disks[0].source == place().source(there.path(UUID, 'disk'))
+    with pytest.raises(exception.VirtError, match='is not rbd'):
+        arrival.unpacked(values, UUID, stored(tmp_path / 'three', pooled=False), 'qemu', [])
+
+
+def test_what_goes_to_a_host_of_another_release_has_no_new_field(tmp_path):
+    store = stored(tmp_path, pooled=False)
+    made = guest(store)
+    made.disks[0].source = None
+    (tmp_path / UUID).mkdir()
+    (tmp_path / UUID / 'disk').write_bytes(bytes(512))
+    known = {field.name for field in dataclasses.fields(xml.Disk)} - {'source'}
+    assert set(arrival.packed(made)['disks'][0]) == {*known, 'size'}
+
+
+def test_a_cache_of_librbd_hinders_no_live_migration(tmp_path):
+    made = guest(stored(tmp_path), cache='writeback')
+    assert live_migration._seen_alike(made, False)
+    made.disks[0].source = None
+    assert not live_migration._seen_alike(made, False)
+
+
+@pytest.mark.parametrize('options', [{'rbd_user': 'nova'}, {'rbd_secret_uuid': SECRET}])
+def test_a_user_needs_a_secret(options):
+    conf = configuration.new(files=[], libvirt__images_type='rbd',
+                             **{f'libvirt__{name}': value for name, value in options.items()})
+    with pytest.raises(exception.VirtError, match='needed together'):
+        configured.pool(conf, None, 'here')
+
+
+def test_other_kinds_of_disks_need_no_ceph():
+    assert configured.pool(configuration.new(files=[]), None, 'here') is None
+    configured.check_secret(configuration.new(files=[]), types.SimpleNamespace())
+
+
+@pytest.mark.parametrize('known, found', [
+    ([{'type': 'v2', 'addr': '10.0.0.1:3300'}, {'type': 'v1', 'addr': '10.0.0.1:6789'}], [['10.0.0.1', 6789]]),
+    ([{'type': 'v2', 'addr': '[fd00::1]:3300'}], [['fd00::1', 3300]]), ([], [])])
+def test_a_monitor_is_reached_by_the_older_protocol_if_it_has_it(known, found):
+    assert pool._address(known) == found
+
+
+@pytest.mark.parametrize('text, line', [
+    ('x\nrbd: error opening image a: (2) No such file or directory\n',
+     'rbd: error opening image a: (2) No such file or directory'),
+    ('2026-11-23T11:38:41.123+0000 7f1c2a3b4c5d -1 auth: unable to find a keyring on /etc/ceph/a.keyring',
+     'auth: unable to find a keyring on a.keyring'), ('', 'rbd failed')])
+def test_an_error_is_one_line_without_directories(text, line):
+    assert pool.last_line(text, 'rbd') == line
+
+
+def test_a_program_that_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv('PATH', str(tmp_path))
+    with pytest.raises(exception.VirtError, match='the program rbd cannot be run'):
+        place().disks_of(UUID)

@@ -1,0 +1,129 @@
+"""A pool of a Ceph, by Ceph's own programs."""
+from __future__ import annotations
+
+import errno
+import json
+import re
+import subprocess
+import time
+import typing
+
+from nova import exception
+
+QUICK_S = 60                             # for what moves no data; an unreachable Ceph would never answer
+WATCHED_S = 40                           # Ceph forgets a client that has died after 30 s
+POLL = 1
+VERSION_ONE = 'v1'
+
+
+class Failed(exception.VirtError):
+    """A program of Ceph has ended with an error, whose number is ``code``."""
+
+    code = 0
+
+
+class Pool:
+    """
+    :param name: of the pool
+    :param conf: path of Ceph's configuration
+    :param user: of Ceph, without "client."; None: the one that Ceph's configuration says
+    :param data_s: seconds that an import, an export or a rollback may take
+    """
+
+    def __init__(self, name: str, conf: str, user: str | None, data_s: float) -> None:
+        self.name, self._data_s = name, data_s
+        self._access = ['-c', conf, *(['-n', f'client.{user}'] if user else [])]
+
+    def images(self) -> list[str]:
+        return list(json.loads(self.rbd('list the disks', 'ls', '--format', 'json')))
+
+    def info(self, image: str) -> dict[str, typing.Any] | None:
+        """What rbd says of an image, or of a snapshot (image@snapshot); None: there is none."""
+        try:
+            return dict(json.loads(self.rbd('look at a disk', 'info', '--format', 'json', image)))
+        except Failed as error:
+            if error.code != errno.ENOENT:
+                raise
+            return None
+
+    def remove(self, image: str) -> None:
+        """Remove an image with its snapshots; no error when there is none.
+
+        :raises VirtError: somebody has it open, or has clones of it
+        """
+        end = time.monotonic() + WATCHED_S
+        while True:
+            try:
+                self.rbd('remove a disk', 'snap', 'purge', '--no-progress', image)
+                self.rbd('remove a disk', 'rm', '--no-progress', image)
+                return
+            except Failed as error:
+                if error.code == errno.ENOENT:
+                    return
+                if error.code != errno.EBUSY or time.monotonic() > end:
+                    raise
+            time.sleep(POLL)             # of a QEMU that was killed
+
+    def try_rbd(self, accepted: int, operation: str, *arguments: str, data: bool = False) -> bool:
+        """As ``rbd``; False when it ends with the error ``accepted``."""
+        try:
+            self.rbd(operation, *arguments, data=data)
+        except Failed as error:
+            if error.code != accepted:
+                raise
+            return False
+        return True
+
+    def monitors(self) -> list[list[typing.Any]]:
+        """[[address, port]] as QEMU reaches them."""
+        found = json.loads(self._run('find the monitors', ['ceph', *self._access, 'mon', 'dump', '--format', 'json']))
+        return [address for each in found['mons'] for address in _address(each['public_addrs']['addrvec'])]
+
+    def room(self) -> tuple[int, int]:
+        """(stored, still free) bytes, without the copies that Ceph makes."""
+        found = json.loads(self._run('measure the pool', ['ceph', *self._access, 'df', '--format', 'json']))
+        for each in found['pools']:
+            if each['name'] == self.name:
+                return int(each['stats']['stored']), int(each['stats']['max_avail'])
+        raise _failed('measure the pool', f'there is no pool {self.name}')
+
+    def rbd(self, operation: str, *arguments: str, data: bool = False) -> str:
+        """What rbd prints.
+
+        :param data: it moves the bytes of a whole disk
+        :raises VirtError: it failed, or took too long
+        """
+        return self._run(operation, ['rbd', *self._access, '-p', self.name, *arguments],
+                         self._data_s if data else QUICK_S)
+
+    def _run(self, operation: str, command: list[str], timeout: float = QUICK_S) -> str:
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise _failed(operation, f'Ceph did not answer within {timeout:.0f} seconds') from None
+        except OSError:
+            raise _failed(operation, f'the program {command[0]} cannot be run on this host') from None
+        if done.returncode:
+            raise _failed(operation, last_line(done.stderr, command[0]), done.returncode)
+        return done.stdout
+
+
+def last_line(text: str, program: str) -> str:
+    """What a program of Ceph complains of, without the time, the thread and the paths of this host."""
+    lines = [line for line in text.strip().splitlines() if line.strip()] or [f'{program} failed']
+    line = re.sub(r'^\S+T\S+ [0-9a-f]+ +-?[0-9]+ ', '', lines[-1])
+    return re.sub(r'/[^\s\'",:]*/', '', line)[:200]
+
+
+def _address(known: list[dict[str, str]]) -> list[list[typing.Any]]:
+    """Of one monitor: that of the older protocol where it has one, because libvirt names no protocol."""
+    for each in sorted(known, key=lambda each: each['type'] != VERSION_ONE)[:1]:
+        host, _colon, port = each['addr'].rpartition(':')
+        return [[host.strip('[]'), int(port)]]
+    return []
+
+
+def _failed(operation: str, reason: str, code: int = 0) -> Failed:
+    made = Failed(operation=operation, reason=reason)
+    made.code = code
+    return made

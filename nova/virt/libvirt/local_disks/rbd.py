@@ -1,0 +1,205 @@
+"""Disks as images of a Ceph pool.
+
+    <uuid>_disk, <uuid>_disk.config …   disks of guests, each under the name that its file would have
+    <uuid>_disk@resize                  as a resize has put it aside
+    image_<image id>@base               an image, once for all hosts; root disks are clones of it
+    image_<image id>.<host>.part        one that a host brings into the pool at this moment
+
+Files become images by ``rbd import``: what strangers made is read in the sandbox alone, and is raw when it gets here.
+"""
+from __future__ import annotations
+
+import datetime
+import errno
+import logging
+import os
+import time
+import typing
+
+from nova import exception
+from nova.virt.libvirt import files
+from nova.virt.libvirt import imagecache
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import base as places
+from nova.virt.libvirt.local_disks import pool as pools
+
+LOG = logging.getLogger(__name__)
+
+BASE, PUT_ASIDE = 'base', 'resize'       # names of snapshots
+IMAGE, PART = 'image_', '.part'
+COPY = 'disk.copy'                       # of a disk, in the guest's directory while a snapshot is made
+
+
+class Rbd:
+    """
+    :param pool: a Pool
+    :param qemu_img: a QemuImg
+    :param host: name of this host
+    :param auth: {'username', 'uuid'} of the secret that libvirt has; None: Ceph asks for none
+    :param cache: QEMU's cache mode
+    :param max_age: seconds that an image stays in the pool before it may be removed as unused
+    """
+
+    def __init__(self, pool: pools.Pool, qemu_img: typing.Any, host: str | None, auth: dict[str, str] | None,
+                 cache: str, max_age: float) -> None:
+        self._pool, self._qemu_img, self._auth = pool, qemu_img, auth
+        self.cache, self._max_age = cache, max_age
+        self._part = f'.{host}{PART}'
+        self._monitors: list[list[typing.Any]] = []
+
+    def prepare(self) -> None:
+        self._monitors = self._pool.monitors()
+        for name in self._pool.images():
+            if name.startswith(IMAGE) and name.endswith(self._part):
+                self._remove_image(name)
+
+    # ---- disks ----
+
+    def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
+                   bus: str) -> xml.Disk:
+        snapshot, image = f'{IMAGE}{image_id}@{BASE}', name_of(path)
+        if not self._clone(snapshot, image):
+            self._bring(image_id, base, path)
+            if not self._clone(snapshot, image):
+                raise exception.VirtError(operation='make a disk', reason='the image has left the pool meanwhile')
+        if size > base.virtual_size:
+            self._pool.rbd('resize a disk', 'resize', '--no-progress', '--size', f'{size}B', image)
+        return self._disk(path, target, bus)
+
+    def _clone(self, snapshot: str, image: str) -> bool:
+        return self._pool.try_rbd(errno.ENOENT, 'make a disk', 'clone', snapshot, f'{self._pool.name}/{image}')
+
+    def _bring(self, image_id: str, base: imagecache.Base, path: str) -> None:
+        """Bring an image into the pool, where another host may be faster.
+
+        :param path: of a file that may be made meanwhile
+        """
+        name = f'{IMAGE}{image_id}'
+        part = name + self._part
+        try:
+            source = base.path
+            if base.format != 'raw':
+                self._qemu_img.convert(base.path, base.format, path, 'raw')
+                source = path
+            self._remove_image(part)     # of an attempt that did not come to its end
+            self._import(source, part)
+            self._pool.rbd('keep an image', 'snap', 'create', '--no-progress', f'{part}@{BASE}')
+            self._pool.rbd('keep an image', 'snap', 'protect', f'{part}@{BASE}')
+            if not self._pool.try_rbd(errno.EEXIST, 'keep an image', 'rename', part, f'{self._pool.name}/{name}'):
+                self._remove_image(part)
+        finally:
+            if path != base.path:
+                files.remove(path)
+
+    def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
+        try:
+            self._import(path, name_of(path))
+        finally:
+            files.remove(path)
+        return self._disk(path, target, bus, readonly)
+
+    def _import(self, path: str, image: str) -> None:
+        self._pool.rbd('bring a disk into the pool', 'import', '--no-progress', path,
+                       f'{self._pool.name}/{image}', data=True)
+
+    def _disk(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
+        return xml.Disk(path, 'raw', target, bus, readonly=readonly, cache=self.cache, source=self.source(path))
+
+    def source(self, path: str) -> dict[str, typing.Any]:
+        """How QEMU reaches a disk, as this host is configured."""
+        made: dict[str, typing.Any] = {'type': 'network', 'protocol': 'rbd', 'hosts': self._monitors,
+                                       'name': f'{self._pool.name}/{name_of(path)}'}
+        if self._auth:
+            made['auth'] = {**self._auth, 'type': 'ceph'}
+        return made
+
+    def remove(self, path: str) -> None:
+        self._pool.remove(name_of(path))
+
+    def erase(self, uuid: str, kept: typing.Collection[str] = ()) -> None:
+        for name in self.disks_of(uuid):
+            if name.partition('_')[2] not in kept:
+                self._pool.remove(name)
+
+    def disks_of(self, uuid: str) -> list[str]:
+        """Names of the images in the pool that are a guest's disks."""
+        return [name for name in self._pool.images() if name.startswith(f'{uuid}_')]
+
+    def check_new(self, uuid: str) -> None:
+        if self.disks_of(uuid):
+            raise exception.VirtError(operation='make the disks', reason=(
+                f'the pool {self._pool.name} has disks of this server already, and this host has no record of it; '
+                'only hosts that share the directory of the guests may take it over'))
+
+    def size(self, disk: xml.Disk, path: str | None = None) -> int:
+        found = self._pool.info(name_of(disk.file))
+        if found is None:
+            raise exception.VirtError(operation='look at a disk', reason='the pool does not have it')
+        return int(found['size'])
+
+    def grow(self, disk: xml.Disk, size: int) -> None:
+        if not disk.readonly and size > self.size(disk):
+            self._pool.rbd('resize a disk', 'resize', '--no-progress', '--size', f'{size}B', name_of(disk.file))
+
+    def copy(self, disk: xml.Disk, path: str) -> None:
+        part = os.path.join(os.path.dirname(disk.file), COPY)
+        files.remove(part)
+        try:
+            self._pool.rbd('copy a disk', 'export', '--no-progress', name_of(disk.file), part, data=True)
+            self._qemu_img.convert(part, 'raw', path, 'qcow2')
+        finally:
+            files.remove(part)
+
+    # ---- resize: a snapshot stands for what was put aside ----
+
+    def renew(self, disk: xml.Disk, source: str) -> None:
+        name = f'{name_of(disk.file)}@{PUT_ASIDE}'
+        if not self._pool.try_rbd(errno.EEXIST, 'put a disk aside', 'snap', 'create', '--no-progress', name):
+            self.restore(disk)           # of an attempt that did not come to its end
+
+    def restore(self, disk: xml.Disk) -> None:
+        self._pool.try_rbd(errno.ENOENT, 'take a disk back', 'snap', 'rollback', '--no-progress',
+                           f'{name_of(disk.file)}@{PUT_ASIDE}', data=True)
+
+    def release(self, disk: xml.Disk) -> None:
+        self._pool.try_rbd(errno.ENOENT, 'forget what a disk was', 'snap', 'rm', '--no-progress',
+                           f'{name_of(disk.file)}@{PUT_ASIDE}', data=True)
+
+    # ---- the pool ----
+
+    def room(self) -> places.Room:
+        stored, free = self._pool.room()
+        return places.Room(stored + free, free)
+
+    def remove_unused(self) -> None:
+        for name in self._pool.images():
+            if name.startswith(IMAGE) and self._is_old(name):        # also what a host that is gone was bringing
+                self._remove_image(name)
+
+    def _is_old(self, name: str) -> bool:
+        found = self._pool.info(name)
+        return found is not None and time.time() - made_at(found) > self._max_age
+
+    def _remove_image(self, name: str) -> None:
+        """Remove an image, unless disks are clones of it: Ceph itself refuses that."""
+        snapshot = f'{name}@{BASE}'
+        try:
+            if self._pool.info(snapshot) is not None:
+                if self._pool.rbd('look for clones', 'children', snapshot).strip():
+                    return
+                self._pool.try_rbd(errno.EINVAL, 'remove an image', 'snap', 'unprotect', snapshot)
+            self._pool.remove(name)
+        except pools.Failed as error:
+            LOG.info('The image %s stays in the pool: %s', name, error)
+        else:
+            LOG.info('Removed the image %s from the pool: unused.', name)
+
+
+def name_of(path: str) -> str:
+    """Name in the pool of the disk whose name in the file system would be ``path``."""
+    return f'{os.path.basename(os.path.dirname(path))}_{os.path.basename(path)}'
+
+
+def made_at(info: dict[str, typing.Any]) -> float:
+    """Seconds since 1970; rbd writes the time of its host's zone, like "Mon Nov 23 11:38:41 2026"."""
+    return datetime.datetime.strptime(info['create_timestamp'], '%a %b %d %H:%M:%S %Y').timestamp()
