@@ -16,6 +16,7 @@ from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
+from nova.virt.libvirt.moves import shared_storage
 
 ceph = cephs.ceph
 pytestmark = pytest.mark.skipif(shutil.which('qemu-img') is None, reason='qemu-img is not installed')
@@ -176,4 +177,34 @@ def test_a_disk_in_use_is_not_removed_and_the_sentence_says_so(ceph, store, monk
     assert store.load(instance.uuid) is not None     # so that the deletion can be tried again
     ceph.rbd('snap', 'unprotect', f'{image}@by-an-operator')
     store.remove(instance.uuid)
+    assert disks(ceph, instance) == []
+
+
+def test_a_copy_of_a_disk_and_the_disk_of_a_rescue(ceph, store):
+    instance = build(store)
+    root, path = store.load(instance.uuid).disks[0], store.path(instance.uuid, 'disk.out')
+    store.of(root).copy(root, path)
+    subprocess.run(['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', path, f'{path}.raw'], check=True)
+    with open(f'{path}.raw', 'rb') as file:
+        assert file.read(len(CONTENT)) == CONTENT
+    assert not os.path.exists(store.path(instance.uuid, rbd.COPY))
+    store.image_disk(None, instance, store._images.show(None, 'first'), 'vdb', 'virtio', 'disk.rescue')
+    store.config_drive(instance.uuid, {'a': b'b'}, 'vdc', 'virtio', 'disk.configrescue')
+    assert disks(ceph, instance) == ['disk', 'disk.configrescue', 'disk.rescue']
+    for name in ('disk.rescue', 'disk.configrescue', 'disk.rescue'):
+        store.remove_disk(instance.uuid, name)
+    assert disks(ceph, instance) == ['disk']
+
+
+def test_a_host_that_shares_the_record_takes_the_disks_over(ceph, store):
+    instance = build(store)
+    other = make(ceph, store.directory, 'two')
+    other.check_reach(instance.uuid)
+    assert shared_storage.came_over(other.load(instance.uuid), 'one', 'two')
+    guest = other.load(instance.uuid)
+    other.refresh(guest)
+    other.save(guest)
+    assert not shared_storage.may_remove(store.load(instance.uuid), 'one')       # the first, when it comes back
+    assert shared_storage.may_remove(other.load(instance.uuid), 'two')
+    other.remove(instance.uuid)
     assert disks(ceph, instance) == []
