@@ -134,6 +134,16 @@ def test_a_resize_puts_aside_what_a_revert_takes_back(ceph, store, revert):
     assert ceph.rbd('snap', 'ls', f'{instance.uuid}_disk') == ''
 
 
+def test_what_an_older_resize_left_is_not_rolled_back_to(ceph, store):
+    instance = build(store)
+    guest = store.load(instance.uuid)
+    store.of(guest.disks[0]).renew(guest.disks[0], '')
+    store.of(guest.disks[0]).grow(guest.disks[0], 2 * GIB)
+    store.release(guest)                             # as send_guest does
+    store.of(guest.disks[0]).renew(guest.disks[0], '')
+    assert store.of(guest.disks[0]).size(guest.disks[0]) == 2 * GIB
+
+
 def test_a_server_that_is_deleted_while_it_is_put_aside_leaves_nothing(ceph, store):
     instance = build(store, swap=8)
     os.rename(store.path(instance.uuid), store.kept_path(instance.uuid))

@@ -57,6 +57,7 @@ class Resize(hands.Feature, driver.Resize):
                 self.hands.remove(uuid, keep_disks=True)
                 self.hands.disconnect(guest.volumes)     # whoever brings it up connects them anew
                 shutil.rmtree(kept, ignore_errors=True)
+                stored.release(guest)                    # a snapshot that stayed would be taken for this attempt's
                 variables = stored.path(uuid, spec.NVRAM)
                 if os.path.exists(variables):
                     self.hands.steps.let_read(variables)

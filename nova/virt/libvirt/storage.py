@@ -247,8 +247,8 @@ class Storage:
                 shutil.rmtree(path)
 
     def _erase(self, uuid, guest):
-        """Remove what a guest has outside of its directory, if it is this directory's: without one, or with a record
-        that is another's, it may be the guest of a host that does not share it."""
+        """Remove what a guest has outside of its directory; where there is no directory, it may be the guest of a host
+        that shares the pool and not the record."""
         if guest is None and not self.exists(uuid):
             return
         kept = self.load_kept(uuid)

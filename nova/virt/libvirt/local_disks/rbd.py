@@ -172,9 +172,12 @@ class Rbd:
         return places.Room(stored + free, free)
 
     def remove_unused(self) -> None:
-        for name in self._pool.images():
-            if name.startswith(IMAGE) and self._is_old(name):        # also what a host that is gone was bringing
-                self._remove_image(name)
+        try:
+            for name in self._pool.images():
+                if name.startswith(IMAGE) and self._is_old(name):    # also what a host that is gone was bringing
+                    self._remove_image(name)
+        except pools.Failed as error:    # a deletion that came here has done its work
+            LOG.warning('Unused images stay in the pool: %s', error)
 
     def _is_old(self, name: str) -> bool:
         found = self._pool.info(name)
