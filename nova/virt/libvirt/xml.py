@@ -56,7 +56,7 @@ class Disk:
     cache: str = 'writeback'
     backing_file: str | None = None
     backing_format: str | None = None
-    source: dict | None = None
+    source: dict[str, Any] | None = None
 
 
 @dataclasses.dataclass

@@ -1,0 +1,194 @@
+"""Guests whose own disks lie in a real Ceph: [libvirt] images_type = rbd."""
+import base64
+import contextlib
+import json
+import pathlib
+import subprocess
+import uuid
+
+import pytest
+
+from nova import exception
+from nova.tests import ceph as cephs
+from nova.tests.integration import test_libvirt
+from nova.tests.integration import test_libvirt_volumes as with_volumes
+
+ceph = cephs.ceph
+state_path = test_libvirt.state_path
+pytestmark = test_libvirt.pytestmark
+SECRET = '0d3e0a5e-52b0-4a41-9b5b-3a1c4a8c2f01'
+IMAGE = f'image_{test_libvirt.DISK_ID}'
+GIB = 1 << 30
+
+
+@pytest.fixture(scope='module')
+def secret(ceph):
+    """As an operator gives libvirt the key of a user of Ceph; it is gone with libvirtd."""
+    connection = test_libvirt.libvirt.open(test_libvirt.URI)
+    made = connection.secretDefineXML(f"<secret ephemeral='yes' private='yes'><uuid>{SECRET}</uuid>"
+                                      "<usage type='ceph'><name>disks of guests</name></usage></secret>")
+    made.setValue(base64.b64decode(ceph.key))
+    yield
+    made.undefine()
+    connection.close()
+
+
+class Rig(test_libvirt.Rig):
+    def __init__(self, state_path, options):
+        self.images, self.events = test_libvirt.Images(), []
+        self.uploads, self.image, self.bridge = self.images.uploads, self.images.show(None, test_libvirt.DISK_ID), None
+        self.driver = test_libvirt.make_driver(state_path, self.images, **options)
+        self.driver.init_host()
+        self.instances = pathlib.Path(self.driver.storage.directory)
+
+
+@pytest.fixture(scope='module')
+def options(ceph):
+    return {'libvirt__images_type': 'rbd', 'libvirt__images_rbd_pool': ceph.pool, 'libvirt__rbd_user': ceph.user,
+            'libvirt__images_rbd_ceph_conf': str(ceph.conf), 'libvirt__rbd_secret_uuid': SECRET}
+
+
+@pytest.fixture(scope='module')
+def rig(state_path, options, secret):
+    made = Rig(state_path, options)
+    yield made
+    for found in made.driver.guests():
+        made.driver.destroy(None, test_libvirt.make_instance(uuid=found), [])
+    made.driver.stop()
+
+
+@pytest.fixture
+def instance(rig):
+    made = test_libvirt.make_instance()
+    yield made
+    rig.driver.destroy(None, made, [])
+
+
+def disks(ceph, instance):
+    """Names of a server's disks in the pool."""
+    return sorted(name.partition('_')[2] for name in ceph.images() if name.startswith(instance.uuid))
+
+
+def size(ceph, instance, name='disk'):
+    return json.loads(ceph.rbd('info', '--format', 'json', f'{instance.uuid}_{name}'))['size']
+
+
+def test_a_server_lives_in_the_pool_and_leaves_nothing(ceph, rig, instance, state_path):
+    """Boot, a second one from the same image, snapshots of both kinds, a Ceph that is away, deletion."""
+    instance.flavor = {**(instance.flavor or {}), 'swap': 8}
+    test_libvirt.spawn(rig, instance, config_drive={'openstack/latest/meta_data.json': json.dumps(
+        {'uuid': instance.uuid, 'hostname': 'my-name'}).encode()})
+    rig.booted(instance)
+    assert b'my-name' in rig.console(instance)
+    assert disks(ceph, instance) == ['disk', 'disk.config', 'disk.swap'] and size(ceph, instance) == GIB
+    assert sorted(path.name for path in rig.instances.joinpath(instance.uuid).glob('disk*')) == []
+    before = ceph.rbd('info', IMAGE)
+    second = test_libvirt.make_instance()
+    test_libvirt.spawn(rig, second)
+    assert ceph.rbd('info', IMAGE) == before and rig.images.downloads == [test_libvirt.DISK_ID]
+    assert len(ceph.rbd('children', f'{IMAGE}@base').split()) == 2
+    with_volumes.run(rig, instance, 'echo kept-by-ceph >/root/file; sync')
+    ceph.stop()
+    ceph.start()
+    with_volumes.run(rig, instance, 'echo again >>/root/file; sync')
+    for image_id, running in (('running', True), ('off', False)):
+        if not running:
+            rig.driver.power_off(instance)
+        rig.driver.snapshot(None, instance, image_id, lambda _state: None)
+        data, form = rig.uploads[image_id]
+        (state_path / 'copy').write_bytes(data)
+        subprocess.run(['qemu-img', 'convert', '-f', form, '-O', 'raw', state_path / 'copy', state_path / 'raw'],
+                       check=True)
+        assert b'kept-by-ceph' in (state_path / 'raw').read_bytes()
+    rig.driver.destroy(None, second, [])
+    rig.driver.destroy(None, instance, [])
+    assert ceph.images() == [IMAGE]
+
+
+def test_a_resize_grows_and_a_revert_takes_it_back(ceph, rig, instance):
+    test_libvirt.spawn(rig, instance)
+    rig.booted(instance)
+    with_volumes.run(rig, instance, 'echo before >/root/file; sync')
+    for revert in (True, False):
+        instance.root_gb, instance.ephemeral_gb = 2, 1
+        sent = rig.driver.send_guest(None, instance, 'a-host', [], 0)
+        request = test_libvirt.driver.SpawnRequest(image=rig.image, network_info=[])
+        rig.driver.finish_migration(None, instance, sent, request, True)
+        assert size(ceph, instance) == 2 * GIB and disks(ceph, instance) == ['disk', 'disk.ephemeral0']
+        rig.booted(instance)
+        with_volumes.run(rig, instance, f'echo after-{revert} >>/root/file; sync')
+        if revert:
+            instance.root_gb, instance.ephemeral_gb = 1, 0
+            rig.driver.finish_revert_migration(None, instance, [], [], True)
+            assert size(ceph, instance) == GIB and disks(ceph, instance) == ['disk']
+            rig.booted(instance)
+        else:
+            rig.driver.confirm_migration(None, instance, [])
+        assert ceph.rbd('snap', 'ls', f'{instance.uuid}_disk') == ''
+    text = with_volumes.run(rig, instance, 'cat /root/file')
+    assert 'before' in text and 'after-False' in text and 'after-True' not in text
+
+
+def test_a_rescue_comes_and_goes(ceph, rig, instance):
+    test_libvirt.spawn(rig, instance)
+    rig.driver.rescue(None, instance, [], rig.image, 'x', [])
+    rig.booted(instance)
+    assert disks(ceph, instance) == ['disk', 'disk.rescue']
+    assert 'vdb' in with_volumes.run(rig, instance, 'ls /sys/block')
+    rig.driver.unrescue(None, instance, [])
+    assert disks(ceph, instance) == ['disk']
+
+
+def test_another_host_without_the_record_takes_nothing(ceph, rig, instance, options, tmp_path_factory):
+    """It can neither make the server anew nor remove its disks."""
+    test_libvirt.spawn(rig, instance)
+    other = test_libvirt.libvirt_driver.LibvirtDriver(test_libvirt.configuration.new(
+        files=[], state_path=str(tmp_path_factory.mktemp('other')), **options), 'other', rig.images, None)
+    other.storage.prepare()
+    with pytest.raises(exception.VirtError, match='share the directory'):
+        other.has_disks(instance, 'a-host')
+    with pytest.raises(exception.VirtError, match='share the directory'):
+        other.accept_guest(None, instance, {})
+    with pytest.raises(exception.VirtError, match='share the directory'):
+        other.storage.create(None, instance, test_libvirt.driver.SpawnRequest(image=rig.image, network_info=[]))
+    other.storage.remove(instance.uuid)
+    assert disks(ceph, instance) == ['disk']
+
+
+def test_two_hosts_that_share_the_record_share_the_disks(ceph, rig, instance, options, state_path):
+    """The second takes over what the first has left when it died, with its data."""
+    test_libvirt.spawn(rig, instance)
+    rig.booted(instance)
+    with_volumes.run(rig, instance, 'echo kept-by-ceph >/root/file; sync')
+    subprocess.run(['virsh', '-c', test_libvirt.URI, 'destroy', instance.uuid], check=True, capture_output=True)
+    other = test_libvirt.libvirt_driver.LibvirtDriver(test_libvirt.configuration.new(
+        files=[], state_path=str(state_path), **options), 'other', rig.images, None)
+    other.init_host()
+    try:
+        assert other.has_disks(instance, 'a-host')
+        shown = rig.console(instance).count(test_libvirt.PROMPT)
+        other.power_on(None, instance, [])
+        test_libvirt.wait_for(lambda: rig.console(instance).count(test_libvirt.PROMPT) > shown,
+                              test_libvirt.BOOT_SECONDS, 'the guest to boot again')
+        assert 'kept-by-ceph' in with_volumes.run(rig, instance, 'cat /root/file')
+        rig.driver.storage.remove_unused_images()
+    finally:
+        with contextlib.suppress(exception.NovaException):
+            other.destroy(None, instance, [])
+        other.stop()
+    assert disks(ceph, instance) == []
+
+
+def test_room_is_that_of_the_pool_and_unused_images_leave_it(ceph, rig, state_path, options):
+    found = rig.driver.resources()[0]
+    assert found.local_gb <= 2 and found.disk_available_least <= found.local_gb      # the OSD's 2 GiB
+    old = test_libvirt.make_driver(state_path, rig.images, **options, libvirt__remove_unused_base_images_after=60)
+    old.storage._disks._max_age = -1
+    old.storage._disks.remove_unused()
+    assert ceph.images() == []
+
+
+def test_a_host_without_the_secret_does_not_start(ceph, rig, options, tmp_path):
+    with pytest.raises(exception.VirtError, match='rbd_secret_uuid'):
+        test_libvirt.make_driver(tmp_path, rig.images, **{
+            **options, 'libvirt__rbd_secret_uuid': str(uuid.uuid4())}).init_host()
