@@ -13,6 +13,7 @@ from nova.runtime import wsgi
 from nova.runtime.http import addresses
 from nova.runtime.http import limits as http_limits
 from nova.runtime.http import priorities
+from nova.tests import waiting
 
 QUICK = http_limits.Limits(silent_s=0.6, headers_s=0.6, body_s=0.6, idle_s=30, linger_s=0.5, window_s=0.6, sweep_s=0.1,
                            spare_s=0.3)
@@ -219,7 +220,8 @@ def test_a_face_has_threads_of_its_own(served):
         for _ in range(20):
             stack.enter_context(connected(server, b'GET /wait/login HTTP/1.1\r\nHost: x\r\n\r\n'))
         assert ask(server) == (200, b'0')
-        assert application.seen.count('/wait/login') == 2
+        waiting.wait_for(lambda: application.seen.count('/wait/login') == 2, 20, 'two logins to begin')
+        assert ask(server) == (200, b'0') and application.seen.count('/wait/login') == 2
         found = server.alive()
         assert health.well(found) and found[f'http {server.port} workers'][1]['waiting'] == 18
 
