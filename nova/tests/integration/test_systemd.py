@@ -97,6 +97,8 @@ print('all is well', flush=True)
 DAEMONS = ('nova-conductor', 'nova-scheduler', 'nova-api', 'nova-api-metadata', 'nova-network', 'nova-compute')
 # What a user does with a guest that runs, 'web', and with another one.
 STEPS = '''
+import time
+
 import openstack
 
 compute = openstack.connect().compute
@@ -113,7 +115,10 @@ def image_of(server, name):
 
 
 web = compute.find_server('web')
-assert compute.get_server_console_output(web)['output'].count(chr(10)) > 5
+deadline = time.monotonic() + 60                 # it has just begun to boot
+while compute.get_server_console_output(web)['output'].count(chr(10)) <= 5:
+    assert time.monotonic() < deadline
+    time.sleep(0.5)
 image_of(web, 'of-a-guest-that-runs')
 compute.stop_server(web)
 becomes(web, 'SHUTOFF')
