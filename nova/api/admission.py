@@ -6,8 +6,10 @@ and again by who looks after lost tasks. A bound on the servers that wait keeps 
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from nova import exception
+from nova.db.cells import cells as db_cells
 from nova.db.servers import instances
 
 LOG = logging.getLogger(__name__)
@@ -22,14 +24,15 @@ class Builds:
     :param limit: servers that wait at most; 0: no bound
     """
 
-    def __init__(self, limit, clock=time.monotonic):
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit, self._clock = limit, clock
         self._lock = threading.Lock()
-        self._waiting, self._accepted, self._counted_at = 0, 0, None
+        self._waiting, self._accepted = 0, 0
+        self._counted_at: float | None = None
         self._counting = False
         self._rate = 0.0             # servers a second that were built between the last two counts
 
-    def admit(self, cells, servers):
+    def admit(self, cells: db_cells.Cells, servers: int) -> None:
         """Let a request for so many servers pass.
 
         :param cells: db.cells.Cells: new servers wait in the default one, placed ones in that of their host
@@ -55,13 +58,13 @@ class Builds:
         wait = (waiting - self._limit * 0.9) / self._rate if self._rate > 0 else high
         raise exception.TooManyBuilds(retry_after=round(min(max(wait, low), high)))
 
-    def _stale(self):
+    def _stale(self) -> bool:
         if self._accepted >= min(COUNT_EVERY, self._limit):
             return True
         return self._waiting + self._accepted >= self._limit and (
             self._counted_at is None or self._clock() - self._counted_at > LOOK_S)
 
-    def _count(self, cells):
+    def _count(self, cells: db_cells.Cells) -> None:
         before = self._accepted
         found, _down = cells.scatter(self._building)
         waiting, now = sum(number for _cell, number in found), self._clock()
@@ -71,6 +74,6 @@ class Builds:
             self._waiting, self._counted_at = waiting, now
             self._accepted -= before
 
-    def _building(self, cell):
+    def _building(self, cell: db_cells.Cell) -> int:
         with cell.db.reader() as conn:
             return instances.count_building(conn, self._limit * 2)

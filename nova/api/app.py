@@ -32,6 +32,7 @@ from nova.web import bodies
 from nova.web import paste
 from nova.web.mapper import Mapper
 from nova.web.mapper import Methods
+from nova.web.request import Headers
 from nova.web.request import Response
 from nova.web.request import Streams
 from nova.web.request import decoded_path
@@ -94,14 +95,14 @@ class Services:
     notifier: object = notify.OFF
 
     @functools.cached_property
-    def pci_aliases(self):
+    def pci_aliases(self) -> dict[str, pci_spec.Alias]:
         """{name: virt.hardware.pci_spec.Alias} of the configuration.
 
         :raises InvalidInput: it is not of the form
         """
         return pci_spec.configured(pci_spec.aliases, self.conf.pci.alias)
 
-    def check(self):
+    def check(self) -> dict[str, pci_spec.Alias]:
         """Read now what a request would be the first to read, so that a mistake fails the start and not the request.
 
         :raises InvalidInput: the configuration is not of the form
@@ -109,12 +110,12 @@ class Services:
         return self.pci_aliases
 
 
-def factory(global_conf, **local):
+def factory(global_conf: dict[str, str], **local: str) -> 'Application':
     """Paste's application factory."""
     return Application(paste.offered(global_conf['api_services']))
 
 
-def public(environ):
+def public(environ: bodies.Environ) -> bool:
     """Whether a request is for a version document, or to find out which versions there are: it needs no token."""
     parts = environ.get('PATH_INFO', '').strip('/').split('/')       # '' is a version document wherever it is mounted
     if parts[0] in _PREFIXES:
@@ -124,9 +125,9 @@ def public(environ):
     return parts in ([], [''], ['.json'], [OPENAPI])
 
 
-def all_routes():
+def all_routes() -> list[Route]:
     """The rows of every module in the folders of nova.api."""
-    rows = []
+    rows: list[Route] = []
     for folder in FOLDERS:
         package = importlib.import_module(f'nova.api.{folder}')
         for found in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
@@ -273,7 +274,7 @@ class ComputeApi(application.Api):
         req.found_in.clear()                 # it got its host, and with it another cell, while it was looked for
         return self.answer(req, work())
 
-    def headers(self, req: Request) -> application.Headers:
+    def headers(self, req: Request) -> Headers:
         return versions.headers(req.version) if req.route.api and not req.relaxed else []
 
     def fault(self, req: Request, error: Exception) -> Response:
@@ -284,8 +285,8 @@ class ComputeApi(application.Api):
             headers += versions.headers(req.version)
         return Response(body, code, headers)
 
-    def finish(self, req: Request, code: int, headers: application.Headers,
-               error: Exception | None) -> application.Headers:
+    def finish(self, req: Request, code: int, headers: Headers,
+               error: Exception | None) -> Headers:
         audited.finish(req, code, error, headers)
         return request_id_headers(req.request_id)
 
@@ -310,7 +311,7 @@ class Application(application.Application):
         services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)
 
 
-def _check_scope(context, row: Route) -> None:
+def _check_scope(context: nova_context.RequestContext | None, row: Route) -> None:
     """Refuse who cannot be a caller of an operation: the one place for all operations of this API.
 
     :raises Unauthorized: there is no caller
@@ -330,11 +331,11 @@ def _prefix_of_script(environ: Environ) -> str | None:
     return last if last in _PREFIXES else None
 
 
-def request_id_headers(request_id):
+def request_id_headers(request_id: str | None) -> list[tuple[str, typing.Any]]:
     return [('x-openstack-request-id', request_id), ('x-compute-request-id', request_id)]
 
 
-def request_id_of(environ):
+def request_id_of(environ: Environ) -> str:
     """The id under which a request is answered and logged."""
     context = environ.get('nova.context')
     if context is not None:

@@ -1,14 +1,18 @@
 """What is recorded of the requests to the compute API: every one of a caller for an operation that is no GET."""
 import dataclasses
+from collections.abc import Callable, Sequence
 
+from nova.api import request as api_request
 from nova.db.audit import log
+from nova.web.request import Response
+from nova.web.routes import Route
 
 _PROJECT = 'tenant_id'           # the part of a path that says whose, not what
 READS = frozenset({'nova:scheduler:explain'})            # rules of what changes nothing, though it is a POST
 REPLAYED = 'IdempotentReplay'    # reason of an answer that was given before
 
 
-def begin(req, parts, code):
+def begin(req: api_request.Request, parts: dict[str, str], code: int) -> None:
     """Make the record of a request whose route is known.
 
     :param parts: {name: value} of the path's parts, in their order
@@ -25,7 +29,7 @@ def begin(req, parts, code):
         remote_address=req.environ.get('REMOTE_ADDR'), code=code)
 
 
-def begin_refused(req, row, parts):
+def begin_refused(req: api_request.Request, row: Route, parts: dict[str, str]) -> None:
     """The same of a request that is refused before its body, which may say what is asked for, was read.
 
     :param row: the first route of its method and path
@@ -34,28 +38,28 @@ def begin_refused(req, row, parts):
     begin(req, parts, row.code(req.version))
 
 
-def action_of(row):
+def action_of(row: Route) -> str:
     """What an operation is called in the log: the rule that guards it, or the first that its handler asks."""
     if row.policy or row.checks:
         return row.policy or row.checks[0]
     return f'compute:{row.method.lower()} {row.path}' + (f':{row.action}' if row.action else '')
 
 
-def target_of(row):
+def target_of(row: Route) -> str:
     """The nouns of a path: ``servers``, ``servers/os-volume_attachments``."""
     return '/'.join(part for part in row.path.strip('/').split('/')
                     if part[:1] != '{' and part not in ('action', 'v3.0'))
 
 
-def recorded(req, work):
+def recorded(req: api_request.Request, work: Callable[[], Response]) -> Callable[[], Response]:
     """``work`` as a function in whose first write transaction the record is."""
-    def run():
+    def run() -> Response:
         with log.recording(req.record):
             return work()
     return run
 
 
-def finish(req, code, error, headers):
+def finish(req: api_request.Request, code: int, error: Exception | None, headers: Sequence[tuple[str, str]]) -> None:
     """The request is answered."""
     if req.record is None:
         return

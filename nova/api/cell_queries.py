@@ -1,9 +1,16 @@
 """Asking the cells of a deployment: side by side, and without those that do not answer."""
+from collections.abc import Callable, Collection
+from typing import Any
+
 from nova import exception
+from nova.api import request as api_request
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.cells import rows as cell_rows
 
 
-def ask(req, function):
+def ask(req: api_request.Request,
+        function: Callable[[engine.Connection], Any]) -> tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]:
     """([(cell, what ``function(conn)`` gives)] of the cells that answer, [cells that are down]).
 
     :raises ServiceUnavailable: none answers, or the operator wants no partial answers
@@ -11,19 +18,21 @@ def ask(req, function):
     return _answered(req, *req.services.cells.read(function))
 
 
-def ask_cells(req, function):
+def ask_cells(req: api_request.Request,
+              function: Callable[[db_cells.Cell], Any]) -> tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]:
     """``ask`` with ``function(cell)``."""
     return _answered(req, *req.services.cells.scatter(function))
 
 
-def _answered(req, found, down):
+def _answered(req: api_request.Request, found: list[tuple[db_cells.Cell, Any]],
+              down: list[db_cells.Cell]) -> tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]:
     if not found:
         raise exception.ServiceUnavailable(service='database')
     check(req, down)
     return found, down
 
 
-def check(req, down):
+def check(req: api_request.Request, down: list[db_cells.Cell]) -> None:
     """:raises ServiceUnavailable: a cell is down, at a version that cannot say so, and the operator wants no partial
     answers
     """
@@ -31,12 +40,13 @@ def check(req, down):
         raise exception.ServiceUnavailable(service='database')
 
 
-def rows(req, function):
+def rows(req: api_request.Request, function: Callable[[engine.Connection], Any]) -> list[Any]:
     """What ``function(conn)`` gives in all cells that answer, in one list."""
     return [row for _cell, found in ask(req, function)[0] for row in found]
 
 
-def first(req, function):
+def first(req: api_request.Request,
+          function: Callable[[engine.Connection], Any]) -> tuple[db_cells.Cell, Any] | tuple[None, None]:
     """(cell, what ``function(conn)`` gives there) of the first cell that has it; (None, None): none has.
 
     :param function: gives nothing, or raises NotFound, where it is not
@@ -45,7 +55,8 @@ def first(req, function):
     return next(iter(_having(req, function)), (None, None))
 
 
-def only(req, function, id):
+def only(req: api_request.Request, function: Callable[[engine.Connection], Any],
+         id: str) -> tuple[db_cells.Cell, Any] | tuple[None, None]:
     """The same of what has a number of its own in each cell.
 
     :param id: what the client calls it by
@@ -59,8 +70,8 @@ def only(req, function, id):
     return next(iter(found), (None, None))
 
 
-def _having(req, function):
-    def find(conn):
+def _having(req: api_request.Request, function: Callable[[engine.Connection], Any]) -> list[tuple[db_cells.Cell, Any]]:
+    def find(conn: engine.Connection) -> Any:
         try:
             return function(conn)
         except exception.NotFound:
@@ -72,7 +83,7 @@ def _having(req, function):
     return found
 
 
-def of_hosts(req, hosts):
+def of_hosts(req: api_request.Request, hosts: Collection[str]) -> list[tuple[db_cells.Cell, str]]:
     """[(cell, host)] of hosts by their mappings; those without one are the default cell's."""
     cells = req.services.cells
     if len(cells.all()) == 1:

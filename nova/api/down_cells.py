@@ -1,11 +1,15 @@
 """Servers and hosts of a cell that does not answer: what the API database knows of them, from 2.69 on."""
 from nova import exception
+from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
+from nova.db.cells import cells as db_cells
+from nova.db.servers import listing
 from nova.db.servers import mappings
 from nova.db.servers import request_specs
 from nova.web import fields
 from nova.web import params
+from nova.web.fields import Fields
 
 STATUS = 'UNKNOWN'
 COMPUTE = 'nova-compute'
@@ -26,7 +30,8 @@ _SHOW = _DETAIL + fields.Fields(
     Field('OS-EXT-STS:power_state', lambda row, view: 0))
 
 
-def listed(req, table, cells, query, view, limit):
+def listed(req: api_request.Request, table: Fields, cells: list[db_cells.Cell], query: listing.Query,
+           view: server_fields.View, limit: int) -> list[api_request.Document]:
     """Minimal records of the servers of these cells for a list, newest first.
 
     :param table: the table of server_fields that the list shows
@@ -43,13 +48,13 @@ def listed(req, table, cells, query, view, limit):
     return [build(row, view) for row in rows]
 
 
-def _whole(query):
+def _whole(query: params.QueryValues) -> bool:
     """Whether a list is one of everything that is there."""
     deleted = query.one('deleted')
     return query.keys() <= KNOWN_OF and (deleted is None or deleted in params.FALSE)
 
 
-def shown(req, server_id, rule):
+def shown(req: api_request.Request, server_id: str, rule: str) -> api_request.Document:
     """The minimal record of one server.
 
     :raises Unavailable: this version does not know of cells that are down
@@ -71,7 +76,8 @@ def shown(req, server_id, rule):
     return _SHOW.compiled(req.version)(row, server_fields.View(req))
 
 
-def services(req, cells, host=None, binary=COMPUTE):
+def services(req: api_request.Request, cells: list[db_cells.Cell], host: str | None = None,
+             binary: str = COMPUTE) -> list[api_request.Document]:
     """Minimal records of the compute services of these cells.
 
     :param host, binary: filters of the list

@@ -70,9 +70,9 @@ def api_version(minimum: str, maximum: str | None = None) -> collections.abc.Cal
     def decorate(function: Handler) -> Handler:
         key = (function.__module__, function.__qualname__)
         same = _described.setdefault(key, [])
-        same.append(_Version(function, versions.parse(minimum), maximum and versions.parse(maximum),
+        same.append(_Version(function, versions.parse(minimum), versions.parse(maximum) if maximum else None,
                              getattr(function, 'nova_facts', {})))
-        function.nova_versions = same
+        function.nova_versions = same            # type: ignore[attr-defined]
         return function
     return decorate
 
@@ -80,7 +80,7 @@ def api_version(minimum: str, maximum: str | None = None) -> collections.abc.Cal
 def expects(**facts: typing.Any) -> collections.abc.Callable[[Handler], Handler]:
     """A decorator, below ``api_version``: body, query, status, errors, policy of a method, as Route has them."""
     def decorate(function: Handler) -> Handler:
-        function.nova_facts = facts
+        function.nova_facts = facts              # type: ignore[attr-defined]
         return function
     return decorate
 
@@ -88,7 +88,7 @@ def expects(**facts: typing.Any) -> collections.abc.Callable[[Handler], Handler]
 def action(name: str) -> collections.abc.Callable[[Handler], Handler]:
     """A decorator: a method of a controller is an action of members of its collection."""
     def decorate(function: Handler) -> Handler:
-        function.nova_action = name
+        function.nova_action = name              # type: ignore[attr-defined]
         return function
     return decorate
 
@@ -180,7 +180,7 @@ class Plugins:
     def run(self, req: Request) -> None:
         """Call the hooks of a server operation with the body that was checked."""
         row = req.route
-        found = self._hooks.get((row.method, row.path, row.action)) if self._hooks else None
+        found = self._hooks.get((row.method, row.path, row.action)) if self._hooks and row is not None else None
         if found is not None:
             method, key, hooks = found
             for hook in hooks:
@@ -188,7 +188,7 @@ class Plugins:
 
 
 def _rows(plugin: V3APIExtensionBase, rules: dict[str, str]) -> list[Route]:
-    rows = []
+    rows: list[Route] = []
     for resource in plugin.get_resources():
         above = ''
         if resource.parent:
@@ -211,7 +211,7 @@ def _rows(plugin: V3APIExtensionBase, rules: dict[str, str]) -> list[Route]:
 
 
 def _actions(plugin: V3APIExtensionBase, rules: dict[str, str], controller: Controller, collection: str) -> list[Route]:
-    rows = []
+    rows: list[Route] = []
     for name in dir(controller):
         function = getattr(controller, name)
         if hasattr(function, 'nova_action'):
@@ -248,7 +248,7 @@ class _Any:
         return {'type': 'object'}
 
     @staticmethod
-    def validate(value: dict, _version: int, _relaxed: bool = False) -> dict:
+    def validate(value: dict[str, typing.Any], _version: int, _relaxed: bool = False) -> dict[str, typing.Any]:
         return value
 
 
@@ -262,9 +262,9 @@ def load() -> Plugins:
 
 
 def _objects(namespace: str) -> list[typing.Any]:
-    def failed(_manager: typing.Any, entry_point: typing.Any, error: Exception) -> None:
+    def failed(_manager: typing.Any, entry_point: typing.Any, error: BaseException) -> None:
         LOG.error('%s of %s cannot be loaded.', entry_point.value, namespace, exc_info=error)
-    manager = extension.ExtensionManager(namespace, invoke_on_load=True, on_load_failure_callback=failed)
+    manager: typing.Any = extension.ExtensionManager(namespace, invoke_on_load=True, on_load_failure_callback=failed)
     return [found.obj for found in sorted(manager, key=lambda found: found.name)]
 
 

@@ -1,5 +1,6 @@
 """Faults of the compute API: in the client's language, with the headers that say when to retry."""
 import datetime
+import typing
 
 from nova import i18n
 from nova import utils
@@ -11,7 +12,8 @@ UNEXPECTED = _('Unexpected API Error. The cause is in the service log under requ
 RETRY_AFTER = {413: '0', 429: '1', 503: '5'}     # seconds, unless the error gives a number
 
 
-def answer(error: Exception, request_id: str | None, accept_language: str = '') -> tuple[int, list, dict]:
+def answer(error: Exception, request_id: str | None, accept_language: str = '') -> tuple[
+        int, list[tuple[str, str]], dict[str, typing.Any]]:
     """(code, headers, document) of an exception; logs what the document must not say.
 
     :param accept_language: the header of the request; a sentence that no catalog has stays English
@@ -25,6 +27,6 @@ def answer(error: Exception, request_id: str | None, accept_language: str = '') 
         headers.append(('Retry-After', str(retry)))
         if 'overLimit' in document:
             document['overLimit']['retryAfter'] = utils.isotime(utils.utcnow() + datetime.timedelta(seconds=int(retry)))
-    if code == 405 and getattr(error, 'kwargs', {}).get('allow'):
-        headers.append(('Allow', ', '.join(error.kwargs['allow'])))
+    if code == 405 and (allow := getattr(error, 'kwargs', {}).get('allow')):
+        headers.append(('Allow', ', '.join(allow)))
     return code, headers, document

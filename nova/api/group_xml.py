@@ -13,9 +13,14 @@ A list is ``<groups>``, a fault ``<itemNotFound code="404"><message>…</message
 read by expat without document types, so that there are no entities to expand and nothing outside of the document to be
 fetched, and up to a number and a depth of elements.
 """
+from __future__ import annotations
+
 import http
 import io
 import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 from xml.parsers import expat
 from xml.sax import saxutils
 
@@ -36,10 +41,11 @@ MAX_ELEMENTS = 4096
 _TEXTS = {'policies': 'policy', 'members': 'member'}
 _METADATA, _META = 'metadata', 'meta'
 _OBJECTS = {'groups': 'group'}
+_Element = tuple[str, dict[str, str], list[Any], list[str]]     # name, attributes, children, texts
 _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')       # not even as a reference
 
 
-def factory(global_conf, **local):
+def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], Filter]:
     """Paste's filter factory."""
     most = paste.offered(global_conf['api_services']).conf.api.max_request_body_size
     return lambda application: Filter(application, most)
@@ -50,10 +56,10 @@ class Filter:
     :param max_body: bytes of a request at most
     """
 
-    def __init__(self, application, max_body):
+    def __init__(self, application: Any, max_body: int) -> None:
         self._application, self._max_body = application, max_body
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ: bodies.Environ, start_response: Any) -> Any:
         path = environ.get('PATH_INFO', '')
         if path.startswith(f'/{_FORMER}/'):
             path = environ['PATH_INFO'] = f'/{app.GROUPS}/{path[len(_FORMER) + 2:]}'
@@ -65,7 +71,7 @@ class Filter:
         if suffix:
             environ['PATH_INFO'] = path[:-len('.xml')]
         in_xml = suffix or _prefers_xml(environ.get('HTTP_ACCEPT', ''))
-        started = []
+        started: list[Any] = []
         try:
             body = self._answer(environ, lambda *response: started.append(response))
         except exception.NovaException as error:
@@ -73,9 +79,9 @@ class Filter:
             code, headers, document = faults.answer(error, request_id, environ.get('HTTP_ACCEPT_LANGUAGE', ''))
             body = orjson.dumps(document)
             started.append((f'{code} {http.HTTPStatus(code).phrase}', headers + app.request_id_headers(request_id)))
-        return _send(environ, start_response, *started[0][:2], body, in_xml)
+        return _send(environ, start_response, started[0][0], started[0][1], body, in_xml)
 
-    def _answer(self, environ, start_response):
+    def _answer(self, environ: bodies.Environ, start_response: Any) -> bytes:
         kind, _, parameters = environ.get('CONTENT_TYPE', '').partition(';')
         if kind.strip().lower() in _XML_TYPES and environ['REQUEST_METHOD'] in ('POST', 'PUT'):
             raw = bodies.read(environ, self._max_body)
@@ -90,7 +96,8 @@ class Filter:
             environ['REQUEST_METHOD'] = method
 
 
-def _send(environ, start_response, status, headers, body, in_xml):
+def _send(environ: bodies.Environ, start_response: Any, status: str, headers: Sequence[tuple[str, str]], body: bytes,
+          in_xml: bool) -> list[bytes]:
     kind = next((value for name, value in headers if name.lower() == 'content-type'), JSON)
     in_xml = in_xml and kind.startswith(JSON)
     if in_xml and body:
@@ -102,12 +109,12 @@ def _send(environ, start_response, status, headers, body, in_xml):
     return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
 
-def _charset(parameters):
+def _charset(parameters: str) -> str | None:
     found = re.search(r'charset="?([\w.:-]+)', parameters)
     return found and found[1]
 
 
-def _prefers_xml(accept):
+def _prefers_xml(accept: str) -> bool:
     """Whether XML is what an Accept header likes better than JSON."""
     liked = {}
     for item in accept[:1024].split(','):
@@ -123,37 +130,39 @@ def _prefers_xml(accept):
 class _Reader:
     """Handlers of an expat parser that make a tree of (name, attributes, children, [texts])."""
 
-    def __init__(self):
-        self.root, self._open, self._count = None, [], 0
+    def __init__(self) -> None:
+        self.root: _Element | None = None
+        self._open: list[_Element] = []
+        self._count = 0
 
-    def start(self, name, attributes):
+    def start(self, name: str, attributes: dict[str, str]) -> None:
         self._count += 1
         if len(self._open) == MAX_DEPTH or self._count > MAX_ELEMENTS:
             raise exception.BadRequest('Malformed request body: it has too many elements, or too many levels of them.')
-        element = (_local(name), {_local(key): value for key, value in attributes.items()}, [], [])
+        element: _Element = (_local(name), {_local(key): value for key, value in attributes.items()}, [], [])
         if self._open:
             self._open[-1][2].append(element)
         else:
             self.root = element
         self._open.append(element)
 
-    def end(self, name):
+    def end(self, name: str) -> None:
         self._open.pop()
 
-    def text(self, data):
+    def text(self, data: str) -> None:
         self._open[-1][3].append(data)
 
     @staticmethod
-    def refuse(*_):
+    def refuse(*_: object) -> NoReturn:
         raise exception.BadRequest('Malformed request body: document types and entities are not read.')
 
 
-def _local(name):
+def _local(name: str) -> str:
     """A name without its namespace."""
     return name.rpartition(' ')[2]
 
 
-def to_json(raw, charset=None):
+def to_json(raw: bytes, charset: str | None = None) -> dict[str, Any]:
     """What a document says, as the JSON body that says the same: {its root's name: its content}.
 
     :raises BadRequest: it is no XML, or not of the form
@@ -169,9 +178,10 @@ def to_json(raw, charset=None):
         parser.Parse(raw, True)
     except (expat.ExpatError, LookupError, ValueError):
         raise exception.BadRequest('Malformed request body: it is not XML.') from None
+    assert reader.root is not None       # expat refuses a document without a root
     name, attributes, children, texts = reader.root
     _refuse_text(name, texts)
-    found = dict(attributes)
+    found: dict[str, Any] = dict(attributes)
     for child in children:
         if child[0] in found:
             raise exception.BadRequest(f'Malformed request body: it has {child[0][:80]} twice.')
@@ -179,12 +189,12 @@ def to_json(raw, charset=None):
     return {name: found}
 
 
-def _refuse_text(name, texts):
+def _refuse_text(name: str, texts: list[str]) -> None:
     if ''.join(texts).strip():
         raise exception.BadRequest(f'Malformed request body: there is text in the element {name[:80]}.')
 
 
-def _items(element, of):
+def _items(element: _Element, of: str) -> list[_Element]:
     name, attributes, children, texts = element
     _refuse_text(name, texts)
     if attributes or any(child[0] != of or child[2] for child in children):
@@ -192,14 +202,14 @@ def _items(element, of):
     return children
 
 
-def _texts(element):
+def _texts(element: _Element) -> list[str]:
     of = _TEXTS.get(element[0])
     if of is None:
         raise exception.BadRequest(f'Malformed request body: the element {element[0][:80]} was unexpected.')
     return [''.join(texts).strip() for _name, _attributes, _children, texts in _items(element, of)]
 
 
-def _metadata(element):
+def _metadata(element: _Element) -> dict[str, str]:
     found = {}
     for _name, attributes, _children, texts in _items(element, _META):
         if set(attributes) != {'key'} or attributes['key'] in found:
@@ -210,13 +220,13 @@ def _metadata(element):
 
 # ---- writing -----------------------------------------------------------------
 
-def from_json(body):
+def from_json(body: dict[str, Any]) -> bytes:
     """The XML document, as bytes, that says what an answer in JSON does."""
     (name, value), = body.items()
     return ("<?xml version='1.0' encoding='UTF-8'?>\n" + _element(name, value)).encode()
 
 
-def _element(name, value):
+def _element(name: str, value: Any) -> str:
     if isinstance(value, list):
         return _wrapped(name, ''.join(_element(_OBJECTS[name], item) if name in _OBJECTS else
                                       _wrapped(_TEXTS[name], _escaped(item)) for item in value))
@@ -230,15 +240,15 @@ def _element(name, value):
     return _wrapped(name, inner, attributes)
 
 
-def _wrapped(name, inner, attributes=()):
+def _wrapped(name: str, inner: str, attributes: Mapping[str, Any] = types.MappingProxyType({})) -> str:
     head = ''.join(f' {key}={saxutils.quoteattr(_possible(str(attributes[key])))}' for key in attributes)
     return f'<{name}{head}>{inner}</{name}>' if inner else f'<{name}{head}/>'
 
 
-def _escaped(text):
+def _escaped(text: object) -> str:
     return saxutils.escape(_possible(str(text)), {'\r': '&#13;'})
 
 
-def _possible(text):
+def _possible(text: str) -> str:
     """Text without what XML cannot say, in whose place a replacement character stands."""
     return _NO_XML.sub('\ufffd', text)

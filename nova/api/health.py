@@ -7,16 +7,21 @@
 503 while the file is there, by which an operator drains a node, and while the process stops and still answers. It asks
 no database, so that a database that is away does not look like all APIs being away; /readyz of [monitoring] does.
 """
+from __future__ import annotations
+
 import functools
 import os
+from collections.abc import Callable
+from typing import Any
 
 from nova.runtime import wsgi
+from nova.web import bodies
 from nova.web import pipeline
 
 PATH = '/healthcheck'
 
 
-def factory(global_conf, disable_by_file_path=''):
+def factory(global_conf: dict[str, str], disable_by_file_path: str = '') -> Callable[[Any], pipeline.Steps]:
     """Paste's filter factory."""
     return lambda app: pipeline.before(HealthCheck(disable_by_file_path).answer, app)
 
@@ -26,16 +31,16 @@ class HealthCheck:
     :param disabled_by: path of the file that takes this node out of service; '': there is none
     """
 
-    def __init__(self, disabled_by=''):
+    def __init__(self, disabled_by: str = '') -> None:
         self._disabled_by = disabled_by
 
-    def answer(self, environ, start_response):
+    def answer(self, environ: bodies.Environ, start_response: Any) -> Any:
         """A step of web.pipeline."""
         if environ.get('PATH_INFO') != PATH:
             return None
         return wsgi.read_only(environ, start_response, functools.partial(self._state, environ))
 
-    def _state(self, environ):
+    def _state(self, environ: bodies.Environ) -> tuple[str, str, bytes]:
         stopping = environ.get('nova.stopping')
         if stopping is not None and stopping.is_set():
             return '503 Service Unavailable', 'text/plain', b'STOPPING'

@@ -8,20 +8,27 @@ A process that dies between its first write and its answer, or loses its databas
 answer. After ``ABANDONED_S`` a request with the same key does the work again; ``Once.uuid`` then names the same servers
 as the first time, so that what is there already is found (see server_create).
 """
+from __future__ import annotations
+
 import base64
 import datetime
 import hmac
 import logging
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 from cryptography import fernet
 
 from nova import exception
 from nova import utils
+from nova.api import request as api_request
 from nova.db import engine
 from nova.db.projects import idempotency as db
+from nova.web import bodies
 from nova.web.request import Response
+from nova.web.routes import Route
 
 LOG = logging.getLogger(__name__)
 
@@ -39,41 +46,41 @@ class Once:
     tried_at     when this attempt began
     """
 
-    def __init__(self, project_id, key, now):
+    def __init__(self, project_id: str, key: str, now: datetime.datetime) -> None:
         self._project_id, self._secret, self.again = project_id, key.encode(), False
         self.created_at = self.tried_at = now
         self.key_hash = self.derived(b'name').hex()
         self._made = 0
 
-    def derived(self, purpose):
+    def derived(self, purpose: bytes) -> bytes:
         return hmac.digest(self._secret, purpose + b':' + self._project_id.encode(), 'sha256')
 
-    def uuid(self):
+    def uuid(self) -> str:
         """A new uuid; the same ones in the same order at each attempt, others when the key's row was removed."""
         self._made += 1
         name = f'uuid:{self._made}:{self.created_at.isoformat()}'
         return str(uuid.UUID(bytes=self.derived(name.encode())[:16], version=4))
 
-    def seal(self, answer):
+    def seal(self, answer: bytes) -> str:
         return self._cipher().encrypt(answer).decode()
 
-    def open(self, sealed):
+    def open(self, sealed: str) -> bytes:
         return self._cipher().decrypt(sealed.encode())
 
-    def _cipher(self):
+    def _cipher(self) -> fernet.Fernet:
         return fernet.Fernet(base64.urlsafe_b64encode(self.derived(b'answer')))
 
 
-def wanted(environ, row):
+def wanted(environ: bodies.Environ, row: Route) -> bool:
     """Whether a request asks for it and its row creates something."""
     return HEADER in environ and applies(row)
 
 
-def applies(row):
+def applies(row: Route) -> bool:
     return row.method == 'POST' and row.action is None and not row.public
 
 
-def serve(req, document, work):
+def serve(req: api_request.Request, document: Any, work: Callable[[], Response]) -> Response:
     """What ``work()`` answers, or has answered to the same request before.
 
     :param document: the body as it came, parsed; None without one
@@ -109,7 +116,7 @@ def serve(req, document, work):
     return answer
 
 
-def _keep(req, once, answer):
+def _keep(req: api_request.Request, once: Once, answer: Response) -> None:
     body = answer.body if isinstance(answer.body, bytes) else b'' if answer.body is None else orjson.dumps(answer.body)
     sealed = once.seal(orjson.dumps([answer.status, answer.headers, body.decode()]))
     try:
@@ -119,12 +126,12 @@ def _keep(req, once, answer):
         LOG.exception('The answer of request %s could not be kept.', req.request_id)
 
 
-def _replay(once, sealed):
+def _replay(once: Once, sealed: str) -> Response:
     code, headers, body = orjson.loads(once.open(sealed))
     return Response(body.encode(), code, [*map(tuple, headers), ('Idempotency-Replayed', 'true')])
 
 
-def _described(req, document):
+def _described(req: api_request.Request, document: Any) -> bytes:
     """What makes two requests the same: path, version and body, and the user where what is made is the user's own."""
     owner = req.user_id if req.route.path.startswith(OF_USERS) else None
     named = [owner, req.base_path, req.environ.get('PATH_INFO', ''), req.environ.get('QUERY_STRING', ''),

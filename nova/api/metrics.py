@@ -1,8 +1,10 @@
 """What is counted of the requests to the compute API, in front of its pipeline: refused ones are counted, too."""
 import time
+from typing import Any
 
 from nova.api import health
 from nova.runtime import metrics
+from nova.web import bodies
 
 METHODS = frozenset({'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'})
 ROUTE = 'nova.route'            # in the environ: the Route that serves a request, set by the Application
@@ -13,15 +15,15 @@ class Measured:
     :param app: the whole pipeline
     """
 
-    def __init__(self, app):
+    def __init__(self, app: Any) -> None:
         self._app = app
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ: bodies.Environ, start_response: Any) -> Any:
         if environ.get('PATH_INFO') == health.PATH:
             return self._app(environ, start_response)
         begun, answered = time.monotonic(), []
 
-        def start(status, headers, *more):
+        def start(status: str, headers: Any, *more: Any) -> Any:
             answered.append(status[:3])
             return start_response(status, headers, *more)
         environ.pop(ROUTE, None)
@@ -32,7 +34,7 @@ class Measured:
             self._count(environ, answered[-1] if answered else '500', time.monotonic() - begun)
 
     @staticmethod
-    def _count(environ, status, seconds):
+    def _count(environ: bodies.Environ, status: str, seconds: float) -> None:
         method = environ['REQUEST_METHOD']
         method = method if method in METHODS else 'other'
         row = environ.get(ROUTE)

@@ -2,13 +2,19 @@
 
 What begins a task is recorded where the task begins: by tasks.begin, then by a conductor; see conductor/events.py.
 """
+from collections.abc import Callable
+from typing import Any
+
 from nova import exception
+from nova.api import request as api_request
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.notify import events
 
 
-def tell(req, name, row, **about):
+def tell(req: api_request.Request, name: str, row: api_request.Row | None, **about: Any) -> None:
     """All phases of an event that is done in one transaction.
 
     :param row: the columns of what it is of; None: nothing is told
@@ -20,24 +26,24 @@ def tell(req, name, row, **about):
             notifier.publish(req.context, name, phase, row, **about)
 
 
-def told(req, **about):
+def told(req: api_request.Request, **about: Any) -> dict[str, Any]:
     """What an action's arguments carry for events alone, where somebody is told of it."""
     return {instance_actions.EVENT_FACTS: about} if req.services.notifier.on else {}
 
 
-def read(req, database, get, *args):
+def read(req: api_request.Request, database: engine.Database, get: Callable[..., Any], *args: Any) -> Any:
     """What ``get(conn, *args)`` gives, for an event; None where nobody is told, nothing is there, or it cannot be read.
     """
     if not req.services.notifier.on:
         return None
 
-    def ask():
+    def ask() -> Any:
         with database.reader() as conn:
             return get(conn, *args)
     return _tried(req, ask)
 
 
-def updated(req, cell, row, **about):
+def updated(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row | None, **about: Any) -> None:
     """A server has another name, other tags, or is new.
 
     :param row: its columns; None: nothing is told
@@ -52,7 +58,7 @@ def updated(req, cell, row, **about):
         notifier.publish(req.context, 'instance.update', None, row, by=events.API, **about)
 
 
-def _tried(req, function, *args):
+def _tried(req: api_request.Request, function: Callable[..., Any], *args: Any) -> Any:
     """What a function gives; None when it fails."""
     try:
         return function(*args)

@@ -4,6 +4,8 @@ Pure: rows in, a dict out. ``GET /openapi.json`` and ``nova-manage api openapi``
 """
 import http
 import re
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from nova import policies
 from nova.api import facts
@@ -12,7 +14,9 @@ from nova.api import idempotency
 from nova.api import versions
 from nova.web import faults
 from nova.web import json_types
+from nova.web.routes import Route
 
+Document = dict[str, Any]
 JSON = 'application/json'
 VERSION = {'$ref': '#/components/parameters/version'}
 MERGED, SPLIT = 'merged', 'split'
@@ -42,7 +46,7 @@ Operations, parameters and fields that this microversion does not have are left 
 """
 
 
-def document(rows, version, actions=MERGED):
+def document(rows: list[Route], version: int, actions: str = MERGED) -> dict[str, Any]:
     """The OpenAPI document as a dict.
 
     :param rows: Route rows; those above the API's root are left out
@@ -50,14 +54,14 @@ def document(rows, version, actions=MERGED):
     :param actions: MERGED: one operation for POST …/action, with one form of the body for each action. SPLIT: an
         operation for each action, behind '#' in its path, for tools that tell apart by operation what is answered
     """
-    operations = {}
+    operations: dict[str, dict[str, list[Route]]] = {}
     for row in served(rows, version):
         path = facts.nameless(row.path)
         if actions == SPLIT and row.action:
             path += '#' + row.action
         operations.setdefault(path, {}).setdefault(row.method.lower(), []).append(row)
-    text, used = versions.text(version), set()
-    paths = {}
+    text, used = versions.text(version), set[int]()
+    paths: dict[str, Document] = {}
     for path, methods in operations.items():
         first = next(iter(methods.values()))[0]
         shown = first.path + path[len(facts.nameless(first.path)):]
@@ -83,17 +87,17 @@ def document(rows, version, actions=MERGED):
     }
 
 
-def served(rows, version):
+def served(rows: Iterable[Route], version: int) -> list[Route]:
     """The rows of the API that are served at a version."""
     return [row for row in rows if row.api and row.since <= version and (row.until is None or version <= row.until)]
 
 
-def operation_of(row):
+def operation_of(row: Route) -> str:
     """What the facts call a row."""
     return f'{row.method} {facts.nameless(row.path)} {row.action or ""}'.strip()
 
 
-def codes_of_success(row, version):
+def codes_of_success(row: Route, version: int) -> tuple[int, ...]:
     """The codes of success of a row at a version, the usual one first; none of what was removed for good."""
     if 410 in row.errors:
         return ()
@@ -103,7 +107,7 @@ def codes_of_success(row, version):
     return (status, *row.also)
 
 
-def errors_of(row):
+def errors_of(row: Route) -> set[int]:
     """The codes of every refusal and failure that a row's answers may have."""
     codes = {*_ALWAYS, *row.errors}
     if not row.public:
@@ -117,7 +121,7 @@ def errors_of(row):
     return codes
 
 
-def meaning(row):
+def meaning(row: Route) -> str:
     """What a row does, in a sentence: what its rule guards."""
     rules = (row.policy, *row.checks)
     found = next((_MEANINGS[rule] for rule in rules if rule in _MEANINGS), None)
@@ -127,7 +131,7 @@ def meaning(row):
 
 # ---- operations --------------------------------------------------------------
 
-def _operation(rows, path, version, used, merge):
+def _operation(rows: list[Route], path: str, version: int, used: set[int], merge: bool) -> Document:
     """One operation; of several rows when they are actions of one path.
 
     :param used: a set to which the codes of its faults are added
@@ -138,7 +142,7 @@ def _operation(rows, path, version, used, merge):
     errors = set().union(*map(errors_of, rows))
     used |= errors
     name = re.sub(r'[^a-zA-Z0-9]+', '_', f'{row.method.lower()}{path}').strip('_')
-    found = {
+    found: Document = {
         'operationId': name if merged or not row.action else f'{name}_{row.action}',
         'tags': [_tag(row)],
         'summary': 'Carry out an action.' if merged else meaning(row),
@@ -163,7 +167,7 @@ def _operation(rows, path, version, used, merge):
     return found
 
 
-def _facts_of(row):
+def _facts_of(row: Route) -> Document:
     """What OpenAPI has no words for."""
     found = {'min-version': versions.text(row.since), 'policies': [*filter(None, (row.policy, *row.checks))]}
     if row.until is not None:
@@ -171,17 +175,17 @@ def _facts_of(row):
     return found
 
 
-def _tag(row):
+def _tag(row: Route) -> str:
     first = row.path.strip('/').partition('/')[0] or 'versions'
     return 'server actions' if row.action and first == 'servers' else first
 
 
-def _parts(path):
+def _parts(path: str) -> list[Document]:
     return [{'name': name, 'in': 'path', 'required': True, 'schema': {'type': 'string', 'pattern': '^[^/]+$'}}
             for name in re.findall(r'\{(\w+)\}', path)]
 
 
-def _parameters(row, version):
+def _parameters(row: Route, version: int) -> Iterator[Document]:
     yield VERSION
     yield {'$ref': '#/components/parameters/request-id'}
     if idempotency.applies(row):
@@ -203,7 +207,7 @@ def _parameters(row, version):
                'schema': {'type': 'object', 'additionalProperties': {'type': 'string'}}}
 
 
-def _body(rows, version):
+def _body(rows: list[Route], version: int) -> json_types.Schema | None:
     """The schema of the body; None where none is taken."""
     forms = [(row, published(row.body.schema(version))) for row in rows if row.body is not None]
     if not forms:
@@ -213,16 +217,16 @@ def _body(rows, version):
     return {'oneOf': [{'title': row.action, **schema} for row, schema in forms]}
 
 
-def _successes(rows, version):
-    found = {}
+def _successes(rows: list[Route], version: int) -> Document:
+    found: dict[int, list[Route]] = {}
     for row in rows:
         for code in codes_of_success(row, version):
             found.setdefault(code, []).append(row)
     return {str(code): _success(code, same, version) for code, same in sorted(found.items())}
 
 
-def _success(code, rows, version):
-    answer = {'description': http.HTTPStatus(code).phrase,
+def _success(code: int, rows: list[Route], version: int) -> Document:
+    answer: Document = {'description': http.HTTPStatus(code).phrase,
               'headers': {name: {'$ref': f'#/components/headers/{name}'} for name in _headers(version)}}
     for row in rows:
         for fact in facts.headers(operation_of(row), version):
@@ -239,15 +243,15 @@ def _success(code, rows, version):
     elif bodies:
         answer['content'] = {JSON: {'schema': {'anyOf': [{'title': row.action, **schema} for row, schema in bodies]}}}
         answer['description'] += '; without a body for: ' + ', '.join(
-            row.action for row in rows if _schema(row, code, version) is None)
+            row.action or '' for row in rows if _schema(row, code, version) is None)
     return answer
 
 
-def _media_type(row):
+def _media_type(row: Route) -> str:
     return facts.media_type(operation_of(row)) or JSON
 
 
-def _schema(row, code, version):
+def _schema(row: Route, code: int, version: int) -> json_types.Schema | None:
     """The schema of what a row answers with a code of success; None: nothing."""
     if code in (204, 304):
         return None
@@ -258,7 +262,7 @@ def _schema(row, code, version):
 
 # ---- requests' schemas -------------------------------------------------------
 
-def published(schema):
+def published(schema: Any) -> Any:
     """A JSON Schema of params in words that other readers know: formats that are ours become patterns."""
     if isinstance(schema, list):
         return [published(item) for item in schema]
@@ -273,7 +277,7 @@ def published(schema):
     return found
 
 
-def _bounded(name):
+def _bounded(name: str) -> json_types.Schema | None:
     """The pattern of a number that comes as a string, from its bounds; None for another format."""
     match = re.fullmatch(r'integer from (\S+) to (\S+)', name)
     if match is None or match[1] == 'None' or int(match[1]) < 0:
@@ -282,7 +286,7 @@ def _bounded(name):
     return {'pattern': r'^0*[1-9][0-9]{0,%d}$' % (digits - 1) if int(match[1]) else r'^0*[0-9]{1,%d}$' % digits}
 
 
-def _published_value(key, value):
+def _published_value(key: str, value: Any) -> Any:
     if key in ('properties', 'patternProperties'):
         return {json_types.portable(name) if key == 'patternProperties' else name: published(inner)
                 for name, inner in value.items()}
@@ -302,7 +306,7 @@ _FAULT = {
 _REQUEST_ID = {'type': 'string', 'pattern': '^req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'}
 
 
-def _header_parameters(version):
+def _header_parameters(version: int) -> Document:
     return {
         'version': {'name': versions.HEADER, 'in': 'header', 'required': version > versions.MIN_VERSION,
                     'description': f'The microversion; without it {versions.text(versions.MIN_VERSION)} is served.',
@@ -316,7 +320,7 @@ def _header_parameters(version):
     }
 
 
-def _headers(version):
+def _headers(version: int) -> Document:
     text = {'type': 'string'}
     return {
         versions.HEADER: {'description': 'The microversion that was served.', 'required': True,
@@ -331,14 +335,14 @@ def _headers(version):
     }
 
 
-def _fault(code):
+def _fault(code: int) -> Document:
     """The answer to what is refused. A token that is none is refused before the version is known."""
     try:
         phrase = http.HTTPStatus(code).phrase
     except ValueError:
         phrase = 'Refused'
     key = faults.BODY_KEYS.get(code, faults.INTERNAL)
-    answer = {'description': phrase, 'content': {JSON: {'schema': {
+    answer: Document = {'description': phrase, 'content': {JSON: {'schema': {
         'type': 'object', 'properties': {key: {'$ref': '#/components/schemas/Fault'}}, 'required': [key],
         'additionalProperties': False}}}}
     if code not in (401, 406):

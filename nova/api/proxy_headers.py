@@ -10,18 +10,26 @@ and what stands left of the first address that is no such proxy is the client's 
 
 Where both forms are there they must agree: a proxy that writes one of them may pass on the other as a client sent it.
 """
+from __future__ import annotations
+
 import ipaddress
 import logging
 import re
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
 
 from nova import exception
 from nova.runtime.http import addresses
+from nova.web import bodies
 from nova.web import paste
 from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
 
 MAX_PROXIES = 16             # elements that are looked at
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 DONE = 'nova.proxy_headers'  # in the environ of a request whose address is exact: an all-in-one has two of these
 _SCHEMES = ('http', 'https')
 _HOST = re.compile(r'(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?')
@@ -31,13 +39,13 @@ _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*(?:"([^"]*)"|([^\s";]*))\s*')
 _PORT = re.compile(r'\[([^\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5}')
 
 
-def factory(global_conf, **local):
+def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], pipeline.Steps]:
     """Paste's filter factory."""
     conf = paste.offered(global_conf['api_services']).conf
     return lambda application: pipeline.before(ProxyHeaders(trusted(conf)).read, application)
 
 
-def trusted(conf):
+def trusted(conf: cfg.ConfigOpts) -> tuple[Network, ...]:
     """The networks of the proxies that are believed; () when none is.
 
     :raises InvalidInput: none is named, one is no network, or it is everybody
@@ -64,11 +72,11 @@ class ProxyHeaders:
     :param networks: ``trusted(conf)``
     """
 
-    def __init__(self, networks=()):
+    def __init__(self, networks: tuple[Network, ...] = ()) -> None:
         self._proxies = addresses.Trusted(networks)
         self._warned = False
 
-    def read(self, environ, start_response=None):
+    def read(self, environ: bodies.Environ, start_response: Any = None) -> None:
         """A step of web.pipeline."""
         if DONE not in environ:
             environ[DONE] = True
@@ -76,7 +84,7 @@ class ProxyHeaders:
             if environ['REMOTE_ADDR'] in self._proxies:
                 self._believe(environ)
 
-    def _believe(self, environ):
+    def _believe(self, environ: bodies.Environ) -> None:
         told = [self._outermost(environ['REMOTE_ADDR'], elements)
                 for elements in (_forwarded(environ), _x_forwarded(environ)) if elements]
         if len({said['for'] for said in told}) > 1:
@@ -85,8 +93,8 @@ class ProxyHeaders:
                 LOG.warning('The proxy at %s lets through what a client says of itself: Forwarded and X-Forwarded-For '
                             'differ, and neither is believed.', environ['REMOTE_ADDR'])
             return
-        facts = {name: {said[name] for said in told if said.get(name)} for name in ('for', 'proto', 'host')}
-        facts = {name: values.pop() for name, values in facts.items() if len(values) == 1}
+        said_of = {name: {said[name] for said in told if said.get(name)} for name in ('for', 'proto', 'host')}
+        facts = {name: values.pop() for name, values in said_of.items() if len(values) == 1}
         environ['REMOTE_ADDR'] = facts.get('for', environ['REMOTE_ADDR'])
         if facts.get('proto', '').lower() in _SCHEMES:
             environ['wsgi.url_scheme'] = facts['proto'].lower()
@@ -96,7 +104,7 @@ class ProxyHeaders:
         if _PREFIX.fullmatch(prefix):
             environ['SCRIPT_NAME'] = prefix + environ.get('SCRIPT_NAME', '')
 
-    def _outermost(self, peer, elements):
+    def _outermost(self, peer: str, elements: list[dict[str, str]]) -> dict[str, str]:
         """What the outermost trusted proxy has written.
 
         :param elements: [{'for', 'proto', 'host'}], the nearest proxy's last
@@ -110,7 +118,7 @@ class ProxyHeaders:
         return said | {'for': address}
 
 
-def _address(text):
+def _address(text: str) -> str | None:
     """The address of a ``for``, without its port; None for what names none, as unknown or _hidden."""
     found = _PORT.fullmatch(text)
     address = addresses.plain((found[1] or found[2] or '') if found else text)
@@ -121,7 +129,7 @@ def _address(text):
     return address
 
 
-def _forwarded(environ):
+def _forwarded(environ: bodies.Environ) -> list[dict[str, str]]:
     """The elements of a Forwarded header; none of one that is not of its form."""
     header = environ.get('HTTP_FORWARDED', '')
     if header.count('"') % 2:
@@ -130,7 +138,7 @@ def _forwarded(environ):
             for element in _ELEMENT.findall(header)[-MAX_PROXIES:]]
 
 
-def _x_forwarded(environ):
+def _x_forwarded(environ: bodies.Environ) -> list[dict[str, str]]:
     """The same of X-Forwarded-*: proxies write as many schemes and hosts as addresses, or one that is good for all."""
     lists = {name: [word.strip() for word in environ.get(f'HTTP_X_FORWARDED_{name.upper()}', '').split(',')
                     if word.strip()][-MAX_PROXIES:] for name in ('for', 'proto', 'host')}

@@ -6,17 +6,24 @@ lets VALUE requests through at once, and gives one back every UNIT / VALUE. What
 project in the API database: when all of it will have been given back. One UPDATE with a condition on that time
 takes from all rows of a request or, when one of them is used up, from none.
 """
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import itertools
 import math
 import time
 import urllib.parse
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 import re2
 
+from nova import context as nova_context
 from nova import exception
 from nova import utils
+from nova.api import request as api_request
+from nova.db import engine
 from nova.db.projects import rate_limits as rows
 
 UNITS = {'SECOND': 1, 'MINUTE': 60, 'HOUR': 3600, 'DAY': 86400}
@@ -41,23 +48,23 @@ class Limit:
     unit: str
 
     @property
-    def name(self):
+    def name(self) -> str:
         """What the database knows it by: another row when anything of it changes."""
         text = f'{self.verb} {self.regex} {self.value} {self.unit}'
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
-    def window(self):
+    def window(self) -> int:
         """Microseconds of the unit."""
         return UNITS[self.unit] * MICRO
 
     @property
-    def step(self):
+    def step(self) -> int:
         """Microseconds after which one request is given back."""
         return max(1, self.window // self.value)
 
 
-def parse(lines):
+def parse(lines: Iterable[str]) -> tuple[Limit, ...]:
     """Limits of the option's lines, in their order.
 
     :raises InvalidInput: a line is not of the form
@@ -78,7 +85,7 @@ def parse(lines):
     return tuple(limits)
 
 
-def _compiled(line, regex):
+def _compiled(line: str, regex: str) -> Any:
     try:
         return re2.compile(regex)
     except re2.error:
@@ -93,23 +100,25 @@ class RateLimits:
     :param clock: seconds since the epoch
     """
 
-    def __init__(self, lines, api_db, clock=time.time):
+    def __init__(self, lines: Iterable[str], api_db: engine.Database, clock: Callable[[], float] = time.time) -> None:
         self.limits = parse(lines)
         self._db, self._clock = api_db, clock
         self._patterns = [(limit, re2.compile(limit.regex).search) for limit in self.limits]
-        self._prune_at, self._used_up = 0, {}     # {(owner, limits): when one is free again}: refused without asking
+        self._prune_at = 0
+        # {(owner, limits): when one is free again}: refused without asking
+        self._used_up: dict[tuple[str, tuple[Limit, ...]], int] = {}
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(self.limits)
 
-    def matching(self, verb, path):
+    def matching(self, verb: str, path: str) -> tuple[Limit, ...]:
         """The rows that count a request.
 
         :param path: below the version and the project, from its '/', with the query
         """
         return tuple(limit for limit, search in self._patterns if limit.verb == verb and search(path))
 
-    def check(self, req, path):
+    def check(self, req: api_request.Request, path: list[str]) -> None:
         """Count a request.
 
         :param path: segments of the path, below the version and the project
@@ -122,14 +131,13 @@ class RateLimits:
         if not limits or _exempt(req.context):
             return
         now, owner = int(self._clock() * MICRO), _owner(req.context)
-        free_at = self._used_up.get((owner, limits), 0)
-        if free_at <= now:
-            free_at = self._take(owner, limits, now)
+        known = self._used_up.get((owner, limits), 0)
+        free_at = known if known > now else self._take(owner, limits, now)
         if free_at is not None:
             self._used_up[owner, limits] = free_at
             self._refuse(req, limits, free_at - now)
 
-    def _take(self, owner, limits, now):
+    def _take(self, owner: str, limits: tuple[Limit, ...], now: int) -> int | None:
         """None when one request was taken from every row, else the microseconds since the epoch when it can be."""
         steps = {limit.name: (limit.step, limit.window) for limit in limits}
         try:
@@ -146,7 +154,7 @@ class RateLimits:
         except rows.NotTaken:
             return _free_at(limits, full)
 
-    def _prune(self, now):
+    def _prune(self, now: int) -> None:
         if now < self._prune_at:
             return
         self._prune_at = now + PRUNE_S * MICRO
@@ -154,19 +162,20 @@ class RateLimits:
         self._db.run(rows.prune, now)
 
     @staticmethod
-    def _refuse(req, limits, wait):
+    def _refuse(req: api_request.Request, limits: tuple[Limit, ...], wait: int) -> NoReturn:
         limit = max(limits, key=lambda row: row.step)
         error = exception.RateLimited if req.has('keypair_types') else exception.OverLimit
         raise error(value=limit.value, verb=limit.verb, uri=limit.uri, unit=limit.unit.lower(),
                     retry_after=max(1, math.ceil(wait / MICRO)))
 
-    def shown(self, context):
+    def shown(self, context: nova_context.RequestContext) -> list[api_request.Document]:
         """``limits.rate`` of GET /limits: what there is of each row, and what is left of it."""
         if not self.limits:
             return []
         with self._db.reader() as conn:
             full = rows.full_at(conn, _owner(context), [limit.name for limit in self.limits])
-        now, found = int(self._clock() * MICRO), {}
+        now = int(self._clock() * MICRO)
+        found: dict[tuple[str, str], list[api_request.Document]] = {}
         for limit in self.limits:
             used = max(0, full.get(limit.name, 0) - now)
             remaining = min(limit.value, (limit.window - used) // limit.step)
@@ -177,16 +186,16 @@ class RateLimits:
         return [{'uri': uri, 'regex': regex, 'limit': limit} for (uri, regex), limit in found.items()]
 
 
-def _owner(context):
+def _owner(context: nova_context.RequestContext) -> str:
     """Who shares one count: the project, or the user where there is none."""
     return context.project_id or f'user:{context.user_id}'[:255]
 
 
-def _free_at(limits, full):
+def _free_at(limits: tuple[Limit, ...], full: dict[str, int]) -> int:
     """When the last of the rows has a request left."""
     return max(full.get(limit.name, 0) + limit.step - limit.window for limit in limits)
 
 
-def _exempt(context):
+def _exempt(context: nova_context.RequestContext) -> bool:
     """Administrators and the cloud's own services are not limited."""
     return context.is_admin or EXEMPT_ROLE in context.roles

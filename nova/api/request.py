@@ -1,13 +1,27 @@
 """One request to the compute API as its handlers see it."""
+from __future__ import annotations
+
+import collections.abc
 import io
+import typing
 import urllib.parse
 import uuid
 
 import orjson
 
+from nova import context as nova_context
 from nova import exception
 from nova.api import versions
 from nova.web import request
+from nova.web.routes import Route
+
+if typing.TYPE_CHECKING:
+    from nova.api import idempotency
+    from nova.db.audit import log
+
+Row = collections.abc.Mapping[str, typing.Any]        # of a table: {column: value}
+Document = dict[str, typing.Any]                      # of a body, or a part of one
+Target = dict[str, str | None]                        # for the policy: {'project_id', 'user_id'} of a resource
 
 ADOPTS = 'nova.adopts'    # in the environ of a command: uuid of a guest that is there, for the server that is created
 INNER = 'nova.inner'      # in the environ of what another operation asked for: not counted against the caller's rate
@@ -20,6 +34,7 @@ class Request(request.Request):
     relaxed   True under /v2
     services  see app.Services
     segments  of the path, below the version and the project
+    context   the caller; None where a row is public
     record    nova.db.audit.log.Record of a request that writes, once its route is known, else None
     once      idempotency.Once of a request with an Idempotency-Key, else None
     """
@@ -27,46 +42,52 @@ class Request(request.Request):
     __slots__ = ('services', 'request_id', 'project_in_path', 'base_path', 'segments', 'record', 'once', 'found_in',
                  '_allowed', '_link_prefix')
 
-    def __init__(self, environ, services):
+    context: nova_context.RequestContext
+    route: Route                                 # None until it is found
+    once: idempotency.Once | None
+    record: log.Record | None
+    request_id: str | None
+
+    def __init__(self, environ: dict[str, typing.Any], services: typing.Any) -> None:
         super().__init__(environ)
         self.services = services
         self.version = versions.MIN_VERSION
         self.once = self.record = self.request_id = None
-        self.segments = []
+        self.segments: list[str] = []
         self.project_in_path = ''
         self.base_path = '/v2.1'
-        self.found_in = {}                       # server: uuid of the cell in which it was looked for
-        self._allowed = {}
-        self._link_prefix = None
+        self.found_in: dict[str, str] = {}       # server: uuid of the cell in which it was looked for
+        self._allowed: dict[tuple[str, typing.Any], bool] = {}
+        self._link_prefix: str | None = None
 
     @property
-    def project_id(self):
-        return self.context.project_id
+    def project_id(self) -> str:
+        return typing.cast(str, self.context.project_id)
 
     @property
-    def user_id(self):
-        return self.context.user_id
+    def user_id(self) -> str:
+        return typing.cast(str, self.context.user_id)
 
-    def has(self, behaviour):
+    def has(self, behaviour: str) -> bool:
         """Whether this request's version has a behaviour of versions.HISTORY."""
         return self.version >= versions.SINCE[behaviour]
 
-    def new_uuid(self):
+    def new_uuid(self) -> str:
         """A uuid for what the request makes; a repeated request with an Idempotency-Key gets the same ones again."""
         return self.once.uuid() if self.once is not None else str(uuid.uuid4())
 
     @property
-    def adopts(self):
+    def adopts(self) -> str | None:
         """The uuid of the guest that the new server takes over; None: it is built. No client can say it."""
         return self.environ.get(ADOPTS)
 
     # ---- may they ------------------------------------------------------------
 
-    def own(self):
+    def own(self) -> Target:
         """The policy target of what belongs to the caller."""
         return {'project_id': self.context.project_id, 'user_id': self.context.user_id}
 
-    def allows(self, rule, target=None):
+    def allows(self, rule: str, target: Target | None = None) -> bool:
         """Whether the caller passes a rule; asked once per rule and owner.
 
         :param target: {'project_id', 'user_id'} of the resource; the caller's own unless given
@@ -78,14 +99,14 @@ class Request(request.Request):
             found = self._allowed[key] = self.services.policy.allows(self.context, rule, target)
         return found
 
-    def authorize(self, rule, target=None):
+    def authorize(self, rule: str, target: Target | None = None) -> None:
         """:raises PolicyDenied: the caller does not pass the rule"""
         if not self.allows(rule, target):
             raise exception.PolicyDenied(rule=rule)
 
     # ---- other operations ----------------------------------------------------
 
-    def ask(self, method, path, body=None, query=''):
+    def ask(self, method: str, path: str, body: typing.Any = None, query: str = '') -> tuple[int, typing.Any]:
         """(code, JSON document or None) of another operation of this API, asked by the same caller at the same version.
 
         :param path: below the version
@@ -95,14 +116,14 @@ class Request(request.Request):
                    'CONTENT_TYPE': 'application/json', 'wsgi.input': io.BytesIO(data), INNER: True,
                    'SCRIPT_NAME': mount_path(self.environ), 'PATH_INFO': self.base_path + self.project_in_path + path}
         environ.pop('HTTP_IDEMPOTENCY_KEY', None)
-        started = []
+        started: list[int] = []
         answer = b''.join(self.services.application(environ, lambda status, _headers: started.append(int(status[:3]))))
         return started[0], orjson.loads(answer) if answer else None
 
     # ---- links ---------------------------------------------------------------
 
     @property
-    def host_url(self):
+    def host_url(self) -> str:
         """Scheme, host and the path below which the API is mounted; [api] compute_link_prefix wins."""
         if self._link_prefix is None:
             configured = self.services.conf.api.compute_link_prefix
@@ -110,32 +131,32 @@ class Request(request.Request):
                 request.origin(self.environ) + mount_path(self.environ))
         return self._link_prefix
 
-    def url(self, *parts):
+    def url(self, *parts: object) -> str:       # type: ignore[override]
         """The URL of a resource below this API version, with the project id when the request had it."""
         return '/'.join((self.host_url + self.base_path + self.project_in_path, *map(_quoted, parts)))
 
-    def bookmark(self, *parts):
+    def bookmark(self, *parts: object) -> str:
         """The URL of a resource without a version."""
         return '/'.join((self.host_url + self.project_in_path, *map(_quoted, parts)))
 
-    def links(self, *parts):
+    def links(self, *parts: object) -> list[dict[str, str]]:
         """The links of a resource: self and bookmark."""
         path = '/'.join(map(_quoted, parts))
         return [{'rel': 'self', 'href': f'{self.host_url}{self.base_path}{self.project_in_path}/{path}'},
                 {'rel': 'bookmark', 'href': f'{self.host_url}{self.project_in_path}/{path}'}]
 
-    def image_url(self, image_id):
+    def image_url(self, image_id: str) -> str:
         """Where the image service shows an image."""
         configured = self.services.conf.api.image_link_prefix
         prefix = configured.rstrip('/') if configured else request.origin(self.environ) + '/image'
         return f'{prefix}/images/{_quoted(image_id)}'
 
 
-def _quoted(part):
+def _quoted(part: object) -> str:
     return urllib.parse.quote(str(part), safe='/@')
 
 
-def mount_path(environ):
+def mount_path(environ: dict[str, typing.Any]) -> str:
     """SCRIPT_NAME without the version that a URL map may have moved into it."""
     script = environ.get('SCRIPT_NAME', '').rstrip('/')
     for version in ('/v2.1', '/v2'):

@@ -2,6 +2,8 @@
 import re
 import urllib.parse
 
+from nova.api import request as api_request
+from nova.web import bodies
 from nova.web.request import Response
 
 # id, status, path, name in the media type
@@ -14,7 +16,7 @@ _MEDIA_TYPE = re.compile(r'application/vnd\.openstack\.compute(?:\.v(2|2\.0|2\.1
                          r'(?:\s*;\s*version="?(2|2\.0|2\.1)"?)?(?=\s*(?:[,;]|\Z))', re.ASCII)
 
 
-def version_of(environ):
+def version_of(environ: bodies.Environ) -> str | None:
     """The first segment of the path that a request means whose Accept or Content-Type names a version, or None."""
     for header in ('HTTP_ACCEPT', 'CONTENT_TYPE'):
         for match in _MEDIA_TYPE.finditer(environ.get(header, '')[:1024]):
@@ -24,7 +26,7 @@ def version_of(environ):
     return None
 
 
-def answer(req, segments):
+def answer(req: api_request.Request, segments: list[str]) -> Response:
     """The multiple choices (300) of a path: the same resource below every version."""
     choices = [{
         'id': name, 'status': status,
@@ -35,5 +37,5 @@ def answer(req, segments):
     return Response({'choices': choices}, 300)
 
 
-def _quoted(segment):
+def _quoted(segment: str) -> str:
     return urllib.parse.quote(segment, safe='@')

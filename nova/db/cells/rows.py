@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import builtins
 import collections
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, TYPE_CHECKING
 
@@ -79,7 +79,7 @@ def cell_of_host(conn: sa.Connection, host: str) -> str | None:
     return conn.execute(sa.select(host_mappings.c.cell_uuid).where(host_mappings.c.host == host)).scalar()
 
 
-def cells_of_hosts(conn: sa.Connection, hosts: builtins.list[str] | None = None) -> dict[str, str]:
+def cells_of_hosts(conn: sa.Connection, hosts: Collection[str] | None = None) -> dict[str, str]:
     """{host: uuid of its cell} of all mapped hosts, or of these."""
     statement = sa.select(host_mappings.c.host, host_mappings.c.cell_uuid)
     if hosts is not None:

@@ -1,6 +1,8 @@
 """What projects have used of their request rates: one time a row and project, shared by all API processes."""
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import sqlalchemy as sa
 
 from nova.db import engine
@@ -35,7 +37,7 @@ def begin(conn: sa.Connection, owner: str, names: dict[str, tuple[int, int]], no
         engine.insert_ignore(conn, rate_limits, {'owner': owner, 'name': name, 'full_at': now})
 
 
-def full_at(conn: sa.Connection, owner: str, names: dict[str, tuple[int, int]]) -> dict[str, int]:
+def full_at(conn: sa.Connection, owner: str, names: Iterable[str]) -> dict[str, int]:
     """{name: microseconds since the epoch when all of a row is given back}."""
     table = rate_limits
     rows = conn.execute(sa.select(table.c.name, table.c.full_at).where(

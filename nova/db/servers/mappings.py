@@ -67,7 +67,7 @@ def get(conn: sa.Connection, uuid: str) -> Any:
     return None if row is None else dict(row)
 
 
-def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: str, limit: int,
+def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_context.Projects | str, limit: int,
              category: Any = None) -> Sequence[Any]:
     """Mappings of servers of these cells, without soft-deleted ones, newest first.
 
