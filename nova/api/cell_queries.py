@@ -8,9 +8,12 @@ from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.cells import rows as cell_rows
 
+# what each cell gave that answers, and those that are down
+Answers = tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]
+
 
 def ask(req: api_request.Request,
-        function: Callable[[engine.Connection], Any]) -> tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]:
+        function: Callable[[engine.Connection], Any]) -> Answers:
     """([(cell, what ``function(conn)`` gives)] of the cells that answer, [cells that are down]).
 
     :raises ServiceUnavailable: none answers, or the operator wants no partial answers
@@ -19,13 +22,13 @@ def ask(req: api_request.Request,
 
 
 def ask_cells(req: api_request.Request,
-              function: Callable[[db_cells.Cell], Any]) -> tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]:
+              function: Callable[[db_cells.Cell], Any]) -> Answers:
     """``ask`` with ``function(cell)``."""
     return _answered(req, *req.services.cells.scatter(function))
 
 
 def _answered(req: api_request.Request, found: list[tuple[db_cells.Cell, Any]],
-              down: list[db_cells.Cell]) -> tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]:
+              down: list[db_cells.Cell]) -> Answers:
     if not found:
         raise exception.ServiceUnavailable(service='database')
     check(req, down)

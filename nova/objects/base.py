@@ -8,6 +8,7 @@ services do not send it. rpc/versions.py says which services know which version.
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from oslo_utils import versionutils
@@ -57,7 +58,7 @@ class NovaObject(base.VersionedObject):
                     primitive.pop(name, None)
 
     @classmethod
-    def from_row(cls, row: dict[str, Any]) -> Self:
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
         """An object of every field that the row (a mapping) has."""
         return cls(**{name: row[name] for name in cls.fields if name in row})
 

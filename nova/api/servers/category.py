@@ -3,7 +3,6 @@
 Regular servers are those of users. The others are administrative: for administrators alone, except that a rule may let
 users delete or reboot them when their request names the category, as a service does that manages them for a user.
 """
-import typing
 
 from oslo_config import cfg
 
@@ -14,7 +13,7 @@ from nova.api.servers import schemas as server_schemas
 from nova.db.placement import categories
 from nova.db.placement.categories import REGULAR
 
-Row = dict[str, typing.Any]
+Row = api_request.Row
 
 KEY = server_schemas.CATEGORY
 CREATE = 'nova:servers:create:category'
@@ -43,7 +42,7 @@ def seen(req: api_request.Request) -> str | None:
     return None if req.context.is_admin else REGULAR
 
 
-def hidden_images(req: api_request.Request) -> frozenset[str]:
+def hidden_images(req: api_request.Request) -> frozenset[str] | set[str]:
     """Ids of the images that are for administrators, as far as the image service shows them to this caller.
 
     The embedded one hides them by itself.
@@ -54,7 +53,7 @@ def hidden_images(req: api_request.Request) -> frozenset[str]:
         return categories.registered_images(conn)
 
 
-def find_image(req: api_request.Request, image_id: str) -> Row:
+def find_image(req: api_request.Request, image_id: str) -> api_request.Document:
     """An image that is there for the caller; raises ImageNotFound."""
     image = req.services.images.show(req.context, image_id)
     if image['id'] in hidden_images(req):
@@ -90,7 +89,7 @@ def seen_members(group: Row, req: api_request.Request) -> list[str]:
 
 # ---- new servers ---------------------------------------------------------------
 
-def of_new(req: api_request.Request, server: Row) -> tuple[str, set[str]]:
+def of_new(req: api_request.Request, server: api_request.Document) -> tuple[str, set[str]]:
     """(name of the category, what takes its image and flavor from it: a set) of a server that is to be made.
 
     The category's image and flavor are filled in where the body names none.
@@ -114,7 +113,7 @@ def _is_vpn(conf: cfg.ConfigOpts, server: Row) -> bool:
     return bool(conf.vpn_image_id) and (server.get('imageRef') or '').lower() == conf.vpn_image_id.lower()
 
 
-def _fill(req: api_request.Request, name: str, server: Row) -> set[str]:
+def _fill(req: api_request.Request, name: str, server: api_request.Document) -> set[str]:
     with req.services.api_db.reader() as conn:
         row = categories.find(conn, name)
     if row is None:

@@ -28,6 +28,7 @@ from nova.db.servers import instances
 from nova.db.servers import listing
 from nova.db.servers import mappings
 from nova.db.servers import request_specs
+from nova.db.tables.rows import InstancesRow
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -108,7 +109,8 @@ def _begun_before(req: api_request.Request, names: list[str], server: Document) 
                      server_spec.security_groups(server.get('security_groups')))
 
 
-def _stored_before(req: api_request.Request, uuid: str) -> tuple[Document | None, dict[str, Document]]:
+def _stored_before(req: api_request.Request, uuid: str
+                   ) -> tuple[InstancesRow | None, dict[str, Document | None]]:
     """(row of a server, alive or deleted, or None; {uuid: arguments of its open action})."""
     try:
         cell = server_lookup.cell_of(req, uuid)
@@ -119,7 +121,7 @@ def _stored_before(req: api_request.Request, uuid: str) -> tuple[Document | None
         return row, instance_actions.arguments_of_open(conn, [uuid])
 
 
-def _accepted(req: api_request.Request, uuid: str, row: Document, password: str, groups: list[str]) -> Response:
+def _accepted(req: api_request.Request, uuid: str, row: api_request.Row, password: str, groups: list[str]) -> Response:
     links = server_fields.links({'uuid': uuid}, server_fields.View(req))
     body = {'server': {'id': uuid, 'links': links, 'OS-DCF:diskConfig': row['disk_config'],
                        'security_groups': [{'name': name} for name in groups],          # as the request has them

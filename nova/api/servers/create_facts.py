@@ -57,14 +57,14 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
 
 
 def _from_api_db(req: api_request.Request, server: Document, filled: set[str]
-                 ) -> tuple[Document, Document | None, quotas.Limits]:
+                 ) -> tuple[Document, api_request.Row | None, quotas.Limits]:
     """(flavor, key pair row or None, quota limits) in one connection.
 
     :param filled: what the server has of its category, which may be a flavor that only administrators see
     """
     with req.services.api_db.reader() as conn:
         try:
-            flavor = flavors_db.get(conn, server['flavorRef'],
+            flavor: api_request.Row = flavors_db.get(conn, server['flavorRef'],
                                     nova_context.ALL_PROJECTS if 'flavorRef' in filled else req.context.sees)
         except exception.FlavorNotFound as error:
             raise exception.BadRequest(error.message) from None
@@ -75,7 +75,7 @@ def _from_api_db(req: api_request.Request, server: Document, filled: set[str]
     return {name: flavor[name] for name in FLAVOR}, key, limits
 
 
-def _with_group_id(req: api_request.Request, hints: dict[str, list]) -> dict[str, list]:
+def _with_group_id(req: api_request.Request, hints: create_plan.Hints) -> create_plan.Hints:
     """The hints, which may name the server group by its name, with its id.
 
     :raises BadRequest: no group of the project has the name, or several have it
@@ -92,7 +92,7 @@ def _with_group_id(req: api_request.Request, hints: dict[str, list]) -> dict[str
     return {**hints, 'group': found}
 
 
-def find_key(conn: engine.Connection, user_id: str, name: str | None) -> Document | None:
+def find_key(conn: engine.Connection, user_id: str, name: str | None) -> api_request.Row | None:
     """The key pair's row, None without a name; a name that is not there is a bad request."""
     if not name:
         return None

@@ -10,6 +10,7 @@ import typing
 
 from nova import exception
 from nova import states
+from nova.api import request as api_request
 from nova.api.servers import devices as server_devices
 from nova.api.servers import image_references
 from nova.api.servers import spec as server_spec
@@ -20,6 +21,7 @@ from nova.hardware import pci_spec
 from nova.objects import numa
 
 Document = dict[str, typing.Any]
+Hints = dict[str, list[typing.Any]]         # scheduler hints, each value a list
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Request:
     least: int
     most: int
     place: Document
-    hints: dict[str, list]
+    hints: Hints
     networks: list[Document] | str | None
     groups: list[str]
 
@@ -77,10 +79,10 @@ class Facts:
     project_id: str
     user_id: str
     category: str
-    hints: dict[str, list]
+    hints: Hints
     flavor: Document
     zero_disk: bool
-    key: Document | None
+    key: api_request.Row | None
     limits: quotas.Limits
     image: Document | None
     devices: list[Document]
@@ -130,7 +132,7 @@ def plan(request: Request, facts: Facts) -> Plan:
     properties, devices = server_devices.fitted(facts.devices, facts.sources, image)
     check_flavor(image, facts.flavor, backed, facts.zero_disk)
     image_references.check_active(facts.references)
-    image = {**(image or {}), 'id': None if backed else image['id'], 'properties': properties,
+    image = {**(image or {}), 'id': None if backed else typing.cast(Document, image)['id'], 'properties': properties,
              **server_spec.trusted(server.get('trusted_image_certificates'), backed)}
     flavor = server_spec.with_devices(facts.flavor, properties, facts.aliases)
     guest_options.check(flavor['extra_specs'], properties)

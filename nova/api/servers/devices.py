@@ -44,7 +44,7 @@ def parse(server: dict[str, typing.Any], image: Image, flavor: dict[str, typing.
     given = _old_devices(old, root_name, image) if old else [
         _device(each) for each in new or () if not each.get('no_device')]
     backed = bool(image and (image['properties'] or {}).get(MAPPING))
-    if backed:
+    if backed and image is not None:
         given = _with_those_of(image, given)
     root = _root(given, None if backed else image)
     others = [device for device in given if device is not root]
@@ -112,8 +112,8 @@ def _device(device: dict[str, typing.Any]) -> Device:
     if source != 'blank':
         values[f'{source}_id'] = uuid or device[f'{source}_id']
     for name, length in (('device_type', 16), ('disk_bus', 16), ('guest_format', 16)):
-        if len(values[name] or '') > length:
-            raise Invalid(reason=f'{name} {values[name][:40]!r} is unknown.')
+        if len(text := values[name] or '') > length:
+            raise Invalid(reason=f'{name} {text[:40]!r} is unknown.')
     boot_index = device.get('boot_index')
     destination = device.get('destination_type') or (
         'volume' if source in ('volume', 'snapshot') else 'local')

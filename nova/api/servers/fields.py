@@ -1,15 +1,24 @@
 """What an answer shows of a server: one table for show and detail, from which update and rebuild are made."""
+from __future__ import annotations
+
 import dataclasses
+import datetime
+from collections.abc import Callable
+from typing import Any
 
 from nova import states
 from nova import utils
+from nova.api import request as api_request
 from nova.api import shapes
 from nova.api import versions
 from nova.api.servers import schemas as server_schemas
+from nova.db import engine
 from nova.db.placement.categories import REGULAR
 from nova.db.servers import listing
 from nova.db.services import services as services_db
 from nova.web import fields
+
+Row = api_request.Row
 
 ABSENT = fields.ABSENT
 Field = fields.Field
@@ -30,15 +39,15 @@ class View:
     :param host_statuses: {host: 'UP', 'DOWN', 'MAINTENANCE' or 'UNKNOWN'} (see ``host_statuses``)
     """
 
-    def __init__(self, req, host_statuses=None):
+    def __init__(self, req: api_request.Request, host_statuses: dict[str, str] | None = None) -> None:
         self.servers, self.server_marks = req.url('servers', ''), req.bookmark('servers', '')
         self.images, self.flavors = req.bookmark('images', ''), req.bookmark('flavors', '')
         self.host_statuses = host_statuses or {}
         self.extra_specs = req.has('embedded_flavor') and req.allows(EXTRA_SPECS)
         self.is_admin = req.context.is_admin
-        self._host_ids = {}
+        self._host_ids: dict[tuple[str | None, str], str] = {}
 
-    def host_id(self, host, project_id):
+    def host_id(self, host: str | None, project_id: str) -> str:
         found = self._host_ids.get((host, project_id))
         if found is None:
             found = self._host_ids[host, project_id] = utils.host_id(host, project_id)
@@ -47,33 +56,33 @@ class View:
 
 # ---- getters -----------------------------------------------------------------
 
-def links(row, view):
+def links(row: Row, view: View) -> list[dict[str, str]]:
     uuid = row['uuid']
     return [{'rel': 'self', 'href': view.servers + uuid},
             {'rel': 'bookmark', 'href': view.server_marks + uuid}]
 
 
-def status(row):
+def status(row: Row) -> str:
     key = row['vm_state'], row['task_state']
     return _STATUS.get(key) or states.status(*key)
 
 
-def time(moment):
+def time(moment: datetime.datetime) -> str:
     return moment.isoformat(timespec='seconds') + 'Z'
 
 
-def _usage_time(moment):
+def _usage_time(moment: datetime.datetime | None) -> str | None:
     """The form of OS-SRV-USG: microseconds and no zone, since 2.1."""
-    return moment and moment.isoformat(timespec='microseconds')
+    return moment.isoformat(timespec='microseconds') if moment else None
 
 
-def _progress(row, view):
+def _progress(row: Row, view: View) -> Any:
     return row['progress'] if status(row) in _PROGRESSES else ABSENT
 
 
-def addresses(row, _view=None):
+def addresses(row: Row, _view: View | None = None) -> dict[str, list[dict[str, Any]]]:
     """{network label: [address]} with the kind of address and the port's MAC."""
-    found = {}
+    found: dict[str, list[dict[str, Any]]] = {}
     for vif in row['network_info']:
         mac, network = vif['address'], vif['network']
         shown = found.setdefault(network['label'], [])
@@ -89,18 +98,18 @@ def addresses(row, _view=None):
     return found
 
 
-def plain_addresses(row, _view=None):
+def plain_addresses(row: Row, _view: View | None = None) -> dict[str, list[dict[str, Any]]]:
     """{network label: [address]} with version and address alone."""
     return {label: [{'version': ip['version'], 'addr': ip['addr']} for ip in ips]
             for label, ips in addresses(row).items()}
 
 
-def _image(row, view):
+def _image(row: Row, view: View) -> Any:
     image_id = row['image_id']
     return image_id and {'id': image_id, 'links': [{'rel': 'bookmark', 'href': view.images + image_id}]} or ''
 
 
-def _image_with_properties(row, view):
+def _image_with_properties(row: Row, view: View) -> Any:
     image = _image(row, view)
     if image:
         image['properties'] = {key: value if value is None or isinstance(value, str) else str(value)
@@ -108,12 +117,12 @@ def _image_with_properties(row, view):
     return image
 
 
-def _flavor_link(row, view):
+def _flavor_link(row: Row, view: View) -> api_request.Document:
     flavor_id = row['flavor_id']
     return {'id': flavor_id, 'links': [{'rel': 'bookmark', 'href': view.flavors + flavor_id}]}
 
 
-def _flavor(row, view):
+def _flavor(row: Row, view: View) -> dict[str, Any]:
     flavor = row['flavor']
     shown = {'vcpus': flavor['vcpus'], 'ram': flavor['memory_mb'], 'disk': flavor['root_gb'],
              'ephemeral': flavor['ephemeral_gb'], 'swap': flavor['swap'], 'original_name': flavor['name']}
@@ -122,7 +131,7 @@ def _flavor(row, view):
     return shown
 
 
-def _fault(row, view):
+def _fault(row: Row, view: View) -> Any:
     """Details of an internal error are for administrators; of a refusal its owner has the first line.
 
     What follows are tracebacks: names of hosts and of files on them.
@@ -136,45 +145,45 @@ def _fault(row, view):
     return shown
 
 
-def _security_groups(row, view):
+def _security_groups(row: Row, view: View) -> Any:
     names = row['security_groups']
     return [{'name': name} for name in names] if names else ABSENT
 
 
-def host_status(row, view):
+def host_status(row: Row, view: View) -> str:
     host = row['host']
     return view.host_statuses.get(host, 'UNKNOWN') if host else ''
 
 
-def _host_unknown(row, view):
+def _host_unknown(row: Row, view: View) -> Any:
     return 'UNKNOWN' if host_status(row, view) == 'UNKNOWN' else ABSENT
 
 
-def tags(row, _view=None):
+def tags(row: Row, _view: View | None = None) -> list[str]:
     return row['tags'][1:-1].split(',') if row['tags'] else []
 
 
-def _volume_ids(row, view):
+def _volume_ids(row: Row, view: View) -> list[dict[str, str]]:
     return [{'id': volume['id']} for volume in row['volumes']]
 
 
-def _volumes(row, view):
+def _volumes(row: Row, view: View) -> list[dict[str, Any]]:
     return [{'id': volume['id'], 'delete_on_termination': volume['delete_on_termination']}
             for volume in row['volumes']]
 
 
-def _groups(row, view):
+def _groups(row: Row, view: View) -> list[str]:
     return [row['server_group_id']] if row['server_group_id'] else []
 
 
-def _category(row, view):
+def _category(row: Row, view: View) -> Any:
     category = row['category']
     return ABSENT if category == REGULAR else category
 
 
 # ---- the table ---------------------------------------------------------------
 
-def _attribute(name, get, columns=(), **more):
+def _attribute(name: str, get: str | Callable[..., Any], columns: tuple[str, ...] = (), **more: Any) -> Field:
     return Field('OS-EXT-SRV-ATTR:' + name, get, columns=columns, **{'rule': ATTRIBUTES, **more})
 
 
@@ -260,7 +269,7 @@ _CATEGORY = Field(server_schemas.CATEGORY, _category, optional=True, columns=('c
 _SERVER_GROUPS = Field('server_groups', _groups, since=71, columns=('server_group_id',), type=shapes.SERVER_GROUPS)
 
 
-def _answer(since, *more):
+def _answer(since: int, *more: Field) -> fields.Fields:
     """The fields of an answer that has shown the newer part only since a version."""
     late = [dataclasses.replace(row, since=max(row.since, since))
             for row in (*_MORE, _HOST_UNKNOWN, _HOST_STATUS) if row.until is None or row.until >= since]
@@ -286,12 +295,13 @@ REBUILD = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=54),
                   Field('user_data', 'user_data', since=57, type='string|null format=base64 maxLength=65535 required'))
 
 
-def shows_host_status(table, req):
+def shows_host_status(table: fields.Fields, req: api_request.Request) -> bool:
     """Whether this answer needs the services' state."""
     return bool(table.allowed(req) & {HOST_STATUS, HOST_UNKNOWN})
 
 
-def host_statuses(conn, hosts, down_time, now):
+def host_statuses(conn: engine.Connection, hosts: set[str], down_time: int,
+                  now: datetime.datetime) -> dict[str, str]:
     """{host: status} of compute services, in one SELECT.
 
     :param down_time: seconds without a heartbeat after which a service counts as down
@@ -302,7 +312,7 @@ def host_statuses(conn, hosts, down_time, now):
     return {row['host']: _service_status(row, down_time, now) for row in rows}
 
 
-def _service_status(row, down_time, now):
+def _service_status(row: Any, down_time: int, now: datetime.datetime) -> str:
     if row['disabled']:
         return 'MAINTENANCE'
     if row['forced_down']:

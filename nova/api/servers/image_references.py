@@ -47,7 +47,8 @@ def check(req: api_request.Request, properties: Properties) -> None:
 
 def named(properties: Properties | None) -> list[str]:
     """Ids of the images that properties name."""
-    return [properties[name] for name in fields.REFERENCES if (properties or {}).get(name)]
+    given = properties or {}
+    return [given[name] for name in fields.REFERENCES if given.get(name)]
 
 
 def found(req: api_request.Request, properties: Properties) -> Properties:

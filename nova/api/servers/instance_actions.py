@@ -1,8 +1,14 @@
 """/servers/{id}/os-instance-actions: what was done to a server, and how it went."""
+from collections.abc import Callable
+from typing import Any
+
 from nova import utils
+from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
+from nova.db import engine
 from nova.db.servers import instance_actions
+from nova.db.tables.rows import InstancesRow
 from nova.web import fields
 from nova.web import paging
 from nova.web.routes import Route
@@ -14,7 +20,7 @@ DETAILS = _RULE + 'events:details'
 Field = fields.Field
 
 
-def _time(column):
+def _time(column: str) -> Callable[[Any, Any], str | None]:
     """The form of times in this resource: microseconds and no zone."""
     return lambda row, view: row[column] and row[column].isoformat(timespec='microseconds')
 
@@ -40,11 +46,11 @@ EVENT = fields.Fields(
           rule=DETAILS))
 
 
-def _server(req, conn, server_id, rule):
+def _server(req: api_request.Request, conn: engine.Connection, server_id: str, rule: str) -> InstancesRow:
     return server_lookup.find(req, conn, server_id, rule, deleted=req.has('actions_of_deleted'))
 
 
-def index(req, server_id):
+def index(req: api_request.Request, server_id: str) -> api_request.Document:
     limit = paging.limit(req)
     since, before = req.query.one('changes-since'), req.query.one('changes-before')
     paging.check_period(since, before)
@@ -61,7 +67,7 @@ def index(req, server_id):
     return body
 
 
-def show(req, server_id, id):
+def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server = _server(req, conn, server_id, _RULE + 'show')
         action = instance_actions.get(conn, server_id, id)

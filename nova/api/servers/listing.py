@@ -1,5 +1,8 @@
 """GET /servers and /servers/detail: filters, sort, paging."""
 import dataclasses
+import datetime
+from collections.abc import Callable, Collection
+from typing import Any
 
 from nova import context as nova_context
 from nova import exception
@@ -7,13 +10,17 @@ from nova import states
 from nova import utils
 from nova.api import cell_queries
 from nova.api import down_cells
+from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
 from nova.api.servers import schemas as server_schemas
+from nova.db.cells import cells as db_cells
 from nova.db.servers import listing
 from nova.web import formats
 from nova.web import paging
 from nova.web import params
+from nova.web.fields import Fields
+from nova.web.params import QueryValues
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:servers:'
@@ -32,19 +39,21 @@ USER_FILTERS = {
 }
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     """Ids, names and links."""
     return _list(req, server_fields.INDEX, _RULE + 'index:get_all_tenants', ('servers',))
 
 
-def detail(req):
+def detail(req: api_request.Request) -> api_request.Document:
     return _list(req, server_fields.DETAIL, _RULE + 'detail:get_all_tenants', ('servers', 'detail'))
 
 
-def _list(req, table, all_tenants_rule, path):
+def _list(req: api_request.Request, table: Fields, all_tenants_rule: str,
+          path: tuple[str, ...]) -> api_request.Document:
     query = to_query(req, all_tenants_rule)
     if query is None or query.limit == 1:
         return {'servers': []}
+    assert query.limit is not None
     allowed = table.allowed(req)
     columns = table.columns(req.version, allowed) | {'uuid'}
     try:
@@ -71,7 +80,8 @@ def _list(req, table, all_tenants_rule, path):
     return body
 
 
-def _gather(req, query, columns, with_status):
+def _gather(req: api_request.Request, query: listing.Query, columns: set[str],
+            with_status: bool) -> tuple[list[dict[str, Any]], dict[str, str], list[db_cells.Cell]]:
     """(rows of all cells, {host: status}, cells that are down).
 
     :raises ServiceUnavailable: no cell answers, or not all do, and this version cannot say so
@@ -83,10 +93,10 @@ def _gather(req, query, columns, with_status):
         if query.marker:
             place = _place(req, query)
 
-    def ask(cell):
+    def ask(cell: db_cells.Cell) -> tuple[list[dict[str, Any]], dict[str, str]]:
         with cell.db.reader() as conn:
             rows = listing.page(conn, query, columns, place)
-            hosts = {row['host'] for row in rows} - {None} if with_status else ()
+            hosts = {row['host'] for row in rows if row['host'] is not None} if with_status else set()
             return rows, server_fields.host_statuses(conn, hosts, conf.service_down_time, utils.utcnow())
     found, down = _ask_in_turn(cells, ask)
     if not found and not req.has('down_cells'):
@@ -96,7 +106,7 @@ def _gather(req, query, columns, with_status):
     return listing.merge([rows for _cell, (rows, _hosts) in found], query), statuses, down
 
 
-def _ask_in_turn(cells, function):
+def _ask_in_turn(cells: db_cells.Cells, function: Callable[[db_cells.Cell], Any]) -> cell_queries.Answers:
     """As Cells.scatter, first of the default cell: a server that is not there any more has arrived in its own."""
     every = cells.all()
     if len(every) == 1:
@@ -106,7 +116,7 @@ def _ask_in_turn(cells, function):
     return found + more, down + gone
 
 
-def _place(req, query):
+def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | None:
     """Where the page after the marker begins.
 
     :raises MarkerNotFound: no cell has it
@@ -118,15 +128,16 @@ def _place(req, query):
     return place
 
 
-def to_query(req, all_tenants_rule):
+def to_query(req: api_request.Request, all_tenants_rule: str) -> listing.Query | None:
     """The instances_list.Query of a request, one row longer than the page; None when nothing can match."""
     values, privileged = req.query, req.allows(ALL_FILTERS)
-    filters, matches = {}, {}
+    filters: dict[str, Any] = {}
+    matches: dict[str, str] = {}
     for name, given in values.items():
         if name in _NOT_FILTERS or name.startswith('_'):
             continue
         if privileged or USER_FILTERS.get(name, 1 << 30) <= req.version:
-            kind, column = FILTERS.get(name, (None, None))
+            kind, column = FILTERS.get(name, (None, ''))
             if kind is _pattern:
                 matches[column] = given[-1]
             elif kind is not None:
@@ -154,7 +165,7 @@ def to_query(req, all_tenants_rule):
                                 marker=paging.marker(req), limit=paging.limit(req) + 1, rows=rows)
 
 
-def without_effect(req, names):
+def without_effect(req: api_request.Request, names: Collection[str]) -> list[str]:
     """Those of these keys of a query that choose no servers, for this caller or at this version."""
     privileged = req.allows(ALL_FILTERS)
     chosen = {'status', *(name for name in FILTERS if privileged or USER_FILTERS.get(name, 1 << 30) <= req.version)}
@@ -165,7 +176,7 @@ def without_effect(req, names):
     return sorted(set(names) - chosen)
 
 
-def _owner(req, all_tenants_rule):
+def _owner(req: api_request.Request, all_tenants_rule: str) -> str | nova_context.Projects:
     """The project whose servers are listed, or ALL_PROJECTS."""
     text = req.query.one('all_tenants')
     if text is None or not (text == '' or _boolean('all_tenants', text)):
@@ -174,13 +185,13 @@ def _owner(req, all_tenants_rule):
     return req.query.one('project_id', req.query.one('tenant_id', nova_context.ALL_PROJECTS))
 
 
-def _which_rows(values, privileged):
+def _which_rows(values: QueryValues, privileged: bool) -> str:
     if privileged and 'deleted' in values:
         return 'deleted' if _boolean('deleted', values.one('deleted') or 'true') else 'live'
     return 'all' if 'changes-since' in values else 'live'
 
 
-def _soft_deleted(values, filters, privileged, rows):
+def _soft_deleted(values: QueryValues, filters: dict[str, Any], privileged: bool, rows: str) -> bool | None:
     """Whether servers that may be restored are listed: False hides them, True shows them beside deleted ones.
 
     Users see them when they ask for their status or state, and when they follow changes.
@@ -193,7 +204,7 @@ def _soft_deleted(values, filters, privileged, rows):
     return False
 
 
-def _statuses(req, given, privileged):
+def _statuses(req: api_request.Request, given: list[str], privileged: bool) -> list[str]:
     wanted = [value.upper() for value in given]
     known = [value for value in wanted if value in states.STATUSES]
     if req.has('strict_status_filter') and len(known) < len(wanted):
@@ -204,7 +215,7 @@ def _statuses(req, given, privileged):
     return known
 
 
-def _sort(req, privileged):
+def _sort(req: api_request.Request, privileged: bool) -> tuple[tuple[str, str], ...]:
     keys, directions = req.query.many('sort_key'), req.query.many('sort_dir')
     for direction in directions:
         if direction not in ('asc', 'desc'):
@@ -214,7 +225,7 @@ def _sort(req, privileged):
     if not keys:
         return (('created_at', directions[0] if directions else 'desc'),)
     default = directions[0] if directions else 'desc'
-    sort = {}
+    sort: dict[str, str] = {}
     for number, key in enumerate(keys):
         if key in ('host', 'node', 'launched_on') and not privileged:
             raise exception.Forbidden(f'Only administrators can sort servers by {key}.')
@@ -226,15 +237,15 @@ def _sort(req, privileged):
 
 # ---- what a filter's value means ---------------------------------------------
 
-def _text(_name, value):
+def _text(_name: str, value: str) -> str:
     return value
 
 
-def _pattern(_name, value):
+def _pattern(_name: str, value: str) -> str:
     return value
 
 
-def _boolean(name, value):
+def _boolean(name: str, value: str) -> bool:
     if value in params.TRUE or value in ('t', 'T', 'True', 'y', 'Y'):
         return True
     if value in params.FALSE or value in ('f', 'F', 'n', 'N'):
@@ -242,13 +253,13 @@ def _boolean(name, value):
     raise exception.InvalidInput(reason=f'{name} is neither true nor false: {value[:80]}')
 
 
-def _integer(name, value):
+def _integer(name: str, value: str) -> int:
     if not formats.signed(value) or len(value) > 9:
         raise exception.InvalidInput(reason=f'{name} is not a whole number: {value[:80]}')
     return int(value)
 
 
-def _moment(name, value):
+def _moment(name: str, value: str | datetime.datetime) -> datetime.datetime:
     if not isinstance(value, str):
         return value
     try:
@@ -257,16 +268,16 @@ def _moment(name, value):
         raise exception.InvalidInput(reason=f'{name} is not a date and time: {value[:80]}') from None
 
 
-def _tags(_name, value):
+def _tags(_name: str, value: str) -> list[str]:
     return value.split(',')[:50]
 
 
-def _disk_config(name, value):
+def _disk_config(name: str, value: str) -> str:
     return 'AUTO' if value == 'AUTO' or value != 'MANUAL' and _boolean(name, value) else 'MANUAL'
 
 
 # filter -> (what its value means, column or condition)
-FILTERS = {
+FILTERS: dict[str, tuple[Callable[[str, Any], Any], str]] = {
     **{name: (_pattern, name) for name in (
         'kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'node', 'reservation_id', 'availability_zone',
         'description', 'locked_by', 'root_device_name', 'access_ip_v4', 'access_ip_v6', 'ip', 'ip6')},

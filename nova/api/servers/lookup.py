@@ -2,17 +2,22 @@
 from nova import exception
 from nova import objects
 from nova import utils
+from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
+from nova.db import engine
 from nova.db.audit import log
+from nova.db.cells import cells as db_cells
 from nova.db.servers import history
 from nova.db.servers import instances
 from nova.db.servers import listing
 from nova.db.services import services as services_db
+from nova.db.tables.rows import InstancesRow
 from nova.web import formats
+from nova.web.fields import Fields
 
 
-def cell_of(req, server_id):
+def cell_of(req: api_request.Request, server_id: str) -> db_cells.Cell:
     """The cell that holds a server.
 
     :raises InstanceNotFound: no server can have this id, or none has it
@@ -33,19 +38,20 @@ def cell_of(req, server_id):
     return cell
 
 
-def has_moved(req):
+def has_moved(req: api_request.Request) -> bool:
     """Whether a server that ``cell_of`` has found is in another cell now: it has got its host meanwhile."""
     return any((cell := req.services.cells.mapped(server_id)) is not None and cell.uuid != uuid
                for server_id, uuid in req.found_in.items())
 
 
-def _cell_of_deleted(req, server_id):
+def _cell_of_deleted(req: api_request.Request, server_id: str) -> db_cells.Cell | None:
     """The cell whose history has a server, or None."""
     found, _down = req.services.cells.read(lambda conn: history.deleted(conn, [server_id]))
     return next((cell for cell, known in found if known), None)
 
 
-def find(req, conn, server_id, rule=None, deleted=False, category_rule=None):
+def find(req: api_request.Request, conn: engine.Connection, server_id: str, rule: str | None = None,
+         deleted: bool = False, category_rule: str | None = None) -> InstancesRow:
     """The row of a server that the caller may see, as a dict.
 
     :param rule: policy rule to check against the server's project
@@ -65,26 +71,26 @@ def find(req, conn, server_id, rule=None, deleted=False, category_rule=None):
     return row
 
 
-def locked_row(req, conn, server_id, rule):
+def locked_row(req: api_request.Request, conn: engine.Connection, server_id: str, rule: str) -> InstancesRow:
     """``find`` in a transaction that writes the row afterwards: nobody else changes it in between."""
     instances.lock(conn, server_id)
     return find(req, conn, server_id, rule)
 
 
-def target(row):
+def target(row: InstancesRow) -> api_request.Document:
     """Whose it is, for the policy."""
     return {'project_id': row['project_id'], 'user_id': row['user_id']}
 
 
-def get(req, server_id, rule=None, deleted=False):
+def get(req: api_request.Request, server_id: str, rule: str | None = None, deleted: bool = False) -> InstancesRow:
     """``find`` with a connection of its own."""
     with cell_of(req, server_id).db.reader() as conn:
         return find(req, conn, server_id, rule, deleted)
 
 
-def answer(req, conn, table, row):
+def answer(req: api_request.Request, conn: engine.Connection, table: Fields, row: InstancesRow) -> api_request.Document:
     """What a table of server_fields shows of one server."""
-    hosts = {row['host']} - {None}
+    hosts = {row['host']} if row['host'] is not None else set()
     statuses = {}
     if hosts and server_fields.shows_host_status(table, req):
         statuses = server_fields.host_statuses(conn, hosts, req.services.conf.service_down_time,
@@ -92,12 +98,12 @@ def answer(req, conn, table, row):
     return table.builder(req, server_fields.View(req, statuses))(row)
 
 
-def host_is_up(req, conn, host):
+def host_is_up(req: api_request.Request, conn: engine.Connection, host: str) -> bool:
     """Whether the compute service of a host reports itself and is not forced down."""
     rows = listing.computes(conn, {host})
     return services_db.any_up(conn, rows, req.services.conf.service_down_time)
 
 
-def to_object(row):
+def to_object(row: InstancesRow) -> objects.Instance:
     """The objects.Instance that a compute gets."""
     return objects.Instance.from_row(row)

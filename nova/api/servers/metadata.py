@@ -1,41 +1,49 @@
 """/servers/{id}/metadata: read and written in one transaction, so that no parallel change is lost."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
 from nova import actions
 from nova import exception
+from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
+from nova.db import engine
 from nova.db.projects import quotas
 from nova.db.servers import instances
 from nova.web.routes import Route
+
+Change = Callable[[dict[str, str]], dict[str, str]]
 
 _RULE = 'os_compute_api:server-metadata:'
 _ACTION = actions.ACTIONS['metadata']
 
 
-def index(req, server_id):
+def index(req: api_request.Request, server_id: str) -> api_request.Document:
     return {'metadata': server_lookup.get(req, server_id, _RULE + 'index')['metadata']}
 
 
-def show(req, server_id, id):
+def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
     metadata = server_lookup.get(req, server_id, _RULE + 'show')['metadata']
     if id not in metadata:
         raise exception.MetadataItemNotFound(key=id[:80])
     return {'meta': {id: metadata[id]}}
 
 
-def create(req, server_id):
+def create(req: api_request.Request, server_id: str) -> api_request.Document:
     """Add items and change those that are there."""
     given = req.body['metadata']
     return {'metadata': _change(req, server_id, 'create', lambda metadata: {**metadata, **given})}
 
 
-def update_all(req, server_id):
+def update_all(req: api_request.Request, server_id: str) -> api_request.Document:
     """Replace all of it."""
     given = req.body['metadata']
     return {'metadata': _change(req, server_id, 'update_all', lambda metadata: given)}
 
 
-def update(req, server_id, id):
+def update(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
     given = req.body['meta']
     if list(given) != [id]:
         raise exception.BadRequest('Request body and URI mismatch' if len(given) == 1 else
@@ -44,15 +52,15 @@ def update(req, server_id, id):
     return {'meta': given}
 
 
-def delete(req, server_id, id):
-    def without(metadata):
+def delete(req: api_request.Request, server_id: str, id: str) -> None:
+    def without(metadata: dict[str, str]) -> dict[str, str]:
         if id not in metadata:
             raise exception.MetadataItemNotFound(key=id[:80])
         return {name: value for name, value in metadata.items() if name != id}
     _change(req, server_id, 'delete', without)
 
 
-def _change(req, server_id, rule, change):
+def _change(req: api_request.Request, server_id: str, rule: str, change: Change) -> dict[str, str]:
     """Metadata after ``change(metadata)``, written in the transaction that reads it."""
     cell = server_lookup.cell_of(req, server_id)
     with req.services.api_db.reader() as conn:
@@ -60,7 +68,8 @@ def _change(req, server_id, rule, change):
     return cell.db.run(_apply, req, server_id, rule, change, limits)
 
 
-def _apply(conn, req, server_id, rule, change, limits):
+def _apply(conn: engine.Connection, req: api_request.Request, server_id: str, rule: str, change: Change,
+           limits: dict[str, int]) -> dict[str, str]:
     row = server_lookup.locked_row(req, conn, server_id, _RULE + rule)
     if row['locked'] and not req.context.is_admin:
         raise exception.InstanceIsLocked(instance_id=server_id)

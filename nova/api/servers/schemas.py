@@ -1,6 +1,9 @@
 """What requests about servers may carry."""
 import ipaddress
+from collections.abc import Iterable
+from typing import Any
 
+from nova.api import request as api_request
 from nova.web.params import Array
 from nova.web.params import BOOLEAN
 from nova.web.params import DATE_TIME
@@ -26,7 +29,7 @@ MAX_HINTS = 64                 # scheduler hints of one request, and values of o
 MAX_DEVICES = 64               # block devices, and networks, of one request
 CATEGORY = 'os-instance-categories:category'
 
-ANY = {}
+ANY: dict[str, Any] = {}
 ACCESS_IPV6 = Type(IPV6, convert=lambda text: str(ipaddress.IPv6Address(text)))     # one spelling of an address
 TAG = string(1, 60, '^[^,/]*$')
 TAGS = Array(TAG, maxItems=50)
@@ -90,14 +93,14 @@ class _Networks:
 
     _list = Array(NETWORK, maxItems=MAX_DEVICES)
 
-    def schema(self, version, relaxed=False):
+    def schema(self, version: int, relaxed: bool = False) -> dict[str, Any]:
         networks = self._list.schema(version, relaxed)
         return {'oneOf': [networks, {'enum': ['none', 'auto']}]} if version >= 37 else networks
 
-    def converter(self, version, relaxed=False):
+    def converter(self, version: int, relaxed: bool = False) -> None:
         return None
 
-    def prune(self, value, version):
+    def prune(self, value: Any, version: int) -> Any:
         return self._list.prune(value, version)
 
 
@@ -117,7 +120,7 @@ HINTS = Object(
 class _Server(Object):
     """A new server. Its instance category may have a flavor for those that name none; without one it is required."""
 
-    def schema(self, version, relaxed=False):
+    def schema(self, version: int, relaxed: bool = False) -> api_request.Document:
         schema = super().schema(version, relaxed)
         required = schema.pop('required')
         return {**schema, 'if': {'not': {'required': [CATEGORY]}}, 'then': {'required': required},
@@ -186,7 +189,7 @@ REBUILD = Object(
 )
 
 
-def action(name, *types):
+def action(name: str, *types: Any) -> Object:
     """The body of one action: its key and nothing else. ``types``: [(type, since, until)], else anything."""
     rows = types or ((ANY, 1, None),)
     return Object(*(Param(name, type_, since=since, until=until, required=True)
@@ -238,7 +241,7 @@ OLD_SORT_KEYS = {
 }
 
 
-def _sort_keys(*tables):
+def _sort_keys(*tables: Iterable[str]) -> dict[str, Any]:
     return {'enum': [name for table in tables for name in table]}
 
 

@@ -4,10 +4,12 @@ from nova import hooks
 from nova import states
 from nova.api import casts
 from nova.api import down_cells
+from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
+from nova.db.cells import cells as db_cells
 from nova.db.servers import tasks
 from nova.web.routes import Route
 
@@ -15,8 +17,8 @@ _RULE = 'os_compute_api:servers:'
 SOFT = actions.ACTIONS['softDelete']
 
 
-def show(req, id):
-    def read(cell):
+def show(req: api_request.Request, id: str) -> api_request.Document:
+    def read(cell: db_cells.Cell) -> api_request.Document:
         with cell.db.reader() as conn:
             row = server_lookup.find(req, conn, id, _RULE + 'show')
             return server_lookup.answer(req, conn, server_fields.SHOW, row)
@@ -24,12 +26,12 @@ def show(req, id):
     return {'server': found[0][1] if found else down_cells.shown(req, id, _RULE + 'show')}
 
 
-def delete(req, id):
+def delete(req: api_request.Request, id: str) -> None:
     remove(req, id, actions.ACTIONS['delete'], soft=req.services.conf.reclaim_instance_interval > 0)
 
 
 @hooks.add_hook('delete_instance')
-def remove(req, server_id, action, soft=False):
+def remove(req: api_request.Request, server_id: str, action: actions.Action, soft: bool = False) -> None:
     """Begin a delete and send it where it is done: to the server's host, to a conductor when that is no help.
 
     :param action: the row of actions.ACTIONS
@@ -40,9 +42,9 @@ def remove(req, server_id, action, soft=False):
         row = server_lookup.find(req, conn, server_id, action.policy, category_rule=server_category.DELETE)
         if soft and row['vm_state'] == states.SOFT_DELETED:
             return
-        if soft and row['host'] and row['launched_at'] and row['vm_state'] in SOFT.vm_states:
+        if soft and row['host'] and row['launched_at'] and row['vm_state'] in (SOFT.vm_states or ()):
             action = SOFT
-        alive = bool(row['host']) and server_lookup.host_is_up(req, conn, row['host'])
+        alive = server_lookup.host_is_up(req, conn, row['host']) if row['host'] else False
     row = cell.db.run(tasks.begin, req.context, server_id, action, admin=req.context.is_admin,
                       values={'progress': 0})
     if action is SOFT:

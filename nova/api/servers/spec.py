@@ -25,8 +25,8 @@ _PASSWORD_LETTERS = '23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 
 def counts(server: Document) -> tuple[int, int]:
     """(min_count, max_count)."""
-    least = server.get('min_count', 1)
-    most = server.get('max_count', least)
+    least: int = server.get('min_count', 1)
+    most: int = server.get('max_count', least)
     if least > most:
         raise exception.BadRequest('min_count must be <= max_count')
     if most > MAX_SERVERS:
@@ -75,7 +75,7 @@ def placement(server: Document, default_zone: str | None) -> Document:
             **requested}
 
 
-def hints(body: Document) -> dict[str, list]:
+def hints(body: Document) -> dict[str, list[typing.Any]]:
     """Scheduler hints, each value a list."""
     given = body.get('os:scheduler_hints') or body.get('OS-SCH-HNT:scheduler_hints') or {}
     found = {}
@@ -85,7 +85,7 @@ def hints(body: Document) -> dict[str, list]:
     return found
 
 
-def group(hints: dict[str, list]) -> str | None:
+def group(hints: dict[str, list[typing.Any]]) -> str | None:
     """The id of the server group that the hints name, None without one."""
     named = hints.get('group') or [None]
     if len(named) > 1:
@@ -93,7 +93,7 @@ def group(hints: dict[str, list]) -> str | None:
     return named[0]
 
 
-def shown_hints(hints: dict[str, list]) -> Document:
+def shown_hints(hints: dict[str, list[typing.Any]]) -> Document:
     """The hints as a server shows them: lists where the API has lists, else the value as it came."""
     lists = {'group', 'different_host'}
     return {name: values if name in lists or len(values) != 1 else values[0]
@@ -115,7 +115,7 @@ def requested_networks(given: list[Document] | str | None, count: int) -> list[D
     """
     if not given or given == 'auto':
         return None
-    if given == 'none':
+    if isinstance(given, str):
         return 'none'
     found, ports = [], set()
     for network in given:

@@ -1,10 +1,14 @@
 """/servers/{id}/tags, since 2.26: at most 50 of at most 60 characters, without '/' and ','."""
+from collections.abc import Callable
+
 from nova import exception
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api.servers import fields as server_fields
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
+from nova.db import engine
 from nova.db.servers import instances
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -18,21 +22,21 @@ class TagNotFound(exception.NotFound):
     template = "Server %(server_id)s has no tag '%(tag)s'"
 
 
-def index(req, server_id):
+def index(req: api_request.Request, server_id: str) -> api_request.Document:
     return {'tags': server_fields.tags(server_lookup.get(req, server_id, _RULE + 'index'))}
 
 
-def show(req, server_id, id):
+def show(req: api_request.Request, server_id: str, id: str) -> None:
     _present(server_fields.tags(server_lookup.get(req, server_id, _RULE + 'show')), server_id, id)
 
 
-def update_all(req, server_id):
+def update_all(req: api_request.Request, server_id: str) -> api_request.Document:
     given = list(dict.fromkeys(req.body['tags']))
     _change(req, server_id, 'update_all', lambda tags: given)
     return {'tags': given}
 
 
-def update(req, server_id, id):
+def update(req: api_request.Request, server_id: str, id: str) -> Response:
     """Add one tag: 201 when it is new, else 204."""
     if not 0 < len(id) <= MAX_LENGTH or ',' in id or '/' in id:
         raise exception.BadRequest(f'Tag {id[:80]!r} is invalid: 1 to {MAX_LENGTH} characters, no comma and '
@@ -43,29 +47,29 @@ def update(req, server_id, id):
     return Response(status=201, headers=(('Location', req.url('servers', server_id, 'tags', id)),))
 
 
-def delete(req, server_id, id):
-    def without(tags):
+def delete(req: api_request.Request, server_id: str, id: str) -> None:
+    def without(tags: list[str]) -> list[str]:
         _present(tags, server_id, id)
         return [other for other in tags if other != id]
     _change(req, server_id, 'delete', without)
 
 
-def delete_all(req, server_id):
+def delete_all(req: api_request.Request, server_id: str) -> None:
     _change(req, server_id, 'delete_all', lambda tags: [])
 
 
-def _with(tags, tag):
+def _with(tags: list[str], tag: str) -> list[str]:
     if tag not in tags and len(tags) >= MAX_TAGS:
         raise exception.BadRequest(f'A server has at most {MAX_TAGS} tags.')
     return tags if tag in tags else [*tags, tag]
 
 
-def _present(tags, server_id, tag):
+def _present(tags: list[str], server_id: str, tag: str) -> None:
     if tag not in tags:
         raise TagNotFound(server_id=server_id, tag=tag[:80])
 
 
-def _change(req, server_id, rule, change):
+def _change(req: api_request.Request, server_id: str, rule: str, change: Callable[[list[str]], list[str]]) -> list[str]:
     """Write ``change(tags)`` in the transaction that reads them; the tags before."""
     cell = server_lookup.cell_of(req, server_id)
     tags = cell.db.run(_apply, req, server_id, rule, change)
@@ -73,7 +77,8 @@ def _change(req, server_id, rule, change):
     return tags
 
 
-def _apply(conn, req, server_id, rule, change):
+def _apply(conn: engine.Connection, req: api_request.Request, server_id: str, rule: str,
+           change: Callable[[list[str]], list[str]]) -> list[str]:
     tags = server_fields.tags(server_lookup.locked_row(req, conn, server_id, _RULE + rule))
     instances.update(conn, server_id, {'tags': server_spec.joined_tags(change(tags))})
     return tags

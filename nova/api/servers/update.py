@@ -1,7 +1,10 @@
 """PUT /servers/{id} and the action rebuild: both answer with the server."""
+from typing import Any
+
 from nova import actions
 from nova import exception
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create_facts
 from nova.api.servers import devices as server_devices
@@ -10,6 +13,7 @@ from nova.api.servers import image_references
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
+from nova.db import engine
 from nova.db.projects import quotas
 from nova.db.servers import instances
 from nova.db.servers import request_specs
@@ -30,14 +34,14 @@ _COLUMNS = {'name': 'display_name', 'accessIPv4': 'access_ip_v4', 'accessIPv6': 
             'metadata': 'metadata', 'user_data': 'user_data', 'trusted_image_certificates': 'trusted_certs'}
 
 
-def _values(body):
+def _values(body: api_request.Document) -> dict[str, Any]:
     values = {column: body[name] for name, column in _COLUMNS.items() if name in body}
     if 'display_name' in values:
         values['display_name'] = values['display_name'].strip()
     return values
 
 
-def update(req, id):
+def update(req: api_request.Request, id: str) -> api_request.Document:
     cell, body = server_lookup.cell_of(req, id), req.body['server']
     with cell.db.reader() as conn:
         row = before = server_lookup.find(req, conn, id, UPDATE)
@@ -58,7 +62,7 @@ def update(req, id):
         return {'server': server_lookup.answer(req, conn, server_fields.UPDATE, row)}
 
 
-def _pin(conn, server_id, zone):
+def _pin(conn: engine.Connection, server_id: str, zone: str | None) -> None:
     spec = request_specs.get(conn, server_id)
     spec.availability_zone = zone
     request_specs.update(conn, spec)
@@ -66,7 +70,7 @@ def _pin(conn, server_id, zone):
 
 # ---- rebuild -----------------------------------------------------------------
 
-def rebuild(req, id):
+def rebuild(req: api_request.Request, id: str) -> Response:
     body, action = req.body['rebuild'], actions.ACTIONS['rebuild']
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
@@ -78,6 +82,7 @@ def rebuild(req, id):
         key = create_facts.find_key(conn, req.user_id, body.get('key_name'))
         spec = request_specs.get(conn, id)
     image = create_facts.find_image(req, body['imageRef'])
+    assert image is not None                     # the body's schema wants an id
     image_references.check(req, image['properties'])
     backed = row['image_id'] is None
     other = server_devices.check_rebuild(req, cell, row, image) if backed else image['id'] != row['image_id']
@@ -114,7 +119,7 @@ def rebuild(req, id):
                     headers=(('Location', req.url('servers', id)),))
 
 
-def _image_values(image):
+def _image_values(image: api_request.Document) -> api_request.Document:
     properties = image['properties'] or {}
     return {'image_id': image['id'], 'image_properties': properties, 'kernel_id': properties.get('kernel_id'),
             'ramdisk_id': properties.get('ramdisk_id')}

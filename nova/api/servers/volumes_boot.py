@@ -9,6 +9,7 @@ from nova.api.servers import listing as server_list
 from nova.api.servers import servers
 from nova.api.servers import update as server_update
 from nova.api.versions import SINCE
+from nova.web.routes import Route
 
 _LAST = SINCE['no_volumes_boot'] - 1
 _PATHS = ('/servers', '/servers/detail', '/servers/{id}')
@@ -18,7 +19,7 @@ _ACTIONS = frozenset({'confirmResize', 'createImage', 'os-start', 'os-stop', 're
 _MODULES = (server_actions, server_create, server_inside, server_list, server_moves, server_update, servers)
 
 
-def _is_here(row):
+def _is_here(row: Route) -> bool:
     return row.path in _PATHS or row.path == '/servers/{id}/action' and row.action in _ACTIONS
 
 

@@ -5,7 +5,7 @@ exceed a limit in sum, and nothing has to be released.
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 from oslo_config.cfg import ConfigOpts
 import sqlalchemy as sa
@@ -68,6 +68,19 @@ _LIMITS = sa.union_all(
     .where(quotas.c.project_id == sa.bindparam('of_project')),
     sa.select(quota_classes.c.resource, quota_classes.c.hard_limit, sa.literal(''), sa.literal(0))
     .where(quota_classes.c.class_name == DEFAULT_CLASS))
+
+
+@overload
+def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str) -> Limits: ...
+
+
+@overload
+def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str, user_id: str) -> dict[str, int]: ...
+
+
+@overload
+def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
+              user_id: str | None) -> Limits | dict[str, int]: ...
 
 
 def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
