@@ -194,7 +194,7 @@ def dedicated(stored: str | None) -> frozenset[int]:
     return frozenset() if stored is None else frozenset().union(*(cell.pcpuset for cell in load_guest(stored).cells))
 
 
-def shown(topology: GuestTopology, placed: bool = True) -> dict[str, list[dict[str, Any]] | None]:
+def shown(topology: GuestTopology, placed: bool = True) -> dict[str, Any]:
     """A GuestTopology as the compute API shows it at ``/servers/{id}/topology`` (2.78).
 
     :param placed: it is on a host now; else what it had on an earlier one is left out

@@ -1,10 +1,14 @@
 """The actions addFixedIp and removeFixedIp, until 2.43: addresses of the ports that a server has."""
 import ipaddress
+from collections.abc import Callable
+from typing import Any
 
 from nova import actions
 from nova import exception
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
+from nova.db.tables.rows import InstancesRow
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.routes import Route
@@ -14,26 +18,27 @@ _NETWORK = {'type': ['string', 'number'], 'minLength': 1, 'maxLength': 36}
 _ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}
 
 
-def add(req, id):
+def add(req: api_request.Request, id: str) -> None:
     wanted = str(req.body['addFixedIp']['networkId'])
 
-    def check(row):
+    def check(row: InstancesRow) -> None:
         if wanted not in {vif['network']['id'] for vif in row['network_info']}:
             raise exception.BadRequest(f'The server has no port in network {wanted}.')
     _change(req, id, 'addFixedIp', check, network_id=wanted)
 
 
-def remove(req, id):
+def remove(req: api_request.Request, id: str) -> None:
     wanted = str(ipaddress.ip_address(req.body['removeFixedIp']['address']))
 
-    def check(row):
+    def check(row: InstancesRow) -> None:
         if wanted not in {ip['address'] for vif in row['network_info'] for subnet in vif['network']['subnets']
                           for ip in subnet['ips']}:
             raise exception.BadRequest(f'The server has no fixed IP {wanted}.')
     _change(req, id, 'removeFixedIp', check, address=wanted)
 
 
-def _change(req, server_id, name, check, **arguments):
+def _change(req: api_request.Request, server_id: str, name: str, check: Callable[[InstancesRow], None],
+            **arguments: Any) -> None:
     cell, action = server_lookup.cell_of(req, server_id), actions.ACTIONS[name]
     with cell.db.reader() as conn:
         check(server_actions.find_for(req, conn, server_id, action))
@@ -41,7 +46,7 @@ def _change(req, server_id, name, check, **arguments):
     server_actions.cast(req, cell, row, action, **arguments)
 
 
-def _row(name, handler, inner):
+def _row(name: str, handler: Callable[..., Any], inner: Param) -> Route:
     return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name,
                  until=LAST, status=202, errors=(400, 401, 403, 404, 409),
                  body=Object(Param(name, Object(inner), required=True)))

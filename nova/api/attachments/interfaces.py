@@ -1,9 +1,11 @@
 """/servers/{id}/os-interface: the ports of a server; attached while the caller waits, detached in the background."""
 import uuid
+from typing import Any
 
 from nova import actions
 from nova import exception
 from nova.api import casts
+from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
@@ -37,13 +39,13 @@ VIEW = Fields(
 )
 
 
-def _of_port(port):
+def _of_port(port: dict[str, Any]) -> api_request.Document:
     """What VIEW shows, of a port (nova/network/api.py)."""
     return {'port_state': port['status'], 'fixed_ips': port['fixed_ips'], 'port_id': port['id'],
             'net_id': port['network_id'], 'mac_addr': port['mac_address'], 'tag': port['tag']}
 
 
-def _of_vif(vif):
+def _of_vif(vif: dict[str, Any]) -> api_request.Document:
     """The same, of a VIF (nova/objects/network_info.py)."""
     network = vif['network']
     return {'port_state': 'ACTIVE' if vif['active'] else 'DOWN', 'port_id': vif['id'], 'net_id': network['id'],
@@ -52,7 +54,7 @@ def _of_vif(vif):
                           for subnet in network['subnets'] for ip in subnet['ips']]}
 
 
-def _port(req, server_id, port_id):
+def _port(req: api_request.Request, server_id: str, port_id: str) -> dict[str, Any]:
     """A port of the server.
 
     :raises PortNotFound: there is none, or it is another one's
@@ -63,19 +65,19 @@ def _port(req, server_id, port_id):
     raise exception.PortNotFound(port_id=port_id[:80])
 
 
-def index(req, server_id):
+def index(req: api_request.Request, server_id: str) -> api_request.Document:
     server_lookup.get(req, server_id, _RULE + 'list')
     build = VIEW.builder(req)
     return {'interfaceAttachments': [build(_of_port(port))
                                      for port in req.services.networks.ports_of(req.context, server_id)]}
 
 
-def show(req, server_id, id):
+def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
     server_lookup.get(req, server_id, _RULE + 'show')
     return {'interfaceAttachment': VIEW.builder(req)(_of_port(_port(req, server_id, id)))}
 
 
-def attach(req, server_id):
+def attach(req: api_request.Request, server_id: str) -> api_request.Document:
     given = req.body.get('interfaceAttachment', {})
     if given.get('net_id') and given.get('port_id'):
         raise exception.BadRequest('Must not input both network_id and port_id')
@@ -88,7 +90,8 @@ def attach(req, server_id):
     return {'interfaceAttachment': VIEW.builder(req)(_of_vif(vif))}
 
 
-def attach_port(req, server_id, request, action):
+def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any],
+                action: actions.Action) -> dict[str, Any]:
     """Attach a port to a server and wait for it; its VIF.
 
     :param request: {'port_id', 'network_id', 'fixed_ip', 'tag'}
@@ -111,11 +114,11 @@ def attach_port(req, server_id, request, action):
         raise exception.InstanceNotReady(instance_id=server_id) from None
 
 
-def detach(req, server_id, id):
+def detach(req: api_request.Request, server_id: str, id: str) -> None:
     detach_port(req, server_id, id, actions.ACTIONS['detach_interface'])
 
 
-def detach_port(req, server_id, port_id, action):
+def detach_port(req: api_request.Request, server_id: str, port_id: str, action: actions.Action) -> None:
     """Begin to detach a port of a server."""
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:

@@ -1,10 +1,14 @@
 """The security groups of a server: shown with their rules, added and removed."""
 import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from nova import exception
 from nova import states
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
+from nova.db import engine
 from nova.db.servers import instances
 from nova.web.params import Object
 from nova.web.params import Param
@@ -20,7 +24,7 @@ _GROUP = Object(Param('name', string(1), required=True), closed=False)
 
 # ---- views -------------------------------------------------------------------
 
-def rule_view(rule, groups):
+def rule_view(rule: api_request.Row, groups: Mapping[str, api_request.Row]) -> api_request.Document:
     """A rule for incoming packets.
 
     :param rule: a row of security_group_rules
@@ -40,7 +44,7 @@ def rule_view(rule, groups):
             'from_port': low, 'to_port': high, 'group': group, 'ip_range': addresses}
 
 
-def group_views(req, rows):
+def group_views(req: api_request.Request, rows: Iterable[api_request.Row]) -> list[api_request.Document]:
     """Groups with their rules for incoming packets; this API knows no others."""
     rules = req.services.networks.security_group_rules(req.context, [row['id'] for row in rows])
     incoming = {ident: [rule for rule in found if rule['direction'] == 'ingress']
@@ -55,30 +59,30 @@ def group_views(req, rows):
 
 # ---- operations --------------------------------------------------------------
 
-def index(req, server_id):
+def index(req: api_request.Request, server_id: str) -> api_request.Document:
     server_lookup.get(req, server_id, _RULE + 'list')
     rows = req.services.networks.security_groups_for(req.context, [server_id]).get(server_id, [])
     return {'security_groups': group_views(req, rows)}
 
 
-def add(req, id):
+def add(req: api_request.Request, id: str) -> None:
     try:
         _change(req, id, 'addSecurityGroup', _RULE + 'add', req.services.networks.add_security_group)
     except exception.SecurityGroupAmbiguous as error:
         raise exception.BadRequest(error.message) from None
 
 
-def remove(req, id):
+def remove(req: api_request.Request, id: str) -> None:
     try:
         _change(req, id, 'removeSecurityGroup', _RULE + 'remove', req.services.networks.remove_security_group)
     except exception.SecurityGroupAmbiguous as error:
         raise exception.BadRequest(error.message) from None
 
 
-def _change(req, server_id, name, rule, change):
+def _change(req: api_request.Request, server_id: str, name: str, rule: str, change: Callable[..., Any]) -> None:
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
-        row = server_lookup.find(req, conn, server_id, rule)
+        row: api_request.Row = server_lookup.find(req, conn, server_id, rule)
     if row['locked'] and not req.context.is_admin:
         raise exception.InstanceIsLocked(instance_id=server_id)
     if row['vm_state'] == states.BUILDING or row['task_state'] == states.DELETING:
@@ -89,14 +93,14 @@ def _change(req, server_id, name, rule, change):
     tell(req, hosts)
 
 
-def _show_names(conn, req, server_id):
+def _show_names(conn: engine.Connection, req: api_request.Request, server_id: str) -> None:
     """What the server shows of its groups; the last one who holds the row has read what is there in the end."""
     instances.lock(conn, server_id)
     groups = req.services.networks.security_groups_for(req.context, [server_id]).get(server_id, [])
     instances.set_where(conn, server_id, {'security_groups': [group['name'] for group in groups]})
 
 
-def tell(req, hosts):
+def tell(req: api_request.Request, hosts: Collection[str]) -> None:
     """The network services of these hosts load their filters anew; who does not hear it does so periodically."""
     for cell, host in cell_queries.of_hosts(req, hosts):
         try:

@@ -1,12 +1,18 @@
 """/servers/{id}/shares, since 2.97: shared file systems of a server, which must be stopped while they come and go."""
+from typing import Any
+
 from nova import actions
 from nova import exception
 from nova import states
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
+from nova.db import engine
 from nova.db.servers import instances
 from nova.db.servers import shares
 from nova.db.servers import tasks
+from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import ShareMappingsRow
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -28,7 +34,7 @@ CREATE = Object(Param('share', Object(
 LIST = Query(closed=97)
 
 
-def _status(row, server):
+def _status(row: api_request.Row, server: api_request.Row) -> str:
     if row['status'] != 'attached':
         return row['status']
     return 'inactive' if server['vm_state'] in _OFF else 'active'
@@ -46,12 +52,12 @@ WHOLE = SUMMARY + Fields(
 )
 
 
-def _shown(req, row, server):
+def _shown(req: api_request.Request, row: api_request.Row, server: api_request.Row) -> api_request.Document:
     """Administrators see where the share comes from."""
     return (WHOLE if req.context.is_admin else SUMMARY).builder(req, server)(row)
 
 
-def _attached(conn, server_id, share_id):
+def _attached(conn: engine.Connection, server_id: str, share_id: str) -> ShareMappingsRow:
     """:raises ShareNotFound: the server has no such share"""
     row = shares.get(conn, server_id, share_id)
     if row is None:
@@ -59,20 +65,20 @@ def _attached(conn, server_id, share_id):
     return row
 
 
-def index(req, server_id):
+def index(req: api_request.Request, server_id: str) -> api_request.Document:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server = server_lookup.find(req, conn, server_id, _RULE + 'index')
         build = SUMMARY.builder(req, server)
         return {'shares': [build(row) for row in shares.by_instance(conn, server_id)]}
 
 
-def show(req, server_id, id):
+def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server = server_lookup.find(req, conn, server_id, _RULE + 'show')
         return {'share': _shown(req, _attached(conn, server_id, id), server)}
 
 
-def create(req, server_id):
+def create(req: api_request.Request, server_id: str) -> api_request.Document:
     given, cell = req.body['share'], server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, server_id, ATTACH)
@@ -91,7 +97,8 @@ def create(req, server_id):
     return {'share': _shown(req, mapping, row)}
 
 
-def _begin_attach(conn, req, server_id, values):
+def _begin_attach(conn: engine.Connection, req: api_request.Request, server_id: str,
+                  values: dict[str, Any]) -> tuple[InstancesRow, dict[str, Any]]:
     instances.lock(conn, server_id)
     for present in shares.by_instance(conn, server_id):
         if values['share_id'] == present['share_id'] or values['tag'] == present['tag']:
@@ -102,7 +109,7 @@ def _begin_attach(conn, req, server_id, values):
     return row, shares.insert(conn, values)
 
 
-def delete(req, server_id, id):
+def delete(req: api_request.Request, server_id: str, id: str) -> None:
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, server_id, DETACH)
@@ -112,7 +119,7 @@ def delete(req, server_id, id):
     server_actions.cast(req, cell, row, DETACH, share_id=id)
 
 
-def _begin_detach(conn, req, server_id, share_id):
+def _begin_detach(conn: engine.Connection, req: api_request.Request, server_id: str, share_id: str) -> InstancesRow:
     instances.lock(conn, server_id)
     mapping = _attached(conn, server_id, share_id)
     if mapping['status'] in ('attaching', 'detaching'):

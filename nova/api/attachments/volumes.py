@@ -5,20 +5,27 @@ lets one of several requests have it, and the host is told. A server without a h
 """
 import dataclasses
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 from nova import actions
 from nova import exception
 from nova import states
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import devices as server_devices
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import tasks
+from nova.db.tables.rows import BlockDeviceMappingsRow
+from nova.db.tables.rows import InstancesRow
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -64,11 +71,11 @@ UPDATE = Object(Param('volumeAttachment', Object(
 
 # ---- reading -----------------------------------------------------------------
 
-def _volumes(conn, server_id):
+def _volumes(conn: engine.Connection, server_id: str) -> list[BlockDeviceMappingsRow]:
     return [row for row in block_devices.by_instance(conn, server_id) if row['volume_id']]
 
 
-def _attached(conn, server_id, volume_id):
+def _attached(conn: engine.Connection, server_id: str, volume_id: str) -> BlockDeviceMappingsRow:
     """The mapping of a volume of the server.
 
     :raises VolumeNotFound: the server has no such volume
@@ -79,7 +86,7 @@ def _attached(conn, server_id, volume_id):
     raise exception.VolumeNotFound(f'Volume {volume_id[:80]} is not attached to server {server_id}.')
 
 
-def index(req, server_id):
+def index(req: api_request.Request, server_id: str) -> api_request.Document:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server_lookup.find(req, conn, server_id, _RULE + 'index')
         rows = _volumes(conn, server_id)
@@ -90,7 +97,7 @@ def index(req, server_id):
     return {'volumeAttachments': [build(row) for row in rows[start:start + limit]]}
 
 
-def show(req, server_id, id):
+def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server_lookup.find(req, conn, server_id, _RULE + 'show')
         row = _attached(conn, server_id, id)
@@ -99,7 +106,7 @@ def show(req, server_id, id):
 
 # ---- what all changes ask ----------------------------------------------------
 
-def _find(req, conn, server_id, action):
+def _find(req: api_request.Request, conn: engine.Connection, server_id: str, action: actions.Action) -> InstancesRow:
     """The server's row, when policy, lock, state and driver let the action begin."""
     row = server_actions.find_for(req, conn, server_id, action)
     if row['vm_state'] in _SHELVED and not req.has('volumes_on_shelved'):
@@ -109,7 +116,8 @@ def _find(req, conn, server_id, action):
     return row
 
 
-def _begin(conn, req, server_id, action, arguments, change):
+def _begin(conn: engine.Connection, req: api_request.Request, server_id: str, action: actions.Action,
+           arguments: dict[str, Any], change: Callable[[engine.Connection], Any]) -> tuple[InstancesRow, Any]:
     """Begin the action and ``change(conn)`` the server's devices, while nobody else does; (row, what it returned).
 
     Without a host nothing is left to be done afterwards: the record is closed at once.
@@ -122,12 +130,12 @@ def _begin(conn, req, server_id, action, arguments, change):
     return row, change(conn)
 
 
-def _arguments(req, device):
+def _arguments(req: api_request.Request, device: api_request.Row) -> api_request.Document:
     """What is needed to do it again, and to tell of it."""
     return {'bdm_uuid': device['uuid'], **notifications.told(req, volume_id=device['volume_id'])}
 
 
-def _forget(conn, req, server_id, bdm_uuid=None):
+def _forget(conn: engine.Connection, req: api_request.Request, server_id: str, bdm_uuid: str | None = None) -> None:
     """Take back what ``_begin`` wrote."""
     instance_actions.forget(conn, server_id, req.context.request_id)
     if bdm_uuid:
@@ -136,7 +144,7 @@ def _forget(conn, req, server_id, bdm_uuid=None):
 
 # ---- attach ------------------------------------------------------------------
 
-def create(req, server_id):
+def create(req: api_request.Request, server_id: str) -> api_request.Document | Response:
     given = req.body['volumeAttachment']
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
@@ -165,7 +173,8 @@ def create(req, server_id):
 CREATED = Fields(Field('id', 'volume_id'), *(field for field in VIEW.rows if field.until is None and field.since < 89))
 
 
-def _add(conn, req, row, device):
+def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
+         device: api_request.Document) -> api_request.Document:
     """Store the mapping under a device name that is free."""
     present = block_devices.by_instance(conn, row['uuid'])
     if any(each['volume_id'] == device['volume_id'] for each in present):
@@ -183,12 +192,13 @@ def _add(conn, req, row, device):
     return device
 
 
-def local_disks(row):
+def local_disks(row: InstancesRow) -> int:
     """How many disks a server has that are no volumes: root, ephemeral, swap."""
     return sum((bool(row['image_id']), bool(row['ephemeral_gb']), bool((row['flavor'] or {}).get('swap'))))
 
 
-def _reserve(req, cell, server_id, device, complete):
+def _reserve(req: api_request.Request, cell: db_cells.Cell, server_id: str, device: api_request.Document,
+             complete: bool) -> api_request.Document:
     """Let the block storage decide who has the volume; the device with its attachment.
 
     :param complete: no host will attach it now: the volume is the server's, and in use, without one
@@ -211,7 +221,7 @@ def _reserve(req, cell, server_id, device, complete):
 
 # ---- detach ------------------------------------------------------------------
 
-def delete(req, server_id, id):
+def delete(req: api_request.Request, server_id: str, id: str) -> None:
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         row = _find(req, conn, server_id, DETACH)
@@ -236,18 +246,18 @@ def delete(req, server_id, id):
         cell.db.run(_drop, server_id, device['uuid'])
 
 
-def _still(conn, server_id, volume_id):
+def _still(conn: engine.Connection, server_id: str, volume_id: str) -> BlockDeviceMappingsRow:
     return _attached(conn, server_id, volume_id)
 
 
-def _drop(conn, server_id, bdm_uuid):
+def _drop(conn: engine.Connection, server_id: str, bdm_uuid: str) -> None:
     block_devices.delete(conn, bdm_uuid)
     block_devices.show_volumes(conn, server_id)
 
 
 # ---- update and swap ---------------------------------------------------------
 
-def update(req, server_id, id):
+def update(req: api_request.Request, server_id: str, id: str) -> None:
     """Until 2.84 another volume in the place of this one; from 2.85 also its delete_on_termination."""
     given = req.body['volumeAttachment']
     if req.has('volume_attachment_update') and given['volumeId'] == id:
@@ -255,7 +265,7 @@ def update(req, server_id, id):
     return _swap(req, server_id, id, given['volumeId'])
 
 
-def _change(req, server_id, volume_id, given):
+def _change(req: api_request.Request, server_id: str, volume_id: str, given: api_request.Document) -> None:
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         server_lookup.find(req, conn, server_id, _RULE + 'update')
@@ -268,13 +278,13 @@ def _change(req, server_id, volume_id, given):
         cell.db.run(_rewrite, server_id, device['uuid'], given['delete_on_termination'])
 
 
-def _rewrite(conn, server_id, bdm_uuid, value):
+def _rewrite(conn: engine.Connection, server_id: str, bdm_uuid: str, value: bool) -> None:
     instances.lock(conn, server_id)
     block_devices.update(conn, bdm_uuid, {'delete_on_termination': value})
     block_devices.show_volumes(conn, server_id)
 
 
-def _swap(req, server_id, old_id, new_id):
+def _swap(req: api_request.Request, server_id: str, old_id: str, new_id: str) -> None:
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         row = _find(req, conn, server_id, SWAP)
@@ -297,7 +307,7 @@ def _swap(req, server_id, old_id, new_id):
     server_actions.cast(req, cell, row, SWAP, **arguments)
 
 
-def _replacement(req, old, new_id):
+def _replacement(req: api_request.Request, old: api_request.Document, new_id: str) -> api_request.Document:
     """:raises BadRequest: the volume is not there, or cannot take the place of the other"""
     try:
         new = req.services.volumes.get(req.context, new_id)

@@ -1,22 +1,30 @@
 """POST /servers/{id}/action: what actions.ACTIONS says, for the actions that a compute host carries out."""
 import functools
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 
 from nova import actions
+from nova import context as nova_context
 from nova import exception
 from nova.api import casts
+from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import image_references
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import servers
 from nova.api.servers import spec as server_spec
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import compute_nodes
 from nova.db.projects import quotas
 from nova.db.servers import instance_actions
 from nova.db.servers import tasks
+from nova.db.tables.rows import InstancesRow
+from nova.web.params import Object
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -32,7 +40,8 @@ _OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'u
                              'img_signature_certificate_uuid'})
 
 
-def find_for(req, conn, server_id, action, category_rule=None):
+def find_for(req: api_request.Request, conn: engine.Connection, server_id: str, action: actions.Action,
+             category_rule: str | None = None) -> InstancesRow:
     """The server's row, when the caller may begin the action as far as policy, lock and driver go."""
     row = server_lookup.find(req, conn, server_id, action.policy, category_rule=category_rule)
     if action.locked and row['locked'] and not req.context.is_admin:
@@ -42,22 +51,23 @@ def find_for(req, conn, server_id, action, category_rule=None):
     return row
 
 
-def check_capability(req, conn, row, action):
+def check_capability(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
+                     action: actions.Action) -> None:
     """:raises Unsupported, Conflict: the host's driver cannot do it; which of them, the route documents"""
-    if not capable(conn, row, action.capability):
-        kind = exception.Unsupported if 501 in req.route.errors else exception.Conflict
+    if action.capability and not capable(conn, row, action.capability):
+        kind: type[exception.NovaException] = exception.Unsupported if 501 in req.route.errors else exception.Conflict
         if action.name == 'trigger_crash_dump':
             kind = exception.BadRequest
         raise kind(f'The hypervisor of this server does not support {action.record}.')
 
 
-def capable(conn, row, feature):
+def capable(conn: engine.Connection, row: InstancesRow, feature: str) -> bool:
     """Whether the driver of the server's host has a feature; True while nothing is known of the host."""
     capabilities = compute_nodes.capabilities_of(conn, row['host'], row['node'])
     return capabilities is None or bool(capabilities.get(feature))
 
 
-def check_state(row, action):
+def check_state(row: api_request.Row, action: actions.Action) -> None:
     """Refuse before something is made for the action; ``begin`` is what decides.
 
     :raises InstanceInvalidState:
@@ -68,7 +78,8 @@ def check_state(row, action):
                                              state=row[attr])
 
 
-def ask_host(req, server_id, rule, feature, method, **arguments):
+def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str | None, method: str,
+             **arguments: Any) -> tuple[InstancesRow, Any]:
     """(the server's row, what its host answers to an RPC call).
 
     :param feature: driver feature that the host must have, or None
@@ -89,18 +100,21 @@ def ask_host(req, server_id, rule, feature, method, **arguments):
         raise exception.InstanceNotReady(instance_id=server_id) from None
 
 
-def begin(req, cell, server_id, action, arguments=None, values=None):
+def begin(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
+          arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None) -> InstancesRow:
     """tasks.begin in a transaction of its own; the row as it is then."""
     return cell.db.run(tasks.begin, req.context, server_id, action, arguments, values,
                        req.context.is_admin)
 
 
-def cast(req, cell, row, action, **arguments):
+def cast(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, action: actions.Action,
+         **arguments: Any) -> None:
     """Tell the server's host."""
-    casts.to_host(req, cell, row, getattr(cell.rpc.compute, action.method), **arguments)
+    casts.to_host(req, cell, row, getattr(cell.rpc.compute, action.method or ''), **arguments)
 
 
-def run(req, server_id, action, category_rule=None, **arguments):
+def run(req: api_request.Request, server_id: str, action: actions.Action, category_rule: str | None = None,
+        **arguments: Any) -> None:
     """Begin an action and cast it with its arguments."""
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
@@ -109,22 +123,22 @@ def run(req, server_id, action, category_rule=None, **arguments):
     cast(req, cell, row, action, **arguments)
 
 
-def _plain(name, arguments, req, id):
+def _plain(name: str, arguments: dict[str, Any], req: api_request.Request, id: str) -> None:
     run(req, id, ACTIONS[name], **arguments)
 
 
-def reboot(req, id):
+def reboot(req: api_request.Request, id: str) -> None:
     kind = req.body['reboot']['type'].upper()
     run(req, id, ACTIONS['reboot-hard' if kind == 'HARD' else 'reboot'], server_category.REBOOT, reboot_type=kind)
 
 
-def force_delete(req, id):
+def force_delete(req: api_request.Request, id: str) -> None:
     servers.remove(req, id, ACTIONS['forceDelete'])
 
 
 # ---- what the API does by itself ---------------------------------------------
 
-def lock(req, id):
+def lock(req: api_request.Request, id: str) -> None:
     cell, action = server_lookup.cell_of(req, id), ACTIONS['lock']
     with cell.db.reader() as conn:
         row = server_lookup.find(req, conn, id, action.policy)
@@ -134,7 +148,7 @@ def lock(req, id):
                                          'locked_reason': reason})
 
 
-def unlock(req, id):
+def unlock(req: api_request.Request, id: str) -> None:
     cell, action = server_lookup.cell_of(req, id), ACTIONS['unlock']
     with cell.db.reader() as conn:
         row = server_lookup.find(req, conn, id, action.policy)
@@ -143,7 +157,7 @@ def unlock(req, id):
     begin(req, cell, id, action, values={'locked': False, 'locked_by': None, 'locked_reason': None})
 
 
-def reset_state(req, id):
+def reset_state(req: api_request.Request, id: str) -> None:
     """The administrator says what the server is; what was in progress is given up."""
     cell, action = server_lookup.cell_of(req, id), ACTIONS['os-resetState']
     with cell.db.reader() as conn:
@@ -151,13 +165,14 @@ def reset_state(req, id):
     cell.db.run(_reset, req.context, id, action, req.body['os-resetState']['state'])
 
 
-def _reset(conn, context, server_id, action, state):
+def _reset(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, action: actions.Action,
+           state: str) -> None:
     instance_actions.finish(conn, server_id, 'reset_state', error='The state was reset by an administrator.')
     server_migrations.abandon(conn, server_id)
     tasks.begin(conn, context, server_id, action, admin=True, values={'vm_state': state, 'task_state': None})
 
 
-def console_output(req, id):
+def console_output(req: api_request.Request, id: str) -> api_request.Document:
     length = req.body['os-getConsoleOutput'].get('length')
     _row, output = ask_host(req, id, ACTIONS['os-getConsoleOutput'].policy, None, 'get_console_output',
                             length=None if length is None or length < 0 else length)
@@ -166,7 +181,7 @@ def console_output(req, id):
 
 # ---- createImage -------------------------------------------------------------
 
-def create_image(req, id):
+def create_image(req: api_request.Request, id: str) -> api_request.Document | Response:
     wanted, action = req.body['createImage'], ACTIONS['createImage']
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
@@ -186,7 +201,8 @@ def create_image(req, id):
     return Response(headers=(('Location', req.image_url(image_id)),))
 
 
-def begin_with_image(req, cell, server_id, action, image, arguments=None):
+def begin_with_image(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
+                     image: api_request.Document, arguments: dict[str, Any] | None = None) -> tuple[InstancesRow, str]:
     """Begin an action that fills an image, and make the image; (the server's row as it is then, the image's id).
 
     The action first: it names the image, so that one which nobody finishes can be found and removed.
@@ -201,7 +217,8 @@ def begin_with_image(req, cell, server_id, action, image, arguments=None):
     return row, image_id
 
 
-def snapshot_of(req, row, name, metadata):
+def snapshot_of(req: api_request.Request, row: InstancesRow, name: str,
+                metadata: dict[str, str]) -> api_request.Document:
     """The image that a snapshot of the server becomes, before it has data.
 
     It names the kernel and the ramdisk of the server while the caller sees them.
@@ -225,7 +242,8 @@ _PATH = '/servers/{id}/action'
 _ALWAYS = (401, 403, 404, 409)
 
 
-def _row(name, handler, body=None, *, checks=(), errors=_ALWAYS, **more):
+def _row(name: str, handler: Callable[..., Any], body: Object | None = None, *, checks: tuple[str, ...] = (),
+         errors: tuple[int, ...] = _ALWAYS, **more: Any) -> Route:
     rule = ACTIONS[name].policy
     return Route('POST', _PATH, handler, policy=rule, checks=checks, errors=errors, action=name,
                  body=body or server_schemas.action(name), **{'status': 202, **more})

@@ -1,6 +1,7 @@
 """The action createBackup."""
 from nova import actions
 from nova import exception
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -20,7 +21,7 @@ BACKUP = Object(Param('name', NAME, required=True), Param('backup_type', STRING,
 TYPE_MAX = 255
 
 
-def create_backup(req, id):
+def create_backup(req: api_request.Request, id: str) -> api_request.Document | Response:
     wanted, action = req.body['createBackup'], actions.ACTIONS['createBackup']
     if len(wanted['backup_type']) > TYPE_MAX:
         raise exception.BadRequest(f'The backup_type is longer than {TYPE_MAX} characters.')

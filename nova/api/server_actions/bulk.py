@@ -6,8 +6,10 @@ that the list would leave out is refused, and one without a value: nobody means 
 misspelt, or by a variable that is not set.
 """
 import urllib.parse
+from typing import Any
 
 from nova import exception
+from nova.api import request as api_request
 from nova.api.servers import listing as server_list
 from nova.api.servers import schemas as server_schemas
 from nova.web import paging
@@ -31,7 +33,7 @@ BODY = Object(Param(KEY, Object(
 ), required=True))
 
 
-def act(req):
+def act(req: api_request.Request) -> api_request.Document | Response:
     wanted = req.body[KEY]
     (name, value), = wanted['action'].items()
     _check_action(req, name)
@@ -54,7 +56,7 @@ def act(req):
     return {KEY: {'accepted': accepted, 'refused': len(results) - accepted, 'more': more, 'results': results}}
 
 
-def _check_action(req, name):
+def _check_action(req: api_request.Request, name: str) -> None:
     """A name that no server could accept is refused once for all."""
     known = {row.action for row in req.services.application.routes
              if row.path == '/servers/{id}/action' and row.since <= req.version <= (row.until or req.version)}
@@ -62,13 +64,13 @@ def _check_action(req, name):
         raise exception.BadRequest(f'There is no such action: {name[:40]}')
 
 
-def _page(req):
+def _page(req: api_request.Request) -> str:
     """The query of GET /servers, its limit within the bound of this operation."""
     pairs = [pair for pair in params.parse_query(req.environ.get('QUERY_STRING', '')) if pair[0] != 'limit']
     return urllib.parse.urlencode([*pairs, ('limit', min(paging.limit(req), MAX_SERVERS))])
 
 
-def _one(req, server_id, name, value):
+def _one(req: api_request.Request, server_id: str, name: str, value: Any) -> api_request.Document:
     """What became of one server: {'id', 'code'}, and the fault under its usual key where it was refused."""
     if name == DELETE:
         code, answer = req.ask('DELETE', f'/servers/{server_id}')

@@ -1,17 +1,23 @@
 """The action evacuate: a server of a host that is down is built again on another one."""
+from typing import Any
+
 from nova import actions
+from nova import context as nova_context
 from nova import exception
 from nova.api import casts
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
+from nova.db import engine
 from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import tasks
 from nova.db.services import services
+from nova.db.tables.rows import InstancesRow
 from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param
@@ -26,7 +32,7 @@ EVACUATE = Object(
     Param('force', params.BOOLEAN, since=29, until=67))
 
 
-def evacuate(req, id):
+def evacuate(req: api_request.Request, id: str) -> api_request.Document | None:
     body, cell = req.body['evacuate'], server_lookup.cell_of(req, id)
     shared = body.get('onSharedStorage')
     if shared and 'adminPass' in body:
@@ -42,7 +48,8 @@ def evacuate(req, id):
     return None if req.has('evacuate_shared_storage_detected') else {'adminPass': password}
 
 
-def _destination(req, conn, row, body):
+def _destination(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
+                 body: api_request.Document) -> tuple[str | None, bool]:
     """(host or None, whether the scheduler's filters are not asked) of a request.
 
     :raises BadRequest: it names the host that the server is on
@@ -60,13 +67,15 @@ def _destination(req, conn, row, body):
     return host, body.get('force', False) if req.has('evacuate_force') else True
 
 
-def _begin(conn, context, server_id, arguments, password, down_time):
+def _begin(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, arguments: dict[str, Any],
+           password: str | None, down_time: int) -> None:
     """The host is down in the same transaction in which it loses the right to the server's next step.
 
     :raises ComputeServiceInUse:
     """
     row = instances.get(conn, server_id)
     tasks.check(row, ACTION, context.is_admin)
+    assert row['host'] is not None               # which is checked there
     if not services.host_is_down(conn, row['host'], down_time):
         raise exception.ComputeServiceInUse(host=row['host'])
     interrupted = live_migrations.open_of(conn, server_id, server_migrations.LIVE_MIGRATION)

@@ -1,15 +1,20 @@
 """POST /os-server-external-events: what the services of networks, volumes, power and accelerators tell of servers."""
 import itertools
+from collections.abc import Collection, Iterator
+from typing import Any
 
 from nova import actions
 from nova import exception
 from nova.api import casts
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api import versions
 from nova.api.server_actions import actions as server_actions
+from nova.db.cells import cells as db_cells
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import tasks
+from nova.db.tables.rows import InstancesRow
 from nova.web import params
 from nova.web.params import Array
 from nova.web.params import Object
@@ -36,7 +41,7 @@ NEED_TAG = ('volume-extended', 'accelerator-request-bound', 'volume-reimaged')
 POWER = {'POWER_ON': 'os-start', 'POWER_OFF': 'os-stop'}
 
 
-def _names():
+def _names() -> Iterator[Param]:
     """A Param a set of names: they grow with the versions."""
     steps = sorted(set(SINCE.values()))
     for since, after in itertools.zip_longest(steps, steps[1:]):
@@ -52,17 +57,19 @@ CREATE = Object(Param('events', Array(Object(
 ), minItems=1, maxItems=MAX_EVENTS), required=True))
 
 
-def create(req):
+def create(req: api_request.Request) -> Response:
     """Each event with the code of what became of it: 200 taken, 400 its tag, 404 no such server, 422 no host."""
     events = [{'status': 'completed', **event} for event in req.body['events']]
     found = _servers(req, {event['server_uuid'] for event in events})
-    accepted = {}
+    accepted: dict[str, list[dict[str, Any]]] = {}
     for event in events:
-        cell, row = found.get(event['server_uuid'], (None, None))
-        event['code'] = _code(event, row)
-        if event['code'] != 200:
+        here = found.get(event['server_uuid'])
+        event['code'] = _code(event, here[1] if here else None)
+        if here is None or event['code'] != 200:
             event['status'] = 'failed'
-        elif event['name'] == 'power-update':
+            continue
+        cell, row = here
+        if event['name'] == 'power-update':
             _power(req, cell, row, event['tag'])
         else:
             accepted.setdefault(row['uuid'], []).append(
@@ -76,7 +83,7 @@ def create(req):
     return Response({'events': events}, status=207 if failed else 200)
 
 
-def _servers(req, uuids):
+def _servers(req: api_request.Request, uuids: Collection[str]) -> dict[str, tuple[db_cells.Cell, InstancesRow]]:
     """{uuid: (cell, row)} of those that exist, of any project."""
     found = {}
     for cell, here in cell_queries.ask(req, lambda conn: instances.get_many(conn, list(uuids)))[0]:
@@ -86,7 +93,7 @@ def _servers(req, uuids):
     return found
 
 
-def _code(event, row):
+def _code(event: api_request.Document, row: InstancesRow | None) -> int:
     if event['name'] in NEED_TAG and not event.get('tag'):
         return 400
     if event['name'] == 'power-update' and event.get('tag') not in POWER:
@@ -96,7 +103,7 @@ def _code(event, row):
     return 200 if row['host'] else 422
 
 
-def _power(req, cell, row, tag):
+def _power(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, tag: str) -> None:
     """The server follows what happened to its machine; one that is there already, or busy, is left alone."""
     action = actions.ACTIONS[POWER[tag]]
     arguments = {'clean_shutdown': False} if action.name == 'os-stop' else {}

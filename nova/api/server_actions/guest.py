@@ -1,11 +1,16 @@
 """What is done inside of a guest, or seen of it: changePassword, trigger_crash_dump, injectNetworkInfo, diagnostics,
 the encrypted password that it left, its topology.
 """
+from collections.abc import Callable
+from typing import Any
+
 from nova import actions
+from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
+from nova.db import engine
 from nova.db.servers import instances
 from nova.objects import numa
 from nova.web import fields
@@ -24,16 +29,16 @@ CHANGE_PASSWORD = Object(Param('adminPass', server_schemas.PASSWORD, required=Tr
 
 # ---- actions -----------------------------------------------------------------
 
-def change_password(req, id):
+def change_password(req: api_request.Request, id: str) -> None:
     server_actions.run(req, id, actions.ACTIONS['changePassword'],
                        admin_password=req.body['changePassword']['adminPass'])
 
 
-def trigger_crash_dump(req, id):
+def trigger_crash_dump(req: api_request.Request, id: str) -> None:
     server_actions.run(req, id, actions.ACTIONS['trigger_crash_dump'])
 
 
-def inject_network_info(req, id):
+def inject_network_info(req: api_request.Request, id: str) -> None:
     server_actions.run(req, id, actions.ACTIONS['injectNetworkInfo'])
 
 
@@ -43,7 +48,7 @@ _STANDARD = ('state', 'hypervisor', 'hypervisor_os', 'uptime', 'cpu_details', 'd
              'memory_details')
 
 
-def diagnostics(req, server_id):
+def diagnostics(req: api_request.Request, server_id: str) -> api_request.Document:
     row, facts = server_actions.ask_host(req, server_id, DIAGNOSTICS, 'diagnostics', 'get_diagnostics')
     if not req.has('standard_diagnostics'):
         return free_form(facts)
@@ -53,7 +58,7 @@ def diagnostics(req, server_id):
             'num_disks': len(facts['disk_details']), 'num_nics': len(facts['nic_details'])}
 
 
-def free_form(facts):
+def free_form(facts: dict[str, Any]) -> api_request.Document:
     """The form before 2.48, with names as libvirt's driver had them."""
     shown = {f"cpu{number}_time": cpu['time'] for number, cpu in enumerate(facts['cpu_details'])}
     for number, disk in enumerate(facts['disk_details']):
@@ -75,18 +80,18 @@ def free_form(facts):
 
 # ---- the password that the guest left ----------------------------------------
 
-def show_password(req, server_id):
+def show_password(req: api_request.Request, server_id: str) -> api_request.Document:
     row = server_lookup.get(req, server_id, PASSWORD_SHOW)
     return {'password': row['system_metadata'].get('password', '')}
 
 
-def clear_password(req, server_id):
+def clear_password(req: api_request.Request, server_id: str) -> None:
     """The guest may leave another one."""
     cell = server_lookup.cell_of(req, server_id)
     cell.db.run(_clear, req, server_id)
 
 
-def _clear(conn, req, server_id):
+def _clear(conn: engine.Connection, req: api_request.Request, server_id: str) -> None:
     server_lookup.locked_row(req, conn, server_id, PASSWORD_CLEAR)
     instances.update(conn, server_id, instances.merged(conn, server_id, {'system_metadata': {'password': None}}))
 
@@ -104,7 +109,7 @@ NODE = fields.Fields(
 )
 
 
-def topology(req, server_id):
+def topology(req: api_request.Request, server_id: str) -> api_request.Document:
     """The NUMA nodes of the guest, and for administrators where they are; none for a server without such a topology."""
     row = server_lookup.get(req, server_id, TOPOLOGY)
     if row['numa_topology'] is None:
@@ -116,7 +121,7 @@ def topology(req, server_id):
 
 # ---- rows --------------------------------------------------------------------
 
-def _action(name, handler, errors, *types, since=1):
+def _action(name: str, handler: Callable[..., Any], errors: tuple[int, ...], *types: Any, since: int = 1) -> Route:
     return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name,
                  since=since, status=202, errors=errors, body=server_schemas.action(name, *types))
 

@@ -1,14 +1,22 @@
 """The action os-migrateLive, and what is asked of a live migration while it runs: its end, or its abortion."""
+from typing import Any
+
 from nova import actions
+from nova import context as nova_context
 from nova import exception
 from nova.api import casts
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import tasks
 from nova.db.services import services
+from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import MigrationsRow
 from nova.objects import faults
 from nova.web import params
 from nova.web.params import Object
@@ -30,7 +38,7 @@ LIVE = Object(
 COMPLETE = Object(Param('force_complete', {'type': 'null'}, required=True))
 
 
-def migrate_live(req, id):
+def migrate_live(req: api_request.Request, id: str) -> None:
     body, cell = req.body['os-migrateLive'], server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, id, ACTION)
@@ -45,7 +53,8 @@ def migrate_live(req, id):
     casts.send(None, conductor.live_migrate_checked, req.context, instance_uuid=id)
 
 
-def _destination(req, conn, row, body):
+def _destination(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
+                 body: api_request.Document) -> tuple[str | None, bool]:
     """(host or None, whether the scheduler's filters are not asked) of a request.
 
     :raises BadRequest: it names a host that cannot be one
@@ -63,14 +72,15 @@ def _destination(req, conn, row, body):
     return host, body.get('force', False) if req.has('live_migrate_force') else True
 
 
-def _begin(conn, context, server_id, arguments):
+def _begin(conn: engine.Connection, context: nova_context.RequestContext, server_id: str,
+           arguments: dict[str, Any]) -> None:
     row = tasks.begin(conn, context, server_id, ACTION, values={'progress': 0}, admin=context.is_admin)
     server_migrations.create(conn, context, row, server_migrations.LIVE_MIGRATION, 'accepted', arguments=arguments)
 
 
 # ---- while it runs -------------------------------------------------------------
 
-def abort(req, server_id, id):
+def abort(req: api_request.Request, server_id: str, id: str) -> None:
     """A queued one ends here and now; of one that runs the source hears, at the latest with its next report."""
     queued = req.has('abort_queued_migration')
     cell, row = _find(req, server_id, actions.ABORT_MIGRATION)
@@ -84,19 +94,20 @@ def abort(req, server_id, id):
         casts.to_host(req, cell, row, cell.rpc.compute.abort_live_migration)
 
 
-def force_complete(req, server_id, id):
+def force_complete(req: api_request.Request, server_id: str, id: str) -> None:
     cell, row = _find(req, server_id, actions.FORCE_COMPLETE)
     cell.db.run(_ask, req.context, server_id, id, actions.FORCE_COMPLETE, ('running',), 'complete')
     casts.to_host(req, cell, row, cell.rpc.compute.force_complete_live_migration)
 
 
-def _find(req, server_id, action):
+def _find(req: api_request.Request, server_id: str, action: actions.Action) -> tuple[db_cells.Cell, InstancesRow]:
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         return cell, server_actions.find_for(req, conn, server_id, action)
 
 
-def _ask(conn, context, server_id, migration_id, action, allowed, what):
+def _ask(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, migration_id: str,
+         action: actions.Action, allowed: tuple[str, ...], what: str) -> MigrationsRow:
     """Note in the migration's row what is asked; the row.
 
     :raises MigrationNotFound: the server has no such live migration

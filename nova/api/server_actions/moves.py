@@ -1,21 +1,28 @@
 """The actions resize, migrate, confirmResize and revertResize: what conductor/moves/cold.py goes on with."""
 import functools
+from collections.abc import Callable
+from typing import Any
 
 
 from nova import actions
+from nova import context as nova_context
 from nova import exception
 from nova.api import casts
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create_facts
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import compute_nodes
 from nova.db.projects import flavors as flavors_db
 from nova.db.projects import quotas
 from nova.db.servers import request_specs
 from nova.db.servers import tasks
+from nova.db.tables.rows import InstancesRow
 from nova.hardware import guest_options
 from nova.web.params import HOST
 from nova.web.params import Object
@@ -36,7 +43,7 @@ MIGRATE = Object(Param('host', nullable(HOST)), nullable=True)
 
 # ---- resize ------------------------------------------------------------------
 
-def resize(req, id):
+def resize(req: api_request.Request, id: str) -> None:
     body, action = req.body['resize'], ACTIONS['resize']
     cell, row = _ready(req, id, action)
     with req.services.api_db.reader() as conn:
@@ -47,7 +54,7 @@ def resize(req, id):
     flavor = server_spec.with_devices(flavor, row['image_properties'], req.services.pci_aliases)
     guest_options.check(flavor['extra_specs'], row['image_properties'])
     server_spec.guest_topology(flavor, row['image_properties'])
-    values = {'progress': 0}
+    values: dict[str, Any] = {'progress': 0}
     if 'OS-DCF:diskConfig' in body:
         values['disk_config'] = server_spec.disk_config(body['OS-DCF:diskConfig'], row['image_properties'])
     req.services.api_db.run(quotas.check_and_grow, limits, row['project_id'], id, flavor['vcpus'],
@@ -61,7 +68,7 @@ def resize(req, id):
     _continue(req, cell, id)
 
 
-def _ready(req, server_id, action):
+def _ready(req: api_request.Request, server_id: str, action: actions.Action) -> tuple[db_cells.Cell, InstancesRow]:
     """(cell, row) of a server that may be moved now; what is asked of it later, begins with the same conditions.
 
     :raises Conflict: its state does not allow it, or its host is down
@@ -75,24 +82,26 @@ def _ready(req, server_id, action):
     return cell, row
 
 
-def _flavor(req, conn, row, flavor_id):
+def _flavor(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
+            flavor_id: str) -> api_request.Document:
     """What a server keeps of the flavor that was asked for.
 
     :raises BadRequest: there is none that the server's project may use, or it is the server's own
     """
     try:
-        flavor = flavors_db.get(conn, flavor_id, req.context.sees)
+        found: api_request.Row = flavors_db.get(conn, flavor_id, req.context.sees)
     except exception.FlavorNotFound as error:
         raise exception.BadRequest(error.message) from None
-    if flavor['disabled']:
-        raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': flavor['flavor_id']})
-    flavor = {name: flavor[name] for name in create_facts.FLAVOR}
+    if found['disabled']:
+        raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': found['flavor_id']})
+    flavor = {name: found[name] for name in create_facts.FLAVOR}
     if flavor['flavor_id'] == row['flavor_id'] and flavor['id'] == row['flavor'].get('id', flavor['id']):
         raise exception.BadRequest('When resizing, instances must change flavor!')
     return flavor
 
 
-def _check_flavor(req, row, flavor, image):
+def _check_flavor(req: api_request.Request, row: InstancesRow, flavor: api_request.Document,
+                  image: api_request.Document | None) -> None:
     """:raises CannotResizeDisk, FlavorTooSmall, Forbidden: the server's disks, or its image, do not fit"""
     if row['image_id'] is not None:
         if not flavor['root_gb'] and row['root_gb']:
@@ -109,7 +118,7 @@ def _check_flavor(req, row, flavor, image):
             raise exception.FlavorTooSmall(resource=resource, have=have, need=need)
 
 
-def _count_anew(req, cell, server_id):
+def _count_anew(req: api_request.Request, cell: db_cells.Cell, server_id: str) -> None:
     """The move did not begin: the quota counts again what the server has."""
     with cell.db.reader() as conn:
         sizes = server_migrations.needs(conn, server_id)
@@ -119,7 +128,7 @@ def _count_anew(req, cell, server_id):
 
 # ---- migrate -----------------------------------------------------------------
 
-def migrate(req, id):
+def migrate(req: api_request.Request, id: str) -> None:
     action = ACTIONS['migrate']
     cell, row = _ready(req, id, action)
     host = (req.body['migrate'] or {}).get('host') if req.has('migrate_host') else None
@@ -131,7 +140,7 @@ def migrate(req, id):
     _continue(req, cell, id)
 
 
-def _check_host(cell, row, host):
+def _check_host(cell: db_cells.Cell, row: InstancesRow, host: str) -> None:
     """:raises BadRequest: no compute host has the name, or it is the server's own"""
     with cell.db.reader() as conn:
         known = compute_nodes.exists(conn, host)
@@ -142,19 +151,21 @@ def _check_host(cell, row, host):
             f'Unable to migrate instance ({row["uuid"]}) to current host ({host}).')
 
 
-def _begin_move(conn, context, server_id, action, kind, flavor, arguments, values):
+def _begin_move(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, action: actions.Action,
+                kind: str, flavor: api_request.Document | None, arguments: dict[str, Any],
+                values: dict[str, Any]) -> None:
     row = tasks.begin(conn, context, server_id, action, values=values, admin=context.is_admin)
     server_migrations.create(conn, context, row, kind, 'pre-migrating', new_flavor=flavor,
                              arguments={'old_vm_state': row['vm_state'], **arguments})
 
 
-def _continue(req, cell, server_id):
+def _continue(req: api_request.Request, cell: db_cells.Cell, server_id: str) -> None:
     casts.send(cell, cell.rpc.conductor.continue_move, req.context, instance_uuid=server_id)
 
 
 # ---- the end -----------------------------------------------------------------
 
-def _end(name, status, req, id):
+def _end(name: str, status: str, req: api_request.Request, id: str) -> None:
     action = ACTIONS[name]
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
@@ -166,14 +177,14 @@ def _end(name, status, req, id):
     _continue(req, cell, id)
 
 
-def _check_source(req, conn, server_id):
+def _check_source(req: api_request.Request, conn: engine.Connection, server_id: str) -> None:
     """:raises Conflict: a server would go back to a host that is down"""
     for move in server_migrations.open_of(conn, server_id):
         if move['source_compute'] and not server_lookup.host_is_up(req, conn, move['source_compute']):
             raise exception.Conflict(f'The host that instance {server_id} came from is down.')
 
 
-def _row(name, handler, body, **more):
+def _row(name: str, handler: Callable[..., Any], body: Object, **more: Any) -> Route:
     return Route('POST', '/servers/{id}/action', handler, policy=ACTIONS[name].policy, action=name, body=body,
                  **{'status': 202, 'errors': (400, 401, 403, 404, 409), **more})
 

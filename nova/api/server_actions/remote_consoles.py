@@ -2,10 +2,13 @@
 import functools
 import urllib.parse
 import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 from nova import exception
 from nova import states
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -31,7 +34,7 @@ TYPES = {
 _HIDDEN = (states.DELETING, states.MIGRATING)          # tasks in which no console is given out
 
 
-def give_out(req, server_id, protocol, console_type):
+def give_out(req: api_request.Request, server_id: str, protocol: str, console_type: str) -> str:
     """The URL that opens a console of a server."""
     kind, option = TYPES[console_type]
     if kind != protocol:
@@ -60,29 +63,29 @@ def give_out(req, server_id, protocol, console_type):
     return url_of(base_url, console_type, token)
 
 
-def url_of(base_url, console_type, token):
+def url_of(base_url: str, console_type: str, token: str) -> str:
     """noVNC hands what stands in ``path`` to the proxy; the others read the token themselves."""
     query = {'path': f'?token={token}'} if console_type == 'novnc' else {'token': token}
     return f'{base_url}{"&" if "?" in base_url else "?"}{urllib.parse.urlencode(query)}'
 
 
-def create(req, server_id):
+def create(req: api_request.Request, server_id: str) -> api_request.Document:
     wanted = req.body['remote_console']
     protocol, console_type = wanted['protocol'], wanted['type']
     return {'remote_console': {'protocol': protocol, 'type': console_type,
                                'url': give_out(req, server_id, protocol, console_type)}}
 
 
-def _action(name, protocol, req, id):
+def _action(name: str, protocol: str, req: api_request.Request, id: str) -> api_request.Document:
     console_type = req.body[name]['type']
     return {'console': {'type': console_type, 'url': give_out(req, id, protocol, console_type)}}
 
 
-def removed(req, id):
+def removed(req: api_request.Request, id: str) -> NoReturn:
     raise exception.BadRequest('RDP consoles have been removed.')
 
 
-def show_token(req, id):
+def show_token(req: api_request.Request, id: str) -> api_request.Document:
     _cell, found = cell_queries.first(req, lambda conn: console_tokens.get(conn, id))
     if found is None:
         raise exception.ConsoleTokenNotFound()
@@ -96,7 +99,7 @@ def show_token(req, id):
 
 # ---- rows --------------------------------------------------------------------
 
-def _body(types, protocols):
+def _body(types: Iterable[str], protocols: Iterable[str]) -> Object:
     return Object(Param('protocol', {'enum': list(protocols)}, required=True),
                   Param('type', {'enum': list(types)}, required=True))
 
@@ -113,12 +116,12 @@ CREATE = Object(
 _ERRORS = (400, 401, 403, 404, 409, 501)
 
 
-def _row(name, handler, body):
+def _row(name: str, handler: Callable[..., Any], body: Object | None) -> Route:
     return Route('POST', '/servers/{id}/action', handler, policy=RULE, until=5, status=200, action=name, body=body,
                  errors=_ERRORS)
 
 
-def _typed(name, protocol, *types):
+def _typed(name: str, protocol: str, *types: str) -> Route:
     body = Object(Param('type', {'enum': list(types)}, required=True))
     return _row(name, functools.partial(_action, name, protocol), server_schemas.action(name, (body, 1, None)))
 

@@ -1,12 +1,18 @@
 """The actions rescue and unrescue."""
+from collections.abc import Callable
+from typing import Any, cast
+
 from nova import actions
 from nova import exception
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import category as server_category
 from nova.api.servers import image_references
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
+from nova.db import engine
+from nova.db.tables.rows import InstancesRow
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import UUID
@@ -19,13 +25,13 @@ DEVICES = ('cdrom', 'disk', 'floppy')
 BUSES = ('scsi', 'virtio', 'ide', 'usb')
 
 
-def rescue(req, id):
+def rescue(req: api_request.Request, id: str) -> api_request.Document:
     """The answer has the password of the rescued server."""
     wanted, action = req.body['rescue'] or {}, actions.ACTIONS['rescue']
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, id, action)
-        image_id = wanted.get('rescue_image_ref') or row['image_id']
+        image_id = cast(str, wanted.get('rescue_image_ref') or row['image_id'])      # _check_volume_backed
         if not row['image_id']:
             _check_volume_backed(req, conn, row, wanted)
     parts = _check_image(req, row, image_id)
@@ -36,7 +42,8 @@ def rescue(req, id):
     return {'adminPass': password}
 
 
-def _check_volume_backed(req, conn, row, wanted):
+def _check_volume_backed(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
+                         wanted: api_request.Document) -> None:
     """:raises NotRescuable: its devices would not stay as they are"""
     if not req.has('rescue_volume_backed'):
         raise exception.NotRescuable(instance_id=row['uuid'], reason='it boots from a volume')
@@ -48,7 +55,7 @@ def _check_volume_backed(req, conn, row, wanted):
                                      reason='its host cannot rescue servers that boot from volumes')
 
 
-def _check_image(req, row, image_id):
+def _check_image(req: api_request.Request, row: InstancesRow, image_id: str) -> list[str]:
     """Ids of its kernel and ramdisk.
 
     :raises BadRequest: there is no such image, it has no data, or it is no rescue image for this server"""
@@ -70,11 +77,11 @@ def _check_image(req, row, image_id):
     return image_references.named(properties)
 
 
-def unrescue(req, id):
+def unrescue(req: api_request.Request, id: str) -> None:
     server_actions.run(req, id, actions.ACTIONS['unrescue'])
 
 
-def _row(name, handler, status, errors, *types):
+def _row(name: str, handler: Callable[..., Any], status: int, errors: tuple[int, ...], *types: Any) -> Route:
     return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name,
                  status=status, errors=errors, body=server_schemas.action(name, *types))
 

@@ -1,13 +1,19 @@
 """The actions shelve, shelveOffload and unshelve."""
 
+from collections.abc import Callable
+from typing import Any
+
 from nova import actions
 from nova import exception
 from nova import states
 from nova.api import casts
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create_facts
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.placement import zones
 from nova.db.servers import request_specs
 from nova.web.params import NAME
@@ -23,7 +29,7 @@ ZONE = Object(Param('availability_zone', NAME, required=True), nullable=True)
 ZONE_OR_HOST = Object(Param('availability_zone', nullable(STRING)), Param('host', STRING), nullable=True)
 
 
-def shelve(req, id):
+def shelve(req: api_request.Request, id: str) -> None:
     action = actions.ACTIONS['shelve']
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
@@ -38,11 +44,11 @@ def shelve(req, id):
     server_actions.cast(req, cell, row, action, image_id=image_id, clean_shutdown=True)
 
 
-def shelve_offload(req, id):
+def shelve_offload(req: api_request.Request, id: str) -> None:
     server_actions.run(req, id, actions.ACTIONS['shelveOffload'])
 
 
-def unshelve(req, id):
+def unshelve(req: api_request.Request, id: str) -> None:
     action = actions.ACTIONS['unshelve']
     wanted = (req.body['unshelve'] or {}) if req.has('unshelve_zone') else {}
     cell = server_lookup.cell_of(req, id)
@@ -63,7 +69,8 @@ def unshelve(req, id):
     casts.send(cell, cell.rpc.conductor.unshelve_instance, req.context, instance_uuid=id)
 
 
-def _check_place(req, cell, named, zone, host):
+def _check_place(req: api_request.Request, cell: db_cells.Cell, named: str | None, zone: str | None,
+                 host: str | None) -> None:
     """
     :param named: the zone that the request names
     :param zone: the zone that the server will be pinned to
@@ -81,13 +88,14 @@ def _check_place(req, cell, named, zone, host):
             raise exception.Conflict(f'Host {host[:80]} is not in availability zone {zone[:80]}.')
 
 
-def _pin(conn, server_id, zone):
+def _pin(conn: engine.Connection, server_id: str, zone: str | None) -> None:
     spec = request_specs.get(conn, server_id)
     spec.availability_zone = zone
     request_specs.update(conn, spec)
 
 
-def _row(name, handler, errors, *types, checks=()):
+def _row(name: str, handler: Callable[..., Any], errors: tuple[int, ...], *types: Any,
+         checks: tuple[str, ...] = ()) -> Route:
     return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name, status=202,
                  checks=checks, errors=errors, body=server_schemas.action(name, *types))
 

@@ -1,17 +1,22 @@
 """The action restore."""
+from oslo_config import cfg
+
 from nova import actions
+from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
+from nova.db import engine
 from nova.db.projects import quotas
 from nova.db.servers import mappings
 from nova.db.servers import tasks
+from nova.db.tables.rows import InstancesRow
 from nova.web.routes import Route
 
 RESTORE = actions.ACTIONS['restore']
 
 
-def restore(req, id):
+def restore(req: api_request.Request, id: str) -> None:
     """The quota is asked again: a soft-deleted server was left out of it."""
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
@@ -26,7 +31,7 @@ def restore(req, id):
     server_actions.cast(req, cell, row, RESTORE)
 
 
-def _use_again(conn, conf, row):
+def _use_again(conn: engine.Connection, conf: cfg.ConfigOpts, row: InstancesRow) -> None:
     """:raises QuotaExceeded: others use what the server used"""
     project_id, flavor = row['project_id'], row['flavor']
     quotas.lock(conn, project_id)

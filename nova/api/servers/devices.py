@@ -355,7 +355,7 @@ def _size_of_image(device: Device, image: dict[str, typing.Any], root: bool) -> 
 _SIZES = {'volume': _size_of_volume, 'snapshot': _size_of_snapshot, 'image': _size_of_image}
 
 
-def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: dict[str, typing.Any],
+def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: api_request.Row,
                   image: dict[str, typing.Any]) -> bool:
     """Whether the root volume of a server gets other contents by a rebuild with this image.
 

@@ -98,9 +98,9 @@ def answer(req: api_request.Request, conn: engine.Connection, table: Fields, row
     return table.builder(req, server_fields.View(req, statuses))(row)
 
 
-def host_is_up(req: api_request.Request, conn: engine.Connection, host: str) -> bool:
+def host_is_up(req: api_request.Request, conn: engine.Connection, host: str | None) -> bool:
     """Whether the compute service of a host reports itself and is not forced down."""
-    rows = listing.computes(conn, {host})
+    rows = listing.computes(conn, {host}) if host is not None else []
     return services_db.any_up(conn, rows, req.services.conf.service_down_time)
 
 

@@ -108,7 +108,8 @@ def rebuild(req: api_request.Request, id: str) -> Response:
     arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
     if other:
         # the filters are asked about another image; the server keeps this one when they refuse it
-        arguments['previous'] = {'image': spec.image, 'columns': {name: row[name] for name in _image_values(image)}}
+        present: api_request.Row = row
+        arguments['previous'] = {'image': spec.image, 'columns': {name: present[name] for name in _image_values(image)}}
     row = server_actions.begin(req, cell, id, action, arguments, values)
     spec.image, spec.injected_files, spec.admin_password = image, files, password
     req.services.api_db.run(request_specs.update, spec)

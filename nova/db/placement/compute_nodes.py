@@ -100,7 +100,7 @@ def capabilities(conn: sa.Connection, hosts: builtins.list[str]) -> builtins.lis
         compute_nodes.c.host.in_(hosts))).all()
 
 
-def capabilities_of(conn: sa.Connection, host: str, node: str) -> dict[str, bool] | None:
+def capabilities_of(conn: sa.Connection, host: str | None, node: str | None) -> dict[str, bool] | None:
     """{feature: whether the node's driver has it}; None: the node is not known, or reports nothing."""
     return conn.execute(sa.select(compute_nodes.c.capabilities).where(
         compute_nodes.c.host == host, compute_nodes.c.node == node)).scalar()

@@ -1,7 +1,7 @@
 """The beginning of an action on a server: one check-and-set UPDATE and the open action row."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import Any, NoReturn, TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action,
           arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None,
-          admin: bool = False) -> InstancesRow | None:
+          admin: bool | None = False) -> InstancesRow:
     """Begin ``action`` (a row of actions.ACTIONS) on a server, when its state and lock allow it.
 
     :param arguments: what is needed to do it again; the compute method's arguments besides the instance
@@ -54,7 +54,7 @@ def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Act
     instance_actions.forget(conn, uuid, ctx.request_id)
 
 
-def check(row: InstancesRow, action: actions.Action, admin: bool = False) -> None:
+def check(row: InstancesRow, action: actions.Action, admin: bool | None = False) -> None:
     """Whether ``action`` could begin on a server as this row has it; ``begin`` asks again.
 
     :raises InstanceIsLocked, InstanceNotReady, InstanceInvalidState:
@@ -64,7 +64,7 @@ def check(row: InstancesRow, action: actions.Action, admin: bool = False) -> Non
         _refuse(row, action, admin)
 
 
-def _refuse(row: InstancesRow, action: actions.Action, admin: bool) -> None:
+def _refuse(row: InstancesRow, action: actions.Action, admin: bool | None) -> NoReturn:
     """Raise why ``action`` cannot begin on this row."""
     uuid, name = row['uuid'], action.record
     if action.locked and row['locked'] and not admin:
