@@ -2,10 +2,13 @@
 from nova import exception
 from nova.api import casts
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
+from nova.db.cells import cells as db_cells
 from nova.db.placement import compute_nodes
 from nova.db.servers import block_devices
 from nova.db.servers import instances
+from nova.db.tables.rows import InstancesRow
 from nova.web import formats
 from nova.web import json_text
 from nova.web import params
@@ -30,7 +33,7 @@ CREATE = Object(Param('snapshot', Object(
 DELETE = Query(Param('delete_info', params.STRING), closed=75)
 
 
-def create(req):
+def create(req: api_request.Request) -> api_request.Document:
     wanted = req.body['snapshot']
     snapshot_id = wanted['create_info'].get('id')
     if snapshot_id is not None and not formats.is_uuid(snapshot_id):
@@ -41,14 +44,14 @@ def create(req):
     return {'snapshot': {'id': snapshot_id, 'volumeId': wanted['volume_id']}}
 
 
-def delete(req, id):
+def delete(req: api_request.Request, id: str) -> None:
     info = _delete_info(req.query.one('delete_info'))
     cell, row = _server_of(req, info['volume_id'], exception.NotFound)
     casts.to_host(req, cell, row, cell.rpc.compute.delete_volume_snapshot, volume_id=info['volume_id'], snapshot_id=id,
                   delete_info=info)
 
 
-def _delete_info(text):
+def _delete_info(text: str | None) -> api_request.Document:
     """The JSON object in the query: at least the volume's id.
 
     :raises BadRequest:
@@ -62,7 +65,8 @@ def _delete_info(text):
     return info
 
 
-def _server_of(req, volume_id, missing):
+def _server_of(req: api_request.Request, volume_id: str,
+               missing: type[exception.NovaException]) -> tuple[db_cells.Cell, InstancesRow]:
     """(cell, row) of the one server that a volume is attached to, on a host that can do it.
 
     :param missing: class of the error when no server has the volume

@@ -1,7 +1,9 @@
 """Floating IPs as the compute API changed them: those of the network service that is configured."""
 import logging
+from typing import Any
 
 from nova import exception
+from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.web.params import Object
 from nova.web.params import Param
@@ -17,11 +19,11 @@ LAST_ACTION = 43            # of the actions on servers
 LOG = logging.getLogger(__name__)
 
 
-def _of(req):
+def _of(req: api_request.Request) -> Any:
     return req.services.networks.floating_ips_of(req.context)
 
 
-def _tell(req):
+def _tell(req: api_request.Request) -> None:
     """The hosts follow at once; who does not hear of it finds it within a minute."""
     try:
         req.services.network.refresh_security(req.context, port_ids=[])
@@ -29,35 +31,35 @@ def _tell(req):
         LOG.warning('The network services were not told of a changed floating IP: %s', error)
 
 
-def pools(req):
+def pools(req: api_request.Request) -> api_request.Document:
     return {'floating_ip_pools': [{'name': name} for name in _of(req).pools()]}
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     return {'floating_ips': _of(req).all()}
 
 
-def create(req):
+def create(req: api_request.Request) -> api_request.Document:
     return {'floating_ip': _of(req).create((req.body or {}).get('pool'))}
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     return {'floating_ip': _of(req).show(id)}
 
 
-def delete(req, id):
+def delete(req: api_request.Request, id: str) -> None:
     _of(req).delete(id)
     _tell(req)
 
 
-def add(req, id):
+def add(req: api_request.Request, id: str) -> None:
     server_lookup.get(req, id, _RULE + 'add')
     given = req.body['addFloatingIp']
     _of(req).add(id, given['address'], given.get('fixed_address'))
     _tell(req)
 
 
-def remove(req, id):
+def remove(req: api_request.Request, id: str) -> None:
     server_lookup.get(req, id, _RULE + 'remove')
     _of(req).remove(id, req.body['removeFloatingIp']['address'])
     _tell(req)
@@ -66,7 +68,7 @@ def remove(req, id):
 _ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}
 
 
-def _body(name, *more):
+def _body(name: str, *more: Param) -> Object:
     return Object(Param(name, Object(Param('address', _ADDRESS, required=True), *more), required=True))
 
 

@@ -2,6 +2,7 @@
 import functools
 
 from nova import exception
+from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.db.projects import quotas
 from nova.web import params
@@ -15,11 +16,11 @@ ALL = Object(Param('metadata', params.METADATA, required=True))
 ITEM = Object(Param('meta', params.METADATA, required=True))
 
 
-def _properties(req, image_id):
+def _properties(req: api_request.Request, image_id: str) -> dict[str, str]:
     return server_category.find_image(req, image_id)['properties']
 
 
-def _store(req, image_id, properties):
+def _store(req: api_request.Request, image_id: str, properties: dict[str, str]) -> dict[str, str]:
     with req.services.api_db.reader() as conn:
         limit = quotas.limits_of(conn, req.services.conf, req.project_id, req.user_id)['metadata_items']
     if 0 <= limit < len(properties):
@@ -28,34 +29,34 @@ def _store(req, image_id, properties):
     return image['properties']
 
 
-def index(req, image_id):
+def index(req: api_request.Request, image_id: str) -> api_request.Document:
     return {'metadata': _properties(req, image_id)}
 
 
-def create(req, image_id):
+def create(req: api_request.Request, image_id: str) -> api_request.Document:
     return {'metadata': _store(req, image_id, {**_properties(req, image_id), **req.body['metadata']})}
 
 
-def replace(req, image_id):
+def replace(req: api_request.Request, image_id: str) -> api_request.Document:
     _properties(req, image_id)
     return {'metadata': _store(req, image_id, req.body['metadata'])}
 
 
-def show(req, image_id, id):
+def show(req: api_request.Request, image_id: str, id: str) -> api_request.Document:
     properties = _properties(req, image_id)
     if id not in properties:
         raise exception.MetadataItemNotFound(key=id)
     return {'meta': {id: properties[id]}}
 
 
-def update(req, image_id, id):
+def update(req: api_request.Request, image_id: str, id: str) -> api_request.Document:
     if list(req.body['meta']) != [id]:
         raise exception.BadRequest('Request body and URI mismatch')
     _store(req, image_id, {**_properties(req, image_id), **req.body['meta']})
     return {'meta': req.body['meta']}
 
 
-def delete(req, image_id, id):
+def delete(req: api_request.Request, image_id: str, id: str) -> None:
     properties = dict(_properties(req, image_id))
     if id not in properties:
         raise exception.MetadataItemNotFound(key=id)

@@ -1,7 +1,10 @@
 """Images as the compute API showed them until 2.35: a view of the image service."""
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from nova import utils
+from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.servers import category as server_category
 from nova.web import fields
@@ -21,21 +24,21 @@ _PROGRESS = {'queued': 25, 'saving': 50, 'active': 100}
 _SERVER = 'instance_uuid'                # property of a snapshot: the server it was made of
 
 
-def _status(image, req):
+def _status(image: api_request.Document, req: api_request.Request | None) -> str:
     return _STATUS.get(image['status'], 'UNKNOWN')
 
 
-def _links(image, req):
+def _links(image: api_request.Document, req: api_request.Request) -> list[dict[str, str]]:
     return [*req.links('images', image['id']),
             {'rel': 'alternate', 'type': 'application/vnd.openstack.image', 'href': req.image_url(image['id'])}]
 
 
-def _server(image, req):
+def _server(image: api_request.Document, req: api_request.Request) -> Any:
     server_id = image['properties'].get(_SERVER)
     return {'id': server_id, 'links': req.links('servers', server_id)} if server_id else fields.ABSENT
 
 
-def _disk_config(image, req):
+def _disk_config(image: api_request.Document, req: api_request.Request) -> Any:
     automatic = image['properties'].get('auto_disk_config')
     if automatic is None:
         return fields.ABSENT
@@ -63,7 +66,7 @@ VIEW = SUMMARY + Fields(
 
 _ANY = Type({})
 _POSITIVE = params.integer(1)
-_CONDITIONS = {
+_CONDITIONS: dict[str, Callable[[api_request.Document, Any], bool]] = {
     'name': lambda image, wanted: image['name'] == wanted,
     'status': lambda image, wanted: _status(image, None) == wanted.upper(),
     'server': lambda image, wanted: image['properties'].get(_SERVER) == wanted.rstrip('/').rpartition('/')[2],
@@ -79,17 +82,17 @@ LIST = Query(
     Param('marker', _ANY), Param('offset', _POSITIVE), Param(None, _ANY, pattern='^property-.*$'))
 
 
-def _type(image):
+def _type(image: api_request.Document) -> str:
     return image['properties'].get('image_type') or ('snapshot' if _SERVER in image['properties'] else 'base')
 
 
-def _matches(image, query):
+def _matches(image: api_request.Document, query: params.QueryValues) -> bool:
     return (all(check(image, query.one(name)) for name, check in _CONDITIONS.items() if name in query)
             and all(image['properties'].get(name[len('property-'):]) == query.one(name)
                     for name in query if name.startswith('property-')))
 
 
-def _all(req):
+def _all(req: api_request.Request) -> list[api_request.Document]:
     """Every image that the caller sees, page by page of the image service.
 
     A caller's page_size changes nothing: small pages would only cost more.
@@ -103,7 +106,7 @@ def _all(req):
         marker = rows[-1]['id']
 
 
-def _list(req, view, path):
+def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Document:
     images = [image for image in _all(req) if _matches(image, req.query)]
     rows, more = paging.page(images[req.query.one('offset', 0):], req)
     build = view.builder(req)
@@ -111,19 +114,19 @@ def _list(req, view, path):
     return paging.add_links(body, req, path, 'images', rows[-1]['id'] if rows else None, more)
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     return _list(req, SUMMARY, 'images')
 
 
-def detail(req):
+def detail(req: api_request.Request) -> api_request.Document:
     return _list(req, VIEW, 'images/detail')
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     return {'image': VIEW.builder(req)(server_category.find_image(req, id))}
 
 
-def delete(req, id):
+def delete(req: api_request.Request, id: str) -> None:
     if server_category.hidden_images(req):
         server_category.find_image(req, id)
     req.services.images.delete(req.context, id)

@@ -1,8 +1,11 @@
 """Networks as the compute API showed them until 2.35: each with its first subnet."""
 import ipaddress
+from typing import Any
 
 from nova import utils
+from nova.api import request as api_request
 from nova.web import fields
+from nova.web.fields import Fields
 from nova.web.routes import Route
 
 LAST = 35
@@ -13,7 +16,7 @@ _NOTHING = ('bridge_interface', 'deleted', 'deleted_at', 'host', 'injected', 'mu
             'share_address', 'vlan', 'vpn_private_address', 'vpn_public_address', 'vpn_public_port')
 
 
-def _shown(row, subnets):
+def _shown(row: api_request.Row, subnets: list[Any]) -> api_request.Document:
     """The values of a network's view, of its row and its subnets' rows."""
     view = dict.fromkeys(('cidr', 'netmask', 'gateway', 'broadcast', 'cidr_v6', 'gateway_v6', 'netmask_v6', 'dns1',
                           'dns2', 'dhcp_server', 'dhcp_start', 'enable_dhcp', *_NOTHING))
@@ -47,31 +50,31 @@ TENANT_VIEW = fields.Fields(
 )
 
 
-def _table(req, tenant):
+def _table(req: api_request.Request, tenant: bool) -> Fields:
     if tenant:
         return TENANT_VIEW
     return ADMIN_VIEW if req.context.is_admin else VIEW
 
 
-def _views(req, rows, tenant):
+def _views(req: api_request.Request, rows: list[Any], tenant: bool) -> list[api_request.Document]:
     subnets = req.services.networks.subnets_of(req.context, [row['id'] for row in rows])
     build = _table(req, tenant).builder(req)
     return [build(_shown(row, subnets[row['id']])) for row in rows]
 
 
-def index(req, tenant=False):
+def index(req: api_request.Request, tenant: bool = False) -> api_request.Document:
     return {'networks': _views(req, req.services.networks.list_networks(req.context), tenant)}
 
 
-def show(req, id, tenant=False):
+def show(req: api_request.Request, id: str, tenant: bool = False) -> api_request.Document:
     return {'network': _views(req, [req.services.networks.show_network(req.context, id)], tenant)[0]}
 
 
-def tenant_index(req):
+def tenant_index(req: api_request.Request) -> api_request.Document:
     return index(req, tenant=True)
 
 
-def tenant_show(req, id):
+def tenant_show(req: api_request.Request, id: str) -> api_request.Document:
     return show(req, id, tenant=True)
 
 

@@ -2,7 +2,11 @@
 
 (path, method or action) -> the handler and its last microversion. The rows are those of documents/removed.py.
 """
+from collections.abc import Callable
+from typing import Any
+
 from nova import exception
+from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.network import operators
 
@@ -10,43 +14,43 @@ LAST, LAST_INTERFACES = 35, 43
 RESERVED, NETWORK_ID = 4, 12     # microversions that show whether an address is, and the network of an interface
 
 
-def _show_fixed(req, id):
+def _show_fixed(req: api_request.Request, id: str) -> api_request.Document:
     found = operators.show_fixed(req.services.api_db, id)
     view = {'address': found['address'], 'cidr': found['cidr'], 'host': found['host'],
             'hostname': _hostname(req, found['instance_id'])}
     return {'fixed_ip': {**view, 'reserved': found['reserved']} if req.version >= RESERVED else view}
 
 
-def _hostname(req, server_id):
+def _hostname(req: api_request.Request, server_id: str | None) -> str | None:
     try:
         cell = server_lookup.cell_of(req, server_id or '')
         with cell.db.reader() as conn:
-            return server_lookup.find(req, conn, server_id)['hostname']
+            return server_lookup.find(req, conn, server_id or '')['hostname']
     except exception.InstanceNotFound:
         return None
 
 
-def _reserve(req, id):
+def _reserve(req: api_request.Request, id: str) -> None:
     operators.reserve(req.services.api_db, id, True)
 
 
-def _unreserve(req, id):
+def _unreserve(req: api_request.Request, id: str) -> None:
     operators.reserve(req.services.api_db, id, False)
 
 
-def _floating(req, id=None):
+def _floating(req: api_request.Request, id: str | None = None) -> api_request.Document:
     return {'floating_ip_info': operators.floating(req.services.api_db, id)}
 
 
-def _delete_network(req, id):
+def _delete_network(req: api_request.Request, id: str) -> None:
     operators.delete_network(req.services.api_db, id[:255])
 
 
-def _release_network(req, id):
+def _release_network(req: api_request.Request, id: str) -> None:
     operators.give_network(req.services.api_db, id[:255], None)
 
 
-def _interfaces(req, server_id):
+def _interfaces(req: api_request.Request, server_id: str) -> api_request.Document:
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         row = server_lookup.find(req, conn, server_id)
@@ -56,7 +60,7 @@ def _interfaces(req, server_id):
     return {'virtual_interfaces': [{name: vif[name] for name in names} for vif in shown]}
 
 
-SERVED = {
+SERVED: dict[tuple[str, str], tuple[Callable[..., Any], int]] = {
     ('os-fixed-ips/{id}', 'GET'): (_show_fixed, LAST),
     ('os-fixed-ips/{id}/action', 'reserve'): (_reserve, LAST),
     ('os-fixed-ips/{id}/action', 'unreserve'): (_unreserve, LAST),
@@ -69,7 +73,7 @@ SERVED = {
 }
 
 
-def serve(req, path, name, **parts):
+def serve(req: api_request.Request, path: str, name: str, **parts: str) -> Any:
     """What one of them answers.
 
     :raises Gone, NotFound, PolicyDenied:

@@ -1,6 +1,9 @@
 """Security groups and their rules as the compute API changed them until 2.35."""
+from typing import Any
+
 from nova import context as nova_context
 from nova import exception
+from nova.api import request as api_request
 from nova.api.attachments import security_groups
 from nova.network import security
 from nova.web import formats
@@ -21,7 +24,7 @@ _TEXT = string(0, 255)
 _GROUP = Object(Param('security_group', Object(
     Param('name', _TEXT, required=True), Param('description', _TEXT, required=True), closed=False), required=True),
     closed=False)
-_ANYTHING = {}
+_ANYTHING: dict[str, object] = {}
 _NEW_RULE = Object(Param('security_group_rule', Object(
     Param('parent_group_id', UUID, required=True), Param('group_id', nullable(UUID)),
     *(Param(name, _ANYTHING) for name in ('ip_protocol', 'from_port', 'to_port', 'cidr')), closed=False),
@@ -29,18 +32,18 @@ _NEW_RULE = Object(Param('security_group_rule', Object(
 _LIST = Query(Param('limit', LIMIT), Param('offset', LIMIT), Param('all_tenants', STRING))
 
 
-def _ident(ident):
+def _ident(ident: str) -> str:
     """:raises BadRequest: no id of ours"""
     if not formats.is_uuid(ident):
         raise exception.BadRequest(f'Security group id {ident[:40]} is no uuid.')
     return ident
 
 
-def _view(req, row):
+def _view(req: api_request.Request, row: api_request.Row) -> api_request.Document:
     return {'security_group': security_groups.group_views(req, [row])[0]}
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     everybody = req.context.is_admin and req.query.one('all_tenants', '') not in ('', '0', 'false', 'False')
     rows = req.services.networks.groups_of(req.context).list(nova_context.ALL_PROJECTS if everybody else req.project_id)
     rows = rows[req.query.one('offset', 0):]
@@ -48,11 +51,11 @@ def index(req):
     return {'security_groups': security_groups.group_views(req, rows)}
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     return _view(req, req.services.networks.groups_of(req.context).show(req.context.sees, _ident(id)))
 
 
-def _texts(req):
+def _texts(req: api_request.Request) -> tuple[str, str]:
     """(name, description) of the body.
 
     :raises BadRequest: no name is left of it
@@ -66,21 +69,21 @@ def _texts(req):
     return name, given['description']
 
 
-def create(req):
+def create(req: api_request.Request) -> api_request.Document:
     return _view(req, req.services.networks.groups_of(req.context).create(req.project_id, *_texts(req)))
 
 
-def update(req, id):
+def update(req: api_request.Request, id: str) -> api_request.Document:
     return _view(req, req.services.networks.groups_of(req.context).update(req.context.sees, _ident(id), *_texts(req)))
 
 
-def delete(req, id):
+def delete(req: api_request.Request, id: str) -> None:
     req.services.networks.groups_of(req.context).delete(req.context.sees, _ident(id))
 
 
 # ---- rules -------------------------------------------------------------------
 
-def _port(value, name):
+def _port(value: Any, name: str) -> int | None:
     """A port, an ICMP type or code, or None for -1 and nothing.
 
     :raises BadRequest: no number
@@ -94,7 +97,7 @@ def _port(value, name):
     return None if int(text) == -1 else int(text)
 
 
-def _network(value):
+def _network(value: Any) -> tuple[str | None, str]:
     """(address range or None, ethertype).
 
     :raises BadRequest: no network
@@ -108,7 +111,7 @@ def _network(value):
     return str(found), f'IPv{found.version}'
 
 
-def create_rule(req):
+def create_rule(req: api_request.Request) -> api_request.Document:
     given = req.body['security_group_rule']
     protocol = given.get('ip_protocol')
     if protocol is not None and (isinstance(protocol, (bool, float, dict, list)) or len(str(protocol)) > 40):
@@ -126,7 +129,7 @@ def create_rule(req):
     return {'security_group_rule': security_groups.rule_view(row, sources)}
 
 
-def delete_rule(req, id):
+def delete_rule(req: api_request.Request, id: str) -> None:
     security_groups.tell(req, req.services.networks.groups_of(req.context).remove_rule(req.context.sees, _ident(id)))
 
 

@@ -1,8 +1,11 @@
 """Volumes and their snapshots as the compute API showed them until 2.35: a view of the block storage."""
 import datetime
+from collections.abc import Callable
+from typing import Any
 
 from nova import exception
 from nova import utils
+from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.web import params
 from nova.web.fields import Field
@@ -23,13 +26,13 @@ _STATUSES = ('creating,available,deleting,error,error_deleting,attaching,in-use,
 _SNAPSHOT_STATUSES = 'error,available,creating,deleting,deleted,error_deleting,unmanaging,backing-up,restoring'
 
 
-def _time(row, req):
+def _time(row: api_request.Row, req: api_request.Request) -> str | None:
     """As text; the block storage gives a time, or the text of one."""
     moment = row.get('created_at') or datetime.datetime.min
     return utils.isotime(datetime.datetime.fromisoformat(moment[:19]) if isinstance(moment, str) else moment)
 
 
-def _attachments(volume, req):
+def _attachments(volume: api_request.Document, req: api_request.Request) -> list[api_request.Document]:
     return [{'id': volume['id'], 'volumeId': volume['id'], 'serverId': each['instance_uuid'],
              **({'device': each['device']} if each.get('device') else {})} for each in volume['attachments']]
 
@@ -68,34 +71,34 @@ CREATE_SNAPSHOT = Object(Param('snapshot', Object(
 ), required=True))
 
 
-def _page(req, read):
+def _page(req: api_request.Request, read: Callable[..., Any]) -> Any:
     most = req.services.conf.api.max_limit
     limit = min(req.query.one('limit', most), most)
     return read(req.context, limit=limit, offset=req.query.one('offset', 0)) if limit else []
 
 
-def list_volumes(req):
+def list_volumes(req: api_request.Request) -> api_request.Document:
     build = VOLUME.builder(req)
     return {'volumes': [build(row) for row in server_category.seen_volumes(
         req, _page(req, req.services.volumes.list))]}
 
 
-def list_volumes_in_detail(req):
+def list_volumes_in_detail(req: api_request.Request) -> api_request.Document:
     return list_volumes(req)
 
 
-def _volume(req, volume_id):
+def _volume(req: api_request.Request, volume_id: str) -> api_request.Document:
     """:raises VolumeNotFound: there is none for the caller"""
     found = req.services.volumes.get(req.context, volume_id)
     server_category.check_volume(req, found)
     return found
 
 
-def show_volume(req, id):
+def show_volume(req: api_request.Request, id: str) -> api_request.Document:
     return {'volume': VOLUME.builder(req)(_volume(req, id))}
 
 
-def create_volume(req):
+def create_volume(req: api_request.Request) -> api_request.Document:
     given = req.body['volume']
     for name in ('display_name', 'display_description'):
         _check_text(given, name)
@@ -110,12 +113,12 @@ def create_volume(req):
     return {'volume': VOLUME.builder(req)(made)}
 
 
-def _check_text(given, name):
+def _check_text(given: api_request.Document, name: str) -> None:
     if len(given.get(name) or '') > 255:
         raise exception.BadRequest(f'{name} has 255 characters at most.')
 
 
-def delete_volume(req, id):
+def delete_volume(req: api_request.Request, id: str) -> Response:
     _volume(req, id)
     req.services.volumes.delete(req.context, id)
     return Response(status=202)
@@ -123,16 +126,16 @@ def delete_volume(req, id):
 
 # ---- snapshots -----------------------------------------------------------------
 
-def list_snapshots(req):
+def list_snapshots(req: api_request.Request) -> api_request.Document:
     build = SNAPSHOT.builder(req)
     return {'snapshots': [build(row) for row in _page(req, req.services.volumes.list_snapshots)]}
 
 
-def list_snapshots_in_detail(req):
+def list_snapshots_in_detail(req: api_request.Request) -> api_request.Document:
     return list_snapshots(req)
 
 
-def _snapshot(req, snapshot_id):
+def _snapshot(req: api_request.Request, snapshot_id: str) -> api_request.Document:
     """:raises VolumeSnapshotNotFound: there is none for the caller"""
     found = req.services.volumes.get_snapshot(req.context, snapshot_id)
     if not req.context.is_admin:
@@ -143,11 +146,11 @@ def _snapshot(req, snapshot_id):
     return found
 
 
-def show_snapshot(req, id):
+def show_snapshot(req: api_request.Request, id: str) -> api_request.Document:
     return {'snapshot': SNAPSHOT.builder(req)(_snapshot(req, id))}
 
 
-def create_snapshot(req):
+def create_snapshot(req: api_request.Request) -> api_request.Document:
     given = req.body['snapshot']
     for name in ('display_name', 'display_description'):
         _check_text(given, name)
@@ -162,7 +165,7 @@ def create_snapshot(req):
     return {'snapshot': SNAPSHOT.builder(req)(made)}
 
 
-def delete_snapshot(req, id):
+def delete_snapshot(req: api_request.Request, id: str) -> Response:
     _snapshot(req, id)
     req.services.volumes.delete_snapshot(req.context, id)
     return Response(status=202)
@@ -170,7 +173,7 @@ def delete_snapshot(req, id):
 
 # ---- rows ----------------------------------------------------------------------
 
-def _route(method, path, handler, rule, **values):
+def _route(method: str, path: str, handler: Callable[..., Any], rule: str, **values: Any) -> Route:
     return Route(method, path, handler, policy=_RULE + rule, until=LAST, **values)
 
 
