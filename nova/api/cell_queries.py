@@ -49,7 +49,7 @@ def rows(req: api_request.Request, function: Callable[[engine.Connection], Any])
 
 
 def first(req: api_request.Request,
-          function: Callable[[engine.Connection], Any]) -> tuple[db_cells.Cell, Any] | tuple[None, None]:
+          function: Callable[[engine.Connection], Any]) -> tuple[db_cells.Cell | None, Any]:
     """(cell, what ``function(conn)`` gives there) of the first cell that has it; (None, None): none has.
 
     :param function: gives nothing, or raises NotFound, where it is not
@@ -59,7 +59,7 @@ def first(req: api_request.Request,
 
 
 def only(req: api_request.Request, function: Callable[[engine.Connection], Any],
-         id: str) -> tuple[db_cells.Cell, Any] | tuple[None, None]:
+         id: str) -> tuple[db_cells.Cell | None, Any]:
     """The same of what has a number of its own in each cell.
 
     :param id: what the client calls it by

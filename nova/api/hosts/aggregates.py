@@ -1,10 +1,16 @@
 """Host aggregates: groups of hosts with metadata; ``availability_zone`` among it makes a zone of the hosts."""
+from collections.abc import Callable
+from typing import Any
+
 from nova import exception
 from nova.api import casts
 from nova.api import cell_queries
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api import shapes
+from nova.db import engine
 from nova.db.audit import log
+from nova.db.cells import cells as db_cells
 from nova.db.placement import aggregates
 from nova.db.placement import compute_nodes
 from nova.db.placement import image_cache
@@ -29,7 +35,7 @@ CACHE_KEY = 'os-image-cache'
 MAX_IMAGES = 100                    # of one request to fetch them ahead of time
 
 
-def _metadata(row, req):
+def _metadata(row: api_request.Row, req: api_request.Request) -> dict[str, str]:
     return {**row['metadata'], **({ZONE: row[ZONE]} if row[ZONE] else {})}
 
 
@@ -64,11 +70,11 @@ CACHE = Object(Param('cache', Array(Object(Param('id', params.UUID, required=Tru
                                     maxItems=MAX_IMAGES), required=True))
 
 
-def _host_body(action):
+def _host_body(action: str) -> Object:
     return Object(Param(action, Object(Param('host', params.HOST, required=True)), required=True))
 
 
-def number(id):
+def number(id: str) -> int:
     """
     :raises BadRequest: an aggregate's id is a number
     :raises AggregateNotFound: none has a negative one
@@ -83,7 +89,7 @@ def number(id):
 
 # ---- zones -------------------------------------------------------------------
 
-def cell_of(req, host):
+def cell_of(req: api_request.Request, host: str) -> db_cells.Cell:
     """The cell of a compute host.
 
     :raises ComputeHostNotFound: no cell has it
@@ -94,7 +100,7 @@ def cell_of(req, host):
     raise exception.ComputeHostNotFound(host=host)
 
 
-def _cells_of(req, hosts):
+def _cells_of(req: api_request.Request, hosts: list[str]) -> list[tuple[db_cells.Cell, set[str]]]:
     """[(cell, those of the compute hosts that it has)] of the cells that have one.
 
     :raises ServiceUnavailable: one of them is in no cell that answers, and one does not answer
@@ -105,7 +111,7 @@ def _cells_of(req, hosts):
     return [(cell, here) for cell, here in found if here]
 
 
-def _follow(req, conn, hosts):
+def _follow(req: api_request.Request, conn: engine.Connection, hosts: list[str]) -> None:
     """Let the hosts' rows say the zones and the aggregates that they now have.
 
     Done before the change of the aggregates is committed: what a crash leaves in between, or a server that arrives in
@@ -119,7 +125,7 @@ def _follow(req, conn, hosts):
     in_zones = {**dict.fromkeys(hosts, default), **aggregates.zones(conn, hosts)}
     in_aggregates = {**dict.fromkeys(hosts, []), **aggregates.described(conn, hosts)}
 
-    def write(cell_conn):
+    def write(cell_conn: engine.Connection) -> None:
         zones.move(cell_conn, in_zones)
         zones.describe(cell_conn, in_aggregates)
     cells = [cell for cell, _hosts in _cells_of(req, hosts)]
@@ -131,11 +137,11 @@ def _follow(req, conn, hosts):
         cell.db.run(write)
 
 
-def _change(req, event, function, *args):
+def _change(req: api_request.Request, event: str, function: Callable[..., Any], *args: Any) -> api_request.Document:
     """``function(conn, *args)``, of db.aggregates, as the only change of members and zones; an answer of its row."""
     req.services.cells.all()             # the first time it writes, which nobody can while the lock is held
 
-    def run(conn):
+    def run(conn: engine.Connection) -> dict[str, Any]:
         aggregates.lock(conn)
         row = function(conn, *args)
         _follow(req, conn, row['hosts'])
@@ -148,10 +154,11 @@ def _change(req, event, function, *args):
     return _one(req, row)
 
 
-def _change_host(req, event, id, function, host):
+def _change_host(req: api_request.Request, event: str, id: str, function: Callable[..., Any],
+                 host: str) -> api_request.Document:
     req.services.cells.all()
 
-    def run(conn):
+    def run(conn: engine.Connection) -> dict[str, Any]:
         aggregates.lock(conn)
         row = function(conn, number(id), host)
         _follow(req, conn, [host])
@@ -163,35 +170,35 @@ def _change_host(req, event, id, function, host):
 
 # ---- handlers ----------------------------------------------------------------
 
-def _one(req, row, view=VIEW):
+def _one(req: api_request.Request, row: api_request.Row, view: Fields = VIEW) -> api_request.Document:
     return {'aggregate': view.builder(req)(row)}
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     with req.services.api_db.reader() as conn:
         rows = aggregates.list(conn)
     build = VIEW.builder(req)
     return {'aggregates': [build(row) for row in rows]}
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     with req.services.api_db.reader() as conn:
         return _one(req, aggregates.get(conn, number(id)))
 
 
-def create(req):
+def create(req: api_request.Request) -> api_request.Document:
     given = req.body['aggregate']
     row = req.services.api_db.run(log.naming(aggregates.create, 'id'), given['name'], given.get(ZONE))
     notifications.tell(req, 'aggregate.create', row)
     return _one(req, row, _BASE)
 
 
-def update(req, id):
+def update(req: api_request.Request, id: str) -> api_request.Document:
     return _change(req, 'aggregate.update_prop', aggregates.update, number(id), req.body['aggregate'])
 
 
-def delete(req, id):
-    def run(conn):
+def delete(req: api_request.Request, id: str) -> None:
+    def run(conn: engine.Connection) -> None:
         aggregates.lock(conn)
         aggregates.delete(conn, number(id))
     row = notifications.read(req, req.services.api_db, aggregates.get, number(id))
@@ -199,17 +206,17 @@ def delete(req, id):
     notifications.tell(req, 'aggregate.delete', row)
 
 
-def add_host(req, id):
+def add_host(req: api_request.Request, id: str) -> api_request.Document:
     host = req.body['add_host']['host']
     cell_of(req, host)
     return _change_host(req, 'aggregate.add_host', id, aggregates.add_host, host)
 
 
-def remove_host(req, id):
+def remove_host(req: api_request.Request, id: str) -> api_request.Document:
     return _change_host(req, 'aggregate.remove_host', id, aggregates.remove_host, req.body['remove_host']['host'])
 
 
-def set_metadata(req, id):
+def set_metadata(req: api_request.Request, id: str) -> api_request.Document:
     changes = req.body['set_metadata']['metadata']
     zone = changes.get(ZONE)
     if zone is not None and not formats.az_name(zone):
@@ -217,7 +224,7 @@ def set_metadata(req, id):
     return _change(req, 'aggregate.update_metadata', aggregates.set_metadata, number(id), changes)
 
 
-def cache_images(req, id):
+def cache_images(req: api_request.Request, id: str) -> None:
     """Ask the aggregate's hosts to fetch images before a server needs them."""
     image_ids = [image['id'] for image in req.body['cache']]
     if len(set(image_ids)) < len(image_ids):
@@ -237,9 +244,9 @@ def cache_images(req, id):
             casts.send(cell, cell.rpc.compute.cache_images, req.context, server=host, image_ids=image_ids, grant=grant)
 
 
-def _ask(conn, req, hosts, image_ids):
+def _ask(conn: engine.Connection, req: api_request.Request, hosts: list[str], image_ids: list[str]) -> list[str]:
     """The hosts of this cell that can fetch images ahead of time, with a row for each image."""
-    known = {}
+    known: dict[str, bool] = {}
     for host, capabilities in compute_nodes.capabilities(conn, hosts):
         known[host] = known.get(host, False) or bool(capabilities.get('image_cache'))
     able = sorted(host for host in known if known[host])
@@ -248,11 +255,12 @@ def _ask(conn, req, hosts, image_ids):
     return able
 
 
-def cached_images(req, id):
+def cached_images(req: api_request.Request, id: str) -> api_request.Document:
     """How far the hosts are with the images that they were asked to fetch."""
     with req.services.api_db.reader() as conn:
         hosts = aggregates.get(conn, number(id))['hosts']
-    found, total = {}, dict.fromkeys(image_cache.STATES, 0)
+    found: dict[str, api_request.Document] = {}
+    total = dict.fromkeys(image_cache.STATES, 0)
     for _cell, (numbers, failures) in cell_queries.ask(req, lambda conn: image_cache.progress(conn, hosts))[0]:
         for image_id, state, count in numbers:
             image = found.setdefault(image_id, {'id': image_id, **dict.fromkeys(image_cache.STATES, 0), 'failures': []})

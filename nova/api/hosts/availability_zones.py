@@ -1,6 +1,10 @@
 """Availability zones: which there are; for administrators also who is in them."""
+from collections.abc import Iterable
+from typing import Any
+
 from nova import exception
 from nova import utils
+from nova.api import request as api_request
 from nova.api.hosts import services as services_api
 from nova.db.services import services
 from nova.web.params import Query
@@ -9,13 +13,13 @@ from nova.web.routes import Route
 _RULE = 'os_compute_api:os-availability-zone:'
 
 
-def _zones(req):
+def _zones(req: api_request.Request) -> dict[str, list[Any]]:
     """{zone: [service rows]}: computes in their zones, every other service in the internal one.
 
     Those of cells that do not answer are left out.
     """
     internal = req.services.conf.internal_service_availability_zone
-    zones = {}
+    zones: dict[str, list[Any]] = {}
     found, _down = req.services.cells.read(services.list)
     if not found:
         raise exception.ServiceUnavailable(service='database')
@@ -26,27 +30,27 @@ def _zones(req):
     return zones
 
 
-def _entry(zone, available, hosts=None):
+def _entry(zone: str, available: bool, hosts: api_request.Document | None = None) -> api_request.Document:
     return {'zoneName': zone, 'zoneState': {'available': available}, 'hosts': hosts}
 
 
-def _available(rows):
+def _available(rows: Iterable[api_request.Row]) -> bool:
     """A zone can take servers while one of its services is not disabled."""
     return any(not row['disabled'] for row in rows)
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     internal = req.services.conf.internal_service_availability_zone
     zones = _zones(req)
     return {'availabilityZoneInfo': [_entry(zone, _available(zones[zone]))
                                      for zone in sorted(zones) if zone != internal]}
 
 
-def detail(req):
+def detail(req: api_request.Request) -> api_request.Document:
     now, down_time = utils.utcnow(), req.services.conf.service_down_time
     found = []
     for zone, rows in sorted(_zones(req).items()):
-        hosts = {}
+        hosts: dict[str, api_request.Document] = {}
         for row in rows:
             hosts.setdefault(row['host'], {})[row['binary']] = {
                 'available': services.is_up(row, down_time, now), 'active': not row['disabled'],

@@ -1,16 +1,19 @@
 """Bare metal nodes, until 2.35 a proxy to another service, of which a deployment of this one knows none."""
+from typing import NoReturn
+
 from nova import exception
+from nova.api import request as api_request
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-baremetal-nodes:'
 LAST = 35
 
 
-def read(req, id=None):
+def read(req: api_request.Request, id: str | None = None) -> NoReturn:
     raise exception.Unsupported('No bare metal service belongs to this deployment.')
 
 
-def write(req, id=None):
+def write(req: api_request.Request, id: str | None = None) -> NoReturn:
     raise exception.BadRequest('Bare metal nodes are changed through the API of the bare metal service.')
 
 

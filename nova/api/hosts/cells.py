@@ -1,4 +1,5 @@
 """GET /os-cell-mappings, an addition of this product: the cells of the deployment, and whether they answer."""
+from nova.api import request as api_request
 from nova.db.cells import rows as cell_rows
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -16,7 +17,7 @@ VIEW = Fields(
     Field('servers', 'servers', type='integer minimum=0 required'))
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     """All cells by name; the URLs of their databases and brokers hold passwords and are the operator's alone."""
     with req.services.api_db.reader() as conn:
         rows, counts = cell_rows.list(conn), cell_rows.counts(conn)

@@ -1,9 +1,13 @@
 """Hosts, until 2.42: the services of each, what a compute host has and gives, and the control of its machine."""
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from nova import exception
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
+from nova.db.cells import cells as db_cells
 from nova.db.placement import compute_nodes
 from nova.db.placement import hosts
 from nova.db.services import services
@@ -34,14 +38,14 @@ _SWITCH = params.Type({'type': 'string', 'enum': ['enable', 'disable', 'Enable',
 UPDATE = Object(Param('status', _SWITCH), Param('maintenance_mode', _SWITCH))
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     zone = req.query.one('zone')
     rows = cell_queries.rows(req, lambda conn: services.list(conn, availability_zone=zone or None))
     build = VIEW.builder(req)
     return {'hosts': [build(row) for row in rows]}
 
 
-def _find(req, id):
+def _find(req: api_request.Request, id: str) -> tuple[db_cells.Cell, Any, list[Any]]:
     """(cell, row of the compute service, rows of its nodes) of a host.
 
     :raises ComputeHostNotFound:
@@ -53,7 +57,7 @@ def _find(req, id):
         return cell, rows[0], compute_nodes.by_host(conn, rows[0]['host'])
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     cell, service, nodes = _find(req, id)
     if not nodes:
         raise exception.ComputeHostNotFound(host=id[:255])
@@ -68,7 +72,7 @@ def show(req, id):
     return {'host': [{'resource': build(row)} for row in rows]}
 
 
-def update(req, id):
+def update(req: api_request.Request, id: str) -> api_request.Document:
     cell, service, nodes = _find(req, id)
     if not req.body:
         raise exception.BadRequest('Nothing to change was named: status or maintenance_mode.')
@@ -85,7 +89,7 @@ def update(req, id):
     return shown
 
 
-def power(action, req, id):
+def power(action: str, req: api_request.Request, id: str) -> api_request.Document:
     """:param action: 'reboot', 'shutdown' or 'startup'"""
     cell, service, nodes = _find(req, id)
     _check_control(req, cell, service, nodes)
@@ -93,7 +97,7 @@ def power(action, req, id):
             'power_action': _ask(cell.rpc.compute.host_power_action, req, service, action=action)}
 
 
-def _check_control(req, cell, service, nodes):
+def _check_control(req: api_request.Request, cell: db_cells.Cell, service: api_request.Row, nodes: list[Any]) -> None:
     """:raises Unsupported: the driver cannot control its machine
     :raises BadRequest: the host does not answer
     """
@@ -105,7 +109,7 @@ def _check_control(req, cell, service, nodes):
         raise exception.BadRequest(f'Compute service of {service["host"]} is unavailable at this time.')
 
 
-def _ask(call, req, service, **arguments):
+def _ask(call: Callable[..., Any], req: api_request.Request, service: api_request.Row, **arguments: Any) -> Any:
     try:
         return call(req.context, server=service['host'], **arguments)
     except exception.Unavailable as error:

@@ -1,11 +1,18 @@
 """Hypervisors: the compute nodes, what they have and what is used of it."""
+from __future__ import annotations
+
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 from nova import exception
 from nova import utils
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.hosts import services as services_api
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.placement import compute_nodes
 from nova.db.placement import hosts
 from nova.db.services import services
@@ -22,13 +29,13 @@ _RULE = 'os_compute_api:os-hypervisors:'
 UUID_SINCE = 53
 
 
-def _service(row, view):
+def _service(row: api_request.Row, view: _View) -> api_request.Document:
     service = row['service']
     return {'id': service['uuid' if view.req.has('uuids_for_services') else 'id'], 'host': service['host'],
             'disabled_reason': service['disabled_reason']}
 
 
-def _servers(row, view):
+def _servers(row: api_request.Row, view: _View) -> Any:
     """The servers where they were asked for; before 2.75 a node without any has no such field."""
     if view.servers is None:
         return fields.ABSENT
@@ -89,20 +96,22 @@ class _View:
     workloads  {node: servers with a task in progress}
     """
 
-    def __init__(self, req, servers=None, workloads=None):
+    def __init__(self, req: api_request.Request, servers: dict[str, Any] | None = None,
+                 workloads: dict[str, int] | None = None) -> None:
         self.req, self.servers, self.workloads = req, servers, workloads or {}
 
 
 # ---- finding -----------------------------------------------------------------
 
-def _nodes(req, pattern=None, after=None, limit=None):
+def _nodes(req: api_request.Request, pattern: str | None = None, after: tuple[db_cells.Cell, int] | None = None,
+           limit: int | None = None) -> list[api_request.Document]:
     """Rows of nodes with the row of their host's service in 'service'; a node without one is not shown.
 
     They come cell by cell, and by their numbers within each: those of two cells may be the same.
 
     :param after: (cell, number) of the last node of the page before
     """
-    def ask(cell):
+    def ask(cell: db_cells.Cell) -> list[api_request.Document]:
         if after and order[cell.uuid] < order[after[0].uuid]:
             return []
         with cell.db.reader() as conn:
@@ -114,7 +123,7 @@ def _nodes(req, pattern=None, after=None, limit=None):
     return [row for _cell, rows in cell_queries.ask_cells(req, ask)[0] for row in rows]
 
 
-def _node(req, id):
+def _node(req: api_request.Request, id: str) -> tuple[db_cells.Cell, api_request.Document]:
     """(cell, node) that an id names at this version, with its service.
 
     :raises NotFound: there is none
@@ -122,7 +131,7 @@ def _node(req, id):
     """
     known = _id(req, id)
 
-    def ask(conn):
+    def ask(conn: engine.Connection) -> api_request.Document | None:
         row = compute_nodes.get(conn, known)
         rows = services.list(conn, host=row['host'], binary='nova-compute')
         return {**row, 'service': rows[0]} if rows else None
@@ -132,7 +141,7 @@ def _node(req, id):
     return cell, row
 
 
-def _id(req, id):
+def _id(req: api_request.Request, id: str) -> str:
     if not req.has('uuids_for_services'):
         return id if len(id) != 36 else ''
     try:
@@ -141,31 +150,31 @@ def _id(req, id):
         raise exception.BadRequest(f'Invalid uuid {id[:40]}') from None
 
 
-def _servers_of(req, rows):
+def _servers_of(req: api_request.Request, rows: list[api_request.Document]) -> dict[str, Any]:
     nodes = [row['node'] for row in rows]
     return _by_node(req, lambda conn: hosts.servers(conn, nodes))
 
 
-def _workloads(req):
+def _workloads(req: api_request.Request) -> dict[str, int]:
     return _by_node(req, hosts.workloads)
 
 
-def _by_node(req, function):
+def _by_node(req: api_request.Request, function: Callable[[engine.Connection], dict[str, Any]]) -> dict[str, Any]:
     """The dictionaries by node that ``function(conn)`` gives, of all cells in one."""
     return {node: value for _cell, here in cell_queries.ask(req, function)[0] for node, value in here.items()}
 
 
 # ---- handlers ----------------------------------------------------------------
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     return _list(req, SUMMARY, 'os-hypervisors')
 
 
-def detail(req):
+def detail(req: api_request.Request) -> api_request.Document:
     return _list(req, VIEW, 'os-hypervisors/detail')
 
 
-def _list(req, view, path):
+def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Document:
     pattern = req.query.one('hypervisor_hostname_pattern')
     if pattern is not None and ('limit' in req.query or 'marker' in req.query):
         raise exception.BadRequest('Paging over hypervisors with the hypervisor_hostname_pattern query parameter '
@@ -182,7 +191,7 @@ def _list(req, view, path):
     return paging.add_links(body, req, path, 'hypervisors', last, len(rows) > len(shown))
 
 
-def _marker(req):
+def _marker(req: api_request.Request) -> tuple[db_cells.Cell, int] | None:
     """(cell, number) of the marker's node, or None."""
     marker = paging.marker(req)
     if marker is None:
@@ -194,13 +203,13 @@ def _marker(req):
         raise exception.InvalidMarker(marker=marker[:64]) from None
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     _cell, row = _node(req, id)
     servers = _servers_of(req, [row]) if req.query.one('with_servers') else None
     return {'hypervisor': VIEW.builder(req, _View(req, servers, _workloads(req)))(row)}
 
 
-def statistics(req):
+def statistics(req: api_request.Request) -> api_request.Document:
     total = dict.fromkeys(('count', *compute_nodes.USAGE, 'vcpus', 'memory_mb', 'local_gb',
                            'disk_available_least'), 0)
     for _cell, found in cell_queries.ask(req, compute_nodes.statistics)[0]:
@@ -212,22 +221,23 @@ def statistics(req):
     return {'hypervisor_statistics': STATISTICS.builder(req)(total)}
 
 
-def uptime(req, id):
+def uptime(req: api_request.Request, id: str) -> api_request.Document:
     _cell, row = _node(req, id)
     if row['uptime'] is None:
         raise exception.Unsupported('The driver of this hypervisor does not report an uptime.')
     return {'hypervisor': UPTIME.builder(req, _View(req))(row)}
 
 
-def search(req, id):
+def search(req: api_request.Request, id: str) -> api_request.Document:
     return _matching(req, id, None)
 
 
-def servers(req, id):
+def servers(req: api_request.Request, id: str) -> api_request.Document:
     return _matching(req, id, _servers_of)
 
 
-def _matching(req, pattern, find_servers):
+def _matching(req: api_request.Request, pattern: str,
+              find_servers: Callable[..., dict[str, Any]] | None) -> api_request.Document:
     rows = _nodes(req, pattern)
     if not rows:
         raise exception.NotFound(f"No hypervisor matching '{pattern[:80]}' could be found.")

@@ -1,8 +1,13 @@
 """Maintenance of hosts of an aggregate, an addition of this system: conductor/moves/maintenance.py does it."""
+from collections.abc import Callable
+from typing import Any
+
 from nova import exception
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.hosts import aggregates as aggregates_api
+from nova.db import engine
 from nova.db.moves import maintenance
 from nova.db.placement import aggregates
 from nova.web import params
@@ -41,7 +46,7 @@ SERVER = Fields(
 )
 
 
-def _member(req, id, host):
+def _member(req: api_request.Request, id: str, host: str) -> api_request.Row:
     """The aggregate, of which the host is a member.
 
     :raises AggregateNotFound, AggregateHostNotFound:
@@ -53,34 +58,35 @@ def _member(req, id, host):
     return aggregate
 
 
-def _shown(req, row):
+def _shown(req: api_request.Request, row: api_request.Row) -> api_request.Document:
     build = SERVER.builder(req)
     return {KEY: {**VIEW.builder(req)(row), 'servers': [build(server) for server in row['servers']]}}
 
 
-def _do(req, id, host, function, *args):
+def _do(req: api_request.Request, id: str, host: str, function: Callable[..., object],
+        *args: Any) -> api_request.Document:
     """``function(conn, *args)``, of db.maintenance, in the host's cell; an answer of what is there then."""
-    def run(conn):
+    def run(conn: engine.Connection) -> Any:
         function(conn, *args)
         return maintenance.of_host(conn, host, aggregates_api.number(id))
     return _shown(req, aggregates_api.cell_of(req, host).db.run(run))
 
 
-def start(req, id):
+def start(req: api_request.Request, id: str) -> api_request.Document:
     host = req.body[_START]['host']
     aggregate = _member(req, id, host)
     reason = f'Maintenance, its servers go to aggregate {aggregate["id"]}.'
     return _do(req, id, host, maintenance.start, req.context, host, aggregate['id'], reason)
 
 
-def stop(req, id):
+def stop(req: api_request.Request, id: str) -> api_request.Document:
     host = req.body[_STOP]['host']
     with req.services.api_db.reader() as conn:
         aggregates.get(conn, aggregates_api.number(id))
     return _do(req, id, host, maintenance.stop, host, aggregates_api.number(id))
 
 
-def index(req, id):
+def index(req: api_request.Request, id: str) -> api_request.Document:
     number = aggregates_api.number(id)
     with req.services.api_db.reader() as conn:
         aggregates.get(conn, number)
@@ -88,7 +94,7 @@ def index(req, id):
     return {KEY: [build(row) for row in cell_queries.rows(req, lambda conn: maintenance.of_aggregate(conn, number))]}
 
 
-def show(req, id, host):
+def show(req: api_request.Request, id: str, host: str) -> api_request.Document:
     number = aggregates_api.number(id)
     with req.services.api_db.reader() as conn:
         aggregates.get(conn, number)
@@ -98,7 +104,7 @@ def show(req, id, host):
     return _shown(req, row)
 
 
-def _action(name, handler):
+def _action(name: str, handler: Callable[..., Any]) -> Route:
     body = Object(Param(name, Object(Param('host', params.HOST, required=True)), required=True))
     return Route('POST', '/os-aggregates/{id}/action', handler, action=name, policy=_RULE, status=202, body=body,
                  errors=(400, 404, 409))

@@ -1,11 +1,17 @@
 """/os-migrations, and the live migrations in progress of one server."""
+from collections.abc import Callable
+from typing import Any
+
 from nova import context as nova_context
 from nova import exception
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.moves import migrations as server_migrations
+from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import MigrationsRow
 from nova.web import fields
 from nova.web import paging
 from nova.web.params import DATE_TIME
@@ -29,12 +35,12 @@ _FILTERS = {'status': 'status', 'instance_uuid': 'instance_uuid', 'source_comput
             'migration_type': 'migration_type', 'user_id': 'user_id'}
 
 
-def _time(column):
+def _time(column: str) -> Callable[[Any, Any], str]:
     """The form of times in this resource: microseconds and no zone."""
     return lambda row, req: row[column].isoformat(timespec='microseconds')
 
 
-def _links(row, req):
+def _links(row: api_request.Row, req: api_request.Request) -> Any:
     """Only a live migration in progress can be shown by itself."""
     if row['migration_type'] != server_migrations.LIVE_MIGRATION or (
             row['status'] not in server_migrations.LIVE_IN_PROGRESS):
@@ -77,11 +83,11 @@ LIST = Query(
     Param('project_id', STRING, since=80), closed=59, single=59)
 
 
-def _visible(rows, sees_hosts):
+def _visible(rows: list[Any], sees_hosts: bool) -> list[Any]:
     return rows if sees_hosts else [{**row, **dict.fromkeys(_PLACES)} for row in rows]
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     query = req.query
     filters = {column: query.one(name) for name, column in _FILTERS.items() if name in query}
     everybody = req.allows(ALL_PROJECTS)
@@ -96,8 +102,9 @@ def index(req):
     if since is not None and before is not None and before < since:
         raise exception.BadRequest('The value of changes-since must be less than or equal to changes-before.')
     after, rows = None, []
-    if project_id and paged and paging.marker(req) is not None:
-        after = _place(req, paging.marker(req), project_id)
+    marker = paging.marker(req)
+    if project_id and paged and marker is not None:
+        after = _place(req, marker, project_id)
     # no migration is hidden, and none is of the project ''
     if project_id and query.one('hidden', '0').lower() in ('0', 'false', 'no', 'off', ''):
         rows = cell_queries.rows(req, lambda conn: server_migrations.page(
@@ -107,13 +114,13 @@ def index(req):
     build = MIGRATION.builder(req)
     shown = _visible(rows if limit is None else rows[:limit], req.allows(HOSTS))
     body = {'migrations': [build(row) for row in shown]}
-    if not paged:
+    if limit is None:
         return body
     return paging.add_links(body, req, 'os-migrations', 'migrations', shown[-1]['uuid'] if shown else None,
                             len(rows) > limit)
 
 
-def _place(req, marker, project_id):
+def _place(req: api_request.Request, marker: str, project_id: str | nova_context.Projects) -> Any:
     """Where a page begins.
 
     :raises InvalidMarker: no move of the project has this uuid
@@ -126,7 +133,7 @@ def _place(req, marker, project_id):
 
 # ---- of one server -----------------------------------------------------------
 
-def _in_progress(req, server_id, rule):
+def _in_progress(req: api_request.Request, server_id: str, rule: str) -> tuple[InstancesRow, list[MigrationsRow]]:
     """(server's row, its live migrations in progress)."""
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server = server_lookup.find(req, conn, server_id, rule)
@@ -136,14 +143,14 @@ def _in_progress(req, server_id, rule):
     return server, rows
 
 
-def server_index(req, server_id):
+def server_index(req: api_request.Request, server_id: str) -> api_request.Document:
     server, rows = _in_progress(req, server_id, _SERVER + 'index')
     build = SERVER_MIGRATION.builder(req)
     rows = _visible(rows, req.allows(SERVER_HOSTS, server_lookup.target(server)))
     return {'migrations': [build(row) for row in rows]}
 
 
-def server_show(req, server_id, id):
+def server_show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
     _server, rows = _in_progress(req, server_id, _SERVER + 'show')
     for row in rows:
         if str(row['id']) == id:

@@ -7,6 +7,7 @@ import uuid as uuidlib
 
 from nova import exception
 from nova import objects
+from nova.api import request as api_request
 from nova.api.servers import create as server_create
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -30,14 +31,14 @@ BODY = Object(
 QUERY = Query(Param('limit', params.LIMIT), Param('offset', params.NON_NEGATIVE), closed=1)
 
 
-def explain(req):
+def explain(req: api_request.Request) -> api_request.Document:
     seed = str(uuidlib.UUID(req.body['seed'])) if 'seed' in req.body else None
     limit = min(HOSTS, paging.limit(req)) if 'limit' not in req.query else paging.limit(req)
     page = {'limit': limit, 'offset': req.query.one('offset', 0)}
     return {KEY: (_existing if 'server_id' in req.body else _new)(req, seed, page)}
 
 
-def _new(req, seed, page):
+def _new(req: api_request.Request, seed: str | None, page: dict[str, int]) -> api_request.Document:
     """Of servers that a request would make."""
     plan = server_create.read_plan(req)
     seeds = [seed or str(uuidlib.uuid4()), *(str(uuidlib.uuid4()) for _ in range(plan.most - 1))]
@@ -45,7 +46,7 @@ def _new(req, seed, page):
     return req.services.scheduler.explain(req.context, spec=spec, seeds=seeds, instance_uuid=None, **page)
 
 
-def _existing(req, seed, page):
+def _existing(req: api_request.Request, seed: str | None, page: dict[str, int]) -> api_request.Document:
     """Of a server that there is."""
     if req.body.keys() - {'server_id', 'seed'}:
         raise exception.BadRequest('A server that exists has its scheduler hints already.')

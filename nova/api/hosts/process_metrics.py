@@ -2,6 +2,7 @@
 import socket
 
 from nova import utils
+from nova.api import request as api_request
 from nova.runtime import metrics
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -25,7 +26,7 @@ METRIC = Fields(
     Field('samples', 'samples', type=_SAMPLES))
 
 
-def show(req):
+def show(req: api_request.Request) -> api_request.Document:
     """The values as they are now; a histogram has its count and its sum, and /metrics its buckets."""
     build = METRIC.builder(req)
     return {'host': req.services.conf.host or socket.gethostname(), 'at': utils.isotime(utils.utcnow()),

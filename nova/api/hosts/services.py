@@ -1,12 +1,16 @@
 """Compute services: which there are, whether they live, and whether they may take servers."""
 import uuid
+from typing import Any
 
 from nova import exception
 from nova import utils
 from nova.api import cell_queries
 from nova.api import down_cells
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api import shapes
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.cells import rows as cell_rows
 from nova.db.moves import maintenance
 from nova.db.placement import aggregates
@@ -23,17 +27,18 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-services:'
 REASON = string(1, 255)
+Change = tuple[dict[str, Any], dict[str, Any]]        # (columns, what the answer shows of them)
 
 
-def state(row, req):
+def state(row: api_request.Row, req: api_request.Request) -> str:
     return 'up' if services.is_up(row, req.services.conf.service_down_time, utils.utcnow()) else 'down'
 
 
-def status(row, req):
+def status(row: api_request.Row, req: api_request.Request) -> str:
     return 'disabled' if row['disabled'] else 'enabled'
 
 
-def seen(row, req):
+def seen(row: api_request.Row, req: api_request.Request) -> str | None:
     """When the service was heard of or changed last."""
     times = [moment for moment in (row['last_seen_at'], row['updated_at']) if moment is not None]
     return utils.isotime(max(times, default=None))
@@ -61,7 +66,7 @@ UPDATE = Object(
     Param('status', {'type': 'string', 'enum': ['enabled', 'disabled']}, since=53))
 
 
-def _find(req, id):
+def _find(req: api_request.Request, id: str) -> tuple[db_cells.Cell, dict[str, Any]]:
     """(cell, row) of a service by what identifies it at this version.
 
     :raises BadRequest: it is no uuid (no number before 2.53), or a number that several cells have
@@ -80,7 +85,7 @@ def _find(req, id):
     return cell, row
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     filters = {name: req.query.one(name) for name in ('host', 'binary') if req.query.one(name)}
     found, down = req.services.cells.read(lambda conn: services.list(conn, **filters))
     cell_queries.check(req, down)
@@ -91,10 +96,10 @@ def index(req):
     return {'services': [*unknown, *(build(row) for _cell, rows in found for row in rows)]}
 
 
-def delete(req, id):
+def delete(req: api_request.Request, id: str) -> None:
     cell, row = _find(req, id)
 
-    def run(conn):
+    def run(conn: engine.Connection) -> None:
         if row['binary'] == 'nova-compute' and hosts.server_count(conn, row['host']):
             raise exception.Conflict('Unable to delete compute service that is hosting instances. '
                                      'Migrate or delete the instances first.')
@@ -107,33 +112,33 @@ def delete(req, id):
     notifications.tell(req, 'service.delete', row, **_publisher(row))
 
 
-def _publisher(row):
+def _publisher(row: api_request.Row) -> api_request.Document:
     return {'host': row['host'], 'by': row['binary']}
 
 
-def _forget_host(conn, host):
+def _forget_host(conn: engine.Connection, host: str) -> None:
     aggregates.forget_host(conn, host)
     cell_rows.forget_host(conn, host)
 
 
 # ---- PUT before 2.53: what to do stands in the path --------------------------
 
-def _legacy_enable(req):
+def _legacy_enable(req: api_request.Request) -> Change:
     return {'disabled': False, 'disabled_reason': None}, {'status': 'enabled'}
 
 
-def _legacy_disable(req):
+def _legacy_disable(req: api_request.Request) -> Change:
     return {'disabled': True}, {'status': 'disabled'}
 
 
-def _legacy_disable_log_reason(req):
+def _legacy_disable_log_reason(req: api_request.Request) -> Change:
     reason = req.body.get('disabled_reason')
     if reason is None:
         raise exception.BadRequest('Missing disabled reason field')
     return ({'disabled': True, 'disabled_reason': reason}, {'status': 'disabled', 'disabled_reason': reason})
 
 
-def _legacy_force_down(req):
+def _legacy_force_down(req: api_request.Request) -> Change:
     forced = req.body.get('forced_down')
     if forced is None:
         raise exception.BadRequest('Missing forced_down field')
@@ -144,9 +149,9 @@ _LEGACY = {'enable': (1, _legacy_enable), 'disable': (1, _legacy_disable),
            'disable-log-reason': (1, _legacy_disable_log_reason), 'force-down': (11, _legacy_force_down)}
 
 
-def update_by_action(req, id):
+def update_by_action(req: api_request.Request, id: str) -> api_request.Document:
     since, change = _LEGACY.get(id, (None, None))
-    if since is None or req.version < since:
+    if since is None or change is None or req.version < since:
         raise exception.NotFound('Unknown action')
     values, shown = change(req)
     named = {'host': req.body['host'], 'binary': req.body['binary']}
@@ -157,12 +162,12 @@ def update_by_action(req, id):
     return {'service': {**named, **shown}}
 
 
-def _changed(req, row):
+def _changed(req: api_request.Request, row: api_request.Row) -> api_request.Row:
     notifications.tell(req, 'service.update', row, **_publisher(row))
     return row
 
 
-def update(req, id):
+def update(req: api_request.Request, id: str) -> api_request.Document:
     cell, row = _find(req, id)
     given = req.body
     wanted, reason = given.get('status'), given.get('disabled_reason')
