@@ -4,6 +4,8 @@ A guest is known by its source address, which the network's anti-spoofing guaran
 the instance in headers and proves it by a signature with the shared secret; without one it is refused. A request of a
 guest in a network between hosts comes by the relay of a host (nova/network/relay.py), which names network and address.
 """
+from __future__ import annotations
+
 import base64
 import collections.abc
 import hashlib
@@ -12,12 +14,16 @@ import re
 import time
 import typing
 
+from oslo_config import cfg
+
 from nova import exception
 from nova import objects
 from nova import utils
 from nova.api.metadata import limits
 from nova.api.metadata import tokens
 from nova.api.metadata import vendordata
+from nova.db import engine
+from nova.db.cells import cells as db_cells
 from nova.db.networks import ports
 from nova.db.servers import instances
 from nova.db.servers import request_specs
@@ -29,6 +35,7 @@ from nova.web import application
 from nova.web import bodies
 from nova.web import faults
 from nova.web.mapper import Methods
+from nova.web.request import Headers
 from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -52,7 +59,7 @@ class MetadataApi(application.Api):
 
     content_type = 'text/plain'
 
-    def __init__(self, conf, api_db, cells):
+    def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> None:
         super().__init__(self._rows())
         self.api_db, self.cells = api_db, cells
         self.secret = conf.metadata.shared_secret.encode()
@@ -77,49 +84,49 @@ class MetadataApi(application.Api):
 
     # ---- the application -------------------------------------------------------
 
-    def request(self, environ: dict[str, typing.Any]) -> 'MetadataRequest':
+    def request(self, environ: dict[str, typing.Any]) -> MetadataRequest:
         return MetadataRequest(environ)
 
-    def find(self, req: 'MetadataRequest') -> tuple[Methods | None, list[str]]:
+    def find(self, req: MetadataRequest) -> tuple[Methods | None, list[str]]:
         if req.path == TOKEN_PATH and req.method != 'PUT':
             raise exception.MethodNotAllowed()
         return self.mapper.find([segment for segment in req.path.split('/') if segment], req.method)
 
-    def perform(self, req: 'MetadataRequest', raw: bytes, work: application.Work) -> Response:
+    def perform(self, req: MetadataRequest, raw: bytes, work: application.Work) -> Response:
         req.guest, req.relayed = self._signed(req), None
         if req.guest is None:
             req.guest = req.relayed = self._relayed(req)
         with self.limits.request(req.guest or req.environ.get('REMOTE_ADDR') or ''):
             return self.answer(req, work())
 
-    def headers(self, req: 'MetadataRequest') -> application.Headers:
+    def headers(self, req: MetadataRequest) -> Headers:
         return [('Content-Type', 'application/json' if req.path.endswith('.json') else 'text/plain')]
 
-    def fault(self, req: 'MetadataRequest', error: Exception) -> Response:
+    def fault(self, req: MetadataRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if code >= 500:
             code, message = 500, 'Internal error'
         headers = [('Content-Type', 'text/plain; charset=utf-8')]
         if code == 429:
-            headers.append(('Retry-After', str(error.kwargs['retry_after'])))
+            headers.append(('Retry-After', str(getattr(error, 'kwargs', {})['retry_after'])))
         return Response(message.encode(), code, headers)
 
     # ---- documents ---------------------------------------------------------------
 
-    def _versions(self, req):
+    def _versions(self, req: MetadataRequest) -> bytes:
         return '\n'.join((*metadata.EC2_VERSIONS, 'latest')).encode()
 
-    def _ec2(self, req, version, **parts):
+    def _ec2(self, req: MetadataRequest, version: str, **parts: str) -> bytes:
         if version not in metadata.EC2_VERSIONS and version != 'latest':
             raise exception.NotFound()
         return _walk(metadata.ec2_tree(self._reader(req), self.domain), parts.values())
 
-    def _openstack_versions(self, req):
+    def _openstack_versions(self, req: MetadataRequest) -> bytes:
         # cloud-init looks here first; without a token it goes on to other formats
         self._reader(req)
         return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
 
-    def _openstack(self, req, version):
+    def _openstack(self, req: MetadataRequest, version: str) -> objects.Instance:
         """The instance that asks for something of a version.
 
         :raises NotFound: there is no such version
@@ -128,11 +135,11 @@ class MetadataApi(application.Api):
             raise exception.NotFound()
         return self._reader(req)
 
-    def _documents(self, req, version):
+    def _documents(self, req: MetadataRequest, version: str) -> bytes:
         names = DOCUMENTS + (('user_data',) if self._openstack(req, version).user_data else ())
         return '\n'.join(sorted(names)).encode()
 
-    def _document(self, req, version, name):
+    def _document(self, req: MetadataRequest, version: str, name: str) -> bytes:
         instance = self._openstack(req, version)
         if name == 'vendor_data2.json' and self.vendor_data:
             return self.vendor_data.document(instance)
@@ -143,7 +150,7 @@ class MetadataApi(application.Api):
 
     # ---- who asks -------------------------------------------------------------
 
-    def _reader(self, req):
+    def _reader(self, req: MetadataRequest) -> objects.Instance:
         """The instance that asks, when it has the token that it needs.
 
         :raises Unauthorized: it has none, or not its own
@@ -155,7 +162,7 @@ class MetadataApi(application.Api):
             raise exception.Unauthorized(f'A session token is needed: PUT {TOKEN_PATH} gives one.')
         return instance
 
-    def _token(self, req):
+    def _token(self, req: MetadataRequest) -> Response:
         # a proxy within the guest names for whom it asks; one that has signed names the guest, once
         forwarded = req.header(FORWARDED, None)
         if len((forwarded or '').split(',')) > 1 or forwarded is not None and (req.guest is None or req.relayed):
@@ -164,7 +171,7 @@ class MetadataApi(application.Api):
         seconds = tokens.ttl(wanted)
         return Response(self.tokens.make(self._instance(req).uuid, seconds).encode(), headers=[(tokens.TTL, wanted)])
 
-    def _instance(self, req):
+    def _instance(self, req: MetadataRequest) -> objects.Instance:
         if req.guest is not None:
             instance = self._load(req.guest)
             if not req.relayed and req.header('X-Tenant-ID') != instance.project_id:
@@ -177,7 +184,7 @@ class MetadataApi(application.Api):
             raise exception.NotFound('No instance has this address.')
         return self._load(uuid)
 
-    def _signed(self, req):
+    def _signed(self, req: MetadataRequest) -> str | None:
         """The id of the instance that a proxy names; None without one.
 
         :raises Forbidden: its signature is wrong
@@ -191,7 +198,7 @@ class MetadataApi(application.Api):
             raise exception.Forbidden('The signature of the instance id is not valid.')
         return uuid
 
-    def _relayed(self, req):
+    def _relayed(self, req: MetadataRequest) -> str | None:
         """The id of the instance whose request a host's relay has signed; None without a relay.
 
         :raises Forbidden: its signature is wrong, or old
@@ -221,13 +228,13 @@ class MetadataApi(application.Api):
                                      'network.')
         return uuid
 
-    def _load(self, uuid):
+    def _load(self, uuid: str) -> objects.Instance:
         with self.cells.of_server(uuid).db.reader() as conn:
             return objects.Instance.from_row(instances.get(conn, uuid))
 
     # ---- personality and the password -------------------------------------------
 
-    def _injected_files(self, instance):
+    def _injected_files(self, instance: objects.Instance) -> list[tuple[str, bytes]]:
         with self.api_db.reader() as conn:
             try:
                 spec = request_specs.get(conn, instance.uuid)
@@ -235,16 +242,16 @@ class MetadataApi(application.Api):
                 return []
         return [(file['path'], base64.b64decode(file['contents'])) for file in spec.injected_files or ()]
 
-    def _content(self, req, name):
+    def _content(self, req: MetadataRequest, name: str) -> bytes:
         for index, (_path, content) in enumerate(self._injected_files(self._reader(req))):
             if metadata.content_path(index) == '/content/' + name:
                 return content
         raise exception.NotFound()
 
-    def _show_password(self, req, version):
+    def _show_password(self, req: MetadataRequest, version: str) -> bytes:
         return self._openstack(req, version).system_metadata.get('password', '').encode()
 
-    def _store_password(self, req, version):
+    def _store_password(self, req: MetadataRequest, version: str) -> bytes:
         """The guest leaves its encrypted password here once; whoever holds the key may read it."""
         instance = self._openstack(req, version)
         try:
@@ -257,7 +264,7 @@ class MetadataApi(application.Api):
         if req.relayed and relay.digest(raw) != req.header(relay.BODY):
             raise exception.Forbidden('The password is not the one that the relay has signed.')
 
-        def store(conn):
+        def store(conn: engine.Connection) -> None:
             instances.lock(conn, instance.uuid)
             row = instances.get(conn, instance.uuid)
             if row['system_metadata'].get('password'):
@@ -276,14 +283,16 @@ class MetadataRequest(Request):
     """
 
     __slots__ = ('guest', 'relayed')
+    guest: str | None
+    relayed: str | None
 
 
-def Application(conf, api_db, cells) -> application.Application:
+def Application(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> application.Application:
     """A WSGI application; the parameters are those of MetadataApi."""
     return application.Application(MetadataApi(conf, api_db, cells))
 
 
-def _walk(tree, parts):
+def _walk(tree: typing.Any, parts: collections.abc.Iterable[str]) -> bytes:
     """The leaf or the listing at a path of the EC2 tree."""
     for part in parts:
         if not isinstance(tree, dict) or part not in tree:

@@ -3,6 +3,7 @@ import collections
 import contextlib
 import threading
 import time
+from collections.abc import Callable, Iterator
 
 from nova import exception
 
@@ -18,14 +19,14 @@ class GuestLimits:
     :param clock: seconds
     """
 
-    def __init__(self, rate: int, clock=time.monotonic):
+    def __init__(self, rate: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._step, self._clock = 1 / rate, clock
         self._full_at: collections.OrderedDict[str, float] = collections.OrderedDict()
         self._running: collections.Counter[str] = collections.Counter()
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def request(self, guest: str):
+    def request(self, guest: str) -> Iterator[None]:
         """Around one request.
 
         :raises TooManyRequests: the guest sends too many; ``retry_after`` says for how many seconds it is to wait

@@ -10,6 +10,7 @@ import hmac
 import secrets
 import struct
 import time
+from collections.abc import Callable
 
 from nova import exception
 
@@ -26,15 +27,16 @@ class Tokens:
     :param clock: seconds since the epoch
     """
 
-    def __init__(self, key, clock=time.time):
-        self._obtain, self._clock, self._key = key, clock, None
+    def __init__(self, key: Callable[[], bytes], clock: Callable[[], float] = time.time) -> None:
+        self._obtain, self._clock = key, clock
+        self._key: bytes | None = None
 
     def make(self, uuid: str, ttl: int) -> str:
         """A token for a guest, good for so many seconds."""
         body = _BODY.pack(int(self._clock()) + ttl, secrets.token_bytes(7))
         return base64.urlsafe_b64encode(body + self._mac(uuid, body)).decode()
 
-    def check(self, uuid: str, token: str):
+    def check(self, uuid: str, token: str) -> None:
         """:raises Unauthorized: it is none of this guest, or has expired"""
         try:
             raw = base64.b64decode(token.encode('ascii'), altchars=b'-_', validate=True)
@@ -47,7 +49,7 @@ class Tokens:
                 _BODY.unpack(body)[0] <= self._clock()):
             raise exception.Unauthorized('The session token is not valid.')
 
-    def _mac(self, uuid, body):
+    def _mac(self, uuid: str, body: bytes) -> bytes:
         if self._key is None:
             self._key = self._obtain()
         return hmac.new(self._key, uuid.encode() + body, hashlib.sha256).digest()[:_MAC]

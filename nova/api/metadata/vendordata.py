@@ -7,11 +7,15 @@ import logging
 import threading
 import time
 import urllib.parse
+from collections.abc import Iterable
+from typing import Any
 
+from oslo_config import cfg
 import requests
 import urllib3
 
 from nova import exception
+from nova import objects
 from nova import utils
 from nova.virt import metadata
 from nova.web import json_text
@@ -24,7 +28,7 @@ CHUNK = 16 * 1024
 OK = 200
 
 
-def targets(lines) -> dict[str, str]:
+def targets(lines: Iterable[str]) -> dict[str, str]:
     """{name: address} of ``[api] vendordata_dynamic_targets``.
 
     :raises InvalidInput: a line is not NAME@URL
@@ -46,17 +50,17 @@ class VendorData:
     :param conf: uses [api] vendordata_* and [metadata] dhcp_domain
     """
 
-    def __init__(self, conf):
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
         options = conf.api
         self._targets = targets(options.vendordata_dynamic_targets)
         self._timeouts = options.vendordata_dynamic_connect_timeout, options.vendordata_dynamic_read_timeout
         self._fatal, self._domain = options.vendordata_dynamic_failure_fatal, conf.metadata.dhcp_domain
         self._slots = threading.Semaphore(AT_ONCE)
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(self._targets)
 
-    def document(self, instance) -> bytes:
+    def document(self, instance: objects.Instance) -> bytes:
         """The content of vendor_data2.json; a target that fails has an empty object.
 
         :raises TooManyRequests: too many guests ask at the same time
@@ -73,7 +77,7 @@ class VendorData:
         finally:
             self._slots.release()
 
-    def _ask(self, name, url, body):
+    def _ask(self, name: str, url: str, body: str) -> Any:
         try:
             return json_text.parse(self._post(url, body))
         except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:       # OSError: what requests raises
@@ -82,7 +86,7 @@ class VendorData:
                 raise exception.Unavailable(f'Vendor data of {name} failed.') from None
             return {}
 
-    def _post(self, url, body):
+    def _post(self, url: str, body: str) -> bytes:
         ends = time.monotonic() + sum(self._timeouts)
         with requests.Session() as session:
             session.trust_env = False
