@@ -3,6 +3,7 @@ import functools
 
 from nova import exception
 from nova.api import extensions
+from nova.api import request as api_request
 from nova.web.params import Query
 from nova.web.routes import Route
 
@@ -59,28 +60,28 @@ _RULE = 'os_compute_api:extensions'
 
 
 @functools.cache
-def _entries():
+def _entries() -> api_request.Document:
     return {alias: {'alias': alias, 'name': name, 'description': f'{name} of the compute API.', 'links': [],
                     'namespace': _NAMESPACE, 'updated': _UPDATED}
             for alias, name in sorted(EXTENSIONS.items())}
 
 
-def _entry_of(plugin):
+def _entry_of(plugin: extensions.V3APIExtensionBase) -> api_request.Document:
     return {'alias': plugin.alias, 'name': plugin.name, 'description': (plugin.__doc__ or '').strip(), 'links': [],
             'namespace': _NAMESPACE, 'updated': _UPDATED}
 
 
-def _is_shown(req, plugin):
+def _is_shown(req: api_request.Request, plugin: extensions.V3APIExtensionBase) -> bool:
     rule = f'os_compute_api:{plugin.alias}:discoverable'
     return rule not in extensions.load().rules or req.allows(rule)
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     plugins = [plugin for _alias, plugin in sorted(extensions.load().extensions.items()) if _is_shown(req, plugin)]
     return {'extensions': [*_entries().values(), *map(_entry_of, plugins)]}
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     if id in EXTENSIONS:
         return {'extension': _entries()[id]}
     plugin = extensions.find(id)

@@ -8,6 +8,7 @@ import orjson
 from nova.api import app
 from nova.api import extensions
 from nova.api import openapi
+from nova.api import request as api_request
 from nova.api import versions
 from nova.web.params import Param
 from nova.web.params import Query
@@ -21,13 +22,13 @@ QUERY = Query(Param('microversion', string(1, 20)), closed=1, single=1)
 
 
 @functools.cache
-def _document(minor):
+def _document(minor: int) -> tuple[bytes, str]:
     """(compressed document, its entity tag): some 20 KB a version, so that all of them may stay."""
     body = orjson.dumps(openapi.document(extensions.without_conflicts(app.all_routes(), extensions.load()), minor))
     return gzip.compress(body, mtime=0), f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
-def show(req):
+def show(req: api_request.Request) -> Response:
     """The OpenAPI document of the microversion in the query; without one that of the request below a version, else the
     newest."""
     asked = req.query.one('microversion', None if req.segments else 'latest')     # none at the root

@@ -4,6 +4,7 @@ import functools
 import orjson
 
 from nova import exception
+from nova.api import request as api_request
 from nova.api import versions
 from nova.web.params import Query
 from nova.web.request import Response
@@ -18,14 +19,14 @@ APIS = (
 _BY_PATH = {api[2].strip('/'): api for api in APIS} | {api[0]: api for api in APIS}
 
 
-def _entry(api, host_url):
+def _entry(api: tuple[str, ...], host_url: str) -> api_request.Document:
     name, status, path, newest, oldest, updated = api
     return {'id': name, 'status': status, 'version': newest, 'min_version': oldest, 'updated': updated,
             'links': [{'rel': 'self', 'href': host_url + path}]}
 
 
 @functools.lru_cache(maxsize=256)
-def _document(api, host_url):
+def _document(api: tuple[str, ...], host_url: str) -> bytes:
     version = _entry(api, host_url)
     # The guide has a WADL document beside the one for people; for programs there is the OpenAPI document today.
     version['links'] += [{'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'},
@@ -36,17 +37,17 @@ def _document(api, host_url):
     return orjson.dumps({'version': version})
 
 
-def root(req):
+def root(req: api_request.Request) -> api_request.Document:
     """All versions, for clients that look for one."""
     return {'versions': [_entry(api, req.host_url) for api in APIS]}
 
 
-def index(req):
+def index(req: api_request.Request) -> Response:
     """The version that the request's path names."""
     return Response(_document(_BY_PATH[req.base_path[1:]], req.host_url))
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> Response:
     if id not in _BY_PATH:
         raise exception.NotFound()
     return Response(_document(_BY_PATH[id], req.host_url))

@@ -2,7 +2,9 @@
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api.projects import known
+from nova.db import engine
 from nova.db.projects import flavors
 from nova.web.params import Object
 from nova.web.params import Param
@@ -13,27 +15,27 @@ from nova.web.routes import Route
 _RULE = 'os_compute_api:os-flavor-access'
 
 
-def _body(action):
+def _body(action: str) -> Object:
     return Object(Param(action, Object(Param('tenant', string(1, 255), required=True)), required=True))
 
 
-def _entries(conn, flavor_id):
+def _entries(conn: engine.Connection, flavor_id: str) -> api_request.Document:
     return {'flavor_access': [{'flavor_id': flavor_id, 'tenant_id': project_id}
                               for project_id in flavors.projects(conn, flavor_id)]}
 
 
-def index(req, flavor_id):
+def index(req: api_request.Request, flavor_id: str) -> api_request.Document:
     with req.services.api_db.reader() as conn:
         if flavors.get(conn, flavor_id, nova_context.ALL_PROJECTS)['is_public']:
             raise exception.NotFound('Access list not available for public flavors.')
         return _entries(conn, flavor_id)
 
 
-def add(req, id):
+def add(req: api_request.Request, id: str) -> api_request.Document:
     project_id = req.body['addTenantAccess']['tenant']
     known.check(req, project_id)
 
-    def run(conn):
+    def run(conn: engine.Connection) -> api_request.Document:
         if flavors.get(conn, id, nova_context.ALL_PROJECTS)['is_public'] and req.has('public_flavor_access_conflict'):
             raise exception.Conflict('Can not add access to a public flavor.')
         flavors.add_project(conn, id, project_id)
@@ -41,17 +43,17 @@ def add(req, id):
     return _changed(req, id, req.services.api_db.run(run))
 
 
-def remove(req, id):
+def remove(req: api_request.Request, id: str) -> api_request.Document:
     project_id = req.body['removeTenantAccess']['tenant']
 
-    def run(conn):
+    def run(conn: engine.Connection) -> api_request.Document:
         flavors.get(conn, id, nova_context.ALL_PROJECTS)
         flavors.remove_project(conn, id, project_id)
         return _entries(conn, id)
     return _changed(req, id, req.services.api_db.run(run))
 
 
-def _changed(req, flavor_id, answer):
+def _changed(req: api_request.Request, flavor_id: str, answer: api_request.Document) -> api_request.Document:
     flavor = notifications.read(req, req.services.api_db, flavors.get, flavor_id, nova_context.ALL_PROJECTS)
     projects = [entry['tenant_id'] for entry in answer['flavor_access']]
     notifications.tell(req, 'flavor.update', flavor and {**flavor, 'projects': projects})

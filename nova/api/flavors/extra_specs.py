@@ -1,9 +1,12 @@
 """Extra specs of flavors."""
 import re
+from collections.abc import Callable
+from typing import Any
 
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api.flavors import flavors as flavors_api
 from nova.db.projects import flavors
 from nova.hardware import guest_options
@@ -21,19 +24,19 @@ CREATE = Object(Param('extra_specs', _SPECS, required=True))
 _KEY = re.compile(params.METADATA_KEY)
 
 
-def _texts(req, specs):
+def _texts(req: api_request.Request, specs: dict[str, Any]) -> dict[str, str]:
     specs = {key: value if isinstance(value, str) else str(value) for key, value in specs.items()}
     if req.has('extra_spec_validation'):
         guest_options.check_specs(specs)
     return specs
 
 
-def index(req, flavor_id):
+def index(req: api_request.Request, flavor_id: str) -> api_request.Document:
     with req.services.api_db.reader() as conn:
         return {'extra_specs': flavors_api.find(req, conn, flavor_id)['extra_specs']}
 
 
-def show(req, flavor_id, id):
+def show(req: api_request.Request, flavor_id: str, id: str) -> api_request.Document:
     with req.services.api_db.reader() as conn:
         specs = flavors_api.find(req, conn, flavor_id)['extra_specs']
     if id not in specs:
@@ -41,13 +44,13 @@ def show(req, flavor_id, id):
     return {id: specs[id]}
 
 
-def create(req, flavor_id):
+def create(req: api_request.Request, flavor_id: str) -> api_request.Document:
     given = _texts(req, req.body['extra_specs'])
     _change(req, flavor_id, lambda specs: {**specs, **given})
     return {'extra_specs': given}
 
 
-def update(req, flavor_id, id):
+def update(req: api_request.Request, flavor_id: str, id: str) -> api_request.Document:
     if not _KEY.match(id) or list(req.body) != [id]:
         raise exception.BadRequest('Request body and URI mismatch')
     given = _texts(req, req.body)
@@ -55,8 +58,8 @@ def update(req, flavor_id, id):
     return given
 
 
-def delete(req, flavor_id, id):
-    def without(specs):
+def delete(req: api_request.Request, flavor_id: str, id: str) -> None:
+    def without(specs: dict[str, Any]) -> dict[str, Any]:
         if id not in specs:
             raise exception.FlavorExtraSpecsNotFound(flavor_id=flavor_id, key=id)
         del specs[id]
@@ -64,7 +67,7 @@ def delete(req, flavor_id, id):
     _change(req, flavor_id, without)
 
 
-def _change(req, flavor_id, change):
+def _change(req: api_request.Request, flavor_id: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     req.services.api_db.run(flavors.change_extra_specs, flavor_id, change)
     notifications.tell(req, 'flavor.update', notifications.read(req, req.services.api_db, flavors.get, flavor_id,
                                                     nova_context.ALL_PROJECTS))

@@ -6,9 +6,12 @@ from oslo_utils import strutils
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api import shapes
+from nova.db import engine
 from nova.db.audit import log
 from nova.db.projects import flavors
+from nova.db.tables.rows import FlavorsRow
 from nova.web import paging
 from nova.web import params
 from nova.web.fields import Field
@@ -23,7 +26,7 @@ _MANAGE = 'os_compute_api:os-flavor-manage:'
 EXTRA_SPECS = 'os_compute_api:os-flavor-extra-specs:index'
 
 
-def _links(row, req):
+def _links(row: api_request.Row, req: api_request.Request) -> list[dict[str, str]]:
     return req.links('flavors', row['flavor_id'])
 
 
@@ -90,7 +93,7 @@ _COLUMNS = {'name': 'name', 'ram': 'memory_mb', 'vcpus': 'vcpus', 'disk': 'root_
 
 # ---- handlers ----------------------------------------------------------------
 
-def find(req, conn, flavor_id):
+def find(req: api_request.Request, conn: engine.Connection, flavor_id: str) -> FlavorsRow:
     """A flavor that the caller may see.
 
     :raises FlavorNotFound: it is not there, or private to others
@@ -98,20 +101,20 @@ def find(req, conn, flavor_id):
     return flavors.get(conn, flavor_id, nova_context.ALL_PROJECTS if req.context.is_admin else _own(req))
 
 
-def _own(req):
+def _own(req: api_request.Request) -> str | nova_context.Projects:
     """Who looks; a token without a project sees what everybody may use."""
     return req.project_id or nova_context.NO_PROJECT
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     return _list(req, SUMMARY, 'flavors')
 
 
-def detail(req):
+def detail(req: api_request.Request) -> api_request.Document:
     return _list(req, VIEW, 'flavors/detail')
 
 
-def _list(req, view, path):
+def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Document:
     query, limit = req.query, paging.limit(req)
     with req.services.api_db.reader() as conn:
         rows = flavors.page(
@@ -124,7 +127,7 @@ def _list(req, view, path):
                             len(rows) > limit) if len(rows) > limit else body
 
 
-def _visibility(req):
+def _visibility(req: api_request.Request) -> api_request.Document:
     """What the caller sees: its own project's; administrators may ask for the private ones or for all."""
     asked = req.query.one('is_public')
     if not req.context.is_admin or asked is None:
@@ -138,7 +141,7 @@ def _visibility(req):
     return {'project_id': _own(req)} if public else {'project_id': nova_context.ALL_PROJECTS, 'is_public': False}
 
 
-def _whole(query, name):
+def _whole(query: params.QueryValues, name: str) -> int | None:
     text = query.one(name)
     if text is None:
         return None
@@ -147,16 +150,16 @@ def _whole(query, name):
     return int(text)
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     with req.services.api_db.reader() as conn:
         return _one(req, find(req, conn, id))
 
 
-def _one(req, row):
+def _one(req: api_request.Request, row: api_request.Row) -> api_request.Document:
     return {'flavor': VIEW.builder(req)(row)}
 
 
-def create(req):
+def create(req: api_request.Request) -> api_request.Document:
     given = req.body['flavor']
     values = {column: given[name] for name, column in _COLUMNS.items() if name in given}
     flavor_id = given.get('id')
@@ -166,14 +169,14 @@ def create(req):
     return _one(req, row)
 
 
-def update(req, id):
+def update(req: api_request.Request, id: str) -> api_request.Document:
     values = {'description': req.body['flavor']['description']}
     row = req.services.api_db.run(flavors.update, id, values)
     notifications.tell(req, 'flavor.update', row)
     return _one(req, row)
 
 
-def delete(req, id):
+def delete(req: api_request.Request, id: str) -> None:
     row = notifications.read(req, req.services.api_db, flavors.get, id, nova_context.ALL_PROJECTS)
     req.services.api_db.run(flavors.delete, id)
     notifications.tell(req, 'flavor.delete', row)

@@ -3,12 +3,17 @@
 The same groups as those of os-server-groups, here with every attribute: any number of policies at once, and metadata.
 ``nova.api.group_xml`` makes XML of the JSON that is answered here.
 """
+from collections.abc import Callable
+from typing import Any
+
 from nova import exception
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api.groups import metadata as server_group_metadata
 from nova.api.groups import server_groups as resource
 from nova.api.servers import category as server_category
 from nova.api.servers import spec as server_spec
+from nova.db import engine
 from nova.db.audit import log
 from nova.db.placement import server_groups
 from nova.db.projects import quotas
@@ -49,29 +54,29 @@ UPDATE = Object(Param('group', Object(*_FIELDS, minProperties=1), required=True)
 LIST = Query(Param('limit', params.LIMIT), Param('offset', params.NON_NEGATIVE), closed=1)
 
 
-def _check_tenant(req, tenant_id):
+def _check_tenant(req: api_request.Request, tenant_id: str) -> None:
     """:raises NotFound: the path names a project that is not the caller's"""
     if tenant_id != req.project_id and not req.allows(ANY_PROJECT):
         raise exception.NotFound()
 
 
-def _of_tenant(tenant_id):
+def _of_tenant(tenant_id: str) -> Callable[[engine.Connection, str], api_request.Row]:
     """``get(conn, id)`` of a group below its project's path.
 
     :raises ServerGroupNotFound: it is another project's
     """
-    def get(conn, id):
+    def get(conn: engine.Connection, id: str) -> api_request.Row:
         return _checked(server_groups.get(conn, id), tenant_id)
     return get
 
 
-def _checked(row, tenant_id):
+def _checked(row: api_request.Row, tenant_id: str) -> api_request.Row:
     if row['project_id'] != tenant_id:
         raise exception.ServerGroupNotFound(group_id=row['uuid'])
     return row
 
 
-def index(req, tenant_id):
+def index(req: api_request.Request, tenant_id: str) -> api_request.Document:
     _check_tenant(req, tenant_id)
     with req.services.api_db.reader() as conn:
         rows = server_groups.page(conn, tenant_id, limit=paging.limit(req), offset=req.query.one('offset', 0))
@@ -79,17 +84,17 @@ def index(req, tenant_id):
     return {'groups': [build(row) for row in rows]}
 
 
-def show(req, tenant_id, id):
+def show(req: api_request.Request, tenant_id: str, id: str) -> api_request.Document:
     _check_tenant(req, tenant_id)
     with req.services.api_db.reader() as conn:
         return _one(req, resource.find(req, conn, id, resource.SHOW, _of_tenant(tenant_id)))
 
 
-def _one(req, row):
+def _one(req: api_request.Request, row: api_request.Row) -> api_request.Document:
     return {'group': VIEW.builder(req)(row)}
 
 
-def _values(given):
+def _values(given: api_request.Document) -> dict[str, Any]:
     """Columns of what a body has; ``id`` and ``policies`` apart."""
     values = {column: given[name] for name, column in (('name', 'name'), ('tenant_id', 'project_id')) if name in given}
     if 'metadata' in given:
@@ -97,7 +102,7 @@ def _values(given):
     return values
 
 
-def create(req, tenant_id):
+def create(req: api_request.Request, tenant_id: str) -> Response:
     _check_tenant(req, tenant_id)
     given = req.body['group']
     values = {'project_id': tenant_id, 'user_id': req.user_id, 'name': '', **_values(given),
@@ -108,7 +113,7 @@ def create(req, tenant_id):
         values['uuid'] = _uuid(given['id'])
     resource.check_policies(values['policies'], {})
 
-    def run(conn):
+    def run(conn: engine.Connection) -> Any:
         limits = quotas.limits_of(conn, req.services.conf, values['project_id'])
         server_spec.check_metadata(values.get('metadata', {}), limits)
         return server_groups.create(conn, limits, values)
@@ -118,19 +123,19 @@ def create(req, tenant_id):
     return Response(_one(req, row), headers=(('Location', where),))
 
 
-def _uuid(text):
+def _uuid(text: str) -> str:
     """:raises BadRequest: it is a UUID in another spelling than ids have"""
     if len(text) != 36 or text != text.lower():
         raise exception.BadRequest('The id of a group is a UUID of lower-case digits and hyphens.')
     return text
 
 
-def update(req, tenant_id, id):
+def update(req: api_request.Request, tenant_id: str, id: str) -> api_request.Document:
     """Another name, other metadata; other policies, or another project, while the group has no members."""
     _check_tenant(req, tenant_id)
     given = req.body['group']
 
-    def run(conn, row):
+    def run(conn: engine.Connection, row: dict[str, Any]) -> Any:
         _checked(row, tenant_id)
         values, limits = _values(given), None
         if values.get('project_id', tenant_id) != tenant_id:
@@ -144,7 +149,7 @@ def update(req, tenant_id, id):
     return _one(req, resource.change(req, id, resource.UPDATE_RULE, run))
 
 
-def delete(req, tenant_id, id):
+def delete(req: api_request.Request, tenant_id: str, id: str) -> None:
     _check_tenant(req, tenant_id)
     with req.services.api_db.reader() as conn:
         resource.find(req, conn, id, resource.DELETE, _of_tenant(tenant_id))

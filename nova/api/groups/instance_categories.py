@@ -2,8 +2,11 @@
 
 A category is named by its id or by its name; no name looks like an id.
 """
+from typing import Any
+
 from nova import context as nova_context
 from nova import exception
+from nova.api import request as api_request
 from nova.api import shapes
 from nova.db.audit import log
 from nova.db.placement import categories
@@ -64,7 +67,7 @@ LIST = Query(Param('deleted', params.BOOLEAN), Param('name', params.STRING), Par
              Param('marker', params.STRING), closed=1)
 
 
-def _values(req):
+def _values(req: api_request.Request) -> dict[str, Any]:
     """The columns of what the body gives.
 
     :raises BadRequest: the image or the flavor is not there
@@ -87,11 +90,11 @@ def _values(req):
 
 # ---- handlers ----------------------------------------------------------------
 
-def _one(req, row):
+def _one(req: api_request.Request, row: api_request.Row) -> api_request.Document:
     return {'instance_category': VIEW.builder(req)(row)}
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     with req.services.api_db.reader() as conn:
         found = categories.page(conn, name=req.query.one('name'), deleted=req.query.one('deleted', False))
     rows, more = paging.page(found, req, 'uuid')
@@ -101,25 +104,25 @@ def index(req):
                             rows[-1]['uuid'] if rows else None, more)
 
 
-def show(req, category):
+def show(req: api_request.Request, category: str) -> api_request.Document:
     with req.services.api_db.reader() as conn:
         return _one(req, categories.get(conn, category[:255], deleted=req.query.one('deleted', False)))
 
 
-def create(req):
+def create(req: api_request.Request) -> Response:
     row = req.services.api_db.run(log.naming(categories.create, 'uuid'), _values(req))
     return Response(_one(req, row), headers=(('Location', req.url('os-instance-categories', row['uuid'])),))
 
 
-def update(req, category):
+def update(req: api_request.Request, category: str) -> api_request.Document:
     return _one(req, req.services.api_db.run(categories.update, category[:255], _values(req)))
 
 
-def delete(req, category):
+def delete(req: api_request.Request, category: str) -> None:
     req.services.api_db.run(categories.delete, category[:255])
 
 
-def purge(req, category):
+def purge(req: api_request.Request, category: str) -> None:
     req.services.api_db.run(categories.purge, category[:255])
 
 

@@ -3,10 +3,15 @@
 Those whose keys begin with ``capabilities:`` say what the hosts of a group with the policy host-capabilities must have;
 they change only while it has no members.
 """
+from collections.abc import Callable
+from typing import Any
+
 from nova import exception
+from nova.api import request as api_request
 from nova.api.groups import server_groups
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
+from nova.db import engine
 from nova.db.placement import server_groups as db
 from nova.db.projects import quotas
 from nova.web.routes import Route
@@ -15,35 +20,35 @@ SHOW = 'nova:os-server-groups:metadata:show'
 CHANGE = 'nova:os-server-groups:metadata:update'
 
 
-def _metadata(req, id):
+def _metadata(req: api_request.Request, id: str) -> dict[str, str]:
     with req.services.api_db.reader() as conn:
         return server_groups.find(req, conn, id, SHOW)['metadata']
 
 
-def index(req, id):
+def index(req: api_request.Request, id: str) -> api_request.Document:
     return {'metadata': _metadata(req, id)}
 
 
-def show(req, id, key):
+def show(req: api_request.Request, id: str, key: str) -> api_request.Document:
     metadata = _metadata(req, id)
     if key not in metadata:
         raise exception.MetadataItemNotFound(key=key[:80])
     return {'meta': {key: metadata[key]}}
 
 
-def create(req, id):
+def create(req: api_request.Request, id: str) -> api_request.Document:
     """Add items and change those that are there."""
     given = req.body['metadata']
     return {'metadata': _change(req, id, lambda metadata: {**metadata, **given})}
 
 
-def update_all(req, id):
+def update_all(req: api_request.Request, id: str) -> api_request.Document:
     """Replace all of it."""
     given = req.body['metadata']
     return {'metadata': _change(req, id, lambda metadata: given)}
 
 
-def update(req, id, key):
+def update(req: api_request.Request, id: str, key: str) -> api_request.Document:
     given = req.body['meta']
     if list(given) != [key]:
         raise exception.BadRequest('Request body and URI mismatch' if len(given) == 1 else
@@ -52,24 +57,24 @@ def update(req, id, key):
     return {'meta': given}
 
 
-def delete(req, id, key):
-    def without(metadata):
+def delete(req: api_request.Request, id: str, key: str) -> None:
+    def without(metadata: dict[str, str]) -> dict[str, str]:
         if key not in metadata:
             raise exception.MetadataItemNotFound(key=key[:80])
         return {name: value for name, value in metadata.items() if name != key}
     _change(req, id, without)
 
 
-def _change(req, id, changed):
+def _change(req: api_request.Request, id: str, changed: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
     """Metadata after ``changed(metadata)``, written in the transaction that reads it."""
-    def run(conn, row):
+    def run(conn: engine.Connection, row: dict[str, Any]) -> dict[str, str]:
         metadata = changed(row['metadata'])
         check(req, conn, row, metadata)
         return db.update(conn, row, {'metadata': metadata})['metadata']
     return server_groups.change(req, id, CHANGE, run)
 
 
-def check(req, conn, row, metadata):
+def check(req: api_request.Request, conn: engine.Connection, row: api_request.Row, metadata: dict[str, str]) -> None:
     """:raises LimitExceeded: more items than a group of the project may have, and more than there were"""
     if len(metadata) > len(row['metadata']):
         server_spec.check_metadata(metadata, quotas.limits_of(conn, req.services.conf, row['project_id']))

@@ -3,11 +3,16 @@
 A group may have several policies, or none (``nova.api.groups.groups``). Here it is shown with the first of them, as
 clients of this resource expect; ``nova:policies`` has all of them where they are not one.
 """
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.servers import category as server_category
+from nova.db import engine
 from nova.db.audit import log
 from nova.db.placement import server_groups
 from nova.db.placement.server_groups import ANTI_AFFINITY
@@ -49,12 +54,12 @@ VIEW = Fields(
 )
 
 
-def _policies(names):
+def _policies(names: Iterable[str]) -> Type:
     return Type({'type': 'array', 'prefixItems': [{'enum': [*names, *_ADDED]}], 'minItems': 1, 'maxItems': 1,
                  'uniqueItems': True})
 
 
-def _fields(required):
+def _fields(required: bool) -> tuple[Param, ...]:
     return (
         Param('name', params.NAME, required=required),
         Param('policies', _policies(_OLD), until=14, required=required),
@@ -72,7 +77,8 @@ LIST = Query(Param('all_projects', params.STRING), Param('limit', params.LIMIT),
 
 # ---- of one group --------------------------------------------------------------
 
-def find(req, conn, id, rule, get=server_groups.get):
+def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
+         get: Callable[[engine.Connection, str], Any] = server_groups.get) -> Any:
     """A group that the caller may see, as server_groups.get gives it.
 
     :raises ServerGroupNotFound: there is none, or it belongs to another project
@@ -86,15 +92,15 @@ def find(req, conn, id, rule, get=server_groups.get):
     return row
 
 
-def change(req, id, rule, work):
+def change(req: api_request.Request, id: str, rule: str, work: Callable[[engine.Connection, Any], Any]) -> Any:
     """What ``work(conn, row)`` gives, in a transaction in which nobody else changes the group or joins it."""
-    def run(conn):
+    def run(conn: engine.Connection) -> Any:
         find(req, conn, id, rule)                # who may not do it, holds up nobody
         return work(conn, find(req, conn, id, rule, server_groups.get_locked))
     return req.services.api_db.run(run)
 
 
-def check_policies(policies, rules):
+def check_policies(policies: list[str], rules: dict[str, Any]) -> None:
     """:raises BadRequest: policies exclude each other, or the rules are of a policy that is not among them"""
     for pair in server_groups.OPPOSITES:
         if pair <= set(policies):
@@ -103,7 +109,7 @@ def check_policies(policies, rules):
         raise exception.BadRequest('Only the anti-affinity policy supports rules.')
 
 
-def remove(req, id):
+def remove(req: api_request.Request, id: str) -> None:
     """Remove a group: its members go on without it."""
     row = notifications.read(req, req.services.api_db, server_groups.get, id)
     req.services.api_db.run(server_groups.delete, id)
@@ -113,7 +119,7 @@ def remove(req, id):
 
 # ---- operations ----------------------------------------------------------------
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     everything = 'all_projects' in req.query and req.allows(ALL_PROJECTS)
     limit, offset = paging.limit(req), req.query.one('offset', 0)
     project_id = nova_context.ALL_PROJECTS if everything else req.project_id
@@ -123,29 +129,29 @@ def index(req):
     return {'server_groups': [build(row) for row in rows]}
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     with req.services.api_db.reader() as conn:
         return _one(req, find(req, conn, id, SHOW))
 
 
-def _one(req, row):
+def _one(req: api_request.Request, row: api_request.Row) -> api_request.Document:
     return {'server_group': VIEW.builder(req)(row)}
 
 
-def _given_policies(req, given):
+def _given_policies(req: api_request.Request, given: api_request.Document) -> list[str] | None:
     """The policies that a body names, None where it names none."""
     if req.has('server_group_rules'):
         return [given['policy']] if 'policy' in given else None
     return given.get('policies')
 
 
-def create(req):
+def create(req: api_request.Request) -> api_request.Document:
     given = req.body['server_group']
     values = {'project_id': req.project_id, 'user_id': req.user_id, 'name': given['name'],
               'policies': _given_policies(req, given), 'rules': given.get('rules') or {}}
     check_policies(values['policies'], values['rules'])
 
-    def run(conn):
+    def run(conn: engine.Connection) -> Any:
         limits = quotas.limits_of(conn, req.services.conf, req.project_id)
         return server_groups.create(conn, limits, values)
     row = req.services.api_db.run(log.naming(run, 'uuid'))
@@ -153,19 +159,20 @@ def create(req):
     return _one(req, row)
 
 
-def update(req, id):
+def update(req: api_request.Request, id: str) -> api_request.Document:
     """Another name; other policies and rules while the group has no members."""
     given = req.body['server_group']
     policies = _given_policies(req, given)
 
-    def run(conn, row):
+    def run(conn: engine.Connection, row: dict[str, Any]) -> Any:
         values = {name: given[name] for name in ('name', 'rules') if name in given}
         values |= with_policies(row, policies, values.get('rules'))
         return server_groups.update(conn, row, values)
     return _one(req, change(req, id, UPDATE_RULE, run))
 
 
-def with_policies(row, policies, rules=None):
+def with_policies(row: api_request.Row, policies: list[str] | None,
+                  rules: dict[str, Any] | None = None) -> api_request.Document:
     """What changes of a group that gets other policies, and rules.
 
     :param policies: None: those that it has
@@ -179,7 +186,7 @@ def with_policies(row, policies, rules=None):
     return {'policies': [name for name in server_groups.POLICIES if name in wanted], 'rules': rules}
 
 
-def delete(req, id):
+def delete(req: api_request.Request, id: str) -> None:
     with req.services.api_db.reader() as conn:
         find(req, conn, id, DELETE)
     remove(req, id)

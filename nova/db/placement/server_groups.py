@@ -81,7 +81,8 @@ def _row(conn: sa.Connection, group_id: str) -> sa.RowMapping:
     return row
 
 
-def page(conn: sa.Connection, project_id: str, *, limit: int | None = None, offset: int = 0) -> list[dict[Any, Any]]:
+def page(conn: sa.Connection, project_id: nova_context.Projects | str, *, limit: int | None = None,
+         offset: int = 0) -> list[dict[Any, Any]]:
     """Groups, oldest first, as ``get`` gives them.
 
     :param project_id: only of this project; ALL_PROJECTS: of all
