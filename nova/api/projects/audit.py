@@ -1,8 +1,14 @@
 """GET /os-audit, an addition of this product: who did what, from where, with what result."""
+from collections.abc import Callable
+from typing import Any
+
 from nova import exception
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api import shapes
+from nova.db import engine
 from nova.db.audit import records
+from nova.db.cells import cells as db_cells
 from nova.web import fields
 from nova.web import paging
 from nova.web import params
@@ -39,13 +45,14 @@ LIST = Query(
     Param('marker', params.STRING), closed=1, single=1)
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     """The newest first, of the API database and of all cells that answer."""
     filters, limit = _filters(req), paging.limit(req)
     since, until = req.query.one('since'), req.query.one('until')
     if since is not None and until is not None and until < since:
         raise exception.BadRequest('The value of since must be less than or equal to until.')
-    after = _place(req, filters, paging.marker(req)) if paging.marker(req) is not None else None
+    marker = paging.marker(req)
+    after = _place(req, filters, marker) if marker is not None else None
     rows, down = _everywhere(req, lambda conn: records.page(conn, filters, since, until, after, limit + 1))
     rows.sort(key=lambda row: (row['created_at'], row['uuid']), reverse=True)
     build, shown = RECORD.builder(req), rows[:limit]
@@ -54,7 +61,7 @@ def index(req):
                             len(rows) > limit)
 
 
-def _filters(req):
+def _filters(req: api_request.Request) -> dict[str, Any]:
     """{column: value}: the caller's project, unless all are asked for by who may."""
     filters = {column: req.query.one(name) for name, column in _FILTERS.items() if name in req.query}
     if req.query.one('all_projects', False):
@@ -65,7 +72,8 @@ def _filters(req):
     return filters
 
 
-def _everywhere(req, function):
+def _everywhere(req: api_request.Request,
+                function: Callable[[engine.Connection], list[Any]]) -> tuple[list[Any], list[db_cells.Cell]]:
     """(rows of all databases that answer, cells that are down)."""
     with req.services.api_db.reader() as conn:
         rows = function(conn)
@@ -73,7 +81,7 @@ def _everywhere(req, function):
     return [*rows, *(row for _cell, listed in found for row in listed)], down
 
 
-def _place(req, filters, marker):
+def _place(req: api_request.Request, filters: dict[str, Any], marker: str) -> Any:
     """Where a page begins.
 
     :raises InvalidMarker: no record that the caller may see has this id

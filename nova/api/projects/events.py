@@ -9,9 +9,13 @@ back so far: what was deleted meanwhile is only to be found out by listing.
 The format is the one of the HTML standard (text/event-stream). A stream ends by itself after ``STREAM_S``, so that
 tokens do not outlive their time; clients come back by themselves.
 """
+from __future__ import annotations
+
 import datetime
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import orjson
 
@@ -19,7 +23,9 @@ from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
+from nova.api import request as api_request
 from nova.api.servers import category as server_category
+from nova.db.cells import cells as db_cells
 from nova.db.servers import changes
 from nova.web import params
 from nova.web.params import Param
@@ -44,7 +50,7 @@ _OVERLAP = datetime.timedelta(seconds=OVERLAP_S)
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
-def follow(req):
+def follow(req: api_request.Request) -> Response:
     everything = req.query.one('all_tenants')
     if everything:
         req.authorize(ALL)
@@ -57,7 +63,7 @@ def follow(req):
     return Response(Stream(_events(feed, stopping), 'text/event-stream', lambda: streams.release(owner)))
 
 
-def _start(req):
+def _start(req: api_request.Request) -> datetime.datetime | None:
     """The moment from which the stream begins; None: now.
 
     :raises BadRequest: Last-Event-ID is no id of ours
@@ -78,19 +84,22 @@ class _Feed:
     :param category: None for servers of all instance categories
     """
 
-    def __init__(self, services, project_id, since, category=None):
+    def __init__(self, services: Any, project_id: str | nova_context.Projects, since: datetime.datetime | None,
+                 category: str | None = None) -> None:
         self._cells, self._project_id, self._category = services.cells, project_id, category
         kept = services.conf.conductor.deleted_servers_kept_days
         self.reset = since is not None and bool(kept) and since < utils.utcnow() - datetime.timedelta(days=kept)
         self._reached = since or utils.utcnow()
-        self._told = {}                       # (uuid, moment) of the overlap that the client has
-        self._first, self._down = since is None, []
+        # (uuid, moment) of the overlap that the client has
+        self._told: dict[tuple[str, datetime.datetime], None] = {}
+        self._first = since is None
+        self._down: list[db_cells.Cell] = []
 
-    def new(self):
+    def new(self) -> list[Any]:
         """Rows that the client has not yet, oldest first."""
-        start = self._reached if self._first else self._reached - _OVERLAP
+        start: datetime.datetime | None = self._reached if self._first else self._reached - _OVERLAP
         self._first = False
-        fresh = []
+        fresh: list[Any] = []
         while start is not None and not fresh:
             rows, start = self._page(start)
             fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._told]
@@ -101,7 +110,7 @@ class _Feed:
         self._told = {key: None for key in self._told if key[1] >= self._reached - _OVERLAP}
         return fresh
 
-    def _page(self, start):
+    def _page(self, start: datetime.datetime) -> tuple[list[Any], datetime.datetime | None]:
         """(rows since a moment, oldest first; the moment from which there are more, None when these are all)"""
         rows, horizon = [], datetime.datetime.max
         answers, self._down = self._cells.read(lambda conn: changes.since(
@@ -114,7 +123,7 @@ class _Feed:
         return rows, None if horizon == datetime.datetime.max else horizon + _MOMENT
 
 
-def _events(feed, stopping):
+def _events(feed: _Feed, stopping: threading.Event) -> Iterator[bytes]:
     """The chunks of the stream."""
     yield f'retry: {RETRY_MS}\n\n'.encode()
     if feed.reset:
@@ -131,7 +140,7 @@ def _events(feed, stopping):
             return
 
 
-def _event(row):
+def _event(row: api_request.Row) -> bytes:
     document = {'server': {
         'id': row['uuid'], 'name': row['display_name'], 'tenant_id': row['project_id'],
         'status': 'DELETED' if row['deleted'] else states.status(row['vm_state'], row['task_state']),

@@ -1,7 +1,11 @@
 """Usage audits: which compute hosts recorded the servers of a period, and how many there were."""
+import datetime
+from typing import Any
+
 from nova import exception
 from nova import utils
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.conf import audit_period
 from nova.db.services import services
 from nova.db.services import task_log
@@ -13,7 +17,7 @@ _RULE = 'os_compute_api:os-instance-usage-audit-log:'
 _NOTHING = Query(closed=102)
 
 
-def _audits(req, before):
+def _audits(req: api_request.Request, before: datetime.datetime) -> api_request.Document:
     """The audits of the newest period that had ended at a moment.
 
     :raises BadRequest: no period lies before it
@@ -22,7 +26,8 @@ def _audits(req, before):
         period = audit_period.last_completed(req.services.conf.instance_usage_audit_period, before)
     except (ValueError, OverflowError):
         raise exception.BadRequest('No period lies before this time.') from None
-    hosts, rows = set(), {}
+    hosts: set[str] = set()
+    rows: dict[str, Any] = {}
     for _cell, (here, log) in cell_queries.ask(req, lambda conn: (services.list(conn, binary='nova-compute'),
                                                               task_log.of_period(conn, period)))[0]:
         hosts |= {row['host'] for row in here}
@@ -40,11 +45,11 @@ def _audits(req, before):
                        'message': row['message']} for host, row in sorted(rows.items())}}
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     return {'instance_usage_audit_logs': _audits(req, utils.utcnow())}
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     try:
         before = formats.parse_time(id)
     except ValueError:

@@ -1,6 +1,10 @@
 """Key pairs: a user's own, and those of others for administrators."""
+from typing import Any
+
 from nova.api import notifications
+from nova.api import request as api_request
 from nova.api import shapes
+from nova.db import engine
 from nova.db.audit import log
 from nova.db.projects import key_pairs
 from nova.db.projects import quotas
@@ -36,7 +40,7 @@ VIEW = CREATED + Fields(
 )
 
 
-def _name(pattern):
+def _name(pattern: str) -> Type:
     spaced = string(1, 255, format='name_with_leading_trailing_spaces')
     return Type(string(1, 255, pattern, format='name'), convert=str.strip, relaxed=spaced)
 
@@ -54,14 +58,14 @@ LIST = Query(_OWNER, Param('limit', params.LIMIT, since=35), Param('marker', par
 ONE = Query(_OWNER, closed=75)
 
 
-def _owner(req, rule, user_id):
+def _owner(req: api_request.Request, rule: str, user_id: str | None) -> str:
     """The user whose key pairs are meant, after the rule has been asked about them."""
     user_id = user_id or req.user_id
     req.authorize(_RULE + rule, {'project_id': req.project_id, 'user_id': user_id})
     return user_id
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     user_id = _owner(req, 'index', req.query.one('user_id'))
     limit = paging.limit(req) if req.has('keypair_paging') else None
     with req.services.api_db.reader() as conn:
@@ -73,17 +77,17 @@ def index(req):
                             more)
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     user_id = _owner(req, 'show', req.query.one('user_id'))
     with req.services.api_db.reader() as conn:
         return {'keypair': VIEW.builder(req)(key_pairs.get(conn, user_id, id))}
 
 
-def _limits(conn, req, user_id):
+def _limits(conn: engine.Connection, req: api_request.Request, user_id: str) -> dict[str, int]:
     return quotas.limits_of(conn, req.services.conf, req.project_id, user_id)
 
 
-def create(req):
+def create(req: api_request.Request) -> api_request.Document:
     given = req.body['keypair']
     user_id = _owner(req, 'create', given.get('user_id'))
     type_, public, private = given.get('type', 'ssh'), given.get('public_key'), None
@@ -95,7 +99,7 @@ def create(req):
     else:
         print_ = keypair.fingerprint(public, type_)
 
-    def run(conn):
+    def run(conn: engine.Connection) -> Any:
         quotas.check_key_pairs(conn, _limits(conn, req, user_id), user_id)
         return key_pairs.create(conn, user_id, given['name'], type_, print_, public)
     row = req.services.api_db.run(log.naming(run, 'name'))
@@ -106,7 +110,7 @@ def create(req):
     return {'keypair': shown}
 
 
-def delete(req, id):
+def delete(req: api_request.Request, id: str) -> None:
     user_id = _owner(req, 'delete', req.query.one('user_id'))
     row = notifications.read(req, req.services.api_db, key_pairs.get, user_id, id)
     req.services.api_db.run(key_pairs.delete, user_id, id)

@@ -1,8 +1,9 @@
 """Projects that a request names."""
 from nova import exception
+from nova.api import request as api_request
 
 
-def check(req, project_id):
+def check(req: api_request.Request, project_id: str) -> None:
     """
     :raises BadRequest: the identity service says that there is no such project
     """

@@ -1,4 +1,5 @@
 """What a project may have, and has."""
+from nova.api import request as api_request
 from nova.db.projects import quotas
 from nova.network import proxied_limits
 from nova.web import params
@@ -34,7 +35,7 @@ ABSOLUTE = Fields(
 )
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     project_id = req.query.one('tenant_id') or req.project_id
     if project_id != req.project_id:
         req.authorize(_RULE + ':other_project', {'project_id': project_id, 'user_id': req.user_id})

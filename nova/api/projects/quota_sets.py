@@ -1,6 +1,11 @@
 """Quotas of projects, of their users, and of the default class."""
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from nova import exception
+from nova.api import request as api_request
 from nova.api.projects import known
+from nova.db import engine
 from nova.db.projects import quotas
 from nova.network import proxied_limits
 from nova.web import params
@@ -36,16 +41,20 @@ _CLASS_SINCE = {'server_groups': 50, 'server_group_members': 50}
 _LIMIT = params.integer(-1, params.MAX_INT)
 
 
-def _limit_of(key, resource):
+def _limit_of(key: str, resource: str | None) -> Callable[[Any, api_request.Request], int]:
     if resource is None:
         return lambda limits, req: proxied_limits.limit(req.services.conf, key)
-    return lambda limits, req: limits[resource]
+    return _column(resource)
+
+
+def _column(name: str) -> Callable[[Any, api_request.Request], int]:
+    return lambda limits, req: limits[name]
 
 
 _NUMBER = 'integer minimum=-1 required'
 LIMITS = Fields(*(Field(key, _limit_of(key, resource), until=until, type=_NUMBER)
                   for key, (resource, until, _) in KEYS.items()))
-CLASS_LIMITS = Fields(*(Field(key, lambda limits, req, name=resource or key: limits[name],
+CLASS_LIMITS = Fields(*(Field(key, _column(resource or key),
                               since=_CLASS_SINCE.get(key, 1), until=until, type=_NUMBER)
                         for key, (resource, _, until) in KEYS.items()))
 CLASS_RESOURCES = tuple(resource or key for key, (resource, _, _) in KEYS.items())
@@ -58,23 +67,23 @@ UPDATE_CLASS = Object(Param('quota_class_set', Object(
 ONE = Query(Param('user_id', params.STRING), closed=75)
 
 
-def _authorize(req, rule, project_id):
+def _authorize(req: api_request.Request, rule: str, project_id: str) -> None:
     req.authorize(_RULE + rule, {'project_id': project_id, 'user_id': req.user_id})
 
 
-def _limits(req, project_id, user_id=None):
+def _limits(req: api_request.Request, project_id: str, user_id: str | None = None) -> Mapping[str, int]:
     with req.services.api_db.reader() as conn:
         return quotas.limits_of(conn, req.services.conf, project_id, user_id)
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     _authorize(req, 'show', id)
     known.check(req, id)
     limits = _limits(req, id, req.query.one('user_id'))
     return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}
 
 
-def defaults(req, id):
+def defaults(req: api_request.Request, id: str) -> api_request.Document:
     if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):     # else anyone could try ids out
         known.check(req, id)
     with req.services.api_db.reader() as conn:
@@ -82,7 +91,7 @@ def defaults(req, id):
     return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}
 
 
-def detail(req, id):
+def detail(req: api_request.Request, id: str) -> api_request.Document:
     _authorize(req, 'detail', id)
     known.check(req, id)
     user_id = req.query.one('user_id')
@@ -96,13 +105,13 @@ def detail(req, id):
         for key, limit in limits.items()}}}
 
 
-def update(req, id):
+def update(req: api_request.Request, id: str) -> api_request.Document:
     known.check(req, id)
     user_id, given = req.query.one('user_id'), dict(req.body['quota_set'])
     force = given.pop('force', False)
-    wanted = {KEYS[key][0]: limit for key, limit in given.items() if KEYS[key][0] is not None}
+    wanted = {resource: limit for key, limit in given.items() if (resource := KEYS[key][0]) is not None}
 
-    def run(conn):
+    def run(conn: engine.Connection) -> Mapping[str, int]:
         quotas.lock(conn, id)
         if not force:
             _refuse_below_usage(wanted, quotas.project_usage(conn, id, user_id))
@@ -113,41 +122,41 @@ def update(req, id):
     return {'quota_set': LIMITS.builder(req)(req.services.api_db.run(run))}
 
 
-def _refuse_below_usage(wanted, used):
+def _refuse_below_usage(wanted: dict[str, int], used: Mapping[str, int]) -> None:
     for resource, limit in wanted.items():
         if 0 <= limit < used.get(resource, 0):
             raise exception.BadRequest(f'Quota limit {limit} for {resource} must be greater than or equal to '
                                        f'already used and reserved {used[resource]}.')
 
 
-def _refuse_above_project(wanted, limits):
+def _refuse_above_project(wanted: dict[str, int], limits: Mapping[str, int]) -> None:
     for resource, limit in wanted.items():
         if limits[resource] >= 0 and not 0 <= limit <= limits[resource]:
             raise exception.BadRequest(f'Quota limit {limit} for {resource} must be less than or equal to '
                                        f'{limits[resource]}.')
 
 
-def delete(req, id):
+def delete(req: api_request.Request, id: str) -> None:
     req.services.api_db.run(quotas.delete_limits, id, req.query.one('user_id'))
 
 
-def _class_limits(conn, req, id):
+def _class_limits(conn: engine.Connection, req: api_request.Request, id: str) -> dict[str, int]:
     conf = req.services.conf
     return (proxied_limits.limits(conf) | quotas.defaults(conn, conf)
             | quotas.class_limits(conn, quotas.DEFAULT_CLASS, CLASS_RESOURCES)
             | quotas.class_limits(conn, id, CLASS_RESOURCES))
 
 
-def show_class(req, id):
+def show_class(req: api_request.Request, id: str) -> api_request.Document:
     with req.services.api_db.reader() as conn:
         limits = _class_limits(conn, req, id)
     return {'quota_class_set': {'id': id, **CLASS_LIMITS.builder(req)(limits)}}
 
 
-def update_class(req, id):
+def update_class(req: api_request.Request, id: str) -> api_request.Document:
     wanted = {KEYS[key][0] or key: limit for key, limit in req.body['quota_class_set'].items()}
 
-    def run(conn):
+    def run(conn: engine.Connection) -> dict[str, int]:
         quotas.set_class_limits(conn, id, wanted)
         return _class_limits(conn, req, id)
     return {'quota_class_set': CLASS_LIMITS.builder(req)(req.services.api_db.run(run))}

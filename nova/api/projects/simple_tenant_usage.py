@@ -1,14 +1,19 @@
 """What the servers of projects used over a time: hours, and hours times memory, disks and virtual CPUs."""
+from __future__ import annotations
+
 import datetime
 import heapq
 import operator
+from typing import Any
 
 from nova import context as nova_context
 from nova import exception
 from nova import states
 from nova import utils
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api.servers import category as server_category
+from nova.db import engine
 from nova.db.servers import usage
 from nova.web import formats
 from nova.web import paging
@@ -34,8 +39,8 @@ _STATES = {states.SOFT_DELETED: states.STOPPED}
 _SUMS = ('total_hours', 'total_memory_mb_usage', 'total_local_gb_usage', 'total_vcpus_usage')
 
 
-def _time(moment):
-    return moment and moment.isoformat(timespec='microseconds')
+def _time(moment: datetime.datetime | None) -> str | None:
+    return moment.isoformat(timespec='microseconds') if moment else None
 
 
 class Usage:
@@ -45,11 +50,11 @@ class Usage:
     :param now: servers that run are charged up to now, and no further
     """
 
-    def __init__(self, begin, end, now):
+    def __init__(self, begin: datetime.datetime, end: datetime.datetime, now: datetime.datetime) -> None:
         self.begin, self.end, self.now = begin, end, now
-        self.projects = {}
+        self.projects: dict[str, api_request.Document] = {}
 
-    def add(self, row, detailed):
+    def add(self, row: api_request.Row, detailed: bool) -> None:
         project = self.projects.get(row['project_id']) or self.start(row['project_id'])
         hours = self.hours(row)
         local_gb = row['root_gb'] + row['ephemeral_gb']
@@ -60,7 +65,7 @@ class Usage:
         if detailed:
             project['server_usages'].append(self.server(row, hours, local_gb))
 
-    def join(self, other):
+    def join(self, other: Usage) -> None:
         """Add what another one has of the same time."""
         for project_id, theirs in other.projects.items():
             mine = self.projects.setdefault(project_id, theirs)
@@ -69,7 +74,7 @@ class Usage:
                     mine[name] += theirs[name]
                 mine['server_usages'] += theirs['server_usages']
 
-    def start(self, project_id):
+    def start(self, project_id: str) -> api_request.Document:
         """The record of a project that used nothing."""
         found = self.projects[project_id] = {
             'tenant_id': project_id, 'start': _time(self.begin), 'stop': _time(self.end), 'total_hours': 0.0,
@@ -77,13 +82,13 @@ class Usage:
             'server_usages': []}
         return found
 
-    def hours(self, row):
+    def hours(self, row: api_request.Row) -> float:
         """How long it ran within the time."""
         begin = max(row['launched_at'], self.begin)
         end = min(row['terminated_at'] or self.now, self.end, self.now)
         return max(0.0, (end - begin).total_seconds() / 3600)
 
-    def server(self, row, hours, local_gb):
+    def server(self, row: api_request.Row, hours: float, local_gb: int) -> api_request.Document:
         ended, state = row['terminated_at'], row['vm_state']
         uptime = ((ended or self.now) - row['launched_at']).total_seconds()
         return {'instance_id': row['uuid'], 'name': row['display_name'], 'tenant_id': row['project_id'],
@@ -93,7 +98,7 @@ class Usage:
                 'uptime': max(0, int(uptime))}
 
 
-def _period(req):
+def _period(req: api_request.Request) -> tuple[datetime.datetime, datetime.datetime, datetime.datetime]:
     """(begin, end, now) of the query: four weeks up to now by default.
 
     :raises BadRequest: no times, or begin after end
@@ -116,10 +121,10 @@ def _period(req):
     return begin, end, now
 
 
-def _add_all(req, found, project_id, detailed):
+def _add_all(req: api_request.Request, found: Usage, project_id: str | nova_context.Projects, detailed: bool) -> None:
     category = server_category.seen(req)
 
-    def ask(conn):
+    def ask(conn: engine.Connection) -> Usage:
         part = Usage(found.begin, found.end, found.now)
         for row in usage.servers(conn, found.begin, found.end, project_id, detailed, category):
             part.add(row, detailed)
@@ -128,14 +133,15 @@ def _add_all(req, found, project_id, detailed):
         found.join(part)
 
 
-def _add_page(req, found, project_id, detailed):
+def _add_page(req: api_request.Request, found: Usage, project_id: str | nova_context.Projects,
+              detailed: bool) -> tuple[str | None, bool]:
     """(id of the page's last server when there are more after it, whether there are)"""
     limit, marker = paging.limit(req), paging.marker(req)
     category = server_category.seen(req)
     if marker is not None and not formats.is_uuid(marker):
         raise exception.InvalidMarker(marker=marker[:80])
 
-    def ask(conn):
+    def ask(conn: engine.Connection) -> tuple[bool, list[Any]]:
         return (marker is None or usage.is_known(conn, marker, project_id),
                 usage.page(conn, found.begin, found.end, limit + 1, project_id, marker, category))
     answered, down = cell_queries.ask(req, ask)
@@ -143,7 +149,7 @@ def _add_page(req, found, project_id, detailed):
     if not any(known for known, _page in answers):
         if down:
             raise exception.ServiceUnavailable(service='database')
-        raise exception.InvalidMarker(marker=marker[:80])
+        raise exception.InvalidMarker(marker=(marker or '')[:80])
     rows = list(heapq.merge(*(page for _known, page in answers), key=operator.itemgetter('uuid')))
     for row in rows[:limit]:
         found.add(row, detailed)
@@ -151,7 +157,8 @@ def _add_page(req, found, project_id, detailed):
     return rows[limit - 1]['uuid'] if more else None, more
 
 
-def _collect(req, project_id, detailed):
+def _collect(req: api_request.Request, project_id: str | nova_context.Projects,
+             detailed: bool) -> tuple[Usage, str | None, bool]:
     """(Usage, id of the last server when there are more, whether there are)"""
     found = Usage(*_period(req))
     if req.has('usage_paging'):
@@ -160,7 +167,7 @@ def _collect(req, project_id, detailed):
     return found, None, False
 
 
-def index(req):
+def index(req: api_request.Request) -> api_request.Document:
     detailed = req.query.one('detailed') in params.TRUE          # documented: 1; some clients send True
     found, last, more = _collect(req, nova_context.ALL_PROJECTS, detailed)
     projects = [found.projects[ident] for ident in sorted(found.projects)]
@@ -170,7 +177,7 @@ def index(req):
     return paging.add_links({'tenant_usages': projects}, req, 'os-simple-tenant-usage', 'tenant_usages', last, more)
 
 
-def show(req, id):
+def show(req: api_request.Request, id: str) -> api_request.Document:
     req.authorize(_RULE + 'show', {'project_id': id, 'user_id': None})
     found, last, more = _collect(req, id, True)
     body = {'tenant_usage': found.projects.get(id) or found.start(id)}

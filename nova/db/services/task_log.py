@@ -38,7 +38,7 @@ def end(conn: sa.Connection, host: str, period: str, items: Any, errors: Any, me
         state=DONE, updated_at=utils.utcnow(), task_items=items, errors=errors, message=message[:255]))
 
 
-def of_period(conn: sa.Connection, period: str) -> dict[Any, Any]:
+def of_period(conn: sa.Connection, period: tuple[datetime.datetime, datetime.datetime]) -> dict[Any, Any]:
     """{host: row} of a period."""
     c = task_log.c
     return {row['host']: dict(row) for row in conn.execute(sa.select(task_log).where(
