@@ -8,9 +8,12 @@ import pkgutil
 import re
 import typing
 
+from oslo_config import cfg
+
 from nova import context as nova_context
 from nova import exception
 from nova import notify
+from nova import policy as nova_policy
 from nova.api import admission
 from nova.api import audit as audited
 from nova.api import extensions
@@ -23,7 +26,9 @@ from nova.api import versions
 from nova.api.request import INNER
 from nova.api.request import Request
 from nova.api.servers import lookup as server_lookup
+from nova.db import engine
 from nova.db.audit import log
+from nova.db.cells import cells as db_cells
 from nova.hardware import pci_spec
 from nova.identity import known_projects
 from nova.share import api as share_api
@@ -73,26 +78,26 @@ class Services:
     notifier   nova.notify: who is told of what the API does
     """
 
-    conf: object
-    api_db: object
-    cells: object
-    policy: object
-    conductor: object = None
-    compute: object = None
-    network: object = None
-    scheduler: object = None
-    cert: object = None
-    images: object = None
-    networks: object = None
-    volumes: object = None
-    shares: object = share_api.NoShares()
+    conf: cfg.ConfigOpts
+    api_db: engine.Database
+    cells: db_cells.Cells
+    policy: nova_policy.Policy
+    conductor: typing.Any = None
+    compute: typing.Any = None
+    network: typing.Any = None
+    scheduler: typing.Any = None
+    cert: typing.Any = None
+    images: typing.Any = None
+    networks: typing.Any = None
+    volumes: typing.Any = None
+    shares: typing.Any = share_api.NoShares()
     projects: known_projects.Projects = known_projects.Unknown()
-    rates: object = None
-    application: object = None
-    streams: object = None
-    builds: object = None
-    auditor: object = None
-    notifier: object = notify.OFF
+    rates: typing.Any = None
+    application: typing.Any = None
+    streams: typing.Any = None
+    builds: typing.Any = None
+    auditor: typing.Any = None
+    notifier: typing.Any = notify.OFF
 
     @functools.cached_property
     def pci_aliases(self) -> dict[str, pci_spec.Alias]:
@@ -144,7 +149,7 @@ class ComputeApi(application.Api):
 
     def __init__(self, services: Services, routes: collections.abc.Iterable[Route]) -> None:
         self._plugins = extensions.load()
-        self.services, self.routes = services, extensions.without_conflicts(list(routes), self._plugins)
+        self.services, self.routes = services, tuple(extensions.without_conflicts(list(routes), self._plugins))
         self.mapper = Mapper([row for row in self.routes if row.api])
         self._root = Mapper([row for row in self.routes if not row.api])
         self.max_body = services.conf.api.max_request_body_size

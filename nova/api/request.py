@@ -16,6 +16,7 @@ from nova.web import request
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
+    from nova.api import app
     from nova.api import idempotency
     from nova.db.audit import log
 
@@ -43,12 +44,13 @@ class Request(request.Request):
                  '_allowed', '_link_prefix')
 
     context: nova_context.RequestContext
+    services: app.Services
     route: Route                                 # None until it is found
     once: idempotency.Once | None
     record: log.Record | None
     request_id: str | None
 
-    def __init__(self, environ: dict[str, typing.Any], services: typing.Any) -> None:
+    def __init__(self, environ: dict[str, typing.Any], services: app.Services) -> None:
         super().__init__(environ)
         self.services = services
         self.version = versions.MIN_VERSION

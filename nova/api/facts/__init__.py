@@ -16,6 +16,7 @@ import csv
 import functools
 import pathlib
 import re
+import typing
 
 from nova.api import versions
 from nova.api.facts import tables
@@ -52,7 +53,7 @@ def responses() -> dict[str, list[Row]]:
 
 
 def _rows_of(operation: str) -> list[Row]:
-    spans: dict[str, list[list]] = {}
+    spans: dict[str, list[list[typing.Any]]] = {}
     for version in range(versions.MIN_VERSION, versions.MAX_VERSION + 1):
         for field, words in at(operation, version).items():
             known = spans.setdefault(field, [])
@@ -74,6 +75,14 @@ def own() -> frozenset[str]:
 
 def nameless(path: str) -> str:
     return re.sub(r'\{\w+\}', '{}', path)
+
+
+@typing.overload
+def minor(text: str, default: int) -> int: ...
+
+
+@typing.overload
+def minor(text: str, default: None = None) -> int | None: ...
 
 
 def minor(text: str, default: int | None = None) -> int | None:
@@ -120,7 +129,7 @@ def headers(operation: str, version: int) -> list[Row]:
 
 
 def _holds(row: Row, version: int) -> bool:
-    return minor(row['min']) <= version and (not row['max'] or version <= minor(row['max']))
+    return minor(row['min'], versions.MIN_VERSION) <= version <= minor(row['max'], version)
 
 
 def described(operation: str) -> bool:
