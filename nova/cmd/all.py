@@ -1,16 +1,25 @@
 """nova-all: a whole cloud in one process, with two more that touch the host for it when root starts it."""
+from __future__ import annotations
+
 import argparse
 import logging
 import os
 import sys
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import common
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.cloud.all_in_one import Cloud
+
 LOG = logging.getLogger(__name__)
+Helpers = dict[str, Any]                 # privileges.Helper, by their place in Cloud
 DESCRIPTION = 'Runs a whole cloud in one process. Options of nova.conf apply, too; --help-options lists them.'
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser('nova-all', description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument('--listen', metavar='ADDRESS', help='address to listen on (127.0.0.1)')
     parser.add_argument('--port', type=int, help='port to listen on (8774)')
@@ -29,7 +38,7 @@ def main():
     return common.run('nova-all', _parts, rest, split=lambda conf: _split(conf, given.driver), **overrides)
 
 
-def _split(conf, driver):
+def _split(conf: cfg.ConfigOpts, driver: str | None) -> Helpers:
     """Choose the drivers and become [privileges] user; the Helpers that keep root's rights, by their place in Cloud."""
     from nova.cloud import drivers
     from nova.cmd import ordinary
@@ -38,14 +47,15 @@ def _split(conf, driver):
     reason = drivers.choose(conf, driver)
     if reason:
         print(f'nova-all: {reason}', file=sys.stderr)
-    user, helpers = ordinary.prepare(conf, 'nova-all'), {}
+    user = ordinary.prepare(conf, 'nova-all')
+    helpers: Helpers = {}
     if user is None:
         return helpers
     if conf.network.driver == 'linux' and conf.network.backend == 'embedded':
         helpers['network_helper'] = network_remote.helper(conf)
     if ordinary.runs_guests(conf, 'nova-all'):
         helpers['guest_helper'] = ordinary.guest_helper(conf, user)
-    made = []
+    made: list[Any] = []
     for helper in helpers.values():
         helper.fork(made)
         made.append(helper)
@@ -53,13 +63,13 @@ def _split(conf, driver):
     return helpers
 
 
-def _parts(conf, helpers):
+def _parts(conf: cfg.ConfigOpts, helpers: Helpers) -> list[Any]:
     for helper in helpers.values():
         LOG.info('Process %s does privileged steps for this one, whose user is %s.', helper.pid, os.geteuid())
     return [*helpers.values(), _Announced(_cloud(conf, helpers))]
 
 
-def _cloud(conf, helpers):
+def _cloud(conf: cfg.ConfigOpts, helpers: Helpers) -> Cloud:
     from nova import exception
     from nova.cloud import all_in_one as cloud
 
@@ -74,10 +84,10 @@ def _cloud(conf, helpers):
 class _Announced:
     """The cloud, and what its user wants to know of it."""
 
-    def __init__(self, cloud):
+    def __init__(self, cloud: Cloud) -> None:
         self.cloud, self.stop, self.reload, self.parts = cloud, cloud.stop, cloud.reload, [cloud]
 
-    def start(self):
+    def start(self) -> None:
         self.cloud.start()
         print(f'The cloud serves at {self.cloud.url}, driver {self.cloud.conf.compute_driver}, '
               f'state in {self.cloud.state_path}.\n'

@@ -1,8 +1,15 @@
 """nova-api: the compute API over HTTP."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova.cmd import common
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
-def parts(conf):
+
+def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
     from nova.runtime import tls
@@ -12,10 +19,10 @@ def parts(conf):
     api_db, cells = assembly.checked_databases(conf, bus)
     return [bus.pins, assembly.needs(bus, api_db, cells), *([certificate] if certificate else ()),
             assembly.http_server(conf, application(conf, bus, api_db, cells), drain=conf.http.drain_time,
-                                tls=certificate and certificate.context)]
+                                tls=certificate.context if certificate else None)]
 
 
-def application(conf, bus=None, api_db=None, cells=None):
+def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells: Any = None) -> Any:
     """The WSGI application of this process, its databases and its broker.
 
     :param bus, api_db, cells: of the process; None: of its own
@@ -38,5 +45,5 @@ def application(conf, bus=None, api_db=None, cells=None):
     return assembly.dashboard(conf, network_api.beside(conf, bus, api_db, rules, compute))
 
 
-def main():
+def main() -> int:
     return common.run('nova-api', parts)

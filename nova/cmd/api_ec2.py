@@ -1,8 +1,15 @@
 """nova-api-ec2: the EC2 API over HTTP, in front of the services of a fleet."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova.cmd import common
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
-def parts(conf):
+
+def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova import policy
     from nova.cloud import assembly
     from nova.runtime import tls
@@ -21,5 +28,5 @@ def parts(conf):
                         tls=certificate and certificate.context)]
 
 
-def main():
+def main() -> int:
     return common.run('nova-api-ec2', parts)

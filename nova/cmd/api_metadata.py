@@ -2,14 +2,20 @@
 
 Guests on this host's bridges are served by nova-network itself.
 """
+from __future__ import annotations
+
 import logging
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import common
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 LOG = logging.getLogger(__name__)
 
 
-def parts(conf):
+def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova import exception
     from nova.api.metadata import app
     from nova.cloud import assembly
@@ -30,5 +36,5 @@ def parts(conf):
                         tls=certificate and certificate.context)]
 
 
-def main():
+def main() -> int:
     return common.run('nova-api-metadata', parts)

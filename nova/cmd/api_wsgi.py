@@ -7,8 +7,11 @@
 The configuration is nova.conf in the directory that OS_NOVA_CONFIG_DIR names, else in the usual places. It is read,
 and the databases are opened, at the first request of each process: a server may load the module and fork afterwards.
 """
+from __future__ import annotations
+
 import os
 import threading
+from typing import Any
 
 from nova.runtime import concurrency
 
@@ -18,11 +21,12 @@ concurrency.setup()
 class Application:
     """The API of this process, made at its first request."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made, self._owner = None, None
+        self._made: Any = None
+        self._owner: int | None = None
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         if self._owner != os.getpid():
             with self._lock:
                 if self._owner != os.getpid():
@@ -30,7 +34,7 @@ class Application:
         return self._made(environ, start_response)
 
 
-def _make():
+def _make() -> Any:
     from nova import conf as nova_conf
     from nova.cmd import api
     from nova.runtime import log

@@ -1,8 +1,15 @@
 """nova-cert: a certificate authority for the users of the cloud, on the host that has its keys."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova.cmd import common
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
-def parts(conf):
+
+def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
@@ -11,5 +18,5 @@ def parts(conf):
     return [assembly.needs(bus, api_db, cells), assembly.cert(conf, bus, conf.host)]
 
 
-def main():
+def main() -> int:
     return common.run('nova-cert', parts)

@@ -1,6 +1,13 @@
 """What the command lines of nova-manage and nova-status have in common."""
+from __future__ import annotations
+
 import itertools
 import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+# {command: its actions, or a function}
+Commands = Mapping[str, Mapping[str, Callable[..., Any]] | Callable[..., Any] | tuple[str, ...]]
 
 _COUNT = re.compile('0*[1-9][0-9]{0,17}')
 NOT_USABLE = 127             # exit code: --max-count is no number above zero
@@ -9,17 +16,17 @@ NOT_USABLE = 127             # exit code: --max-count is no number above zero
 class Refused(Exception):
     """A value cannot be used; ends the command with this sentence and an exit code of its own."""
 
-    def __init__(self, sentence, code):
+    def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
         self.code = code
 
 
-def flag(text):
+def flag(text: str) -> dict[str, str]:
     """An option of a command that is there or not."""
     return {'action': 'store_true', 'help': text}
 
 
-def count(text):
+def count(text: str | None) -> int | None:
     """The number that --max-count gives; None: it was not given.
 
     :raises Refused: it is no whole number above zero
@@ -31,7 +38,7 @@ def count(text):
     return int(text)
 
 
-def parted(words, commands):
+def parted(words: list[str], commands: Commands) -> tuple[list[str], list[str]]:
     """(options of nova.conf before the command, the rest): other tools write ``--config-file nova.conf db sync``.
 
     :param commands: {command: its actions, or a function}
@@ -40,12 +47,13 @@ def parted(words, commands):
 
     words = _joined(words, conf.valued_options())
     for number, (word, action) in enumerate(itertools.pairwise([*words, None])):
-        if word in commands and (callable(commands[word]) or action is None or action in commands[word]):
+        known = commands.get(word or '')
+        if known is not None and (callable(known) or action is None or action in known):
             return words[:number], words[number:]
     return [], words
 
 
-def _joined(words, valued):
+def _joined(words: list[str], valued: Collection[str]) -> list[str]:
     """``--config-file nova.conf`` as one word, lest a command takes the value for an argument of its own."""
     joined, rest = [], iter(words)
     for word in rest:

@@ -1,12 +1,20 @@
 """What every daemon's command does: thread model, configuration, log, parts, signals, exit code."""
+from __future__ import annotations
+
 import os
 import signal
 import sys
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
 
 from nova.runtime import concurrency
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
-def run(binary, parts, arguments=None, split=None, **overrides):
+
+def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | None = None,
+        split: Callable[[cfg.ConfigOpts], Any] | None = None, **overrides: Any) -> int:
     """Run a daemon until a signal stops it; returns its exit code.
 
     :param parts: function(conf) -> parts of service.Process
@@ -48,7 +56,7 @@ def run(binary, parts, arguments=None, split=None, **overrides):
         return failed(binary, f'The database cannot be used: {errors.reason(error)}')
 
 
-def failed(binary, error, code=1):
+def failed(binary: str, error: object, code: int = 1) -> int:
     """Say in a sentence why it does not go on."""
     print(f'{binary}: {error}', file=sys.stderr)
     return code

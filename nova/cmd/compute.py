@@ -2,15 +2,21 @@
 
 Two processes when root starts it: one does what nova.virt.libvirt.remote lists; the other is an ordinary user.
 """
+from __future__ import annotations
+
 import logging
 import os
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import common
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 LOG = logging.getLogger(__name__)
 
 
-def split(conf):
+def split(conf: cfg.ConfigOpts) -> Any:
     """Become [privileges] user; the Helper that keeps root's rights, None where none are needed or there is no user."""
     from nova.cmd import ordinary
 
@@ -25,7 +31,7 @@ def split(conf):
     return helper
 
 
-def parts(conf, helper):
+def parts(conf: cfg.ConfigOpts, helper: Any) -> list[Any]:
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
@@ -36,5 +42,5 @@ def parts(conf, helper):
             assembly.compute(conf, bus, conf.host, assembly.remote_images(conf), helper)]
 
 
-def main():
+def main() -> int:
     return common.run('nova-compute', parts, split=split)

@@ -1,8 +1,15 @@
 """nova-conductor: builds servers, and writes to the database for those who have none."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova.cmd import common
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
-def parts(conf):
+
+def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
@@ -12,5 +19,5 @@ def parts(conf):
     return [assembly.needs(bus, api_db, cells), assembly.conductor(conf, bus, conf.host, api_db, cells, images)]
 
 
-def main():
+def main() -> int:
     return common.run('nova-conductor', parts)

@@ -3,10 +3,16 @@
 Tokens are rows of the cells' databases, made by the API and read by the proxies, and no hypervisor needs a service of
 consoles next to it. So these run, are healthy while the databases are there, and say what does their work.
 """
+from __future__ import annotations
+
 import functools
 import logging
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import common
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 LOG = logging.getLogger(__name__)
 
@@ -18,7 +24,7 @@ SENTENCES = {
 }
 
 
-def parts(binary, conf):
+def parts(binary: str, conf: cfg.ConfigOpts) -> list[Any]:
     from nova.cloud import assembly
 
     api_db, cells = assembly.checked_databases(conf)
@@ -28,17 +34,17 @@ def parts(binary, conf):
 class _Sentence:
     """A part that says a sentence when it starts."""
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         self._text = text
 
-    def start(self):
+    def start(self) -> None:
         LOG.warning(self._text)
 
-    def stop(self, timeout=0):
+    def stop(self, timeout: int = 0) -> None:
         """Nothing runs."""
 
 
-def _main(binary):
+def _main(binary: str) -> int:
     return common.run(binary, functools.partial(parts, binary))
 
 

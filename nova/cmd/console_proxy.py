@@ -1,8 +1,14 @@
 """nova-novncproxy, nova-spicehtml5proxy, nova-serialproxy, nova-xvpvncproxy: consoles of guests for their users."""
+from __future__ import annotations
+
 import functools
 import logging
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import common
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 LOG = logging.getLogger(__name__)
 
@@ -15,7 +21,7 @@ PROXIES = {
 }
 
 
-def parts(binary, conf):
+def parts(binary: str, conf: cfg.ConfigOpts) -> list[Any]:
     from nova.api import proxy_headers
     from nova.cloud import assembly
     from nova.cloud import consoles
@@ -47,7 +53,7 @@ def parts(binary, conf):
         tls=certificate and certificate.context)]
 
 
-def _main(binary):
+def _main(binary: str) -> int:
     return common.run(binary, functools.partial(parts, binary))
 
 

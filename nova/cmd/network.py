@@ -5,15 +5,21 @@ With [network] agent it has no database and asks the network services over the m
 Two processes when root starts it: one touches the host and does what nova.network.linux.remote lists; the other, an
 ordinary user, has the database, the broker and the metadata listener.
 """
+from __future__ import annotations
+
 import logging
 import os
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import common
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 LOG = logging.getLogger(__name__)
 
 
-def split(conf):
+def split(conf: cfg.ConfigOpts) -> Any:
     """Become [privileges] user; the Helper that keeps root's rights, None where none are needed or there is no user."""
     from nova.cmd import ordinary
     from nova.network.linux import remote
@@ -29,7 +35,7 @@ def split(conf):
     return helper
 
 
-def parts(conf, helper):
+def parts(conf: cfg.ConfigOpts, helper: Any) -> list[Any]:
     from nova import exception
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
@@ -49,5 +55,5 @@ def parts(conf, helper):
             *assembly.metadata(conf, api_db, cells)]
 
 
-def main():
+def main() -> int:
     return common.run('nova-network', parts, split=split)

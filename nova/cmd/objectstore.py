@@ -1,8 +1,15 @@
 """nova-objectstore: objects in buckets, over S3's protocol, in files of this host."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova.cmd import common
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
-def parts(conf):
+
+def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova import policy
     from nova.cloud import assembly
     from nova.cloud import object_store
@@ -20,5 +27,5 @@ def parts(conf):
                         trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)]
 
 
-def main():
+def main() -> int:
     return common.run('nova-objectstore', parts)

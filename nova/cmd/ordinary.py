@@ -2,6 +2,8 @@
 
 It stays root, and says why, where that user could not do the daemon's work.
 """
+from __future__ import annotations
+
 import contextlib
 import fnmatch
 import os
@@ -11,10 +13,14 @@ import re
 import sys
 import tempfile
 import typing
+from collections.abc import Iterable
 
 import nova
 from nova.runtime import host_identity
 from nova.runtime import privileges
+
+if typing.TYPE_CHECKING:
+    from oslo_config import cfg
 
 # What each daemon keeps below the state path; it belongs to the user, also where an earlier release made it as root.
 KEPT = {
@@ -34,7 +40,7 @@ FIRST_ORDINARY_PORT = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
 _NAMED_FILE = re.compile(r'\s*[\w-]+\s*=\s*(/[^\s,]+)\s*$')
 
 
-def prepare(conf, binary: str) -> pwd.struct_passwd | None:
+def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
     """Give the daemon's files to the user whom it is to become; None when it stays who it is.
 
     Called by root before the log and the first thread.
@@ -80,7 +86,7 @@ def prepare(conf, binary: str) -> pwd.struct_passwd | None:
     return user
 
 
-def become(conf, binary: str, user: pwd.struct_passwd, ports: typing.Iterable[int | None]) -> None:
+def become(conf: cfg.ConfigOpts, binary: str, user: pwd.struct_passwd, ports: typing.Iterable[int | None]) -> None:
     """Be that user for ever.
 
     :param ports: that the daemon listens on; for low ones it keeps NET_BIND_SERVICE
@@ -92,12 +98,12 @@ def become(conf, binary: str, user: pwd.struct_passwd, ports: typing.Iterable[in
                       capabilities=(privileges.NET_BIND_SERVICE,) if low else ())
 
 
-def runs_guests(conf, binary: str) -> bool:
+def runs_guests(conf: cfg.ConfigOpts, binary: str) -> bool:
     """Whether a daemon has real guests."""
     return binary != 'nova-network' and conf.compute_driver != 'fake'
 
 
-def guest_helper(conf, user: pwd.struct_passwd) -> privileges.Helper:
+def guest_helper(conf: cfg.ConfigOpts, user: pwd.struct_passwd) -> privileges.Helper:
     """The privileged part of a daemon that has real guests, not forked yet."""
     from nova.virt.libvirt import remote
     from nova.virt.libvirt import storage
@@ -106,7 +112,7 @@ def guest_helper(conf, user: pwd.struct_passwd) -> privileges.Helper:
 
 # ---- what could be in the way: a sentence, or '' -----------------------------------------
 
-def _is_ours(state, binary, user):
+def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
     """Whether the state path is new, that user's, or one that root has used as the daemon's."""
     if not state.exists():
         return True
@@ -115,14 +121,14 @@ def _is_ours(state, binary, user):
         not names or MARKS[binary] <= names)
 
 
-def _led_away(instances, user):
+def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
     """Whether a link stands for the guests, which that user may have made: what it leads to is not given away."""
     if instances.is_symlink() and instances.exists() and instances.stat().st_uid != user.pw_uid:
         return f'{instances} is a link to a directory that is not that user\'s.'
     return ''
 
 
-def _no_lists(state):
+def _no_lists(state: pathlib.Path) -> str:
     """Whether the file system can let the user read disks that are QEMU's."""
     from nova.virt.libvirt import files
     try:
@@ -133,7 +139,8 @@ def _no_lists(state):
     return ''
 
 
-def _obstacle(conf, binary, state, read, guests):
+def _obstacle(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, read: Iterable[pathlib.Path],
+              guests: bool) -> str:
     """What the user cannot do; in a process that is that user.
 
     :param read: Paths of files, and of directories that it passes through
@@ -156,7 +163,7 @@ def _obstacle(conf, binary, state, read, guests):
     return ''
 
 
-def _named_files(conf):
+def _named_files(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
     """The files of the configuration, and those that it names: keys, certificates, pipelines."""
     found = [pathlib.Path(name) for name in (
         *(conf.config_file or ()), *filter(None, map(conf.find_file, (conf.http.paste_config, POLICY))))]
@@ -169,11 +176,11 @@ def _named_files(conf):
     return found
 
 
-def _log_file(conf, binary):
+def _log_file(conf: cfg.ConfigOpts, binary: str) -> str | None:
     if not (conf.log_file or conf.log_dir):
         return None
     return os.path.join(conf.log_dir or '', conf.log_file or f'{binary}.log')
 
 
-def _existing(path):
+def _existing(path: pathlib.Path) -> pathlib.Path:
     return next(place for place in (path, *path.parents) if place.exists())

@@ -4,19 +4,30 @@
     nova-policy check --token-file token.json --api os_compute_api:servers:show --target other/bob
     nova-policy list --roles reader
 """
+from __future__ import annotations
+
 import argparse
 import json
 import sys
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import common
 from nova.runtime import concurrency
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.context import RequestContext
+    from nova.policies.files import Rule
+    from nova.policy import Policy
+    from nova.web.routes import Route
 
 MAY, MAY_NOT = 0, 1
 # Operations below these are everybody's unless their rows have a rule; what else they ask is about fields.
 OPEN = ('/flavors', '/images')
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns 0 when the caller may, 1 when not (or with a sentence on stderr), 2 for a wrong
     command line.
     """
@@ -38,7 +49,7 @@ def main(arguments=None):
         return common.failed('nova-policy', error, 2)
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser('nova-policy', allow_abbrev=False,
                                      description='Who may do what with the compute API here, and why.',
                                      epilog='Options of nova.conf apply, too: --config-file, …')
@@ -69,7 +80,7 @@ def _parser():
 
 # ---- who ---------------------------------------------------------------------
 
-def _caller(rules, given):
+def _caller(rules: Policy, given: argparse.Namespace) -> RequestContext:
     from nova import context
 
     who = _of_token(given.token_file) if given.token_file else {
@@ -80,7 +91,7 @@ def _caller(rules, given):
     return caller
 
 
-def _of_token(path):
+def _of_token(path: str) -> dict[str, Any]:
     """Whom a token's document describes.
 
     :raises InvalidInput: it is none
@@ -102,7 +113,7 @@ def _of_token(path):
 
 # ---- what --------------------------------------------------------------------
 
-def _rules_of(rules, api):
+def _rules_of(rules: Policy, api: str) -> tuple[str, list[str], list[str]]:
     """(sentence about the operation or '', [rule that decides], [rules that its handler asks besides]).
 
     :raises InvalidInput: it is neither a rule nor an operation
@@ -127,7 +138,7 @@ def _rules_of(rules, api):
     return '', main, [rule for rule in checked if rule not in main]
 
 
-def _needs_project(rules, api):
+def _needs_project(rules: Policy, api: str) -> bool:
     """Whether a token without a project is refused what ``_rules_of`` has found."""
     from nova.api import app
 
@@ -138,7 +149,7 @@ def _needs_project(rules, api):
     return not any(row.public or row.any_scope for row in _rows(method.upper(), path, action.strip()))
 
 
-def _rows(method, path, action):
+def _rows(method: str, path: str, action: str) -> list[Route]:
     """:raises InvalidInput: there is no such operation; the sentence names those that come near"""
     from nova import exception
     from nova.api import app
@@ -166,19 +177,19 @@ def _rows(method, path, action):
     return found
 
 
-def _matches(row, segments):
+def _matches(row: Route, segments: list[str]) -> bool:
     wanted = row.path.strip('/').split('/')
     return len(wanted) == len(segments) and all(
         part == segment or part.startswith('{') for part, segment in zip(wanted, segments))
 
 
-def _fixed(row):
+def _fixed(row: Route) -> int:
     return sum(not part.startswith('{') for part in row.path.strip('/').split('/'))
 
 
 # ---- commands ----------------------------------------------------------------
 
-def _check(conf, given):
+def _check(conf: cfg.ConfigOpts, given: argparse.Namespace) -> int:
     from nova import policy
 
     rules = policy.Policy(conf)
@@ -208,7 +219,7 @@ def _check(conf, given):
     return MAY if may else MAY_NOT
 
 
-def _show(rules, caller, name, target):
+def _show(rules: Policy, caller: RequestContext, name: str, target: dict[str, Any]) -> bool:
     """Print one rule and why it passes or fails; whether it passes."""
     from nova.policies import explain
 
@@ -220,7 +231,7 @@ def _show(rules, caller, name, target):
     return step.passes
 
 
-def _origin(rule):
+def _origin(rule: Rule) -> str:
     from nova.policies import files
 
     if rule.source == files.DEFAULT:
@@ -228,11 +239,11 @@ def _origin(rule):
     return f'by {rule.source}' + (f', which has a rule for all of {rule.by}' if rule.by else '')
 
 
-def _roles(caller):
+def _roles(caller: RequestContext) -> str:
     return f'with the roles {", ".join(caller.roles)}' if caller.roles else 'without roles'
 
 
-def _list(conf, given):
+def _list(conf: cfg.ConfigOpts, given: argparse.Namespace) -> int:
     from nova import policies
     from nova import policy
 

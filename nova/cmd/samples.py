@@ -1,11 +1,14 @@
 """Samples of nova.conf and policy.yaml, made from what the code declares."""
+from __future__ import annotations
+
 import importlib.metadata
 import logging
+from typing import TextIO
 
 NAMESPACES = ('nova', 'oslo.log', 'oslo.messaging', 'oslo.policy', 'oslo.reports', 'keystonemiddleware.auth_token')
 
 
-def configuration(output, namespaces=NAMESPACES):
+def configuration(output: TextIO, namespaces: tuple[str, ...] = NAMESPACES) -> None:
     from oslo_config import cfg
     from oslo_config import generator
 
@@ -18,7 +21,7 @@ def configuration(output, namespaces=NAMESPACES):
     generator.generate(conf, output)
 
 
-def policy(output):
+def policy(output: TextIO) -> None:
     from oslo_policy import generator
 
     from nova import policy as nova_policy

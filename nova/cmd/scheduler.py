@@ -1,8 +1,15 @@
 """nova-scheduler: chooses hosts."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova.cmd import common
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
-def parts(conf):
+
+def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
@@ -11,5 +18,5 @@ def parts(conf):
     return [assembly.needs(bus, api_db, cells), assembly.scheduler(conf, bus, conf.host, api_db, cells)]
 
 
-def main():
+def main() -> int:
     return common.run('nova-scheduler', parts)

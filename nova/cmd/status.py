@@ -4,16 +4,25 @@
 
 Exit codes: 0 all is well; 1 something asks for a look; 2 something must be done first; 255 it could not be found out.
 """
+from __future__ import annotations
+
 import argparse
 import enum
 import sys
 import textwrap
 import traceback
 import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from nova.cmd import command_line
 from nova.cmd import common
 from nova.runtime import concurrency
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db.cells import cells as db_cells
 
 UNEXPECTED = 255
 WIDTH = 58                   # of the text in the table
@@ -25,13 +34,14 @@ class Code(enum.IntEnum):
     SUCCESS, WARNING, FAILURE = range(3)
 
 
+Result = tuple[Code, str | None]
 LABELS = {Code.SUCCESS: 'Success', Code.WARNING: 'Warning', Code.FAILURE: 'Failure'}
 
 
 class Deployment:
     """What the checks look at; opened once."""
 
-    def __init__(self, conf):
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
         from nova.cloud import assembly
         from nova.db.cells import cells
 
@@ -40,12 +50,12 @@ class Deployment:
         self.cells = cells.Cells(conf, self.api_db, self.cell_db)
 
 
-def _schema(given):
+def _schema(given: Deployment) -> Result:
     """Database Schema"""
     from nova import exception
     from nova.db import schema as migration
 
-    def checked(cell):
+    def checked(cell: db_cells.Cell) -> None:
         migration.check(cell.db, 'cell')
     try:
         migration.check(given.api_db, 'api')
@@ -55,7 +65,7 @@ def _schema(given):
     return Code.SUCCESS, None
 
 
-def _cells(given):
+def _cells(given: Deployment) -> Result:
     """Cells v2"""
     from nova.db import schema as migration
     from nova.db.cells import cells
@@ -68,7 +78,7 @@ def _cells(given):
     return Code.SUCCESS, None
 
 
-def _hosts(given):
+def _hosts(given: Deployment) -> Result:
     """Host Mappings"""
     from nova.db import online_migrations
 
@@ -79,7 +89,7 @@ def _hosts(given):
     return Code.SUCCESS, None
 
 
-def _too_old(given):
+def _too_old(given: Deployment) -> Result:
     """Older Than N-1 Services"""
     from nova.cmd.manage import upgrade as manage_upgrade
     from nova.rpc import versions
@@ -92,7 +102,7 @@ def _too_old(given):
     return Code.SUCCESS, None
 
 
-def _older(given):
+def _older(given: Deployment) -> Result:
     """Service Versions"""
     from nova.cmd.manage import upgrade as manage_upgrade
 
@@ -104,7 +114,7 @@ def _older(given):
     return Code.SUCCESS, None
 
 
-def _data(given):
+def _data(given: Deployment) -> Result:
     """Online Data Migrations"""
     from nova.db import online_migrations
 
@@ -115,7 +125,7 @@ def _data(given):
     return Code.SUCCESS, None
 
 
-def _contraction(given):
+def _contraction(given: Deployment) -> Result:
     """Schema Contraction"""
     from nova.db import schema as migration
 
@@ -128,7 +138,7 @@ def _contraction(given):
     return Code.SUCCESS, None
 
 
-def _policy(given):
+def _policy(given: Deployment) -> Result:
     """Policy File"""
     from nova import exception
     from nova import policy
@@ -143,7 +153,7 @@ def _policy(given):
     return Code.SUCCESS, None
 
 
-def _levels(given):
+def _levels(given: Deployment) -> Result:
     """Upgrade Levels"""
     from nova.rpc import versions
 
@@ -155,7 +165,7 @@ def _levels(given):
     return Code.SUCCESS, None
 
 
-def _some(names, most=10):
+def _some(names: Iterable[str], most: int = 10) -> str:
     names = sorted(names)
     return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
 
@@ -164,25 +174,25 @@ def _some(names, most=10):
 CHECKS = (_schema, _cells, _hosts, _older, _too_old, _data, _contraction, _policy, _levels)
 
 
-def check(conf):
+def check(conf: cfg.ConfigOpts) -> Code:
     """Run all checks; prints the table and returns the worst Code."""
     from nova import exception
 
     given = Deployment(conf)
-    results = []
+    results: list[tuple[str, Code, str | None]] = []
     for function in CHECKS:
         try:
             code, details = function(given)
         except exception.NovaException as error:
             code, details = Code.FAILURE, str(error)
-        results.append((function.__doc__, code, details))
+        results.append((function.__doc__ or '', code, details))
         if function is _schema and code is not Code.SUCCESS:
             break                        # the others read what may not be there
     print(table(results))
     return max(code for _name, code, _details in results)
 
 
-def table(results):
+def table(results: list[tuple[str, Code, str | None]]) -> str:
     """The results as text."""
     line = '+' + '-' * (WIDTH + 2) + '+'
     lines = [line, f'| {"Upgrade Check Results":{WIDTH}} |', line]
@@ -193,7 +203,7 @@ def table(results):
     return '\n'.join(lines)
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')
     concurrency.setup()

@@ -1,7 +1,11 @@
 """Tables that commands print."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 
-def print_table(header, rows):
+def print_table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
     """A table of texts; None is shown as a dash."""
     table = [header, *([str(value) if value is not None else '-' for value in row] for row in rows)]
     widths = _widths(table)
@@ -9,7 +13,7 @@ def print_table(header, rows):
         print('  '.join(value.ljust(width) for value, width in zip(row, widths)).rstrip())
 
 
-def print_framed(header, rows):
+def print_framed(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
     """A table with a frame: what scripts around these commands cut their columns from."""
     table = [[str(value) for value in row] for row in (header, *rows)]
     widths = _widths(table)
@@ -22,5 +26,5 @@ def print_framed(header, rows):
     print(frame)
 
 
-def _widths(table):
+def _widths(table: Sequence[Sequence[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*table)]

@@ -1,12 +1,18 @@
 """nova-volume: the embedded block storage of a fleet, on the host that has the files of the volumes."""
+from __future__ import annotations
+
 import logging
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import common
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 LOG = logging.getLogger(__name__)
 
 
-def parts(conf):
+def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova import exception
     from nova import policy
     from nova.cloud import assembly
@@ -29,5 +35,5 @@ def parts(conf):
             block_storage.server(conf, api_db, storage, policy.Policy(conf), certificate)]
 
 
-def main():
+def main() -> int:
     return common.run('nova-volume', parts)

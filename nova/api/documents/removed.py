@@ -1,25 +1,29 @@
 """Operations that the compute API had once: what did the work is gone, and they say so at every microversion."""
 import functools
+import types
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 from nova import exception
+from nova.api import request as api_request
 from nova.api.proxies import certificates
 from nova.api.proxies import nova_network
 from nova.web.routes import Route
 
 
-def gone(req, **_parts):
+def gone(req: api_request.Request, **_parts: str) -> NoReturn:
     # clients look for the second sentence
     raise exception.Gone('What this API worked on is not part of the compute service any more. '
                          'This resource is no longer available. No forwarding address is given.')
 
 
-def _served(path, name, req, **parts):
+def _served(path: str, name: str, req: api_request.Request, **parts: Any) -> Any:
     """One that an operator may have switched on."""
     source = _source(path, name)
-    return source.serve(req, path, name, **parts) if source.offered(req) else gone(req)
+    return source.serve(req, path, name, **parts) if source and source.offered(req) else gone(req)
 
 
-def _source(path, name):
+def _source(path: str, name: str) -> types.ModuleType | None:
     """The module that has it; None: none has."""
     return next((source for source in (nova_network, certificates) if (path, name) in source.SERVED), None)
 
@@ -47,15 +51,15 @@ REMOVED = {
 }
 
 
-def _rows():
+def _rows() -> Iterator[Route]:
     for path, names in REMOVED.items():
         for name in names.split():
             action = None if name.isupper() else name
             source = _source(path, name)
-            served, checks = source is not None, getattr(source, 'CHECKS', {}).get((path, name), ())
+            checks = getattr(source, 'CHECKS', {}).get((path, name), ())
             yield Route('POST' if action else name, f'/{path}',
-                        functools.partial(_served, path, name) if served else gone, action=action,
-                        errors=(401, 410), checks=checks, status=source.code(name) if served else 200)
+                        functools.partial(_served, path, name) if source else gone, action=action,
+                        errors=(401, 410), checks=checks, status=source.code(name) if source else 200)
 
 
 ROUTES = tuple(_rows())

@@ -2,20 +2,23 @@
 
 The rows are those of documents/removed.py, as of nova_network.py.
 """
+from typing import Any
+
 from nova import exception
+from nova.api import request as api_request
 from nova.db.audit import log
 
 SHOW, CREATE = 'nova:certificates:show', 'nova:certificates:create'
 
 
-def _show(req, id):
+def _show(req: api_request.Request, id: str) -> api_request.Document:
     req.authorize(SHOW)
     if id != 'root':
         raise exception.Unsupported('Only the certificate of the authority can be shown: os-certificates/root.')
     return _view(req.services.cert.fetch_ca(req.context, project_id=req.context.project_id), None)
 
 
-def _create(req):
+def _create(req: api_request.Request) -> api_request.Document:
     req.authorize(CREATE)
     context = req.context
     made = req.services.cert.generate_x509_cert(context, user_id=context.user_id, project_id=context.project_id)
@@ -23,15 +26,15 @@ def _create(req):
     return _view(made['certificate'], made['private_key'])
 
 
-def _view(certificate, key):
+def _view(certificate: str, key: str | None) -> api_request.Document:
     return {'certificate': {'data': certificate, 'private_key': key}}
 
 
-SERVED = {('os-certificates/{id}', 'GET'): _show, ('os-certificates', 'POST'): _create}
+SERVED: dict[tuple[str, str], Any] = {('os-certificates/{id}', 'GET'): _show, ('os-certificates', 'POST'): _create}
 CHECKS = {('os-certificates/{id}', 'GET'): (SHOW,), ('os-certificates', 'POST'): (CREATE,)}
 
 
-def serve(req, path, name, **parts):
+def serve(req: api_request.Request, path: str, name: str, **parts: Any) -> api_request.Document:
     """What one of them answers.
 
     :raises PolicyDenied, Unsupported, QuotaExceeded, Unavailable:
@@ -39,11 +42,11 @@ def serve(req, path, name, **parts):
     return SERVED[path, name](req, **parts)
 
 
-def code(name):
+def code(name: str) -> int:
     """The code of success."""
     return 200
 
 
-def offered(req):
+def offered(req: api_request.Request) -> bool:
     """Whether this deployment has them."""
-    return req.services.conf.api.nova_network_resources
+    return bool(req.services.conf.api.nova_network_resources)

@@ -86,11 +86,12 @@ def serve(req: api_request.Request, path: str, name: str, **parts: str) -> Any:
     return handler(req, **parts)
 
 
-def code(name):
+def code(name: str) -> int:
     """The code of success of a method or an action."""
     return 200 if name == 'GET' else 202
 
 
-def offered(req):
+def offered(req: api_request.Request) -> bool:
     """Whether this deployment has them."""
-    return req.services.conf.api.nova_network_resources and req.services.conf.network.backend == 'embedded'
+    conf = req.services.conf
+    return bool(conf.api.nova_network_resources and conf.network.backend == 'embedded')

@@ -3,11 +3,19 @@
 The command looks at the guest and writes the server; the compute service of the host takes the guest over, as it would
 build another one: doc/source/adr/0032-adopted-guests.rst.
 """
+from __future__ import annotations
+
 import os
 import time
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import tables
 from nova.cmd.command_line import flag
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db.cells import cells as db_cells
 
 REFUSED, NOTHING_DONE = 1, 3
 BUS = 'nova-inprocess:///adoption'       # a message to nobody: the conductor finds the server waiting
@@ -15,7 +23,9 @@ WAIT_S = 300                             # for the compute service
 POLL_S = 0.5
 
 
-def adopt(conf, guest, host, project, user, image, flavor, name, network, port, connection, yes):
+def adopt(conf: cfg.ConfigOpts, guest: str, host: str | None, project: str, user: str, image: str, flavor: str | None,
+          name: str | None, network: list[str] | None, port: list[str] | None, connection: str | None,
+          yes: bool) -> int:
     """Show how a guest of a host would become a server, and with --yes let it become one."""
     from nova import policy
     from nova.api import app
@@ -48,7 +58,7 @@ def adopt(conf, guest, host, project, user, image, flavor, name, network, port, 
     return _await(cells, found.uuid)
 
 
-def look(uri, guest):
+def look(uri: str, guest: str) -> tuple[Any, list[str]]:
     """(adopted.Found, [why it cannot be taken over]) of a guest of libvirt.
 
     :raises InvalidInput: libvirt does not answer, or has no such guest
@@ -70,7 +80,7 @@ def look(uri, guest):
             raise exception.InvalidInput(reason=f'libvirt at {uri} has no guest {guest}.')
         text, why = guests.described(domain)
 
-        def size(path, form):
+        def size(path: str, form: str) -> int:
             return adopted.size(path, form) if os.path.exists(path) else domain.blockInfo(path)[0]
         found = adopted.read(text, size)
         return found, ([why] if why else []) + found.refusals
@@ -80,7 +90,7 @@ def look(uri, guest):
         opened.close()
 
 
-def _known(cells, host, uuid):
+def _known(cells: db_cells.Cells, host: str, uuid: str) -> list[str]:
     """[why the databases do not let it become a server of this host]"""
     from nova.db.placement import compute_nodes
     from nova.db.servers import listing
@@ -94,7 +104,8 @@ def _known(cells, host, uuid):
     return why if able else [*why, f'{host} is no compute host whose driver takes guests over']
 
 
-def _show(found, host, project, user, image, flavor, name, network, port, refusals):
+def _show(found: Any, host: str, project: str, user: str, image: str, flavor: str, name: str, network: list[str] | None,
+          port: list[str] | None, refusals: list[str]) -> None:
     rows = [('Guest', f'{found.name} ({found.uuid})'), ('Server', f'{name} of project {project}, user {user}'),
             ('Host', host), ('Flavor', f'{flavor} ({found.vcpus} vCPUs, {found.memory_mb} MiB, {found.root_gb} GiB)'),
             ('Image', image)]
@@ -109,7 +120,7 @@ def _show(found, host, project, user, image, flavor, name, network, port, refusa
     tables.print_table(('What', 'How'), rows)
 
 
-def _make_flavor(application, project, name, found):
+def _make_flavor(application: Any, project: str, name: str, found: Any) -> None:
     """A flavor of the size of the guest, for administrators alone, unless there is one of that name."""
     from nova import exception
     from nova.cmd.manage import api_calls as inner
@@ -121,13 +132,13 @@ def _make_flavor(application, project, name, found):
         inner.ask(application, project, 'GET', f'/flavors/{name}', None)
 
 
-def _create(application, project, user, found, server):
+def _create(application: Any, project: str, user: str, found: Any, server: dict[str, Any]) -> None:
     from nova.api import request
     from nova.cmd.manage import api_calls as inner
     inner.ask(application, project, 'POST', '/servers', {'server': server}, user=user, **{request.ADOPTS: found.uuid})
 
 
-def _await(cells, uuid):
+def _await(cells: db_cells.Cells, uuid: str) -> int:
     """Let a conductor look at once, and wait until the host has the guest: 1 when it cannot be taken over."""
     from nova import utils
     from nova.db.servers import instance_actions

@@ -1,12 +1,21 @@
 """Operations of the compute API, called by a command with all their checks: in its own process where there is a broker,
 of a nova-all that runs where there is none.
 """
+from __future__ import annotations
+
 import io
 import json
 import pathlib
+from typing import Any, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.exception import NovaException
 
 
-def ask(application, project, method, path, body, microversion='latest', query='', user='nova-manage', **more):
+def ask(application: Any, project: str, method: str, path: str, body: Any, microversion: str = 'latest',
+        query: str = '', user: str = 'nova-manage', **more: Any) -> Any:
     """The JSON document that an operation answers with, None when it has none.
 
     :param application: nova.api.app.Application
@@ -29,14 +38,15 @@ def ask(application, project, method, path, body, microversion='latest', query='
         'wsgi.input': io.BytesIO(data), 'CONTENT_LENGTH': str(len(data)), 'CONTENT_TYPE': 'application/json',
         'HTTP_OPENSTACK_API_VERSION': f'compute {microversion}', 'nova.context': caller, **more},
         lambda status, headers: started.append(int(status[:3]))))
-    document = json.loads(answer) if answer else None
+    document: Any = json.loads(answer) if answer else None
     if started[0] >= 300:
         refusal = document.get('errors') or list(document.values())
         raise _error(started[0])(refusal[0].get('message') or refusal[0].get('detail'))
     return document
 
 
-def ask_all_in_one(conf, path, body, microversion, method='POST', query=''):
+def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: Any, microversion: str, method: str = 'POST',
+                   query: str = '') -> tuple[Any, str | None]:
     """(the document that a nova-all which runs answers a request with, None when it has none; file with the authority
     that its TLS is of).
 
@@ -67,12 +77,12 @@ def ask_all_in_one(conf, path, body, microversion, method='POST', query=''):
                                  **({} if body is None else {'json': body}))
     except client_errors.ClientException as error:
         raise exception.NovaException(f'nova-all does not answer at {root}: {error}')
-    document = answer.json() if answer.content else None
+    document: Any = answer.json() if answer.content else None
     if not answer.ok:
         raise _error(answer.status_code)(next(iter(document.values()))['message'])
     return document, authority
 
 
-def _error(code):
+def _error(code: int) -> type[NovaException]:
     from nova import exception
     return exception.NotFound if code == 404 else exception.NovaException

@@ -2,56 +2,65 @@
 
 Exit codes are those of the man page; ``doc/source/cli/nova-manage.rst`` has them.
 """
+from __future__ import annotations
+
 import datetime
 import time
+from typing import TYPE_CHECKING
 
 from nova.cmd import tables
 from nova.cmd.command_line import Refused
 from nova.cmd.command_line import flag
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
 
 _DATE = {'metavar': 'DATE', 'help': 'YYYY-MM-DD[ HH:MM[:SS]], UTC unless it says otherwise'}
 _ALL_CELLS = flag('every cell, instead of the one of [database] alone')
 _VERBOSE = flag('print the number of rows of each table')
 
 
-def archive_deleted_rows(conf, max_rows, until_complete, before, purge, verbose, all_cells, task_log, sleep):
+def archive_deleted_rows(conf: cfg.ConfigOpts, max_rows: int, until_complete: bool, before: str | None, purge: bool,
+                         verbose: bool, all_cells: bool, task_log: bool, sleep: int) -> int:
     """Move deleted servers, with their actions and migrations, to the shadow tables: out of the reach of the API."""
     from nova.db.servers import archive
     if max_rows < 1:
         raise Refused(f'Invalid value for --max_rows: {max_rows}; it must be 1 or more.', 2)
     if sleep < 0:
         raise Refused(f'Invalid value for --sleep: {sleep}; it must be 0 or more.', 255)
-    before = _date(before, 4)
-    total = {}
+    moment = _date(before, 4)
+    total: dict[tuple[str, str], int] = {}
     for name, db in _databases(conf, all_cells, 3):
         while True:
-            moved = archive.servers(db, before, max_rows)
+            moved = archive.servers(db, moment, max_rows)
             if task_log:
-                moved |= archive.audits(db, before, max_rows)
+                moved |= archive.audits(db, moment, max_rows)
             for table, count in moved.items():
                 total[name, table] = total.get((name, table), 0) + count
             if not moved or not until_complete:
                 break
             time.sleep(sleep)
         if purge:
-            archive.purge(db, before)
+            archive.purge(db, moment)
     _tell(total, verbose, 'archived')
     return 1 if total else 0
 
 
-def purge(conf, all, before, verbose, all_cells):
+def purge(conf: cfg.ConfigOpts, all: bool, before: str | None, verbose: bool, all_cells: bool) -> int:
     """Remove what stands in the shadow tables."""
     from nova.db.servers import archive
     if not all and before is None:
         raise Refused('Either --all or --before is needed.', 1)
-    before = _date(before, 2)
+    moment = _date(before, 2)
     total = {(name, table): count for name, db in _databases(conf, all_cells, 4)
-             for table, count in archive.purge(db, before).items()}
+             for table, count in archive.purge(db, moment).items()}
     _tell(total, verbose, 'purged')
     return 0 if total else 3
 
 
-def null_instance_uuid_scan(conf, delete):
+def null_instance_uuid_scan(conf: cfg.ConfigOpts, delete: bool) -> int:
     """List, and with --delete remove, rows that name no server though they belong to one."""
     from nova.cloud import assembly
     from nova.db.servers import archive
@@ -65,7 +74,7 @@ def null_instance_uuid_scan(conf, delete):
     return 0
 
 
-def _date(text, code):
+def _date(text: str | None, code: int) -> datetime.datetime | None:
     """A moment in UTC without a time zone; None of None.
 
     :raises Refused: it is none
@@ -81,7 +90,7 @@ def _date(text, code):
     return moment
 
 
-def _databases(conf, all_cells, code):
+def _databases(conf: cfg.ConfigOpts, all_cells: bool, code: int) -> list[tuple[str, engine.Database]]:
     """[(name of the cell, Database)]
 
     :raises Refused: the API database does not answer
@@ -98,7 +107,7 @@ def _databases(conf, all_cells, code):
     return [(cell.name, cell.db) for cell in found]
 
 
-def _tell(total, verbose, what):
+def _tell(total: dict[tuple[str, str], int], verbose: bool, what: str) -> None:
     if not verbose:
         return
     if not total:

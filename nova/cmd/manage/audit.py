@@ -1,17 +1,27 @@
 """nova-manage audit: is the log of who did what as it was written?"""
+from __future__ import annotations
+
+import functools
 import getpass
 import os
 import socket
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import tables
 from nova.cmd.command_line import Refused
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
 
 BROKEN, UNREACHED = 3, 4
 # options of commands that say of what they are: names and ids, never a URL or a password
 TARGETS = ('cell_uuid', 'host', 'server', 'name', 'image_id', 'path')
 
 
-def verify(conf, seal):
+def verify(conf: cfg.ConfigOpts, seal: list[str] | None) -> int:
     """Compute the chains of the audit logs again: of the API database and of every cell's."""
     from nova.cloud import assembly
     from nova.db import errors
@@ -19,8 +29,10 @@ def verify(conf, seal):
     from nova.db.cells import cells as db_cells
     exported = [_parsed(text) for text in seal or ()]
     api_db, cells = assembly.checked_databases(conf)
-    databases, rows, code = [('api', lambda: api_db)], [], 0
-    databases += [(f'cell {cell.name}', lambda cell=cell: cell.db) for cell in cells.all()]
+    databases: list[tuple[str, Callable[[], engine.Database]]] = [('api', lambda: api_db)]
+    rows: list[tuple[object, ...]] = []
+    code = 0
+    databases += [(f'cell {cell.name}', functools.partial(getattr, cell, 'db')) for cell in cells.all()]
     unknown = {name for name, _seal in exported} - {name for name, _db in databases}
     if unknown:
         raise Refused(f'There is no database called {sorted(unknown)[0]!r}: ' + ', '.join(
@@ -39,7 +51,7 @@ def verify(conf, seal):
     return code
 
 
-def _parsed(text):
+def _parsed(text: str) -> tuple[str, Any]:
     """(name of the database, Seal) of ``name=number:digest``."""
     from nova.db.audit import records
     name, _, seal = text.rpartition('=')
@@ -49,7 +61,7 @@ def _parsed(text):
         raise Refused(f'{text} is no seal: DATABASE=NUMBER:DIGEST, as the log of nova-conductor has it.', 2) from None
 
 
-def record_of(words, options):
+def record_of(words: list[str], options: dict[str, Any]) -> Any:
     """The nova.db.audit.log.Record of a command.
 
     :param words: category and action
@@ -65,7 +77,7 @@ def record_of(words, options):
     return record
 
 
-def _user():
+def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):              # a user id without a name

@@ -2,16 +2,27 @@
 
 Releases before did not look at whose they are: see doc/source/admin/security-references.rst.
 """
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.cmd import tables
 from nova.cmd.command_line import flag
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
+    from nova.db.cells import cells as db_cells
+
 FOUND, UNSURE = 'not visible to the project', 'shared by another project: look at its members'
 KINDS = ('kernel_id', 'ramdisk_id')
 
 
-def check_boot_images(conf, detach):
+def check_boot_images(conf: cfg.ConfigOpts, detach: bool) -> int:
     """List servers whose kernel or ramdisk is an image that their project may not see: 1 when there are some."""
     from nova.cloud import assembly
     api_db, cells = assembly.checked_databases(conf)
@@ -30,7 +41,7 @@ def check_boot_images(conf, detach):
     return int(bool(down) or any(server.uuid not in mended for _cell, server, *_rest in rows))
 
 
-def _of_cell(cell, verdict):
+def _of_cell(cell: db_cells.Cell, verdict: _Verdict) -> list[tuple[Any, str, str, str]]:
     from nova.db.tables.cell import instances
     c = instances.c
     with cell.db.reader() as conn:
@@ -46,10 +57,10 @@ class _Verdict:
     :param answers: whether it answers as the project of the caller: Glance needs a token of its user, who is not here
     """
 
-    def __init__(self, images, answers):
+    def __init__(self, images: Any, answers: bool) -> None:
         self._images, self._answers = images, answers
 
-    def of(self, server, image_id):
+    def of(self, server: Any, image_id: str) -> str | None:
         """What is wrong with an image of a server, None when nothing is, or when there is no such image any more."""
         from nova import context
         from nova import exception
@@ -70,11 +81,11 @@ class _Verdict:
         return None
 
 
-def _detach(conn, server, image_id):
+def _detach(conn: engine.Connection, server: Any, image_id: str) -> bool:
     """Take an image from a server's row, and a ramdisk with its kernel; whether the row was as it was read."""
     from nova.db.servers import instances
     instances.lock(conn, server.uuid)
-    row = instances.get(conn, server.uuid)
+    row: Mapping[str, Any] = instances.get(conn, server.uuid)
     gone = [kind for kind in KINDS if row[kind] == image_id]
     if 'kernel_id' in gone:
         gone = list(KINDS)                   # a ramdisk alone is refused when the guest starts

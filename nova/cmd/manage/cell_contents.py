@@ -1,11 +1,20 @@
 """nova-manage cell_v2: the hosts and the servers of cells; manage_cells has the cells themselves."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from nova.cmd import command_line
 from nova.cmd import tables
 from nova.cmd.command_line import flag
 from nova.cmd.manage import known_cells
 from nova.cmd.manage.known_cells import CELL
+from nova.cmd.manage.known_cells import Row
 from nova.cmd.manage.known_cells import no_such_cell
 from nova.cmd.manage.known_cells import outcome
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 BATCH = 50                    # servers that are mapped in one transaction
 
@@ -14,7 +23,8 @@ _ANY_CELL = {**CELL, 'required': False}
 
 # ---- hosts -------------------------------------------------------------------
 
-def map_hosts(known, cell, by_service=False, report=lambda sentence: None):
+def map_hosts(known: known_cells.Known, cell: Row, by_service: bool = False,
+              report: Callable[[str], object] = lambda sentence: None) -> list[str]:
     """Map the hosts that report in a cell; the names of those that were not mapped before.
 
     :raises HostInAnotherCell: a host of this name is in another cell
@@ -43,7 +53,7 @@ def map_hosts(known, cell, by_service=False, report=lambda sentence: None):
     return new
 
 
-def discover_hosts(conf, cell_uuid, verbose, strict, by_service):
+def discover_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None, verbose: bool, strict: bool, by_service: bool) -> int:
     """Map the hosts that report and are not mapped: 1 when --strict found none, 2 when a host is in two cells."""
     from nova import exception
     from nova.db.cells import cells
@@ -67,7 +77,7 @@ def discover_hosts(conf, cell_uuid, verbose, strict, by_service):
     return outcome('No host was found that is not mapped.', 1) if strict and not new else 0
 
 
-def list_hosts(conf, cell_uuid):
+def list_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None) -> int:
     """List the hosts of all cells or of one: 1 when there is no such cell."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
@@ -78,7 +88,7 @@ def list_hosts(conf, cell_uuid):
     return 0
 
 
-def delete_host(conf, cell_uuid, host):
+def delete_host(conf: cfg.ConfigOpts, cell_uuid: str, host: str) -> int:
     """Forget a host without servers: 1 no such cell, 2 no such host, 3 it is in another cell, 4 it has servers."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
@@ -100,7 +110,7 @@ def delete_host(conf, cell_uuid, host):
 
 # ---- servers -----------------------------------------------------------------
 
-def map_instances(conf, cell_uuid, max_count, reset):
+def map_instances(conf: cfg.ConfigOpts, cell_uuid: str, max_count: str | None, reset: bool) -> int:
     """Map the servers of a cell's database, the oldest first: 1 when more are left than --max-count."""
     from nova.db.cells import rows as cell_rows
     left = command_line.count(max_count)
@@ -121,7 +131,7 @@ def map_instances(conf, cell_uuid, max_count, reset):
         place = rows[-1]['created_at'], rows[-1]['id']
 
 
-def verify_instance(conf, uuid, quiet):
+def verify_instance(conf: cfg.ConfigOpts, uuid: str, quiet: bool) -> int:
     """Say in which cell a server is: 1 not mapped, 2 its cell is not known, 3 it was deleted, 4 no cell has it."""
     from nova.db.cells import rows as cell_rows
     from nova.db.servers import mappings
@@ -129,7 +139,7 @@ def verify_instance(conf, uuid, quiet):
     with known.api_db.reader() as conn:
         mapping = mappings.get(conn, uuid)
 
-    def outcome(sentence, code):
+    def outcome(sentence: str, code: int) -> int:
         return code if quiet else known_cells.outcome(sentence, code)
     if mapping is None:
         return outcome(f'Instance {uuid} is not mapped to a cell (upgrade is incomplete) or instance does not exist', 1)

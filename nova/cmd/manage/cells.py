@@ -3,15 +3,23 @@
 The commands read and write rows: no daemon has to run. They use the API database of the configuration; a URL that is
 not given is the configured one. Daemons notice a change of rows within a minute.
 """
+from __future__ import annotations
+
 import uuid as uuidlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import tables
 from nova.cmd.command_line import flag
 from nova.cmd.manage import cell_contents as contents
 from nova.cmd.manage import known_cells
 from nova.cmd.manage.known_cells import CELL
+from nova.cmd.manage.known_cells import Row
 from nova.cmd.manage.known_cells import no_such_cell
 from nova.cmd.manage.known_cells import outcome
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 _NAME = {'metavar': 'NAME', 'help': 'of the cell'}
 _TRANSPORT = {'metavar': 'URL', 'help': "of the cell's broker; the configured transport_url unless given. It may have "
@@ -23,7 +31,7 @@ _TAKEN = 'Cell with the specified transport_url and/or database_connection combi
 
 # ---- cells -------------------------------------------------------------------
 
-def list_cells(conf, verbose):
+def list_cells(conf: cfg.ConfigOpts, verbose: bool) -> None:
     """List the cells; passwords are masked unless --verbose is given."""
     from nova.db.cells import urls as cell_urls
     known = known_cells.Known(conf)
@@ -35,14 +43,14 @@ def list_cells(conf, verbose):
     tables.print_framed(('Name', 'UUID', 'Transport URL', 'Database Connection', 'Disabled'), rows)
 
 
-def map_cell0(conf, database_connection, transport_url):
+def map_cell0(conf: cfg.ConfigOpts, database_connection: str | None, transport_url: str | None) -> None:
     """Make cell0 known, where servers stay that no host was found for."""
     known = known_cells.Known(conf)
     if not _make_cell0(known, database_connection, transport_url):
         print('Cell0 is already setup')
 
 
-def _make_cell0(known, database=None, transport=None):
+def _make_cell0(known: known_cells.Known, database: str | None = None, transport: str | None = None) -> bool:
     """Whether there was none.
 
     :raises InvalidInput: its database is that of another cell
@@ -65,14 +73,14 @@ def _make_cell0(known, database=None, transport=None):
     return True
 
 
-def sync_cell0(conf):
+def sync_cell0(conf: cfg.ConfigOpts) -> None:
     """Bring the schema of cell0 to the version of this code, where a cell0 is known."""
     import os
 
     from nova.db import schema as migration
     from nova.db.cells import cells
     api_db = cells.open_database(conf, 'api_database', 'api.sqlite')
-    if api_db.sqlite and not os.path.exists(api_db.url.database) or migration.version(api_db) is None:
+    if api_db.sqlite and not os.path.exists(api_db.url.database or '') or migration.version(api_db) is None:
         return                                      # there is no API database yet
     known = known_cells.Known(conf, api_db)
     row = known.get(cells.CELL0_UUID)
@@ -80,7 +88,7 @@ def sync_cell0(conf):
         migration.sync(known.open(row), 'cell')
 
 
-def _name_of_cell0(url):
+def _name_of_cell0(url: Any) -> str:
     """The configured database when its name says that it is the one of cell0, else its name with _cell0 behind it."""
     import sqlalchemy as sa
     url = sa.make_url(url)
@@ -95,7 +103,8 @@ def _name_of_cell0(url):
     return url.render_as_string(hide_password=False)
 
 
-def create_cell(conf, name, transport_url, database_connection, verbose, disabled):
+def create_cell(conf: cfg.ConfigOpts, name: str | None, transport_url: str | None, database_connection: str | None,
+                verbose: bool, disabled: bool) -> int | None:
     """Make a cell known: 1 when a URL is missing or not valid, 2 when another cell has the broker or the database."""
     known = known_cells.Known(conf)
     transport, database = transport_url or known.transport, database_connection or known.database
@@ -108,9 +117,11 @@ def create_cell(conf, name, transport_url, database_connection, verbose, disable
                      'transport_url': transport, 'disabled': disabled})
     if verbose:
         print(row['uuid'])
+    return None
 
 
-def update_cell(conf, cell_uuid, name, transport_url, database_connection, disable, enable):
+def update_cell(conf: cfg.ConfigOpts, cell_uuid: str, name: str | None, transport_url: str | None,
+                database_connection: str | None, disable: bool, enable: bool) -> int:
     """Change a cell: 1 there is none, 2 not possible, 3 another one has the URL, 4 both ways, 5 cell0 as well."""
     from nova import exception
     from nova.db.cells import cells
@@ -145,7 +156,7 @@ def update_cell(conf, cell_uuid, name, transport_url, database_connection, disab
     return 0
 
 
-def delete_cell(conf, cell_uuid, force):
+def delete_cell(conf: cfg.ConfigOpts, cell_uuid: str, force: bool) -> int:
     """Forget an empty cell: 1 there is none, 2 it has hosts, 3 it has servers, 4 mappings of servers that are gone."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
@@ -169,7 +180,7 @@ def delete_cell(conf, cell_uuid, force):
     return 0
 
 
-def _mapped(known, cell_uuid):
+def _mapped(known: known_cells.Known, cell_uuid: str) -> Iterator[Sequence[str]]:
     """Uuids of the servers that are mapped to a cell, in batches."""
     from nova.db.cells import rows as cell_rows
     marker = ''
@@ -182,7 +193,7 @@ def _mapped(known, cell_uuid):
         marker = uuids[-1]
 
 
-def simple_cell_setup(conf, transport_url):
+def simple_cell_setup(conf: cfg.ConfigOpts, transport_url: str | None) -> int:
     """Set up a deployment of one cell: 1 when no host reports, or no broker is named."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
@@ -199,7 +210,7 @@ def simple_cell_setup(conf, transport_url):
     return outcome('No hosts found to map to cell, exiting.', 1)
 
 
-def map_cell_and_hosts(conf, name, transport_url, verbose):
+def map_cell_and_hosts(conf: cfg.ConfigOpts, name: str | None, transport_url: str | None, verbose: bool) -> None:
     """Make the cell of the configured database known, and map its hosts."""
     known = known_cells.Known(conf)
     cell = _own_cell(known, name, transport_url)
@@ -209,7 +220,7 @@ def map_cell_and_hosts(conf, name, transport_url, verbose):
         print(cell['uuid'])
 
 
-def _own_cell(known, name, transport):
+def _own_cell(known: known_cells.Known, name: str | None, transport: str | None) -> Row:
     """The row of the cell of the configured database; it is made where there is none.
 
     :raises InvalidInput: a URL is missing or not valid
@@ -223,7 +234,7 @@ def _own_cell(known, name, transport):
 
 # of nova-manage db sync
 SYNC = {'--local_cell': flag('leave cell0 as it is')}
-COMMANDS = {function.__name__: function for function in (
+COMMANDS: dict[str, Callable[..., int | None]] = {function.__name__: function for function in (
     simple_cell_setup, map_cell0, map_cell_and_hosts, create_cell, update_cell, list_cells, delete_cell)}
 COMMANDS.update(contents.COMMANDS)
 OPTIONS = {

@@ -1,8 +1,17 @@
 """nova-manage cert: the authority of nova-cert, and what it has issued; on the host that has its files."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
 from nova.cmd import tables
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
-def _authorities(conf):
+    from nova.cert import authorities
+
+
+def _authorities(conf: cfg.ConfigOpts) -> authorities.Authorities:
     """
     :raises InvalidInput: the files would become another user's than the daemon's
     """
@@ -18,7 +27,7 @@ def _authorities(conf):
     return found
 
 
-def _list(conf, project=None, user=None):
+def _list(conf: cfg.ConfigOpts, project: str | None = None, user: str | None = None) -> None:
     """List the certificates of users, the newest last, and whether they are valid, revoked or ended."""
     from nova import utils
     from nova.cert import signing
@@ -29,29 +38,30 @@ def _list(conf, project=None, user=None):
         for row in sorted(_authorities(conf).issued(project, user), key=lambda row: row.ends_at)])
 
 
-def ca(conf, project):
+def ca(conf: cfg.ConfigOpts, project: str) -> None:
     """Print the certificates that users of a project trust, PEM, the newest first; they are made if there are none."""
     print(_authorities(conf).trusted(project), end='')
 
 
-def crl(conf, project):
+def crl(conf: cfg.ConfigOpts, project: str) -> None:
     """Print the revocation lists of the authority of a project and of those above it, PEM. Each is good for 30 days:
     give it to who checks certificates at least every two weeks.
     """
     print(_authorities(conf).lists(project), end='')
 
 
-def revoke(conf, project=None, user=None, serial=None):
+def revoke(conf: cfg.ConfigOpts, project: str | None = None, user: str | None = None,
+           serial: str | None = None) -> int:
     """Revoke certificates: one, those of a user, of a project, or of a user in a project. 1 when none is valid."""
     from nova import exception
     if not (project or user or serial):
         raise exception.InvalidInput('Name what to revoke: --serial, --user, --project.')
-    count = _authorities(conf).revoke(project, user, serial and _number(serial))
+    count = _authorities(conf).revoke(project, user, _number(serial) if serial else None)
     print(f'{count} revoked. nova-manage cert crl prints the new list.')
     return int(not count)
 
 
-def _number(serial):
+def _number(serial: str) -> int:
     from nova import exception
     try:
         return int(serial, 16)
@@ -59,7 +69,7 @@ def _number(serial):
         raise exception.InvalidInput(reason=f'{serial!r} is no serial number: 40 hexadecimal digits.') from None
 
 
-def rotate(conf, project=None, forget=False):
+def rotate(conf: cfg.ConfigOpts, project: str | None = None, forget: bool = False) -> None:
     """Make a new key and certificate of the authority of the cloud, or of a project. Those before stay trusted until
     they end, and what was encrypted for them can be read. A running nova-cert uses the new ones at once.
     """
@@ -75,7 +85,7 @@ _ITS = {'project': {'metavar': 'PROJECT', 'help': 'its id'}}
 _USER = {'--user': {'metavar': 'USER', 'help': 'id of a user'}}
 
 COMMANDS = {'list': _list, 'ca': ca, 'crl': crl, 'revoke': revoke, 'rotate': rotate}
-OPTIONS = {
+OPTIONS: dict[Any, Any] = {
     _list: {**_PROJECT, **_USER}, ca: _ITS, crl: _ITS,
     revoke: {'--serial': {'metavar': 'SERIAL', 'help': 'of one certificate, as cert list has it'}, **_USER, **_PROJECT},
     rotate: {'--project': {'metavar': 'PROJECT', 'help': 'id of the project whose authority it is, with [crypto] '

@@ -1,4 +1,6 @@
 """nova-manage vm console: the serial console of a server in the terminal."""
+from __future__ import annotations
+
 import contextlib
 import os
 import signal
@@ -7,8 +9,13 @@ import sys
 import termios
 import threading
 import tty
+from collections.abc import Callable, Iterator
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd.command_line import flag
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 ESCAPE = b'\x1d'                         # Ctrl+], as telnet and virsh have it
 HELP = ('\r\nCtrl+] and .  leaves, Ctrl+] and r  types stty with the size of this window, Ctrl+] twice  sends it.\r\n')
@@ -16,9 +23,10 @@ PIECE = 4096
 MICROVERSION = '2.99'
 
 
-def console(conf, server, follow_window):
+def console(conf: cfg.ConfigOpts, server: str, follow_window: bool) -> None:
     """Work at the serial console of a server in this terminal. Ctrl+] and a point leave it."""
     from websockets import exceptions as refusals
+    from websockets import typing
     from websockets.sync import client
 
     from nova import exception
@@ -27,7 +35,8 @@ def console(conf, server, follow_window):
     url, authority = (_of_fleet if rpc_bus.configured(conf) else _of_all_in_one)(conf, server)
     context = ssl.create_default_context(cafile=authority) if url.startswith('wss:') else None
     try:
-        socket = client.connect(url, subprotocols=['binary'], compression=None, proxy=None, ssl=context)
+        socket = client.connect(url, subprotocols=[typing.Subprotocol('binary')], compression=None,
+                                proxy=None, ssl=context)
     except refusals.InvalidStatus as error:
         raise exception.NovaException((error.response.body or b'The proxy refused the console.').decode().strip())
     except (OSError, refusals.InvalidHandshake) as error:
@@ -39,7 +48,7 @@ def console(conf, server, follow_window):
     print('\nThe console is closed.')
 
 
-def _of_all_in_one(conf, server):
+def _of_all_in_one(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
     """(address of the console, file with the authority that its TLS is of), given by a nova-all that runs."""
     from nova.cmd.manage import api_calls
 
@@ -51,7 +60,7 @@ def _of_all_in_one(conf, server):
 _WANTED = {'remote_console': {'protocol': 'serial', 'type': 'serial'}}
 
 
-def _checked(server):
+def _checked(server: str) -> str:
     import uuid
 
     from nova import exception
@@ -61,7 +70,7 @@ def _checked(server):
         raise exception.InstanceNotFound(instance_id=server)
 
 
-def _of_fleet(conf, server):
+def _of_fleet(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
     """As _of_all_in_one, asked of the compute host over the broker."""
     from nova import policy
     from nova.api import app
@@ -83,7 +92,7 @@ def _of_fleet(conf, server):
 
 
 @contextlib.contextmanager
-def _raw(terminal):
+def _raw(terminal: int) -> Iterator[None]:
     """A terminal that passes every key; as it was, afterwards."""
     if not os.isatty(terminal):
         yield
@@ -96,16 +105,16 @@ def _raw(terminal):
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-def _work(socket, keys, screen, follow_window):
+def _work(socket: Any, keys: int, screen: int, follow_window: bool) -> None:
     """Pass bytes until one side ends it."""
     from websockets import exceptions as refusals
 
-    def say_size(*_signal):
+    def say_size(*_signal: Any) -> None:
         with contextlib.suppress(refusals.ConnectionClosed):
             socket.send(size_line(screen))
     over, waker = os.pipe()
 
-    def show():
+    def show() -> None:
         with contextlib.suppress(refusals.ConnectionClosed, OSError):
             for data in socket:
                 os.write(screen, data if isinstance(data, bytes) else data.encode())
@@ -120,7 +129,7 @@ def _work(socket, keys, screen, follow_window):
             signal.signal(signal.SIGWINCH, before)
 
 
-def _pass_keys(socket, keys, screen, over, say_size):
+def _pass_keys(socket: Any, keys: int, screen: int, over: int, say_size: Callable[[], None]) -> None:
     import select
     escaped = False
     while True:
@@ -149,7 +158,7 @@ def _pass_keys(socket, keys, screen, over, say_size):
             socket.send(bytes(sent))
 
 
-def size_line(screen):
+def size_line(screen: int) -> bytes:
     """What tells the shell of a guest how large the window is: a serial line does not carry it."""
     columns, rows = os.get_terminal_size(screen)     # COLUMNS and LINES do not change with the window
     return f'stty rows {rows} cols {columns}\r'.encode()

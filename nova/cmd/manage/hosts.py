@@ -1,17 +1,26 @@
 """nova-manage host: which compute hosts belong to the deployment, by the keys that they sign their messages with."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from nova.cmd import tables
 from nova.cmd.command_line import Refused
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
 
 SECRET_BYTES = 24            # of a broker's password
 STAGED_S = 600               # in which every running host fetches the keys twice
 
 
-def _api_db(conf):
+def _api_db(conf: cfg.ConfigOpts) -> engine.Database:
     from nova.cloud import assembly
     return assembly.open_databases(conf)[0]
 
 
-def token(conf, valid):
+def token(conf: cfg.ConfigOpts, valid: int) -> None:
     """Print a token with which one host joins: see [messages] join_token_file."""
     from nova.db.services import message_keys
     if not 60 <= valid <= 30 * 86400:
@@ -19,7 +28,7 @@ def token(conf, valid):
     print(_api_db(conf).run(message_keys.new_token, valid))
 
 
-def keys(conf):
+def keys(conf: cfg.ConfigOpts) -> None:
     """List the keys of all hosts, and the deployment's."""
     import base64
 
@@ -38,11 +47,11 @@ def keys(conf):
                         for row in rows])
 
 
-def approve(conf, name, fingerprint):
+def approve(conf: cfg.ConfigOpts, name: str, fingerprint: str) -> None:
     """Take messages of a host that are signed with this key. Compare it with what the log of the host says."""
     from nova.db.services import message_keys
 
-    def write(conn):
+    def write(conn: engine.Connection) -> None:
         row = message_keys.get(conn, fingerprint)
         if row is None or row['host'] != name:
             raise Refused(f'Host {name} has no key {fingerprint}.', 1)
@@ -54,7 +63,7 @@ def approve(conf, name, fingerprint):
     print(f'Host {name} is approved.')
 
 
-def revoke(conf, name):
+def revoke(conf: cfg.ConfigOpts, name: str) -> None:
     """Take no message of a host any more: services notice within 10 seconds."""
     from nova.db.services import message_keys
     if not _api_db(conf).run(message_keys.revoke, name):
@@ -62,7 +71,7 @@ def revoke(conf, name):
     print(f'Host {name} is revoked.')
 
 
-def rotate(conf, name):
+def rotate(conf: cfg.ConfigOpts, name: str) -> None:
     """Let a host make a new key; it does at its next look, within 5 minutes. The one before is good for an hour."""
     from nova.db.services import message_keys
     if not _api_db(conf).run(message_keys.renew, name):
@@ -70,7 +79,7 @@ def rotate(conf, name):
     print(f'Host {name} makes a new key.')
 
 
-def stage_key(conf):
+def stage_key(conf: cfg.ConfigOpts) -> None:
     """Make the next key of the deployment: hosts learn it within 5 minutes, nothing is signed with it yet."""
     import base64
 
@@ -78,7 +87,7 @@ def stage_key(conf):
     from nova.rpc import join_tokens
     from nova.rpc import signatures
 
-    def write(conn):
+    def write(conn: engine.Connection) -> str:
         if any(row['state'] == message_keys.PENDING for row in message_keys.of_deployment(conn)):
             raise Refused('The next key is staged already: nova-manage host promote_key.', 1)
         own, key = signatures.Key(base64.b64decode(message_keys.signing_key(conn, signatures.Key)['private'])), (
@@ -88,7 +97,7 @@ def stage_key(conf):
     print(f'The next key of the deployment is {_api_db(conf).run(write)}. Promote it in 10 minutes at the earliest.')
 
 
-def promote_key(conf, force):
+def promote_key(conf: cfg.ConfigOpts, force: bool) -> None:
     """Sign with the next key of the deployment, within a minute; messages of the one before are good for a day."""
     import datetime
 
@@ -96,7 +105,7 @@ def promote_key(conf, force):
     from nova.db.services import message_keys
     from nova.rpc import signatures
 
-    def write(conn):
+    def write(conn: engine.Connection) -> str:
         staged = next((row for row in message_keys.of_deployment(conn) if row['state'] == message_keys.PENDING), None)
         if staged is None:
             raise Refused('No next key is staged: nova-manage host stage_key.', 1)
@@ -108,7 +117,7 @@ def promote_key(conf, force):
     print(f'The deployment now uses the key {_api_db(conf).run(write)}.')
 
 
-def rabbitmq(conf, name, virtual_host, certificate):
+def rabbitmq(conf: cfg.ConfigOpts, name: str, virtual_host: str, certificate: bool) -> None:
     """Print the commands that make a user of RabbitMQ for a host, bound to its own queues, and the host's options."""
     import secrets
     import shlex

@@ -1,7 +1,16 @@
 """nova-manage identity: the keys that seal the tokens of the embedded identity service."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.identity.tokens import KeyRing
 
 
-def key_ring(conf):
+
+def key_ring(conf: cfg.ConfigOpts) -> KeyRing:
     """The keys of tokens.
 
     :raises InvalidInput: Keystone has them, or no cloud has started here
@@ -19,11 +28,11 @@ def key_ring(conf):
     return tokens.KeyRing(directory)
 
 
-def _lifetime(conf):
+def _lifetime(conf: cfg.ConfigOpts) -> int:
     return conf.identity.token_expiration + conf.identity.allow_expired_window
 
 
-def rotate_keys(conf):
+def rotate_keys(conf: cfg.ConfigOpts) -> None:
     """Seal new tokens with a new key, where one host alone has the keys. The tokens that there are stay valid."""
     ring = key_ring(conf)
     ring.stage()
@@ -32,7 +41,7 @@ def rotate_keys(conf):
           f'In {_lifetime(conf)} s no token of an older key is valid any more. Then: nova-manage identity retire_keys')
 
 
-def stage_key(conf):
+def stage_key(conf: cfg.ConfigOpts) -> None:
     """Make the next key, which validates and seals nothing yet: the first step where several hosts have the keys."""
     path = key_ring(conf).stage()
     print(f'The next key is in {path}.\nCopy that file to the same place on each other host that has the keys, of the '
@@ -40,7 +49,7 @@ def stage_key(conf):
           'Then, on this host: nova-manage identity promote_key')
 
 
-def promote_key(conf):
+def promote_key(conf: cfg.ConfigOpts) -> None:
     """Seal new tokens with the staged key: the second step, when every host has it."""
     ring = key_ring(conf)
     ring.promote()
@@ -50,7 +59,7 @@ def promote_key(conf):
           'nova-manage identity retire_keys')
 
 
-def retire_keys(conf, force=False):
+def retire_keys(conf: cfg.ConfigOpts, force: bool = False) -> None:
     """Remove the keys before the present one, when no token that they have sealed is valid any more. What they have
     sealed in the database, the secrets of one-time codes, is sealed with the present one first."""
     import functools
@@ -63,7 +72,7 @@ def retire_keys(conf, force=False):
     print(f'{gone} older keys are gone.')
 
 
-def recover(conf, name):
+def recover(conf: cfg.ConfigOpts, name: str) -> None:
     """Let a user in again who has lost the password or the device of one-time codes, and print a new password. The
     tokens of that user are void."""
     from nova.cloud import assembly

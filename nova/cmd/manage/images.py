@@ -1,16 +1,24 @@
 """nova-manage image: files of this host become images of the Image service, Glance or the embedded one."""
+from __future__ import annotations
+
 import json
 import os
 import pathlib
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd.command_line import flag
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 _OWNER = {'metavar': 'OWNER', 'help': 'id of the project whose image it is'}
 _FILE = {'metavar': 'PATH', 'help': 'a file'}
 _KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # the words of the Bexar format
 
 
-def image_register(conf, path, owner, disk_format, container_format, name, kernel_id, ramdisk_id, private):
+def image_register(conf: cfg.ConfigOpts, path: str, owner: str | None, disk_format: str | None,
+                   container_format: str | None, name: str | None, kernel_id: str | None, ramdisk_id: str | None,
+                   private: bool) -> None:
     """Register a disk image; its format is looked up in the file unless given."""
     kinds = {'kernel_id': kernel_id, 'ramdisk_id': ramdisk_id}
     properties = {name: value for name, value in kinds.items() if value}
@@ -18,17 +26,17 @@ def image_register(conf, path, owner, disk_format, container_format, name, kerne
               container_format, name, properties, private)
 
 
-def kernel_register(conf, path, owner, name, private):
+def kernel_register(conf: cfg.ConfigOpts, path: str, owner: str | None, name: str | None, private: bool) -> None:
     """Register a kernel (aki)."""
     _register(_images(conf), path, owner, 'aki', None, name, {}, private)
 
 
-def ramdisk_register(conf, path, owner, name, private):
+def ramdisk_register(conf: cfg.ConfigOpts, path: str, owner: str | None, name: str | None, private: bool) -> None:
     """Register a ramdisk (ari)."""
     _register(_images(conf), path, owner, 'ari', None, name, {}, private)
 
 
-def all_register(conf, image, kernel, ramdisk, owner, private):
+def all_register(conf: cfg.ConfigOpts, image: str, kernel: str, ramdisk: str, owner: str | None, private: bool) -> None:
     """Register a kernel, a ramdisk, and the image (ami) that boots with them."""
     images = _images(conf)
     properties = {'kernel_id': _register(images, kernel, owner, 'aki', None, None, {}, private),
@@ -36,10 +44,11 @@ def all_register(conf, image, kernel, ramdisk, owner, private):
     _register(images, image, owner, 'ami', None, None, properties, private)
 
 
-def convert(conf, directory):
+def convert(conf: cfg.ConfigOpts, directory: str) -> None:
     """Register the images of a directory of the Bexar format: */info.json next to a file named image."""
     from nova import exception
-    images, ids = _images(conf), {}
+    images = _images(conf)
+    ids: dict[str, str] = {}
     found = [_bexar(path) for path in sorted(pathlib.Path(directory).glob('*/info.json'))]
     if not found:
         raise exception.InvalidInput(reason=f'{directory} has no */info.json.')
@@ -53,7 +62,7 @@ def convert(conf, directory):
                                      not info['public'])
 
 
-def _bexar(path):
+def _bexar(path: pathlib.Path) -> dict[str, Any]:
     """What info.json says, in words of ours.
 
     :raises InvalidInput: it is not of the format
@@ -70,7 +79,7 @@ def _bexar(path):
         raise exception.InvalidInput(reason=f'{path} is no description of an image: {error!r}') from None
 
 
-def _images(conf):
+def _images(conf: cfg.ConfigOpts) -> Any:
     from nova.cloud import assembly
     if conf.image.backend != 'embedded':
         return assembly.remote_images(conf)
@@ -78,13 +87,14 @@ def _images(conf):
     return assembly.images(conf, api_db)
 
 
-def _format_of(path):
+def _format_of(path: str) -> str:
     from nova.image import inspector
     found = inspector.inspect_file(path).format
     return found if found in inspector.ACCEPTS else 'raw'
 
 
-def _register(images, path, owner, disk_format, container_format, name, properties, private):
+def _register(images: Any, path: str, owner: str | None, disk_format: str | None, container_format: str | None,
+              name: str | None, properties: dict[str, str], private: bool) -> str:
     """Its id, which is printed; of an upload that fails nothing stays."""
     from nova import context
     ctx = context.admin_context()

@@ -1,9 +1,19 @@
 """What the commands of cells share: the rows of the cells, with what their URLs mean where a command runs."""
+from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, NoReturn, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
+
+Row = Mapping[str, Any]                  # of the table cells
 CELL = {'required': True, 'metavar': 'UUID', 'help': 'of the cell'}         # of --cell_uuid
 
 
-def _api_database(conf):
+def _api_database(conf: cfg.ConfigOpts) -> engine.Database:
     """The API database.
 
     :raises DatabaseNotReady: its schema is not the one of this code
@@ -15,7 +25,7 @@ def _api_database(conf):
     return api_db
 
 
-def _configured(conf):
+def _configured(conf: cfg.ConfigOpts) -> tuple[str | None, str]:
     """(transport URL or None, database URL) of the configuration."""
     from nova.db.cells import cells
     from nova.rpc import bus
@@ -31,23 +41,23 @@ class Known:
     :param api_db: Database of the API database, whatever its schema; None: it must be of this code
     """
 
-    def __init__(self, conf, api_db=None):
+    def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database | None = None) -> None:
         from nova.db.cells import rows as cell_rows
         self.conf, self.api_db = conf, api_db or _api_database(conf)
         self.transport, self.database = _configured(conf)
         with self.api_db.reader() as conn:
-            self.rows = cell_rows.list(conn)
+            self.rows: list[Row] = [*cell_rows.list(conn)]
 
-    def get(self, uuid):
+    def get(self, uuid: str) -> Row | None:
         return next((row for row in self.rows if row['uuid'] == uuid), None)
 
-    def urls(self, row):
+    def urls(self, row: Row) -> tuple[str, str]:
         """(transport URL, database URL) as they are used here; '' for a broker that is not configured."""
         from nova.db.cells import urls as cell_urls
         return (cell_urls.fill(row['transport_url'], self.transport) or self.transport or '',
                 cell_urls.fill(row['database_url'], self.database) or self.database)
 
-    def using(self, transport, database, but=None):
+    def using(self, transport: str | None, database: str | None, but: str | None = None) -> Row | None:
         """The first other cell that has this broker or this database; those of cell0 may be elsewhere, too."""
         from nova.db.cells import cells
         for row in self.rows:
@@ -57,29 +67,29 @@ class Known:
                     return row
         return None
 
-    def open(self, row):
+    def open(self, row: Row) -> engine.Database:
         """The Database of a cell."""
         from nova.db import engine
         return engine.Database(self.urls(row)[1])
 
-    def add(self, row):
+    def add(self, row: Row) -> Row:
         from nova.db.cells import rows as cell_rows
         self.api_db.run(cell_rows.insert, row)
         self.rows.append(row)
         return row
 
-    def free_name(self):
+    def free_name(self) -> str:
         taken = {row['name'] for row in self.rows}
         return next(name for name in map('cell{}'.format, range(1, len(taken) + 2)) if name not in taken)
 
 
-def refuse(sentence):
+def refuse(sentence: str) -> NoReturn:
     """:raises InvalidInput: with this sentence"""
     from nova import exception
     raise exception.InvalidInput(sentence)
 
 
-def check_urls(known, transport, database):
+def check_urls(known: Known, transport: str | None, database: str) -> tuple[str, str]:
     """Both as they are used here.
 
     :raises InvalidInput: one is missing or no URL
@@ -105,11 +115,11 @@ def check_urls(known, transport, database):
     return filled
 
 
-def outcome(sentence, code):
+def outcome(sentence: str, code: int) -> int:
     """Print what a command ends with, where tools of deployments look for it: on standard output; its exit code."""
     print(sentence)
     return code
 
 
-def no_such_cell(uuid):
+def no_such_cell(uuid: str) -> int:
     return outcome(f'Cell with uuid {uuid} was not found.', 1)

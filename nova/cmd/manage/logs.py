@@ -1,4 +1,6 @@
 """nova-manage logs: what went wrong, out of log files and the system's log."""
+from __future__ import annotations
+
 import datetime
 import glob
 import json
@@ -6,6 +8,10 @@ import os
 import re
 import shutil
 import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 # The level stands behind time and process id, as nova.runtime.log and oslo.log write lines.
 _ERROR = re.compile(r'\S+ \S+ \d+ (ERROR|CRITICAL) ')
@@ -14,7 +20,7 @@ _ERR, _INFO = 3, 6            # priorities of syslog
 SYSLOGS = ('/var/log/syslog', '/var/log/messages')
 
 
-def errors(conf):
+def errors(conf: cfg.ConfigOpts) -> None:
     """Print the errors in the log files of this host, the newest first; those in the journal where the daemons write no
     files: their standard error is there under systemd.
     """
@@ -33,13 +39,13 @@ def errors(conf):
         print('No errors in logfiles!')
 
 
-def _files(conf):
+def _files(conf: cfg.ConfigOpts) -> list[str]:
     if conf.log_file:
         return [os.path.join(conf.log_dir or '', conf.log_file)]
     return sorted(glob.glob(os.path.join(glob.escape(conf.log_dir), '*.log')))
 
 
-def _errors_of_journal():
+def _errors_of_journal() -> None:
     from nova import exception
     if not shutil.which('journalctl'):
         raise exception.InvalidInput(reason='neither log_file nor log_dir is set, and there is no journal: the daemons '
@@ -56,7 +62,7 @@ def _errors_of_journal():
         print(f'No errors in the newest {MOST} lines of the journal! What a daemon writes to a terminal is not there.')
 
 
-def _journal(*words):
+def _journal(*words: str) -> list[str]:
     """Lines of journalctl about daemons of ours.
 
     :raises InvalidInput: it refuses, with its words
@@ -70,7 +76,7 @@ def _journal(*words):
     return done.stdout.splitlines()
 
 
-def syslog(conf, number):
+def syslog(conf: cfg.ConfigOpts, number: int) -> None:
     """Print the newest lines that daemons of ours have written to the system's log."""
     from nova import exception
     if number < 1:

@@ -1,7 +1,11 @@
 """nova-manage: schemas, and a look into the databases without the API."""
+from __future__ import annotations
+
 import argparse
 import sys
 import warnings
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import command_line
 from nova.cmd import common
@@ -27,10 +31,16 @@ from nova.cmd.manage import tls as manage_tls
 from nova.cmd.manage import upgrade as manage_upgrade
 from nova.runtime import concurrency
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
+    from nova.db.cells import cells as db_cells
+
 UNEXPECTED = 255             # exit code of the commands whose EXIT_CODES have it, for what else fails
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns what it says, 1 (or its own code) with a sentence on stderr, or 2 for a wrong command
     line.
     """
@@ -69,7 +79,8 @@ def main(arguments=None):
         return common.failed('nova-manage', f'The database cannot be used: {errors.reason(error)}', unexpected)
 
 
-def _recorded(function, command, conf, options):
+def _recorded(function: Callable[..., int | None], command: list[str], conf: cfg.ConfigOpts,
+              options: dict[str, Any]) -> int | None:
     """Run a command; what it writes first has a record of it in the audit log."""
     from nova.db.audit import log
 
@@ -84,33 +95,34 @@ def _recorded(function, command, conf, options):
         raise
 
 
-def _words(command):
+def _words(command: list[str]) -> list[str]:
     """The category of a command line, and its action."""
     actions = COMMANDS.get(command[0])
     return command[:1] if callable(actions) else command[:2]
 
 
-def _database(branch):
-    def opened(conf):
+def _database(branch: str) -> dict[str, Callable[..., None]]:
+    def opened(conf: cfg.ConfigOpts) -> engine.Database:
         from nova.cloud import assembly
         api_db, cell_db = assembly.open_databases(conf)
         return api_db if branch == 'api' else cell_db
 
-    def sync(conf, local_cell=True):
+    def sync(conf: cfg.ConfigOpts, local_cell: bool = True) -> None:
         """Bring the schema to the version of this code."""
         from nova.db import schema as migration
         migration.sync(opened(conf), branch)
         if not local_cell:
             manage_cells.sync_cell0(conf)
 
-    def version(conf):
+    def version(conf: cfg.ConfigOpts) -> None:
         """Print the version of the schema."""
         from nova.db import schema as migration
         print(migration.version(opened(conf)) or 'none')
     return {'sync': sync, 'version': version}
 
 
-def _services(conf, topic=None):
+def _services(conf: cfg.ConfigOpts,
+              topic: str | None = None) -> tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]:
     """([(Cell, row)], [cells that are down])"""
     from nova.cloud import assembly
     from nova.db.services import services
@@ -119,7 +131,7 @@ def _services(conf, topic=None):
     return [(cell, row) for cell, listed in found for row in listed], down
 
 
-def _list_services(conf):
+def _list_services(conf: cfg.ConfigOpts) -> int:
     """List the services with their states: 1 when a cell is down."""
     from nova import utils
     from nova.db.services import services
@@ -132,7 +144,7 @@ def _list_services(conf):
     return 1 if down else 0
 
 
-def _list_hosts(conf):
+def _list_hosts(conf: cfg.ConfigOpts) -> int:
     """List the compute hosts: 1 when a cell is down."""
     found, down = _services(conf, 'compute')
     tables.print_table(('Host', 'Cell', 'Zone'), [(row['host'], cell.name, row['availability_zone'])
@@ -140,7 +152,7 @@ def _list_hosts(conf):
     return 1 if down else 0
 
 
-def _assign_vpn(conf):
+def _assign_vpn(conf: cfg.ConfigOpts) -> None:
     """Give servers that are older than categories, and made of vpn_image_id, the category of instance_cat_vpn."""
     from nova import exception
     from nova.cloud import assembly
@@ -152,7 +164,7 @@ def _assign_vpn(conf):
         print(f'{cell.name}: {categories.assign(api_db, cell.db, conf.vpn_image_id, conf.instance_cat_vpn)} servers')
 
 
-def _create_network(conf):
+def _create_network(conf: cfg.ConfigOpts) -> None:
     """Make the network that [network] describes, shared by all projects; nothing when it is there. Once for a cloud of
     daemons, before nova-network starts.
     """
@@ -162,7 +174,7 @@ def _create_network(conf):
     print(setup.bootstrap(conf, api_db))
 
 
-def _network_grants(conf, account):
+def _network_grants(conf: cfg.ConfigOpts, account: str) -> None:
     """Print the SQL that gives an account what nova-network needs; run it as an administrator after each upgrade."""
     from nova.cloud import assembly
     from nova.db import grants
@@ -172,25 +184,25 @@ def _network_grants(conf, account):
             print('\n'.join(grants.statements(conn, kind, account)))
 
 
-def _teardown_network(conf):
+def _teardown_network(conf: cfg.ConfigOpts) -> None:
     """Remove the bridges, DHCP servers and filters of this host; the next start of its network service makes them."""
     from nova.network import drivers
     drivers.load(conf).teardown()
 
 
-def _config_sample(conf):
+def _config_sample(conf: cfg.ConfigOpts) -> None:
     """Print nova.conf with every option, its meaning and default."""
     from nova.cmd import samples
     samples.configuration(sys.stdout)
 
 
-def _policy_sample(conf):
+def _policy_sample(conf: cfg.ConfigOpts) -> None:
     """Print policy.yaml with every rule, its meaning and default."""
     from nova.cmd import samples
     samples.policy(sys.stdout)
 
 
-def _openapi(conf, microversion):
+def _openapi(conf: cfg.ConfigOpts, microversion: str) -> None:
     """Print the OpenAPI document of the compute API."""
     import json
 
@@ -201,14 +213,14 @@ def _openapi(conf, microversion):
     print()
 
 
-def _completion(conf, category):
+def _completion(conf: cfg.ConfigOpts, category: str | None) -> None:
     """Print the words that may come next, for etc/nova/nova-manage.bash-completion."""
     actions = COMMANDS if category is None else COMMANDS.get(category, ())
     print(' '.join(() if callable(actions) else actions))
 
 
 # command: {action: function(conf, **options)}, or one function alone; a function's docstring is its help
-COMMANDS = {
+COMMANDS: dict[str, Any] = {
     'db': {**_database('cell'), **manage_archive.COMMANDS, 'contract': manage_upgrade.contract('cell'),
            'online_data_migrations': manage_upgrade.online_data_migrations},
     'api_db': {**_database('api'), 'contract': manage_upgrade.contract('api')},
@@ -239,7 +251,7 @@ COMMANDS = {
     'bash-completion': _completion,
 }
 # function: its options as argparse takes them
-OPTIONS = {
+OPTIONS: dict[Any, Any] = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'the newest unless given'}},
     manage_placement.explain: manage_placement.OPTIONS,
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
@@ -255,13 +267,14 @@ OPTIONS = {
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
 # function: {exit code: when}, also for the man page
+EXIT_CODES: dict[Any, Any]
 EXIT_CODES = {**manage_adoption.EXIT_CODES,
               **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_boot_images.EXIT_CODES,
               **manage_cells.EXIT_CODES, **manage_certificates.EXIT_CODES, **manage_projects.EXIT_CODES,
               **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES}
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser('nova-manage', allow_abbrev=False,
                                      description='Schemas, and a look into the databases without the API.',
                                      epilog='Options of nova.conf apply, too, before the command or behind it: '
@@ -279,7 +292,7 @@ def _parser():
     return parser
 
 
-def _describe(parser, function):
+def _describe(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
     parser.description = function.__doc__
     parser.set_defaults(function=function)
     for name, option in OPTIONS.get(function, {}).items():

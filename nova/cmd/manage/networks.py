@@ -1,15 +1,23 @@
 """nova-manage network, fixed, floating: the embedded network service's rows, without the API."""
+from __future__ import annotations
+
 import ipaddress
 import uuid
+from typing import TYPE_CHECKING
 
 from nova.cmd import tables
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
 
 HOST = {'metavar': 'HOST', 'nargs': '?', 'help': 'only those on this host'}
 ADDRESS = {'metavar': 'ADDRESS', 'help': 'the address'}
 RESERVED = 'reserved'            # in place of the id of a port
 
 
-def list_networks(conf):
+def list_networks(conf: cfg.ConfigOpts) -> None:
     """List the networks with their subnets."""
     from nova.db.networks import networks
     from nova.db.tables import network as t
@@ -24,13 +32,13 @@ def list_networks(conf):
         for row in rows])
 
 
-def delete_network(conf, network):
+def delete_network(conf: cfg.ConfigOpts, network: str) -> None:
     """Delete a network that has no ports, with its subnets."""
     from nova.network import operators
     operators.delete_network(_api_db(conf), network)
 
 
-def modify_network(conf, network, project, disassociate_project):
+def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disassociate_project: bool) -> None:
     """Give a network to a project, or take it from its project: it is for all then."""
     from nova import exception
     from nova.network import operators
@@ -39,7 +47,7 @@ def modify_network(conf, network, project, disassociate_project):
     operators.give_network(_api_db(conf), network, project)
 
 
-def list_fixed(conf, host):
+def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:
     """List the addresses that ports have, and those that are reserved."""
     from nova.db.networks import addresses
     with _api_db(conf).reader() as conn:
@@ -49,19 +57,19 @@ def list_fixed(conf, host):
          row.host or '') for row in found])
 
 
-def reserve(conf, address):
+def reserve(conf: cfg.ConfigOpts, address: str) -> None:
     """Keep an address of the cloud's own networks from being given to a port."""
     from nova.network import operators
     operators.reserve(_api_db(conf), address, True)
 
 
-def unreserve(conf, address):
+def unreserve(conf: cfg.ConfigOpts, address: str) -> None:
     """Let ports have an address again that was reserved."""
     from nova.network import operators
     operators.reserve(_api_db(conf), address, False)
 
 
-def create_floating(conf, ip_range, pool, interface):
+def create_floating(conf: cfg.ConfigOpts, ip_range: str, pool: str, interface: str | None) -> None:
     """Let floating addresses be had from a range: a subnet of the network to the outside that has the pool's name,
     which is made where it is missing. Its first address is the way out.
     """
@@ -73,7 +81,7 @@ def create_floating(conf, ip_range, pool, interface):
     if interface is not None and interface not in conf.network.physical_networks:
         raise exception.InvalidInput(f"'{interface[:60]}' is none of [network] physical_networks.")
 
-    def create(conn):
+    def create(conn: engine.Connection) -> None:
         if any(cidr.overlaps(ipaddress.ip_network(other)) for other in networks.host_ranges(conn)):
             raise exception.InvalidInput(f'{cidr} overlaps with another subnet.')
         found = networks.page(conn, t.networks, (t.networks.c.name == pool) & t.networks.c.external, [('id', 'asc')],
@@ -95,7 +103,7 @@ def create_floating(conf, ip_range, pool, interface):
     _api_db(conf).run(create)
 
 
-def delete_floating(conf, ip_range):
+def delete_floating(conf: cfg.ConfigOpts, ip_range: str) -> None:
     """Take a range back from which floating addresses could be had; none of them may be in use."""
     from nova import exception
     from nova.db.networks import networks
@@ -103,7 +111,7 @@ def delete_floating(conf, ip_range):
     from nova.network import ipam
     cidr = str(ipam.parse_cidr(ip_range))
 
-    def delete(conn):
+    def delete(conn: engine.Connection) -> None:
         outside = networks.page(conn, t.networks, t.networks.c.external, [('id', 'asc')], None, None)
         for subnet in networks.many(conn, t.subnets, [row['id'] for row in outside], 'network_id'):
             if subnet['cidr'] == cidr:
@@ -116,7 +124,7 @@ def delete_floating(conf, ip_range):
     _api_db(conf).run(delete)
 
 
-def list_floating(conf):
+def list_floating(conf: cfg.ConfigOpts) -> None:
     """List all floating addresses, and where they lead."""
     from nova.db.networks import networks
     from nova.db.tables import network as t
@@ -128,7 +136,7 @@ def list_floating(conf):
         for row in rows])
 
 
-def _api_db(conf):
+def _api_db(conf: cfg.ConfigOpts) -> engine.Database:
     from nova.cloud import assembly
     return assembly.checked_databases(conf)[0]
 

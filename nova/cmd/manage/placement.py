@@ -3,11 +3,21 @@
 The operation itself runs in this process, with a scheduler of its own that only reads: no API and no scheduler
 have to run.
 """
+from __future__ import annotations
+
 import json
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import tables
 from nova.cmd.command_line import flag
 from nova.cmd.manage import api_calls as inner
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
+    from nova.db.cells import cells as db_cells
+    from nova.exception import NovaException
 
 NO_HOST = 3                  # exit code
 OPTIONS = {
@@ -21,7 +31,8 @@ OPTIONS = {
 }
 
 
-def explain(conf, server, file, project, seed, limit, microversion, as_json):
+def explain(conf: cfg.ConfigOpts, server: str | None, file: str | None, project: str, seed: str | None, limit: int,
+            microversion: str, as_json: bool) -> int:
     """Show how a server would be placed: what each filter removes, the weights and the choice. Nothing is changed."""
     from nova.cloud import assembly
     if (server is None) == (file is None):
@@ -39,12 +50,12 @@ def explain(conf, server, file, project, seed, limit, microversion, as_json):
     return 0 if found['choices'] else NO_HOST
 
 
-def _wrong(reason):
+def _wrong(reason: str) -> NovaException:
     from nova import exception
     return exception.InvalidInput(reason=reason)
 
 
-def _read(file):
+def _read(file: str) -> dict[str, Any]:
     try:
         with open(0 if file == '-' else file, encoding='utf-8') as opened:
             body = json.load(opened)
@@ -58,17 +69,17 @@ def _read(file):
 class _Here:
     """What an RPC client of the scheduler gives, of a manager in this process."""
 
-    def __init__(self, manager):
+    def __init__(self, manager: Any) -> None:
         from nova.rpc import interface
         from nova.scheduler import interface as scheduler_interface
         self._explain = interface.methods_of(scheduler_interface.INTERFACE, manager)['explain']
 
-    def explain(self, ctx, **arguments):
+    def explain(self, ctx: Any, **arguments: Any) -> Any:
         from nova.rpc import serializer
         return serializer.to_primitive(self._explain(ctx, **arguments))
 
 
-def _application(conf, api_db, cells):
+def _application(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> Any:
     from nova import policy
     from nova.api import app
     from nova.cloud import assembly
@@ -81,7 +92,7 @@ def _application(conf, api_db, cells):
         networks=assembly.networks(conf, api_db), volumes=assembly.volumes(conf, api_db, images)))
 
 
-def _print(found):
+def _print(found: dict[str, Any]) -> None:
     amounts = ', '.join(f'{amount} {name}' for name, amount in found['asked'].items())
     print(f'{found["hosts"]} hosts, of which {found["remaining"]} remain. Requested: {amounts}. '
           f'Seed: {found["seed"]}\n')
@@ -109,6 +120,6 @@ def _print(found):
             print(f'Nearest: {miss["host"]} {" and ".join(lack["reason"] for lack in miss["lacks"])}')
 
 
-def _why(row):
+def _why(row: dict[str, Any]) -> str:
     named = ', '.join(host['host'] for host in row['hosts'])
     return f'{row["reason"]}: {named}' + (', …' if row['removed'] > len(row['hosts']) else '')

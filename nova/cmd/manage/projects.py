@@ -1,16 +1,27 @@
 """nova-manage project: the projects of the embedded identity service, and what they have of compute."""
+from __future__ import annotations
+
 import contextlib
 import time
+from collections.abc import Callable, Iterator
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import tables
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
+
+Row = dict[str, Any]
+Ask = Callable[..., Any]                 # see _api
 PROJECT = {'metavar': 'PROJECT', 'help': 'its id, or its name'}
 GONE_S = 120                 # scrub waits so long for servers to go
 LOOK_S = 0.5                 # between two looks whether they have gone
 PAGE = 1000                  # servers, as the API's own bound of a page
 
 
-def list_projects(conf):
+def list_projects(conf: cfg.ConfigOpts) -> None:
     """List the projects, with the servers that each one has."""
     from nova.db.projects import quotas
     service = _identity(conf)
@@ -21,7 +32,7 @@ def list_projects(conf):
         (row['id'], row['name'], row['enabled'], servers[row['id']], row['description']) for row in rows])
 
 
-def create(conf, name, manager, description):
+def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: str) -> None:
     """Make a project and print its id; its manager, where one is named, gets the role of that name in it."""
     from nova import exception
     from nova.identity.embedded import directory
@@ -38,7 +49,7 @@ def create(conf, name, manager, description):
     print(made['id'])
 
 
-def delete(conf, project):
+def delete(conf: cfg.ConfigOpts, project: str) -> None:
     """Delete a project with the roles and credentials that belong to it. One that has servers, server groups, images or
     volumes is refused.
     """
@@ -52,7 +63,7 @@ def delete(conf, project):
     service.delete_project(row['id'])
 
 
-def quota(conf, project, key, value):
+def quota(conf: cfg.ConfigOpts, project: str, key: str | None, value: int | None) -> None:
     """List a project's limits of servers and what it uses; with --key and --value, set one first."""
     from nova import exception
     service = _identity(conf)
@@ -68,7 +79,7 @@ def quota(conf, project, key, value):
         (name, one['limit'], one['in_use']) for name, one in found.items() if name != 'id'])
 
 
-def scrub(conf, project):
+def scrub(conf: cfg.ConfigOpts, project: str) -> int:
     """Delete the servers and the server groups of a project and its own limits: 1 when servers are left after 120 s.
     Its images and volumes stay.
     """
@@ -97,7 +108,7 @@ def scrub(conf, project):
 
 # ---- what they share ---------------------------------------------------------
 
-def _identity(conf):
+def _identity(conf: cfg.ConfigOpts) -> Any:
     """:raises InvalidInput: the projects are Keystone's, or no cloud has started here"""
     from nova import exception
     from nova.cloud import assembly
@@ -109,7 +120,7 @@ def _identity(conf):
     return assembly.identity(conf, api_db, '')
 
 
-def _project(service, project):
+def _project(service: Any, project: str) -> Row:
     from nova import exception
     from nova.identity.embedded import directory
     row = service.find('project', id=project) or service.find('project', domain_id=directory.DOMAIN['id'], name=project)
@@ -118,7 +129,7 @@ def _project(service, project):
     return row
 
 
-def _owned(api_db, project_id):
+def _owned(api_db: engine.Database, project_id: str) -> dict[str, int]:
     """{noun: number} of what a project has."""
     from nova.db.images import images
     from nova.db.projects import quotas
@@ -131,13 +142,13 @@ def _owned(api_db, project_id):
                 'snapshots': stored['snapshots']}
 
 
-def _groups(api_db, project_id):
+def _groups(api_db: engine.Database, project_id: str) -> list[str]:
     from nova.db.placement import server_groups
     with api_db.reader() as conn:
         return [row['uuid'] for row in server_groups.page(conn, project_id)]
 
 
-def _servers(ask, project_id):
+def _servers(ask: Ask, project_id: str) -> list[str]:
     """Ids of the servers that have not gone yet."""
     found, marker = [], ''
     while True:
@@ -149,7 +160,7 @@ def _servers(ask, project_id):
 
 
 @contextlib.contextmanager
-def _api(conf, project_id):
+def _api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
     """ask(method, path, body, query, missing) -> the document of an operation's answer."""
     from nova import exception
     from nova import policy
@@ -165,7 +176,7 @@ def _api(conf, project_id):
         application = app.Application(assembly.api_services(
             conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf)))
 
-    def ask(method, path, body=None, query='', missing=False):
+    def ask(method: str, path: str, body: Any = None, query: str = '', missing: bool = False) -> Any:
         """:param missing: that it is gone already is well"""
         try:
             if application is None:

@@ -1,10 +1,19 @@
 """nova-manage quota: what projects may store, and what they use of it."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from nova.cmd import tables
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
 
 PROJECT = {'metavar': 'PROJECT', 'help': 'id of the project'}
 
 
-def show(conf, project):
+def show(conf: cfg.ConfigOpts, project: str) -> None:
     """List the limits of a project's images, volumes and snapshots, and what it uses of them."""
     from nova.db.images import images
     from nova.db.projects import storage_quotas
@@ -18,7 +27,7 @@ def show(conf, project):
         (name, limit, used.get(name), storage_quotas.UNITS.get(name)) for name, limit in limits.items()])
 
 
-def set_limit(conf, project, resource, limit):
+def set_limit(conf: cfg.ConfigOpts, project: str, resource: str, limit: int) -> None:
     """Set a limit of a project's images, volumes or snapshots. What the project has stays."""
     from nova import exception
     from nova.db.projects import quotas
@@ -31,14 +40,14 @@ def set_limit(conf, project, resource, limit):
     api_db.run(quotas.set_limits, project, {resource: limit})
 
 
-def reset(conf, project):
+def reset(conf: cfg.ConfigOpts, project: str) -> None:
     """Let a project have the default limits of images, volumes and snapshots again."""
     from nova.db.projects import quotas
     from nova.db.projects import storage_quotas
     _api_db(conf).run(quotas.delete_limits, project, resources=storage_quotas.IMAGES + storage_quotas.VOLUMES)
 
 
-def _api_db(conf):
+def _api_db(conf: cfg.ConfigOpts) -> engine.Database:
     from nova.cloud import assembly
     return assembly.checked_databases(conf)[0]
 

@@ -1,7 +1,16 @@
 """nova-manage vm list, live-migration, service: servers and services as the databases have them."""
+from __future__ import annotations
+
 import re
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import tables
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
+    from nova.db.cells import cells as db_cells
 
 _EC2_ID = re.compile(r'i-([0-9a-f]{17}|[0-9a-f]{8})')
 _HOST = {'metavar': 'HOST', 'help': 'its name as service list shows it'}
@@ -11,7 +20,7 @@ TAKEN_S = 5                  # for the broker to accept the notifications
 
 # ---- vm ----------------------------------------------------------------------
 
-def list_servers(conf, host):
+def list_servers(conf: cfg.ConfigOpts, host: str | None) -> int:
     """List the servers, all or those of one host: 1 when a cell is down."""
     from nova import utils
     from nova.cloud import assembly
@@ -28,7 +37,7 @@ def list_servers(conf, host):
     return 1 if down else 0
 
 
-def live_migrate(conf, server, host):
+def live_migrate(conf: cfg.ConfigOpts, server: str, host: str) -> None:
     """Move a running server to another host, as the API's os-migrateLive does and with all its checks."""
     from nova import policy
     from nova.api import app
@@ -38,9 +47,11 @@ def live_migrate(conf, server, host):
 
     wanted = {'os-migrateLive': {'host': host, 'block_migration': 'auto'}}
     if not rpc_bus.configured(conf):             # beside a nova-all
-        uuid = find(*assembly.checked_databases(conf), server).uuid
+        api_db, cells = assembly.checked_databases(conf)
+        uuid = find(api_db, cells, server).uuid
         inner.ask_all_in_one(conf, f'/servers/{uuid}/action', wanted, 'latest')
-        return _initiated(uuid)
+        _initiated(uuid)
+        return
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
     row = find(api_db, cells, server)
@@ -52,11 +63,11 @@ def live_migrate(conf, server, host):
     _initiated(row.uuid)
 
 
-def _initiated(uuid):
+def _initiated(uuid: str) -> None:
     print(f'Migration of {uuid} initiated. Check its progress with: openstack server migration list --server {uuid}')
 
 
-def find(api_db, cells, name):
+def find(api_db: engine.Database, cells: db_cells.Cells, name: str) -> Any:
     """(uuid, project_id) of a server by its uuid or its EC2 id of 17 or 8 digits.
 
     :raises InstanceNotFound: no cell has it
@@ -79,24 +90,24 @@ def find(api_db, cells, name):
 
 # ---- service -----------------------------------------------------------------
 
-def enable(conf, host, binary):
+def enable(conf: cfg.ConfigOpts, host: str, binary: str) -> None:
     """Let a service get new work again."""
     _set_disabled(conf, host, binary, False)
 
 
-def disable(conf, host, binary):
+def disable(conf: cfg.ConfigOpts, host: str, binary: str) -> None:
     """Give a service no new work; what it has goes on."""
     _set_disabled(conf, host, binary, True)
 
 
-def _set_disabled(conf, host, binary, value):
+def _set_disabled(conf: cfg.ConfigOpts, host: str, binary: str, value: bool) -> None:
     from nova import context
     from nova import exception
     from nova import notify
     from nova.cloud import assembly
     from nova.db.services import services
     _api_db, cells = assembly.checked_databases(conf)
-    notifier = notify.new(conf)
+    notifier: Any = notify.new(conf)
     for cell in cells.all():
         with cell.db.reader() as conn:
             rows = services.list(conn, host=host, binary=binary)
@@ -109,7 +120,7 @@ def _set_disabled(conf, host, binary, value):
     raise exception.ServiceNotFound(service_id=f'{binary} on {host}')
 
 
-def describe_resource(conf, host):
+def describe_resource(conf: cfg.ConfigOpts, host: str) -> None:
     """Show what a compute host has, what its servers use, and what each project uses there."""
     from nova import exception
     from nova.cloud import assembly

@@ -1,8 +1,14 @@
 """nova-manage shell: Python with this deployment's databases and images at hand."""
+from __future__ import annotations
+
 import code
 import importlib.util
 import runpy
 import sys
+from typing import Any, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 WORDS = ('conf, the configuration; api_db and db, the databases (with db.reader() as conn: …); cells; images; '
          'ctx, the system as caller')
@@ -10,36 +16,36 @@ _BETTER = ('bpython', 'ipython', 'python')          # each stands in for the one
 _MODULES = {'bpython': 'bpython', 'ipython': 'IPython', 'python': 'code'}
 
 
-def bpython(conf):
+def bpython(conf: cfg.ConfigOpts) -> None:
     """Start bpython; ipython, then python, where it is not installed."""
     _interact(conf, 'bpython')
 
 
-def ipython(conf):
+def ipython(conf: cfg.ConfigOpts) -> None:
     """Start ipython; python where it is not installed."""
     _interact(conf, 'ipython')
 
 
-def python(conf):
+def python(conf: cfg.ConfigOpts) -> None:
     """Start python."""
     _interact(conf, 'python')
 
 
-def run(conf):
+def run(conf: cfg.ConfigOpts) -> None:
     """Start the best shell that is installed: bpython, ipython or python."""
     _interact(conf, next(name for name in _BETTER if _installed(name)))
 
 
-def script(conf, path):
+def script(conf: cfg.ConfigOpts, path: str) -> None:
     """Run a script that finds the same names as a shell."""
     runpy.run_path(path, _names(conf), '__main__')
 
 
-def _installed(name):
+def _installed(name: str) -> bool:
     return importlib.util.find_spec(_MODULES[name]) is not None
 
 
-def _interact(conf, wanted):
+def _interact(conf: cfg.ConfigOpts, wanted: str) -> None:
     chosen = next(name for name in _BETTER[_BETTER.index(wanted):] if _installed(name))
     if chosen != wanted:
         print(f'nova-manage: {wanted} is not installed; this is {chosen}.', file=sys.stderr)
@@ -54,7 +60,7 @@ def _interact(conf, wanted):
         code.interact(banner, local=names, exitmsg='')
 
 
-def _names(conf):
+def _names(conf: cfg.ConfigOpts) -> dict[str, Any]:
     from nova import context
     from nova.cloud import assembly
     api_db, cells = assembly.checked_databases(conf)

@@ -1,17 +1,25 @@
 """nova-manage tls: the certificates that this deployment makes for itself."""
+from __future__ import annotations
+
 import pathlib
+from typing import TYPE_CHECKING
 
 from nova.cmd import tables
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
-def _authority(conf, directory=None):
+    from nova.runtime import certificates
+
+
+def _authority(conf: cfg.ConfigOpts, directory: str | None = None) -> certificates.Authority:
     from nova.db.cells import cells
     from nova.runtime import certificates
     from nova.runtime import tls
     return certificates.Authority(directory or pathlib.Path(cells.state_path(conf)) / tls.DIRECTORY)
 
 
-def status(conf, directory=None):
+def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:
     """List the certificates, for whom they are, and when they end: 1 when one ends within 30 days."""
     import datetime
 
@@ -31,7 +39,7 @@ def status(conf, directory=None):
 
 # What a certificate is for: the lines of the server, and those of its clients; both have {name}.
 # memcached and PostgreSQL read their files as a user of their own.
-LINES = {
+LINES: dict[str, tuple[str, ...]] = {
     'rabbitmq': ('''/etc/rabbitmq/rabbitmq.conf
 listeners.tcp = none
 listeners.ssl.default = 5671
@@ -111,7 +119,7 @@ DIRECTORIES = {'': 0o755, 'CA': 0o755, 'libvirt': 0o755, 'libvirt/private': 0o75
 QEMU_GROUP = 'libvirt-qemu'
 
 
-def _pack(path, parts):
+def _pack(path: str, parts: dict[str, pathlib.Path]) -> None:
     """An archive that root unpacks at / of a compute host.
 
     :param parts: {part: path}
@@ -132,7 +140,8 @@ def _pack(path, parts):
                 archive.addfile(made, contents)
 
 
-def issue(conf, name, host, use=None, directory=None, archive=None):
+def issue(conf: cfg.ConfigOpts, name: str, host: list[str], use: str | None = None, directory: str | None = None,
+          archive: str | None = None) -> None:
     """Make the certificate of a server, or renew it: NAME.pem and NAME.key, and ca.pem for its clients. For brokers,
     databases, proxies, nova-api and hypervisors of a fleet.
     """
@@ -151,11 +160,11 @@ def issue(conf, name, host, use=None, directory=None, archive=None):
     print(f'Certificate  {pair.certificate}\nPrivate key  {pair.key}\nAuthority    {authority.trusted}\n'
           f'Copy the first two to the server, the third one to its clients; none of them needs {authority.directory}/'
           'ca.key.')
-    for who, lines in zip(('server', 'clients'), LINES.get(use, ())):
+    for who, lines in zip(('server', 'clients'), LINES.get(use or '', ())):
         print(f'\n# {who}: {lines.format(name=name)}')
 
 
-def renew(conf, authority=False, directory=None):
+def renew(conf: cfg.ConfigOpts, authority: bool = False, directory: str | None = None) -> None:
     """Renew the certificates that are there, with new keys. SIGHUP lets running daemons use them."""
     there = _authority(conf, directory)
     if authority:

@@ -2,16 +2,26 @@
 
 Exit codes are those of the man page; doc/source/admin/upgrades.rst has the whole way.
 """
+from __future__ import annotations
+
 import sys
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import command_line
 from nova.cmd import tables
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
+    from nova.db.cells import cells as db_cells
 
 OPTIONS = {'--max-count': {'metavar': 'N', 'dest': 'max_count', 'default': None, 'help': (
     'rows that are converted at most; all unless given. While the exit code is 1, run it again')}}
 
 
-def online_data_migrations(conf, max_count):
+def online_data_migrations(conf: cfg.ConfigOpts, max_count: str | None) -> int:
     """Convert rows that older releases have left, in batches, while the services run."""
     from nova.cloud import assembly
     from nova.db import online_migrations as online
@@ -29,7 +39,8 @@ def online_data_migrations(conf, max_count):
     return 1 if failed or limit is not None and done else 0
 
 
-def _run(online, api_db, cells, totals, limit):
+def _run(online: Any, api_db: engine.Database, cells: db_cells.Cells, totals: dict[str, list[int]],
+         limit: int | None) -> tuple[int, bool]:
     """(rows converted, whether a migration failed) of all batches; when one failed, of the last batches alone.
 
     :param totals: {migration: [rows found, rows converted]}, added to
@@ -57,9 +68,9 @@ def _run(online, api_db, cells, totals, limit):
             return done if failed else all_done, failed
 
 
-def contract(branch):
+def contract(branch: str) -> Callable[[cfg.ConfigOpts], None]:
     """The command that contracts the databases of one branch."""
-    def command(conf):
+    def command(conf: cfg.ConfigOpts) -> None:
         """Drop and tighten what only older releases need; refused while their services are alive."""
         from nova import exception
         from nova.cloud import assembly
@@ -83,7 +94,7 @@ def contract(branch):
     return command
 
 
-def older_services(conf, cells, alive=True):
+def older_services(conf: cfg.ConfigOpts, cells: db_cells.Cells, alive: bool = True) -> list[tuple[db_cells.Cell, Any]]:
     """[(Cell, row)] of services of an older VERSION than this code.
 
     :param alive: only those whose heartbeats arrive

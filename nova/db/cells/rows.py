@@ -127,7 +127,7 @@ def mapped(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> Sequ
                         .order_by(c.instance_uuid).limit(limit)).scalars().all()
 
 
-def any_exists(conn: sa.Connection, uuids: builtins.list[str]) -> bool:
+def any_exists(conn: sa.Connection, uuids: Sequence[str]) -> bool:
     """Whether a cell's database has any of these servers."""
     return conn.execute(sa.select(instances.c.id).where(instances.c.uuid.in_(uuids)).limit(1)).first() is not None
 

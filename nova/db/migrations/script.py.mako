@@ -9,5 +9,5 @@ branch_labels = None
 depends_on = None
 
 
-def upgrade():
+def upgrade() -> None:
     ${upgrades if upgrades else "pass"}

@@ -9,7 +9,7 @@ branch_labels = None
 depends_on = None
 
 
-def upgrade():
+def upgrade() -> None:
     op.create_table('addresses',
     sa.Column('subnet_id', sa.String(length=36), nullable=False),
     sa.Column('number', sa.BigInteger(), autoincrement=False, nullable=False),
