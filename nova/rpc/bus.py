@@ -112,7 +112,7 @@ class Bus:
         except oslo_messaging.InvalidTransportURL as error:
             raise exception.InvalidInput(reason=f'transport_url: {error}') from None
         except oslo_messaging.DriverLoadFailure as error:
-            raise exception.InvalidInput(reason=f'transport_url: no driver {error.driver!r}') from error
+            raise exception.InvalidInput(reason=f'transport_url: {error}') from error
         reply_names.use(self._transport, conf.host)
         self._brokers = [(host.hostname, host.port or AMQP_PORT)
                          for host in oslo_messaging.TransportURL.parse(conf, url).hosts if host.hostname]

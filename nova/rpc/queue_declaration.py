@@ -8,12 +8,17 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from nova.rpc.rabbit import driver as rabbit_driver
+
 
 def follow(listener: Any, again: Any) -> None:
     """Call ``again()``, which must not wait, after each redeclaration of a listener's queue.
 
     :param listener: of a server that has started
     """
+    if isinstance(listener, rabbit_driver.Listener):
+        listener.follow(again)
+        return
     polled = getattr(listener, '_poll_style_listener', None)
     for consumer in getattr(getattr(polled, 'conn', None), '_consumers', None) or ():         # none: not AMQP
         consumer.declare = functools.partial(_declare, consumer.declare, again)

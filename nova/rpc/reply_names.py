@@ -27,5 +27,7 @@ def prefix(host: str) -> str:
 def use(transport: Any, host: str) -> None:
     """Let a transport name its queue for answers so; nothing where it is not RabbitMQ's, or has names of its own."""
     driver = transport._driver
+    if hasattr(driver, 'name_replies'):          # our own
+        driver.name_replies(prefix(host))
     if getattr(driver, '_q_manager', False) is None:
         driver._q_manager = _Names(host)

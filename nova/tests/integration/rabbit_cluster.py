@@ -48,4 +48,4 @@ def cluster(count):
 
 def url(nodes):
     """The transport URL that names them all."""
-    return 'rabbit://' + ','.join(f'guest:guest@127.0.0.1:{node.port}' for node in nodes) + '/'
+    return f'{servers.BUS}://' + ','.join(f'guest:guest@127.0.0.1:{node.port}' for node in nodes) + '/'

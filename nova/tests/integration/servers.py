@@ -32,6 +32,7 @@ PORTS = range(28000, 32768)
 HASTY_MARIADB = ('--loose-innodb-flush-method=nosync', '--innodb-flush-log-at-trx-commit=2', '--innodb-doublewrite=0',
                  '--loose-debug-no-sync', '--innodb-buffer-pool-dump-at-shutdown=0', '--max-connections=500')
 HASTY_POSTGRESQL = ('-c', 'full_page_writes=off', '-c', 'max_connections=300')
+BUS = os.environ.get('NOVA_TEST_BUS', 'rabbit')           # the driver: nova-rabbit is the other one
 VIRTUAL_HOSTS = 12                  # of a shared broker: they are made while it starts, which takes a moment each
 _marks = []
 
@@ -277,7 +278,7 @@ class RabbitMQ:
         self._server, self._control = _program('rabbitmq-server'), _program('rabbitmqctl')
         self._log = directory / 'log'
         self.port = free_port()
-        self.url = f'rabbit://guest:guest@127.0.0.1:{self.port}/'
+        self.url = f'{BUS}://guest:guest@127.0.0.1:{self.port}/'
         self._environment = {
             'PATH': os.environ['PATH'] + ':/usr/sbin', 'HOME': str(directory), 'LANG': 'C.UTF-8',
             'RABBITMQ_NODENAME': f'nova{secrets.token_hex(3)}@localhost', 'RABBITMQ_NODE_PORT': str(self.port),
@@ -336,7 +337,7 @@ class VirtualHost:
 
     @property
     def url(self):
-        return f'rabbit://guest:guest@127.0.0.1:{self.port}/{self.name}'
+        return f'{BUS}://guest:guest@127.0.0.1:{self.port}/{self.name}'
 
 
 @functools.cache

@@ -39,7 +39,7 @@ class Brokered:
         rpc_bus.register_options(conf)
         for name, value in rabbit.items():
             conf.set_override(name, value, group='oslo_messaging_rabbit')
-        made = rpc_bus.Bus(conf, f'rabbit://{user}:{password}@127.0.0.1:{self._broker.port}/')
+        made = rpc_bus.Bus(conf, f'{servers.BUS}://{user}:{password}@127.0.0.1:{self._broker.port}/')
         made.pins.learn({})
         self._stack.callback(made.close)
         return made
@@ -76,7 +76,8 @@ def fleet(brokered):
 
 
 def _reply_queue(bus):
-    return bus._transport._driver._get_reply_q()
+    driver = bus._transport._driver
+    return driver.reply_queue if servers.BUS == 'nova-rabbit' else driver._get_reply_q()
 
 
 def test_what_hosts_do(fleet):

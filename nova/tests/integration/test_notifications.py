@@ -73,7 +73,7 @@ def test_both_forms_arrive(broker):
 
 
 def test_a_broker_that_is_not_there_is_waited_for_and_holds_nobody_up(caplog):
-    notifier = notify.new(configured(f'rabbit://nobody:x@127.0.0.1:{servers.free_port()}/'))
+    notifier = notify.new(configured(f'{servers.BUS}://nobody:x@127.0.0.1:{servers.free_port()}/'))
     began = time.monotonic()
     for _ in range(100):
         notifier.publish(CTX, 'instance.lock', None, server_rows.row())

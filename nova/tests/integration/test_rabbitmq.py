@@ -146,7 +146,7 @@ def test_a_broker_that_takes_connections_and_says_nothing(monkeypatch):
     with socket.create_server(('127.0.0.1', 0)) as silent:
         conf = nova_conf.new(files=[])
         bus.register_options(conf)
-        conf.set_override('transport_url', f'rabbit://u:p@127.0.0.1:{silent.getsockname()[1]}/')
+        conf.set_override('transport_url', f'{servers.BUS}://u:p@127.0.0.1:{silent.getsockname()[1]}/')
         conf.set_override('heartbeat_timeout_threshold', 2, group='oslo_messaging_rabbit')
         made = bus.Bus(conf)
         with pytest.raises(exception.ServiceUnavailable):

@@ -1,0 +1,363 @@
+"""The driver ``nova-rabbit`` of oslo.messaging: one connection a process, messages that do not wait for each other."""
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+import uuid
+
+from oslo_config import cfg
+import oslo_messaging
+from oslo_messaging._drivers import base
+from oslo_messaging._drivers import common
+from oslo_messaging._drivers import amqp as rabbit_common
+from oslo_messaging._drivers import impl_rabbit
+
+from nova.rpc.rabbit import envelope
+from nova.rpc.rabbit import session as rabbit_session
+from nova.rpc.rabbit import settings as rabbit_settings
+from nova.runtime import concurrency
+
+LOG = logging.getLogger(__name__)
+
+GROUP = 'oslo_messaging_rabbit'
+CONFIRM_S = 30               # until a broker has to have a message
+LOOK_S = 0.25                # between two looks whether there is a broker
+LONGEST_WAIT_S = 3600.0
+REPLY_AGAIN_S = 0.5          # between two attempts to answer a caller whose queue is not there
+
+
+class Sent(rabbit_session.Message):
+    """A message whose sender waits until the broker has it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.settled = threading.Event()
+        self.error: Exception | None = None
+
+    def settle(self, failure: Exception | None) -> None:
+        self.error = failure
+        self.settled.set()
+
+
+class Call(Sent):
+    """One whose sender waits for its answer.
+
+    :param monitored: seconds after which a receiver that does not say that it works is dead; None: it need not say so
+    """
+
+    def __init__(self, *args: Any, monitored: float | None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.monitored = monitored
+        self.heard = time.monotonic()
+        self.answer: dict[str, Any] = {}
+
+    def settle(self, failure: Exception | None) -> None:
+        if failure is not None:                        # else the answer says that it has arrived
+            super().settle(failure)
+
+    def answered(self, answer: dict[str, Any]) -> None:
+        self.heard = time.monotonic()
+        if answer.get('ending'):
+            self.answer = answer
+            self.settled.set()
+
+
+class Replies:
+    """The queue to which this process is answered."""
+
+    def __init__(self, session: rabbit_session.Session, topology: rabbit_settings.Topology, host: str) -> None:
+        self._session, self._topology, self._host = session, topology, host
+        self._calls: dict[str, Call] = {}
+        self._numbers = envelope.Numbers()
+        self._lock = threading.Lock()
+        self._queue: str | None = None
+
+    @property
+    def queue(self) -> str:
+        """Its name. A broker has it before any message that is sent afterwards."""
+        with self._lock:
+            if self._queue is None:
+                queue = self._topology.reply_queue(f'reply_{self._host}{uuid.uuid4().hex}')
+                self._session.start(self._session.subscribe((queue,), self._take, wait=False))
+                self._queue = queue.name
+            return self._queue
+
+    def expect(self, number: str, call: Call) -> None:
+        self._calls[number] = call
+
+    def forget(self, number: str) -> None:
+        self._calls.pop(number, None)
+
+    def _take(self, body: bytes) -> bool:
+        try:
+            answer = envelope.unpack(body)
+        except ValueError as error:
+            LOG.error('An answer cannot be read, and is dropped: %s', error)
+            return True
+        call = self._calls.get(answer.get(envelope.CALL, ''))
+        if call is None:
+            LOG.debug('Nobody waits for the answer to %s.', answer.get(envelope.CALL))
+        elif self._numbers.is_new(answer):
+            call.answered(answer)
+        return True
+
+
+class Reply(rabbit_session.Message):
+    """An answer. While its caller's queue is not there it is sent again: the broker may have lost the queue just now."""
+
+    def __init__(self, answers: Answers, queue: str, body: bytes) -> None:
+        super().__init__(None, queue, body, mandatory=True)
+        self._answers = answers
+        self.until: float | None = None
+
+    def settle(self, failure: Exception | None) -> None:
+        if failure is not None:
+            self._answers.again(self, failure)
+
+
+class Answers:
+    """What this process answers to others.
+
+    :param patience: seconds after which an answer that cannot be delivered is dropped
+    """
+
+    def __init__(self, session: rabbit_session.Session, patience: float) -> None:
+        self._session, self._patience = session, patience
+        self._lock = threading.Lock()
+        self._waiting: list[Reply] = []
+        self._at_work = False
+
+    def send(self, queue: str, body: bytes) -> Reply:
+        reply = Reply(self, queue, body)
+        self._session.publish(reply)
+        return reply
+
+    def again(self, reply: Reply, failure: Exception) -> None:
+        """Called in the thread that reads, which must not wait."""
+        now = time.monotonic()
+        reply.until = reply.until or now + self._patience
+        if now > reply.until:
+            LOG.error('An answer was dropped: its caller has no queue %s any more (%s).', reply.key,
+                      getattr(failure, 'exception', failure))
+            return
+        with self._lock:
+            self._waiting.append(reply)
+            begins, self._at_work = not self._at_work, True
+        if begins:
+            concurrency.spawn('rabbit-answers', self._send_again)
+
+    def _send_again(self) -> None:
+        while True:
+            time.sleep(REPLY_AGAIN_S)
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+                if not waiting:
+                    self._at_work = False
+                    return
+            for reply in waiting:
+                self._session.publish(reply)
+
+
+class Incoming(base.RpcIncomingMessage):
+    """A message for a server of this process."""
+
+    def __init__(self, answers: Answers, inner: dict[str, Any]) -> None:
+        number, self._queue = inner.pop(envelope.CALL, None), inner.pop(envelope.REPLIES, None)
+        timeout = inner.pop(envelope.MONITORED, None)
+        super().__init__(*envelope.parts(inner), msg_id=number)
+        self.client_timeout = timeout
+        self._number, self._answers = number, answers
+        self._sign_of_life: Reply | None = None
+
+    def _send(self, result: Any, failure: Any, ending: bool) -> Reply:
+        return self._answers.send(self._queue, envelope.pack(
+            {'result': result, 'failure': failure, 'ending': ending}, **{envelope.CALL: self._number}))
+
+    def reply(self, reply: Any = None, failure: Any = None) -> None:
+        if self._number and self._queue:
+            self._send(reply, common.serialize_remote_exception(failure) if failure else None, True)
+
+    def heartbeat(self) -> None:
+        """
+        :raises MessageDeliveryFailure: the caller was gone the last time
+        """
+        if self._sign_of_life is not None and self._sign_of_life.until is not None:
+            raise oslo_messaging.MessageDeliveryFailure('Who waits for the answer is gone.')
+        self._sign_of_life = self._send(None, None, False)
+
+    def acknowledge(self) -> None:
+        """Nothing to do: it was, when it was taken."""
+
+    def requeue(self) -> None:
+        """Not for messages that were taken."""
+        raise NotImplementedError('A message that was taken is not given back.')
+
+
+class Listener(base.Listener):
+    """A server's subscription."""
+
+    def __init__(self, session: rabbit_session.Session, answers: Answers, queues: tuple[rabbit_settings.Queue, ...],
+                 batch_size: int, batch_timeout: Any) -> None:
+        super().__init__(batch_size, batch_timeout)
+        self._session, self._answers = session, answers
+        self._numbers, self._stopped = envelope.Numbers(), False
+        self._subscription = session.subscribe(queues, self._take)
+
+    def follow(self, again: Any) -> None:
+        """Call ``again()``, which must not wait, after each redeclaration of the queues."""
+        self._subscription.declared_again = again
+
+    def start(self, on_incoming_callback: Any) -> None:
+        super().start(on_incoming_callback)
+        self._session.start(self._subscription)
+
+    def _take(self, body: bytes) -> bool:
+        if self._stopped:
+            return False
+        try:
+            inner = envelope.unpack(body)
+        except ValueError as error:
+            LOG.error('A message cannot be read, and is dropped: %s', error)
+            return True
+        if self._numbers.is_new(inner):
+            try:
+                self.on_incoming_callback([Incoming(self._answers, inner)])
+            except RuntimeError as error:              # the server's threads have ended
+                LOG.debug('A message was not taken: %s', error)
+                return False
+        return True
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._session.stop(self._subscription)
+        super().stop()
+
+    def cleanup(self) -> None:
+        self._session.end(self._subscription)
+
+
+class Driver(base.BaseDriver):
+    """Registered as ``nova-rabbit`` among the oslo.messaging drivers.
+
+    :raises RuntimeError: an option of [oslo_messaging_rabbit] is not for it
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, url: Any, default_exchange: Any = None,
+                 allowed_remote_exmods: Any = None) -> None:
+        conf.register_opts(impl_rabbit.rabbit_opts, group=GROUP)
+        conf.register_opts(rabbit_common.amqp_opts, group=GROUP)
+        super().__init__(conf, url, default_exchange, allowed_remote_exmods)
+        options = common.ConfigOptsProxy(conf, url, GROUP).oslo_messaging_rabbit
+        self._exchange, self._exceptions = default_exchange, allowed_remote_exmods or []
+        self._topology = rabbit_settings.Topology(options)
+        self._settings = rabbit_settings.of(options, url)
+        self._session = rabbit_session.Session(self._settings)
+        self._answers = Answers(self._session, self._settings.patience)
+        self.name_replies('')
+
+    def name_replies(self, prefix: str) -> None:
+        """Let the name of the queue for answers begin so, after ``reply_``; before the first call."""
+        self._replies = Replies(self._session, self._topology, prefix)
+
+    @property
+    def reply_queue(self) -> str:
+        """The name of the queue for answers."""
+        return self._replies.queue
+
+    def send(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], wait_for_reply: Any = None,
+             timeout: float | None = None, call_monitor_timeout: Any = None, retry: int | None = None,
+             transport_options: Any = None) -> Any:
+        """
+        :raises MessageUndeliverable: there is no such queue, and the options ask for one
+        :raises MessageDeliveryFailure: there is no broker, or it does not take the message
+        :raises MessagingTimeout: no answer
+        """
+        exchange, key = self._address(target)
+        options = {'mandatory': bool(transport_options and transport_options.at_least_once)}
+        if not wait_for_reply:
+            sent = Sent(exchange, key, envelope.pack(message, ctxt), **options)
+            self._session.publish(sent)
+            self._wait(sent, retry)
+            return None
+        number = uuid.uuid4().hex
+        call = Call(exchange, key, envelope.pack(message, ctxt, **{
+            envelope.CALL: number, envelope.REPLIES: self.reply_queue, envelope.MONITORED: call_monitor_timeout}),
+            monitored=call_monitor_timeout, expires_ms=None if timeout is None else int(timeout * 1000), **options)
+        self._replies.expect(number, call)
+        try:
+            self._session.publish(call)
+            self._wait(call, retry, timeout)
+        finally:
+            self._replies.forget(number)
+        if call.answer.get('failure'):
+            raise common.deserialize_remote_exception(call.answer['failure'], self._exceptions)
+        return call.answer.get('result')
+
+    def _address(self, target: Any) -> tuple[rabbit_settings.Exchange, str]:
+        if target.fanout:
+            return self._topology.fanout(target.topic), ''
+        exchange = self._topology.topics(target.exchange or self._exchange)
+        return exchange, f'{target.topic}.{target.server}' if target.server else target.topic
+
+    def _wait(self, sent: Sent, retry: int | None, timeout: float | None = None) -> None:
+        """Wait until it is settled.
+
+        :param retry: attempts to reach a broker; None and below 0: for ever
+        :param timeout: seconds until there is an answer; None: for ever
+        """
+        begun, attempts = time.monotonic(), self._session.attempts
+        for_ever = retry is None or retry < 0
+        patience = 0.0 if for_ever else self._settings.waited(retry or 0)
+        while not sent.settled.wait(self._left(sent, begun, timeout)):
+            now, tried = time.monotonic(), self._session.attempts - attempts
+            if sent.sent_at is None and not for_ever and tried and (now - begun >= patience or tried > (retry or 0)):
+                if self._session.withdraw(sent):
+                    raise oslo_messaging.MessageDeliveryFailure(f'No broker: {self._session.last_error}')
+            elif self._left(sent, begun, timeout) == 0:
+                self._session.withdraw(sent)
+                self._fail(sent)
+        if sent.error is not None:
+            raise sent.error
+
+    def _left(self, sent: Sent, begun: float, timeout: float | None) -> float:
+        """Seconds until it has to be looked at again; 0: its time is over."""
+        ends = [] if timeout is None else [begun + timeout]
+        if not isinstance(sent, Call):
+            ends += [] if sent.sent_at is None else [sent.sent_at + CONFIRM_S]
+        elif sent.monitored:
+            ends.append(max(begun, sent.heard) + sent.monitored)
+        left = max(0.0, min(ends, default=float('inf')) - time.monotonic())
+        return min(left, LOOK_S if sent.sent_at is None else LONGEST_WAIT_S)
+
+    def _fail(self, sent: Sent) -> None:
+        if isinstance(sent, Call):
+            raise oslo_messaging.MessagingTimeout(f'No answer from {sent.key}.')
+        raise oslo_messaging.MessageDeliveryFailure(f'The broker has not confirmed a message to {sent.key}.')
+
+    def send_notification(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], version: float,
+                          retry: int | None = None) -> None:
+        """Send it into the queue of its topic, which is declared for who reads it later.
+
+        :raises MessageDeliveryFailure: there is no broker, or it does not take the message
+        """
+        exchange = self._topology.topics(target.exchange or self._exchange)
+        sent = Sent(exchange, target.topic, envelope.pack(message, ctxt), mandatory=False,
+                    queue=self._topology.topic_queue(exchange.name, target.topic))
+        self._session.publish(sent)
+        self._wait(sent, retry)
+
+    def listen(self, target: Any, batch_size: int, batch_timeout: Any) -> Any:
+        exchange = target.exchange or self._exchange
+        return Listener(self._session, self._answers, (
+            self._topology.topic_queue(exchange, target.topic),
+            self._topology.topic_queue(exchange, f'{target.topic}.{target.server}'),
+            self._topology.fanout_queue(target.topic)), batch_size, batch_timeout)
+
+    def listen_for_notifications(self, targets_and_priorities: Any, pool: Any, batch_size: int,
+                                 batch_timeout: Any) -> Any:
+        raise NotImplementedError('Notifications are read with rabbit://.')
+
+    def cleanup(self) -> None:
+        self._session.close()

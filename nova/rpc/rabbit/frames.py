@@ -1,0 +1,148 @@
+"""The frames of AMQP 0-9-1 that pass for every message; pamqp writes and reads all others.
+
+https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf, sections 2.3.5 and 4.2. tools/bench/rpc.py measures the
+messages.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+import struct
+
+METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
+_BASIC = 60
+
+
+def _index(method: int) -> int:
+    return _BASIC << 16 | method
+
+
+DELIVER, RETURN, ACK, NACK = _index(60), _index(50), _index(80), _index(120)
+_PUBLISH, _REJECT = _index(40), _index(90)
+
+_FRAME = struct.Struct('>BHL')
+_END = b'\xce'
+OVERHEAD = _FRAME.size + len(_END)
+_CONFIRM = struct.Struct('>LQB')
+_DELIVERY = struct.Struct('>QB')
+_CONTENT = struct.Struct('>HHQH')
+# properties, in the order in which a message has them
+_TYPE, _ENCODING, _MODE, _EXPIRATION, _NUMBER = 1 << 15, 1 << 14, 1 << 12, 1 << 8, 1 << 7
+_PERSISTENT = 2
+_JSON = b'\x10application/json\x05utf-8' + bytes([_PERSISTENT])
+
+HEARTBEAT_FRAME = _FRAME.pack(HEARTBEAT, 0, 0) + _END
+
+
+def _short(text: str) -> bytes:
+    """
+    :raises ValueError: it has more than 255 bytes
+    """
+    data = text.encode()
+    return bytes([len(data)]) + data
+
+
+def _frame(kind: int, channel: int, payload: bytes) -> bytes:
+    return _FRAME.pack(kind, channel, len(payload)) + payload + _END
+
+
+def whole(channel: int, payload: bytes) -> bytes:
+    """A method's frame again, for pamqp."""
+    return _frame(METHOD, channel, payload)
+
+
+def publish(channel: int, exchange: str, key: str, body: bytes, number: int, *, mandatory: bool,
+            expires_ms: int | None, limit: int) -> bytes:
+    """The frames of a message of JSON.
+
+    :param number: comes back with a message that the broker cannot route
+    :param mandatory: the broker returns it then
+    :param expires_ms: milliseconds after which a queue drops it
+    :param limit: bytes of a frame that the broker takes
+    :raises ValueError: a name is too long
+    """
+    method = struct.pack('>LH', _PUBLISH, 0) + _short(exchange) + _short(key) + bytes([mandatory])
+    flags, properties = _TYPE | _ENCODING | _MODE | _NUMBER, _JSON
+    if expires_ms is not None:
+        flags, properties = flags | _EXPIRATION, properties + _short(str(expires_ms))
+    header = _CONTENT.pack(_BASIC, 0, len(body), flags) + properties + _short(str(number))
+    size = limit - OVERHEAD
+    parts = [body] if len(body) <= size else [body[at:at + size] for at in range(0, len(body), size)]
+    return b''.join([_frame(METHOD, channel, method), _frame(HEADER, channel, header),
+                     *(_frame(BODY, channel, part) for part in parts)])
+
+
+def number_of(header: bytes) -> int | None:
+    """What ``publish`` was given as ``number``, of the header of a message that came back; None: not one of ours."""
+    _class, _weight, _size, flags = _CONTENT.unpack_from(header)
+    at = _CONTENT.size + len(_JSON)
+    if flags & _EXPIRATION:
+        at += 1 + header[at]
+    number = header[at + 1:at + 1 + header[at]] if flags & _NUMBER else b''
+    return int(number) if number.isdigit() else None
+
+
+def acknowledge(channel: int, tag: int) -> bytes:
+    """The frame that acknowledges the delivery of this tag and all before it."""
+    return _frame(METHOD, channel, _CONFIRM.pack(_index(80), tag, 1))
+
+
+def put_back(channel: int, tag: int) -> bytes:
+    """The frame that puts a delivery back into its queue."""
+    return _frame(METHOD, channel, _CONFIRM.pack(_REJECT, tag, 1))
+
+
+def confirm(payload: bytes) -> tuple[int, bool]:
+    """(tag, whether all before it are meant) of ACK and NACK."""
+    _method, tag, multiple = _CONFIRM.unpack_from(payload)
+    return tag, bool(multiple & 1)
+
+
+def delivery(payload: bytes) -> tuple[str, int]:
+    """(tag of the consumer, tag of the delivery) of DELIVER."""
+    end = 5 + payload[4]
+    tag, _again = _DELIVERY.unpack_from(payload, end)
+    return payload[5:end].decode(), tag
+
+
+def returned(payload: bytes) -> tuple[int, str]:
+    """(code, sentence) of RETURN."""
+    end = 7 + payload[6]
+    return int.from_bytes(payload[4:6]), payload[7:end].decode(errors='replace')
+
+
+def size_of_content(header: bytes) -> int:
+    """Bytes of the body that follows a HEADER."""
+    size: int = _CONTENT.unpack_from(header)[2]
+    return size
+
+
+class Splitter:
+    """Frames out of what a socket gives.
+
+    :param limit: bytes that a frame may have
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._left = b''
+
+    def split(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+        """(type, channel, payload) of each frame that is complete.
+
+        :raises ConnectionError: these are no frames
+        """
+        data = self._left + data if self._left else data
+        at, end = 0, len(data)
+        self._left = b''
+        while end - at >= OVERHEAD:
+            kind, channel, size = _FRAME.unpack_from(data, at)
+            after = at + OVERHEAD + size
+            if size > self.limit:
+                raise ConnectionError(f'The broker sent a frame of {size} bytes.')
+            if after > end:
+                break
+            if data[after - 1:after] != _END:
+                raise ConnectionError('The broker sent a frame without its end.')
+            yield kind, channel, data[at + _FRAME.size:after - 1]
+            at = after
+        self._left = data[at:]

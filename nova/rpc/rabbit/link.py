@@ -1,0 +1,287 @@
+"""One connection to a broker, from its opening until it fails; it is never opened again."""
+from __future__ import annotations
+
+from collections.abc import Callable
+import contextlib
+import os
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+from pamqp import base
+from pamqp import commands
+from pamqp import exceptions as pamqp_exceptions
+from pamqp import frame as pamqp_frame
+from pamqp import header
+
+from nova.rpc.rabbit import frames
+from nova.rpc.rabbit import settings as rabbit_settings
+from nova.rpc.rabbit import stream
+
+PUBLISHING, CONSUMING, DECLARING = 1, 2, 3           # channels
+CONNECT_S = 5                # until a broker has answered to the first frame
+FRAME_MAX = 131072           # bytes, RabbitMQ's own
+_CAPABILITIES: Any = {'publisher_confirms': True, 'basic.nack': True, 'consumer_cancel_notify': True,
+                 'connection.blocked': True, 'authentication_failure_close': True}
+
+
+class Refused(Exception):
+    """The broker closed a channel: what was asked of it cannot be done.
+
+    :param code: of AMQP, 404 and the like
+    """
+
+    def __init__(self, code: int | None, text: str) -> None:
+        super().__init__(text)
+        self.code = code or 0
+
+
+class _Content:
+    """A message that arrives: a method, a header, and the parts of a body."""
+
+    def __init__(self, method: int, payload: bytes) -> None:
+        self.method, self.payload = method, payload
+        self.header, self.left = b'', 0
+        self.parts: list[bytes] = []
+
+
+class Link:
+    """
+    :param confirmed: function(number, whether all before it too, whether the broker has them); numbers count what was
+                      written with ``write`` to PUBLISHING, from 1
+    :param returned: function(header, code, sentence) for a message that no queue takes, before it is confirmed
+    :param takes: function(whether the broker takes messages): it says so when its memory is full
+    :raises OSError: no broker, or it does not let us in
+    """
+
+    def __init__(self, broker: rabbit_settings.Broker, settings: rabbit_settings.Settings, *,
+                 confirmed: Callable[[int, bool, bool], None], returned: Callable[[bytes, int, str], None],
+                 takes: Callable[[bool], None]) -> None:
+        self._confirmed, self._returned, self._takes = confirmed, returned, takes
+        self._consumers: dict[str, Callable[[bytes], bool]] = {}
+        self._contents: dict[int, _Content] = {}
+        self._delivered = 0                            # tag of the last delivery that is not acknowledged
+        self._asking, self._answer = threading.Lock(), threading.Condition()
+        self._answers: list[Any] = []
+        self._reader: int | None = threading.get_ident()
+        self._lost: Exception | None = None
+        self._blocked = False
+        self.limit = FRAME_MAX
+        self._splitter = frames.Splitter(FRAME_MAX)
+        self._written = self._heard = time.monotonic()
+        self._heartbeat = settings.heartbeat
+        sock = socket.create_connection((broker.host, broker.port), CONNECT_S)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._stream = stream.Stream(sock, settings.tls, broker.host)
+            self._open(broker, settings)
+            if self._heartbeat:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._heartbeat * 1000)
+            sock.settimeout(self._heartbeat / 3 if self._heartbeat else None)
+        except BaseException:
+            sock.close()
+            raise
+
+    # ---- opening
+
+    def _open(self, broker: rabbit_settings.Broker, settings: rabbit_settings.Settings) -> None:
+        self._stream.write(header.ProtocolHeader().marshal())
+        self._expect(commands.Connection.Start)
+        mechanism = 'EXTERNAL' if settings.certificate else 'PLAIN'
+        response = '' if settings.certificate else f'\0{broker.user}\0{broker.password}'
+        name = f'{os.path.basename(sys.argv[0])}:{os.getpid()}'
+        self._send(0, commands.Connection.StartOk(
+            {'product': 'nova', 'connection_name': name, 'capabilities': _CAPABILITIES}, mechanism, response, 'en_US'))
+        tune = self._expect(commands.Connection.Tune)
+        self.limit = self._splitter.limit = min(tune.frame_max or FRAME_MAX, FRAME_MAX)
+        self._heartbeat = min(filter(None, (tune.heartbeat, self._heartbeat)), default=0) if self._heartbeat else 0
+        self._send(0, commands.Connection.TuneOk(tune.channel_max, self.limit, self._heartbeat))
+        self._send(0, commands.Connection.Open(settings.virtual_host))
+        self._expect(commands.Connection.OpenOk)
+        for channel in (PUBLISHING, CONSUMING, DECLARING):
+            self.ask(channel, commands.Channel.Open())
+        self.ask(PUBLISHING, commands.Confirm.Select())
+        if settings.prefetch:
+            self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))
+
+    def _expect(self, kind: type[base.Frame]) -> Any:
+        answer = self._wait_here()
+        if not isinstance(answer, kind):
+            raise ConnectionError(f'The broker answered with {answer.name}.')
+        return answer
+
+    # ---- asking and writing
+
+    def _send(self, channel: int, method: base.Frame) -> None:
+        self.write(pamqp_frame.marshal(method, channel))
+
+    def write(self, data: bytes) -> None:
+        """Send frames.
+
+        :raises OSError: the connection is gone
+        """
+        self._written = time.monotonic()
+        try:
+            self._stream.write(data)
+        except OSError as error:
+            self.close(error)
+            raise
+
+    def ask(self, channel: int, method: base.Frame) -> Any:
+        """What the broker answers to a method that it answers.
+
+        :raises Refused: it has closed the channel, which is open again
+        :raises OSError: the connection is gone
+        """
+        with self._asking:
+            self._answers.clear()
+            self._send(channel, method)
+            answer = self._wait_here() if threading.get_ident() == self._reader else self._wait()
+            if isinstance(answer, commands.Channel.Close):
+                self._send(channel, commands.Channel.CloseOk())
+                if channel != DECLARING:
+                    self.close(ConnectionError(answer.reply_text))
+                    raise Refused(answer.reply_code, answer.reply_text)
+                self._send(channel, commands.Channel.Open())
+                self._answers.clear()
+                self._wait_here() if threading.get_ident() == self._reader else self._wait()
+                raise Refused(answer.reply_code, answer.reply_text)
+        return answer
+
+    def _wait(self) -> Any:
+        with self._answer:
+            self._answer.wait_for(lambda: self._answers or self._lost, CONNECT_S + self._heartbeat)
+        if self._lost:
+            raise ConnectionError(str(self._lost)) from self._lost
+        if not self._answers:
+            raise ConnectionError('The broker does not answer.')
+        return self._answers.pop(0)
+
+    def _wait_here(self) -> Any:
+        """The next answer, by the thread that reads."""
+        self.read_until(lambda: bool(self._answers))
+        return self._answers.pop(0)
+
+    def consume(self, queue: str, tag: str, deliver: Callable[[bytes], bool]) -> None:
+        """Take the messages of a queue: ``deliver(body)``, in the thread that reads, says whether it has taken one.
+
+        :raises Refused: there is no such queue, or it may not be read
+        """
+        self._consumers[tag] = deliver
+        self.ask(CONSUMING, commands.Basic.Consume(0, queue, tag, False, False, False, False, {}))
+
+    def cancel(self, tag: str) -> None:
+        """Take no more. What is on its way is put back."""
+        self.ask(CONSUMING, commands.Basic.Cancel(tag))
+
+    # ---- reading
+
+    def run(self) -> None:
+        """Read until the connection is gone, in the thread that has opened it.
+
+        :raises OSError: why it is
+        """
+        try:
+            while True:
+                self._acknowledge()
+                self._beat()
+                try:
+                    data = self._stream.read()
+                except TimeoutError:
+                    continue
+                self._read(data)
+        except pamqp_exceptions.PAMQPException as error:
+            raise ConnectionError(f'The broker sent what cannot be read: {error}') from error
+        finally:
+            self.close(ConnectionError('The connection has ended.'))
+
+    def read_until(self, condition: Callable[[], bool]) -> None:
+        """Read, in the thread that has opened it, until something has come true.
+
+        :raises OSError: the connection is gone, or silent
+        :raises Refused: the broker has closed PUBLISHING
+        """
+        while not condition():
+            self._read(self._stream.read())
+
+    def _beat(self) -> None:
+        """Say that we are alive, and look whether the broker is."""
+        if not self._heartbeat:
+            return
+        now = time.monotonic()
+        if now - self._heard > 2 * self._heartbeat:
+            raise ConnectionError('The broker is silent.')
+        if now - self._written > self._heartbeat / 3:
+            self.write(frames.HEARTBEAT_FRAME)
+
+    def _read(self, data: bytes) -> None:
+        self._heard = time.monotonic()
+        for kind, channel, payload in self._splitter.split(data):
+            if kind == frames.METHOD:
+                self._method(channel, int.from_bytes(payload[:4]), payload)
+            elif kind == frames.HEADER:
+                content = self._contents[channel]
+                content.header, content.left = payload, frames.size_of_content(payload)
+                if not content.left:
+                    self._arrived(channel)
+            elif kind == frames.BODY:
+                content = self._contents[channel]
+                content.parts.append(payload)
+                content.left -= len(payload)
+                if content.left <= 0:
+                    self._arrived(channel)
+
+    def _method(self, channel: int, method: int, payload: bytes) -> None:
+        if method in (frames.DELIVER, frames.RETURN):
+            self._contents[channel] = _Content(method, payload)
+        elif method in (frames.ACK, frames.NACK):
+            self._confirmed(*frames.confirm(payload), method == frames.ACK)
+        else:
+            self._rare(channel, pamqp_frame.unmarshal(frames.whole(channel, payload))[2])
+
+    def _arrived(self, channel: int) -> None:
+        content = self._contents.pop(channel)
+        body = content.parts[0] if len(content.parts) == 1 else b''.join(content.parts)
+        if content.method == frames.RETURN:
+            self._returned(content.header, *frames.returned(content.payload))
+            return
+        consumer, tag = frames.delivery(content.payload)
+        if self._consumers[consumer](body):
+            self._delivered = tag
+        else:
+            self.write(frames.put_back(channel, tag))
+
+    def _acknowledge(self) -> None:
+        if self._delivered and not self._blocked:      # a broker whose memory is full reads nothing
+            tag, self._delivered = self._delivered, 0
+            self.write(frames.acknowledge(CONSUMING, tag))
+
+    def _rare(self, channel: int, method: Any) -> None:
+        if isinstance(method, commands.Connection.Close):
+            raise ConnectionError(method.reply_text)
+        if isinstance(method, commands.Connection.Blocked | commands.Connection.Unblocked):
+            self._blocked = isinstance(method, commands.Connection.Blocked)
+            self._takes(not self._blocked)
+        elif isinstance(method, commands.Basic.Cancel):
+            raise ConnectionError(f'The broker ended the subscription {method.consumer_tag}: its queue is gone.')
+        elif isinstance(method, commands.Channel.Close) and channel == PUBLISHING:
+            raise Refused(method.reply_code, method.reply_text)
+        else:
+            with self._answer:
+                self._answers.append(method)
+                self._answer.notify_all()
+
+    def leave(self) -> None:
+        """Close it as the broker expects it."""
+        with contextlib.suppress(OSError):            # it is gone already
+            self._send(0, commands.Connection.Close(200, 'The service ends.', 0, 0))
+        self.close(ConnectionError('The connection was closed.'))
+
+    def close(self, why: Exception) -> None:
+        """End it: ``run`` does, and who waits for an answer gets an error."""
+        with self._answer:
+            self._lost = self._lost or why
+            self._answer.notify_all()
+        self._stream.close()

@@ -1,0 +1,389 @@
+"""A connection that comes back: subscriptions are made again, and what no broker has confirmed is sent again."""
+from __future__ import annotations
+
+from collections.abc import Callable
+import itertools
+import logging
+import random
+import threading
+import time
+from typing import Any
+
+import oslo_messaging
+from pamqp import commands
+from pamqp import frame as pamqp_frame
+
+from nova.rpc.rabbit import frames
+from nova.rpc.rabbit import link as rabbit_link
+from nova.rpc.rabbit import settings as rabbit_settings
+from nova.runtime import concurrency
+
+LOG = logging.getLogger(__name__)
+
+ATTEMPT_S = 1                # at least between two attempts to reach a broker
+IS_OTHERWISE = 406           # it is there, with other properties
+
+
+class Message:
+    """What is published once; ``settle`` is called when that is decided.
+
+    :param exchange: None: the default one
+    :param mandatory: a broker that has no queue for it gives it back
+    :param expires_ms: milliseconds after which a queue drops it
+    :param queue: one that has to be there before
+    """
+
+    def __init__(self, exchange: rabbit_settings.Exchange | None, key: str, body: bytes, *, mandatory: bool,
+                 expires_ms: int | None = None, queue: rabbit_settings.Queue | None = None) -> None:
+        self.exchange, self.key, self.body = exchange, key, body
+        self.mandatory, self.expires_ms, self.queue = mandatory, expires_ms, queue
+        self.sent_at: float | None = None              # on the monotonic clock: a broker may have it since then
+        self.failure: Exception | None = None          # why the broker gave it back: it confirms it after that
+        self.given_up = False                          # nobody waits for it any more
+
+    @property
+    def exchange_name(self) -> str:
+        return self.exchange.name if self.exchange else ''
+
+    def settle(self, failure: Exception | None) -> None:
+        """Called in the thread that reads: the broker has it, or never will.
+
+        :param failure: MessageUndeliverable, MessageDeliveryFailure
+        """
+
+
+class Subscription:
+    """Queues whose messages are taken: see Session.subscribe."""
+
+    def __init__(self, queues: tuple[rabbit_settings.Queue, ...], deliver: Callable[[bytes], bool]) -> None:
+        self.queues, self.deliver = queues, deliver
+        self.tags: dict[str, str] = {}                 # of the consumers, by queue
+        self.started = self.stopped = False
+        self.declared_on: Any = None                   # links
+        self.consumed_on: Any = None
+        self.declared_again: Callable[[], None] | None = None
+
+
+class Session:
+    """
+    :param settings: settings.Settings
+    """
+
+    def __init__(self, settings: rabbit_settings.Settings) -> None:
+        self._settings = settings
+        self._state = threading.Condition(threading.RLock())
+        self._link: rabbit_link.Link | None = None     # one that everything is declared on
+        self._takes = True
+        self._thread: Any = None
+        self._closed = False
+        self.attempts, self.last_error = 0, 'it was not tried yet'       # of connections, since the start
+        self._tried = -float('inf')
+        self._wanted = threading.Event()               # somebody waits for a broker
+        self._subscriptions: list[Subscription] = []
+        self._tags = itertools.count(1)
+        self._numbers = itertools.count(1)
+        self._unconfirmed: dict[int, Message] = {}
+        self._parked: dict[int, Message] = {}          # by id, until there is a broker
+        self._suspects: list[Message] = []             # one of them made the broker close the channel
+        self._declared: set[str] = set()                # by this connection's messages
+        self._declares = True
+
+    # ---- publishing
+
+    def publish(self, message: Message) -> None:
+        """Send it now, or as soon as there is a broker that takes it."""
+        with self._state:
+            self._begin()
+            if self._link is not None and self._takes:
+                self._write(self._link, message)
+            else:
+                self._parked[id(message)] = message
+                self._wanted.set()
+
+    def withdraw(self, message: Message) -> bool:
+        """Do not send it any more; whether no broker can have it."""
+        with self._state:
+            message.given_up = True
+            return self._parked.pop(id(message), None) is not None
+
+    def _write(self, link: rabbit_link.Link, message: Message) -> None:
+        number = next(self._numbers)
+        self._unconfirmed[number] = message
+        message.sent_at = time.monotonic()
+        try:
+            link.write(self._declarations(message) + frames.publish(
+                rabbit_link.PUBLISHING, message.exchange_name, message.key, message.body, number,
+                mandatory=message.mandatory, expires_ms=message.expires_ms, limit=link.limit))
+        except OSError as error:                       # it is sent again by the next one
+            LOG.debug('A message waits for the next connection: %s', error)
+
+    def _declarations(self, message: Message) -> bytes:
+        """The frames that declare what a message needs; the broker does not answer them."""
+        wanted: list[Any] = []
+        exchange, queue = message.exchange, message.queue
+        if exchange is not None and self._declares and exchange.name not in self._declared:
+            wanted.append(_declaration(exchange, nowait=True))
+            if not exchange.auto_delete:               # one that goes with its last queue may be gone the next time
+                self._declared.add(exchange.name)
+        if queue is not None and exchange is not None and self._declares and queue.name not in self._declared:
+            self._declared.add(queue.name)
+            wanted += [_queue_declaration(queue, nowait=True),
+                       commands.Queue.Bind(0, queue.name, exchange.name, queue.key, True)]
+        return b''.join(pamqp_frame.marshal(each, rabbit_link.PUBLISHING) for each in wanted)
+
+    def _confirmed(self, unconfirmed: dict[int, Message], number: int, multiple: bool, taken: bool) -> None:
+        numbers = itertools.takewhile(lambda each: each <= number, list(unconfirmed)) if multiple else (number,)
+        for each in numbers:
+            message = unconfirmed.pop(each, None)
+            if message is not None:
+                failure = message.failure or (None if taken else oslo_messaging.MessageDeliveryFailure(
+                    'The broker could not keep the message.'))
+                message.failure = None
+                message.settle(failure)
+
+    def _returned(self, unconfirmed: dict[int, Message], header: bytes, code: int, text: str) -> None:
+        message = unconfirmed.get(frames.number_of(header) or 0)
+        if message is not None:
+            message.failure = oslo_messaging.MessageUndeliverable(f'{code} {text}', message.exchange_name, message.key,
+                                                                  None)
+
+    def _taking(self, takes: bool) -> None:
+        """The broker says whether its memory is full."""
+        (LOG.info if takes else LOG.error)('The broker takes %s messages.', 'again' if takes else 'no')
+        with self._state:
+            self._takes = takes
+            if takes and self._link is not None:
+                self._unpark(self._link)
+
+    def _unpark(self, link: rabbit_link.Link) -> None:
+        parked, self._parked = self._parked, {}
+        for message in parked.values():
+            self._write(link, message)
+
+    # ---- subscriptions
+
+    def subscribe(self, queues: tuple[rabbit_settings.Queue, ...], deliver: Callable[[bytes], bool],
+                  wait: bool = True) -> Subscription:
+        """Declare queues, before anything else is sent; ``start`` takes their messages.
+
+        :param wait: for a broker, as long as it takes
+        :param deliver: function(body), in the thread that reads: whether it has taken the message
+        :raises MessageDeliveryFailure: the broker refuses it
+        """
+        made = Subscription(queues, deliver)
+        with self._state:
+            self._begin()
+            self._subscriptions.append(made)
+            link = self._link
+        if link is not None:
+            try:
+                self._declare(link, made)
+            except rabbit_link.Refused as error:
+                self._forget(made)
+                raise oslo_messaging.MessageDeliveryFailure(str(error)) from error
+            except OSError as error:
+                LOG.debug('A subscription waits for the next connection: %s', error)
+        self._wanted.set()
+        with self._state:
+            self._state.wait_for(lambda: not wait or self._closed or made.declared_on is not None)
+        return made
+
+    def start(self, subscription: Subscription) -> None:
+        with self._state:
+            subscription.started = True
+            link = self._link
+        if link is not None and subscription.declared_on is link:
+            self._unless_gone(self._consume, link, subscription)
+
+    def stop(self, subscription: Subscription) -> None:
+        """Take no more messages: those on their way are put back."""
+        subscription.stopped = True
+        self._forget(subscription)
+        link = self._link
+        if link is not None and subscription.consumed_on is link:
+            for tag in subscription.tags.values():
+                self._unless_gone(link.cancel, tag)
+
+    def end(self, subscription: Subscription) -> None:
+        """Remove the queues that are nobody else's."""
+        link = self._link
+        for queue in subscription.queues:
+            if queue.own and link is not None and subscription.declared_on is link:
+                self._unless_gone(link.ask, rabbit_link.DECLARING, commands.Queue.Delete(0, queue.name))
+
+    def _forget(self, subscription: Subscription) -> None:
+        with self._state:
+            if subscription in self._subscriptions:
+                self._subscriptions.remove(subscription)
+
+    def _unless_gone(self, function: Callable[..., Any], *args: Any) -> None:
+        try:
+            function(*args)
+        except (OSError, rabbit_link.Refused) as error:
+            LOG.info('The broker could not be asked: %s', error)
+
+    def _declare(self, link: rabbit_link.Link, subscription: Subscription) -> None:
+        for queue in subscription.queues:
+            _ensure(link, _queue_declaration, queue, queue.name)
+            if queue.exchange is not None:
+                _ensure(link, _declaration, queue.exchange, queue.exchange.name)
+                link.ask(rabbit_link.DECLARING, commands.Queue.Bind(0, queue.name, queue.exchange.name, queue.key))
+        with self._state:
+            if self._link in (None, link):             # else this one is gone
+                subscription.declared_on = link
+                self._state.notify_all()
+
+    def _consume(self, link: rabbit_link.Link, subscription: Subscription) -> None:
+        with self._state:
+            if subscription.consumed_on is link or subscription.stopped:
+                return
+            subscription.consumed_on = link
+        for queue in subscription.queues:
+            tag = subscription.tags[queue.name] = str(next(self._tags))
+            link.consume(queue.name, tag, subscription.deliver)
+
+    # ---- the connection
+
+    def _begin(self) -> None:
+        if self._thread is None and not self._closed:
+            self._wanted.set()
+            self._thread = concurrency.spawn('rabbit', self._run)
+
+    def _run(self) -> None:
+        brokers, failures = list(self._settings.brokers), 0
+        random.shuffle(brokers)
+        for broker in itertools.cycle(brokers):
+            if self._closed:
+                return
+            self._tried, began = time.monotonic(), self.attempts
+            try:
+                self._serve(broker)
+            except (OSError, rabbit_link.Refused) as error:
+                self._log(broker, error)
+            except Exception:
+                LOG.exception('The connection to the broker %s:%s ended.', broker.host, broker.port)
+            failures = failures + 1 if self.attempts > began else 0
+            self._pause(failures, len(brokers))
+
+    def _log(self, broker: rabbit_settings.Broker, error: Exception) -> None:
+        self.last_error = f'{broker.host}:{broker.port}: {error}'
+        if not self._closed:
+            LOG.error('The broker %s:%s does not serve: %s. Trying again.', broker.host, broker.port, error)
+
+    def _pause(self, failures: int, brokers: int) -> None:
+        """Wait before the next attempt: not at all after a connection that was good, until somebody needs one."""
+        settings = self._settings
+        rounds = failures // brokers
+        if failures % brokers == 0 and not self._closed:
+            pause = min(settings.pause + max(0, rounds - 1) * settings.longer, settings.longest) if failures else 0
+            self._wanted.clear()
+            if self._parked:
+                self._wanted.set()
+            self._wanted.wait(pause + random.uniform(0, settings.splay))       # nosec: no secret
+            time.sleep(max(0, self._tried + ATTEMPT_S - time.monotonic()))
+
+    def _serve(self, broker: rabbit_settings.Broker) -> None:
+        """Connect, declare, send again, and read until the connection is gone.
+
+        :raises OSError, Refused: why it is
+        """
+        unconfirmed: dict[int, Message] = {}
+        try:
+            made = rabbit_link.Link(
+                broker, self._settings, confirmed=lambda *args: self._confirmed(unconfirmed, *args),
+                returned=lambda *args: self._returned(unconfirmed, *args), takes=self._taking)
+        except (OSError, rabbit_link.Refused):
+            self.attempts += 1
+            raise
+        self._takes = True
+        try:
+            self._prepare(made, unconfirmed)
+            LOG.info('Connected to the broker %s:%s.', broker.host, broker.port)
+            made.run()
+        except rabbit_link.Refused as error:
+            self._declares = self._declares and error.code != IS_OTHERWISE
+            with self._state:
+                self._suspects = [*self._suspects, *self._unconfirmed.values()]
+                self._unconfirmed = {}
+            raise
+        finally:
+            with self._state:
+                self._link = None
+            made.close(ConnectionError('The connection has ended.'))
+
+    def _prepare(self, made: rabbit_link.Link, unconfirmed: dict[int, Message]) -> None:
+        with self._state:
+            waiting = {id(message): message for message in self._unconfirmed.values() if not message.given_up}
+            self._unconfirmed, self._numbers, self._declared = unconfirmed, itertools.count(1), set()
+            self._parked = waiting | self._parked
+        while self._suspects:
+            self._try(made, self._suspects[0])
+        while True:
+            with self._state:
+                missing = [each for each in self._subscriptions if each.declared_on is not made or (
+                    each.started and each.consumed_on is not made)]
+                if not missing:
+                    self._link = made
+                    self._unpark(made)
+                    break
+            for each in missing:
+                if each.declared_on is not made:
+                    known = each.declared_on is not None
+                    self._declare(made, each)
+                    if known and each.declared_again is not None:
+                        each.declared_again()
+                if each.started:
+                    self._consume(made, each)
+        with self._state:
+            self._state.notify_all()
+
+    def _try(self, made: rabbit_link.Link, message: Message) -> None:
+        """Send a message with no other beside it: the broker may not let us, and closes the channel then.
+
+        :raises Refused: it did
+        """
+        before = len(self._unconfirmed)
+        self._write(made, message)
+        try:
+            made.read_until(lambda: len(self._unconfirmed) == before)
+        except rabbit_link.Refused as error:
+            if error.code != IS_OTHERWISE:             # else it was the declaration of its exchange
+                self._suspects.remove(message)
+                message.settle(oslo_messaging.MessageDeliveryFailure(str(error)))
+            self._unconfirmed.clear()
+            raise
+        self._suspects.remove(message)
+
+    def close(self) -> None:
+        with self._state:
+            self._closed = True
+            link = self._link
+            self._state.notify_all()
+        self._wanted.set()
+        if link is not None:
+            link.leave()
+
+
+def _declaration(exchange: rabbit_settings.Exchange, passive: bool = False, nowait: bool = False) -> Any:
+    return commands.Exchange.Declare(0, exchange.name, exchange.kind, passive, exchange.durable, exchange.auto_delete,
+                                     False, nowait, {})
+
+
+def _queue_declaration(queue: rabbit_settings.Queue, passive: bool = False, nowait: bool = False) -> Any:
+    return commands.Queue.Declare(0, queue.name, passive, queue.durable, False, queue.auto_delete, nowait,
+                                  queue.arguments)
+
+
+def _ensure(link: rabbit_link.Link, declaration: Callable[..., Any], wanted: Any, name: str) -> None:
+    """Declare something, or take it as it is.
+
+    :raises Refused: it may not be declared
+    """
+    try:
+        link.ask(rabbit_link.DECLARING, declaration(wanted))
+    except rabbit_link.Refused as error:
+        if error.code != IS_OTHERWISE:
+            raise
+        LOG.warning('%s is at the broker with other properties than the options say, and is used as it is: %s', name,
+                    error)
+        link.ask(rabbit_link.DECLARING, declaration(wanted, passive=True))

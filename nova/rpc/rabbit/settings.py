@@ -1,0 +1,155 @@
+"""What the driver needs of [oslo_messaging_rabbit], and the queues and exchanges that follow from it.
+
+Names and properties are those of oslo.messaging's own driver: services with either of them talk to each other.
+"""
+from __future__ import annotations
+
+import dataclasses
+import ssl
+from typing import Any
+import uuid
+
+PORT = 5672
+# Options of oslo.messaging's driver that this one does not have, and whether they are set.
+_NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')
+
+
+@dataclasses.dataclass(frozen=True)
+class Broker:
+    host: str
+    port: int
+    user: str
+    password: str = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """
+    brokers                         tried one after the other
+    tls                             None: without
+    certificate                     whether the certificate says who we are, instead of a password
+    heartbeat                       seconds after which a silent connection is dead
+    pause, longer, longest, splay   seconds: before the first new attempt, more before each next one, at most; at random
+    patience                        seconds after which an answer that cannot be delivered is dropped
+    prefetch                        deliveries without an acknowledgement, 0: as many as there are
+    """
+
+    brokers: tuple[Broker, ...]
+    virtual_host: str
+    tls: ssl.SSLContext | None
+    certificate: bool
+    heartbeat: int
+    pause: float
+    longer: float
+    longest: float
+    splay: float
+    patience: float
+    prefetch: int
+
+    def waited(self, attempts: int) -> float:
+        """Seconds that so many attempts to reach a broker take."""
+        return sum(min(self.pause + number * self.longer, self.longest) for number in range(attempts))
+
+
+def of(options: Any, url: Any) -> Settings:
+    """
+    :param options: the group
+    :param url: oslo_messaging.TransportURL
+    :raises RuntimeError: an option that is set is not for this driver
+    """
+    wrong = [name for name in _NOT_HERE if getattr(options, name)]
+    if wrong:
+        raise RuntimeError(f'[oslo_messaging_rabbit] {", ".join(wrong)}: for rabbit:// only, not for nova-rabbit://.')
+    brokers = tuple(Broker(host.hostname or 'localhost', host.port or PORT, host.username or '', host.password or '')
+                    for host in url.hosts)
+    return Settings(
+        brokers=brokers or (Broker('localhost', PORT, 'guest', 'guest'),), virtual_host=url.virtual_host or '/',
+        tls=_tls(options) if options.ssl else None, certificate=options.rabbit_login_method == 'EXTERNAL',
+        heartbeat=options.heartbeat_timeout_threshold, pause=options.rabbit_retry_interval,
+        longer=options.rabbit_retry_backoff, longest=options.rabbit_interval_max,
+        splay=options.kombu_reconnect_splay, patience=options.kombu_missing_consumer_retry_timeout,
+        prefetch=options.rabbit_qos_prefetch_count)
+
+
+def _tls(options: Any) -> ssl.SSLContext:
+    """The broker shows a certificate that [ssl_ca_file], or the system, trusts, with its name.
+
+    :raises RuntimeError: a file cannot be used
+    """
+    try:
+        context = ssl.create_default_context(cafile=options.ssl_ca_file or None)
+        if options.ssl_cert_file:
+            context.load_cert_chain(options.ssl_cert_file, options.ssl_key_file or None)
+    except OSError as error:
+        raise RuntimeError(f'[oslo_messaging_rabbit] certificates: {error}') from error
+    return context
+
+
+@dataclasses.dataclass(frozen=True)
+class Exchange:
+    name: str
+    kind: str
+    durable: bool
+    auto_delete: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Queue:
+    """
+    exchange     None: the default one, which routes to each queue by its name
+    own          whether it ends with its listener
+    """
+
+    name: str
+    key: str
+    exchange: Exchange | None
+    durable: bool
+    auto_delete: bool
+    arguments: dict[str, Any]
+    own: bool = False
+
+
+class Topology:
+    """The exchanges and queues of topics.
+
+    :param options: [oslo_messaging_rabbit]
+    """
+
+    def __init__(self, options: Any) -> None:
+        self._durable = options.amqp_durable_queues or options.rabbit_quorum_queue
+        self._auto_delete = options.amqp_auto_delete
+        self._kept = _arguments(options, options.rabbit_quorum_queue, 0)
+        self._replicated = options.rabbit_transient_quorum_queue
+        self._passing = _arguments(options, self._replicated, options.rabbit_transient_queues_ttl)
+
+    def topics(self, exchange: str) -> Exchange:
+        return Exchange(exchange, 'topic', self._durable, self._auto_delete)
+
+    def fanout(self, topic: str) -> Exchange:
+        return Exchange(f'{topic}_fanout', 'fanout', self._replicated, True)
+
+    def topic_queue(self, exchange: str, topic: str) -> Queue:
+        return Queue(topic, topic, self.topics(exchange), self._durable, self._auto_delete, self._kept)
+
+    def fanout_queue(self, topic: str) -> Queue:
+        return Queue(f'{topic}_fanout_{uuid.uuid4().hex}', topic, self.fanout(topic), self._replicated, False,
+                     self._passing, own=True)
+
+    def reply_queue(self, name: str) -> Queue:
+        return Queue(name, '', None, self._replicated, False, self._passing)
+
+
+def _arguments(options: Any, quorum: bool, expires: int) -> dict[str, Any]:
+    """The arguments of a queue's declaration.
+
+    :param expires: seconds without a consumer, 0: never
+    """
+    found: dict[str, Any] = {'x-queue-type': 'quorum'} if quorum else {}
+    for name, option in (('x-delivery-limit', 'delivery_limit'), ('x-max-in-memory-length', 'max_memory_length'),
+                         ('x-max-in-memory-bytes', 'max_memory_bytes')):
+        value = getattr(options, f'rabbit_quorum_{option}')
+        if quorum and value:
+            found[name] = value
+    if expires > 0:
+        found['x-expires'] = expires * 1000
+    return found

@@ -1,0 +1,117 @@
+"""Bytes to and from a broker, plain or by TLS: one thread reads while others write."""
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+
+AT_ONCE = 1 << 16            # bytes of a read
+
+
+class Stream:
+    """A connected socket.
+
+    :param sock: its timeout is that of reads and writes
+    :param context: None: without TLS
+    :param hostname: whom the certificate has to name
+    """
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext | None, hostname: str) -> None:
+        self._socket, self._writing = sock, threading.Lock()
+        self._tls = None if context is None else _Tls(context, hostname)
+        if self._tls is not None:
+            self._handshake(self._tls)
+
+    def _handshake(self, tls: _Tls) -> None:
+        while not tls.shake():
+            self._socket.sendall(tls.pending())
+            self._fill(tls)
+        self._socket.sendall(tls.pending())
+
+    def _fill(self, tls: _Tls) -> None:
+        data = self._socket.recv(AT_ONCE)
+        if not data:
+            raise ConnectionError('The broker closed the connection.')
+        tls.arrived(data)
+
+    def read(self) -> bytes:
+        """Some bytes, at least one.
+
+        :raises TimeoutError: none has come
+        :raises OSError: the connection is gone
+        """
+        if self._tls is None:
+            data = self._socket.recv(AT_ONCE)
+            if not data:
+                raise ConnectionError('The broker closed the connection.')
+            return data
+        while True:
+            with self._writing:                       # an SSLObject is not for two threads
+                data, answer = self._tls.read(), self._tls.pending()
+                if answer:                            # of a new key
+                    self._socket.sendall(answer)
+            if data:
+                return data
+            encrypted = self._socket.recv(AT_ONCE)
+            if not encrypted:
+                raise ConnectionError('The broker closed the connection.')
+            with self._writing:
+                self._tls.arrived(encrypted)
+
+    def write(self, data: bytes) -> None:
+        """
+        :raises OSError: the connection is gone, or takes nothing
+        """
+        with self._writing:
+            if self._tls is not None:
+                self._tls.write(data)
+                data = self._tls.pending()
+            self._socket.sendall(data)
+
+    def close(self) -> None:
+        """End both directions: a thread that reads gets an error."""
+        with contextlib.suppress(OSError):            # it is gone already
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+class _Tls:
+    """TLS without a socket."""
+
+    def __init__(self, context: ssl.SSLContext, hostname: str) -> None:
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._in, self._out, server_hostname=hostname)
+
+    def shake(self) -> bool:
+        """Go on with the handshake; whether it is done."""
+        try:
+            self._object.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        return True
+
+    def arrived(self, data: bytes) -> None:
+        self._in.write(data)
+
+    def pending(self) -> bytes:
+        """What has to be sent."""
+        return self._out.read()
+
+    def read(self) -> bytes:
+        """What has been decrypted; nothing: more has to arrive.
+
+        :raises ConnectionError: the other side has ended it
+        """
+        try:
+            data = self._object.read(AT_ONCE)
+        except ssl.SSLWantReadError:
+            return b''
+        except ssl.SSLZeroReturnError:
+            data = b''
+        if not data:
+            raise ConnectionError('The broker closed the connection.')
+        return data
+
+    def write(self, data: bytes) -> None:
+        self._object.write(data)

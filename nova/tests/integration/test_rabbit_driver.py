@@ -1,0 +1,228 @@
+"""What the driver nova-rabbit does in trouble, and beside oslo.messaging's own, over a real RabbitMQ."""
+import contextlib
+import logging
+import threading
+import time
+
+import oslo_messaging
+import pytest
+
+from nova import conf as nova_conf
+from nova import exception
+from nova.rpc import bus
+from nova.rpc.rabbit import driver as rabbit_driver
+from nova.tests.integration import rabbit_cluster
+from nova.tests.integration import servers
+from nova.tests.unit.test_rpc import CONTEXT
+from nova.tests.unit.test_rpc import ECHO
+from nova.tests.unit.test_rpc import Manager
+
+
+@pytest.fixture(scope='module')
+def broker():
+    servers._program('rabbitmq-server')
+    with servers._directory('rabbitmq') as directory:
+        node = rabbit_cluster.Node(directory, 'nova-test-cookie')
+        try:
+            node.start()
+            node.control('await_startup')
+            yield node
+        finally:
+            node.stop()
+
+
+@pytest.fixture
+def connect(broker):
+    """function(driver, user, **options of [oslo_messaging_rabbit]) -> a bus."""
+    with contextlib.ExitStack() as stack:
+        def made(driver='nova-rabbit', user='guest', **options):
+            conf = nova_conf.new(files=[])
+            bus.register_options(conf)
+            for name, value in options.items():
+                conf.set_override(name, value, group='oslo_messaging_rabbit')
+            found = bus.Bus(conf, f'{driver}://{user}:guest@127.0.0.1:{broker.port}/')
+            stack.callback(found.close)
+            return found
+        yield made
+
+
+@contextlib.contextmanager
+def served(made, name, manager=None):
+    server = made.serve(ECHO, manager or Manager(name), name)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        server.wait(10)
+
+
+def until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize('caller, called', [('rabbit', 'nova-rabbit'), ('nova-rabbit', 'rabbit')])
+def test_a_fleet_rolls_from_one_driver_to_the_other(connect, caplog, caller, called):
+    """Both declare the same queues, and read each other's calls, casts, errors and signs of life."""
+    manager = Manager('one')
+    with caplog.at_level(logging.WARNING), served(connect(called), 'one', manager), served(connect(caller), 'two'):
+        client = connect(caller).client(ECHO)
+        assert client.echo(CONTEXT, server='one', value={'a': [1, 'ü']}) == {'a': [1, 'ü']}
+        client.remember(CONTEXT, server='one', value=2)
+        until(lambda: manager.remembered == [2])
+        with pytest.raises(exception.InstanceInvalidState):
+            client.fail(CONTEXT, server='one', kind='domain')
+        with pytest.raises(exception.RemoteError):
+            client.fail(CONTEXT, server='one', kind='other')
+        with pytest.raises(exception.ServiceUnavailable):
+            client.echo(CONTEXT, server='nobody', value=1)
+        assert {client.seen_by(CONTEXT, value={}) for _ in range(20)} == {'one', 'two'}      # one queue of the topic
+    assert 'other properties' not in caplog.text and 'inequivalent' not in caplog.text
+
+
+def test_a_call_that_takes_long_is_heard_of(connect, monkeypatch):
+    monkeypatch.setattr(bus, 'SIGN_OF_LIFE_S', 2)
+    with served(connect(), 'one'):
+        assert connect().client(ECHO).long(CONTEXT, server='one', seconds=5) == 'late'
+
+
+def test_a_process_has_one_connection(connect, broker):
+    made = connect()
+    with served(made, 'one'), served(made, 'two'):
+        threads = [threading.Thread(target=made.client(ECHO).echo, args=(CONTEXT,), kwargs={'value': number})
+                   for number in range(30)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(broker.control('list_connections', '--no-table-headers', 'pid').split()) == 1
+
+
+def test_connections_that_are_cut_lose_and_double_nothing(connect, broker):
+    """What was not confirmed is sent again, what was not acknowledged comes again and is known."""
+    manager, sent, enough = Manager('one'), [], threading.Event()
+    with served(connect(), 'one', manager):
+        client = connect().client(ECHO)
+
+        def cast(first):
+            number = first
+            while not enough.is_set():
+                client.remember(CONTEXT, server='one', value=number)       # no error at all: a broker is there
+                sent.append(number)
+                number += 4
+        threads = [threading.Thread(target=cast, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(3):
+            until(lambda had=len(sent): len(sent) > had + 100)
+            broker.control('close_all_connections', 'test')
+        until(lambda had=len(sent): len(sent) > had + 100)
+        enough.set()
+        for thread in threads:
+            thread.join()
+        until(lambda: len(manager.remembered) >= len(sent))
+        assert sorted(manager.remembered) == sorted(sent)
+
+
+def test_what_the_broker_refuses_is_one_senders_error(connect, broker):
+    """A refusal closes the channel, on which others have sent as well."""
+    broker.control('add_user', 'bound', 'guest')
+    broker.control('set_permissions', 'bound', '.*', '.*', '.*')
+    broker.control('set_topic_permissions', 'bound', 'nova', r'^echo\.one$', '.*')
+    manager = Manager('one')
+    with served(connect(), 'one', manager), served(connect(), 'two'):
+        client, failed = connect(user='bound').client(ECHO), []
+
+        def forbidden():
+            for _ in range(3):
+                with pytest.raises(exception.ServiceUnavailable):
+                    client.remember(CONTEXT, server='two', value='no')
+                failed.append(1)
+        thread = threading.Thread(target=forbidden)
+        thread.start()
+        for number in range(200):
+            client.remember(CONTEXT, server='one', value=number)
+        thread.join()
+        until(lambda: len(manager.remembered) == 200)
+        assert manager.remembered == list(range(200)) and len(failed) == 3
+
+
+def test_a_broker_whose_memory_is_full_takes_messages_again(connect, broker, monkeypatch):
+    monkeypatch.setattr(rabbit_driver, 'CONFIRM_S', 3)
+    manager = Manager('one')
+    with served(connect(), 'one', manager):
+        client = connect(rabbit_retry_interval=1, rabbit_retry_backoff=0).client(ECHO)
+        assert client.echo(CONTEXT, value=1) == 1
+        broker.control('set_vm_memory_high_watermark', '0.0000001')
+        try:
+            with pytest.raises(exception.ServiceUnavailable):
+                for number in range(1000):
+                    client.remember(CONTEXT, server='one', value=number)
+                    time.sleep(0.01)
+        finally:
+            broker.control('set_vm_memory_high_watermark', '0.6')
+        until(lambda: _echoes(client))
+        assert len(manager.remembered) == len(set(manager.remembered))
+
+
+def _echoes(client):
+    with contextlib.suppress(exception.Unavailable):
+        return client.echo(CONTEXT, value=2) == 2
+
+
+def test_copies_for_all_of_a_topic_when_there_is_nobody(connect):
+    """The exchange goes with its last queue."""
+    sender = connect()._transport._driver
+    target = oslo_messaging.Target(exchange='nova', topic='echo', fanout=True)
+    for _ in range(2):
+        manager = Manager('one')
+        sender.send(target, {}, {'method': 'remember', 'args': {'value': 'lost'}}, retry=3)
+        with served(connect(), 'one', manager):
+            sender.send(target, CONTEXT.to_dict(), {'method': 'remember', 'args': {'value': 'seen'}, 'version': '1.0'},
+                        retry=3)
+            until(lambda found=manager.remembered: found == ['seen'])
+
+
+def test_an_answer_whose_caller_has_died_is_dropped_with_a_line_in_the_log(connect, caplog):
+    made = connect(kombu_missing_consumer_retry_timeout=1)
+    answers = made._transport._driver._answers
+    with caplog.at_level(logging.ERROR):
+        for number in range(20):
+            answers.send(f'reply_gone{number}', b'{}')
+        until(lambda: caplog.text.count('An answer was dropped') == 20)
+    until(lambda: not [each for each in threading.enumerate() if each.name == 'rabbit-answers'])
+
+
+def test_a_queue_with_other_properties_is_used_with_a_warning(connect, caplog):
+    """So that the kind of the queues can be changed, one after the other is deleted."""
+    with served(connect(), 'one'):
+        pass
+    with caplog.at_level(logging.WARNING), served(connect(rabbit_quorum_queue=False), 'one'):
+        assert connect().client(ECHO).echo(CONTEXT, server='one', value=3) == 3
+    assert 'echo is at the broker with other properties' in caplog.text
+
+
+def test_no_broker_is_said_after_the_attempts_that_were_asked_for():
+    conf = nova_conf.new(files=[])
+    bus.register_options(conf)
+    conf.set_override('rabbit_retry_interval', 1, group='oslo_messaging_rabbit')
+    conf.set_override('rabbit_retry_backoff', 1, group='oslo_messaging_rabbit')
+    made = bus.Bus(conf, f'nova-rabbit://u:p@127.0.0.1:{servers.free_port()}/')
+    begun = time.monotonic()
+    with pytest.raises(exception.ServiceUnavailable):
+        made.client(ECHO).echo(CONTEXT, value=1)
+    assert time.monotonic() - begun < 20
+    made.close()
+
+
+def test_a_wrong_password_is_said_in_the_log(broker, caplog):
+    conf = nova_conf.new(files=[])
+    bus.register_options(conf)
+    made = bus.Bus(conf, f'nova-rabbit://guest:canary@127.0.0.1:{broker.port}/')
+    with caplog.at_level(logging.ERROR), pytest.raises(exception.ServiceUnavailable):
+        made.client(ECHO).remember(CONTEXT, value=1)
+    made.close()
+    assert 'ACCESS_REFUSED' in caplog.text and 'canary' not in caplog.text
