@@ -26,7 +26,7 @@ from stevedore import driver
 from stevedore import extension
 
 PLUGINS = pathlib.Path(__file__).parent / 'plugins'
-INNER = {'nova-disorder': 'nova-inprocess', 'nova-disorder-rabbit': 'rabbit'}
+INNER = {'nova-disorder': 'nova-inprocess', 'nova-disorder-rabbit': 'nova-rabbit'}
 DRIVERS = 'oslo.messaging.drivers'
 DEFAULTS = {'doubled': '0.2', 'late': '0.2', 'longest': '0.5', 'seed': '0'}
 

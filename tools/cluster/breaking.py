@@ -147,7 +147,7 @@ def rabbitmqctl(fleet, *words):
 def queues_deleted(fleet):
     """Every queue of the daemons goes while they listen."""
     names = [name for name in rabbitmqctl(fleet, 'list_queues', 'name').split()[1:] if not name.startswith('reply_')]
-    with kombu.Connection(fleet.settings.transport_url.replace('rabbit://', 'amqp://')) as connection:
+    with kombu.Connection(fleet.settings.transport_url.replace('nova-rabbit://', 'amqp://')) as connection:
         channel = connection.channel()
         for name in names:
             channel.queue_delete(name)

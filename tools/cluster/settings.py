@@ -81,7 +81,7 @@ class Settings:
         return self.transport_url_of('rabbitmq')
 
     def transport_url_of(self, broker):
-        return f'rabbit://nova:{self.passwords["rabbitmq"]}@{ADDRESS}:{PORTS[broker]}/'
+        return f'nova-rabbit://nova:{self.passwords["rabbitmq"]}@{ADDRESS}:{PORTS[broker]}/'
 
 
 def url(part, path=''):

@@ -131,11 +131,12 @@ def rabbitmq(conf: cfg.ConfigOpts, name: str, virtual_host: str, certificate: bo
                   *broker_rights.commands(name, name, conf.control_exchange, virtual_host)):
         print(shlex.join(['rabbitmqctl', *words]))
     path = '' if virtual_host == '/' else virtual_host
+    driver = (conf.transport_url or 'nova-rabbit:').partition(':')[0]
     print('\n# nova.conf of the host\n[DEFAULT]')
     if not certificate:
-        print(f'transport_url = rabbit://{name}:{password}@BROKER:5671/{path}')
+        print(f'transport_url = {driver}://{name}:{password}@BROKER:5671/{path}')
     else:
-        print(f'transport_url = rabbit://{name}@BROKER:5671/{path}')
+        print(f'transport_url = {driver}://{name}@BROKER:5671/{path}')
     print('[oslo_messaging_rabbit]\nssl = true\nssl_ca_file = /etc/nova/tls/ca.pem')
     if certificate:
         print(f'rabbit_login_method = EXTERNAL\nssl_cert_file = /etc/nova/tls/{name}.pem\n'

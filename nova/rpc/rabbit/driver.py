@@ -105,7 +105,7 @@ class Replies:
 
 
 class Reply(rabbit_session.Message):
-    """An answer. While its caller's queue is not there it is sent again: the broker may have lost the queue just now."""
+    """An answer. While its queue is not there it is sent again: the broker may have lost the queue just now."""
 
     def __init__(self, answers: Answers, queue: str, body: bytes) -> None:
         super().__init__(None, queue, body, mandatory=True)

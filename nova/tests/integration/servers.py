@@ -32,7 +32,7 @@ PORTS = range(28000, 32768)
 HASTY_MARIADB = ('--loose-innodb-flush-method=nosync', '--innodb-flush-log-at-trx-commit=2', '--innodb-doublewrite=0',
                  '--loose-debug-no-sync', '--innodb-buffer-pool-dump-at-shutdown=0', '--max-connections=500')
 HASTY_POSTGRESQL = ('-c', 'full_page_writes=off', '-c', 'max_connections=300')
-BUS = os.environ.get('NOVA_TEST_BUS', 'rabbit')           # the driver: nova-rabbit is the other one
+BUS = os.environ.get('NOVA_TEST_BUS', 'nova-rabbit')      # the driver: rabbit is the other one
 VIRTUAL_HOSTS = 12                  # of a shared broker: they are made while it starts, which takes a moment each
 _marks = []
 

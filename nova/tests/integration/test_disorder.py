@@ -13,7 +13,7 @@ LOAD_S, RUNS = 4, 8                # as many runs as it takes until enough has g
 def test_disorder_and_deadlocks(kind, tmp_path):
     disorder.register()
     with servers.SHARED[kind]() as url_of:
-        address = servers.virtual_host().url.replace('rabbit://', 'nova-disorder-rabbit://')
+        address = servers.virtual_host().url.replace(servers.BUS, 'nova-disorder-rabbit')
         cloud = loaded.start(tmp_path / 'state', transport_url=f'{address}?doubled=0.2&late=0.2&longest=0.3',
                              api_database__connection=url_of('disorder_api'),
                              database__connection=url_of('disorder_cell'))

@@ -28,12 +28,17 @@ def broker():
         yield running
 
 
+@pytest.fixture(params=['rabbit', 'nova-rabbit'])
+def driver(request):
+    return request.param
+
+
 @pytest.fixture
-def served(broker):
+def served(broker, driver):
     """(client, manager) with one server 'one'."""
     conf = nova_conf.new(files=[])
     bus.register_options(conf)
-    conf.set_override('transport_url', broker.url)
+    conf.set_override('transport_url', broker.url.replace(servers.BUS, driver))
     made = bus.Bus(conf)
     manager = Manager()
     server = made.serve(ECHO, manager, 'one')
@@ -140,13 +145,13 @@ def _until(condition):
         time.sleep(0.1)
 
 
-def test_a_broker_that_takes_connections_and_says_nothing(monkeypatch):
+def test_a_broker_that_takes_connections_and_says_nothing(monkeypatch, driver):
     """The driver let an error of its library through: computes gave up builds for it, users got a 500."""
     monkeypatch.setitem(delivery.OPTIONS, 'retry', 0)              # each attempt takes the driver's library 5 s
     with socket.create_server(('127.0.0.1', 0)) as silent:
         conf = nova_conf.new(files=[])
         bus.register_options(conf)
-        conf.set_override('transport_url', f'{servers.BUS}://u:p@127.0.0.1:{silent.getsockname()[1]}/')
+        conf.set_override('transport_url', f'{driver}://u:p@127.0.0.1:{silent.getsockname()[1]}/')
         conf.set_override('heartbeat_timeout_threshold', 2, group='oslo_messaging_rabbit')
         made = bus.Bus(conf)
         with pytest.raises(exception.ServiceUnavailable):
