@@ -51,6 +51,7 @@ STATE_MODE = 0o711
 
 # The order in which services stop, behind the listeners: computes call the conductor, which calls the others.
 STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
+STORE_THREADS = 16                  # requests at the object store's own port at the same time
 # Version documents: what needs no token.
 EC2_PATH = '/services/Cloud'
 PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1', '/v3'}
@@ -103,7 +104,7 @@ class Cloud:
             http.start()
             self._started.remove(http)
             self._started.append(http)       # stops before the services behind it
-            for part in assembly.metadata(self.conf, self.api_db, self.cells):
+            for part in [*assembly.metadata(self.conf, self.api_db, self.cells), *self._store_port()]:
                 self._started.append(part)
                 part.start()
         except BaseException:
@@ -252,10 +253,17 @@ class Cloud:
                 self.conf, self.api_db, rules, mounts, self.identity, self.url + EC2_PATH)))
         if self.conf.objectstore.enabled:
             from nova.cloud import object_store
-            mounts.add(wsgi.Mount(object_store.PATH, object_store.application(
-                self.conf, rules, object_store.local_signers(self.identity)), max_body=None))
+            self._object_store = object_store.application(self.conf, rules, object_store.local_signers(self.identity))
+            mounts.add(wsgi.Mount(object_store.PATH, self._object_store, max_body=None))
         return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
                                assembly.dashboard(self.conf, mounts, self.url))
+
+    def _store_port(self) -> list[server.Server]:
+        """The object store's own port, for clients that take no path in an endpoint."""
+        if not self.conf.objectstore.enabled or not self.conf.objectstore.port:
+            return []
+        from nova.cloud import object_store
+        return [object_store.server(self.conf, self._object_store, STORE_THREADS, self.tls)]
 
     def _networks(self, rules: policy.Policy) -> list[wsgi.Mount]:
         """The face of the embedded network service; none where the networks are elsewhere."""

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+import hashlib
+import json
 import os
 import pathlib
 from typing import TYPE_CHECKING
@@ -13,12 +14,16 @@ from oslo_config.cfg import ConfigOpts
 from nova import context
 from nova import exception
 from nova import policy
+from nova.identity import signatures
 from nova.objectstore import app
 from nova.objectstore import errors
 from nova.objectstore import signing
 from nova.objectstore import store
 from nova.runtime import disk_space
 from nova.runtime import host_identity
+from nova.runtime import tls
+from nova.runtime import wsgi
+from nova.runtime.http import priorities
 
 if TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
@@ -28,10 +33,11 @@ PATH = '/objectstore'
 
 WRONG = ('SignatureDoesNotMatch', 'The signature or the access key is not valid.', 403)
 AWAY = ('ServiceUnavailable', 'The Identity service does not check signatures now.', 503)
-UserOf = Callable[[signing.Signed, str], app.User]
+HIDDEN = ('NotImplemented', 'Chunks that are signed one by one cannot be checked: the account of [ec2] may not read '
+          'credentials in the Identity service. Sign the whole content, or leave it unsigned.', 501)
 
 
-def local_signers(identity: IdentityService) -> UserOf:
+def local_signers(identity: IdentityService) -> app.Signers:
     """Who has signed, as the all-in-one's own identity service says."""
     def user_of(signed: signing.Signed, address: str) -> app.User:
         try:
@@ -41,10 +47,13 @@ def local_signers(identity: IdentityService) -> UserOf:
         except (exception.TooManyRequests, exception.Unavailable):
             raise errors.S3Error('SlowDown', 'Please reduce your request rate.', 503) from None
         return app.User(data.user_id, str(data.project_id), tuple(data.roles))
-    return user_of
+
+    def key_of(access: str, scope: str) -> bytes:
+        return _known(identity.key_of_scope(access, scope))
+    return app.Signers(user_of, key_of)
 
 
-def remote_signers(conf: ConfigOpts) -> UserOf:
+def remote_signers(conf: ConfigOpts) -> app.Signers:
     """Who has signed, as Keystone says, which is asked with the account of [ec2].
 
     :raises InvalidInput: [ec2] names no account
@@ -56,29 +65,47 @@ def remote_signers(conf: ConfigOpts) -> UserOf:
                                      'service that may check signatures.')
     auth: Any = loading.load_auth_from_conf_options(conf, 'ec2')
     session = loading.load_session_from_conf_options(conf, 'ec2', auth=auth)
-    url = str(auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3/s3tokens'
+    url = str(auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
+
+    def ask(method: str, path: str, **more: Any) -> Any:
+        try:
+            return session.request(url + path, method, raise_exc=False, timeout=conf.ec2.timeout or 60, redirect=False,
+                                   **more)
+        except exceptions.ClientException:
+            raise errors.S3Error(*AWAY) from None
 
     def user_of(signed: signing.Signed, address: str) -> app.User:
         text = base64.urlsafe_b64encode(signed.text.encode()).decode()
-        try:
-            answer = session.post(url, raise_exc=False, timeout=conf.ec2.timeout or 60, redirect=False, json={
-                'credentials': {'access': signed.access, 'token': text, 'signature': signed.signature}})
-        except exceptions.ClientException:
-            raise errors.S3Error(*AWAY) from None
+        answer = ask('POST', '/s3tokens', json={
+            'credentials': {'access': signed.access, 'token': text, 'signature': signed.signature}})
         if answer.status_code in (400, 401, 403, 404):
             raise errors.S3Error(*WRONG)
         if answer.status_code != 200:
             raise errors.S3Error(*AWAY)
         token = answer.json()['token']
         return app.User(token['user']['id'], token['project']['id'], tuple(role['name'] for role in token['roles']))
-    return user_of
+
+    def key_of(access: str, scope: str) -> bytes:
+        answer = ask('GET', '/credentials/' + hashlib.sha256(access.encode()).hexdigest())
+        if answer.status_code in (401, 403):
+            raise errors.S3Error(*HIDDEN)
+        if answer.status_code not in (200, 404):
+            raise errors.S3Error(*AWAY)
+        blob = json.loads(answer.json()['credential']['blob']) if answer.status_code == 200 else {}
+        return _known(signatures.key_of_scope(blob['secret'], scope) if blob.get('access') == access else None)
+    return app.Signers(user_of, key_of)
 
 
-def application(conf: ConfigOpts, rules: policy.Policy, user_of: UserOf) -> app.Application:
+def _known(key: bytes | None) -> bytes:
+    if key is None:
+        raise errors.S3Error(*WRONG)
+    return key
+
+
+def application(conf: ConfigOpts, rules: policy.Policy, signers: app.Signers) -> app.Application:
     """What serves S3's protocol.
 
     :param rules: policy.Policy
-    :param user_of: function(signing.Signed, address) -> who has signed
     """
     options = conf.objectstore
     path = pathlib.Path(options.path or os.path.join(host_identity.state_path(conf), 'objects'))
@@ -90,4 +117,15 @@ def application(conf: ConfigOpts, rules: policy.Policy, user_of: UserOf) -> app.
                                         is_admin=None, overwrite=False)
         caller.is_admin = rules.is_admin(caller)
         return bool(rules.allows(caller, rule, {'project_id': user.project_id, 'user_id': user.user_id}))
-    return app.Application(store.Store(path, limits, reserve), user_of, allows, conf.ec2.region)
+    return app.Application(store.Store(path, limits, reserve), signers, allows, conf.ec2.region)
+
+
+def server(conf: ConfigOpts, application: app.Application, threads: int, certificate: tls.Tls | None) -> wsgi.Server:
+    """What serves it alone, at the root of [objectstore] listen and port.
+
+    :param threads: requests at the same time; half of them may be uploads
+    """
+    mounts = wsgi.Mounts([wsgi.Mount('', application, max_body=None)], lambda url: {})
+    plan = priorities.Plan(threads, max(2, threads // 2), (), [priorities.Face(b'(PUT|POST) /', '', uploads=True)])
+    return wsgi.Server(mounts, conf.objectstore.listen, conf.objectstore.port, plan=plan, drain=conf.http.drain_time,
+                       trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)

@@ -42,16 +42,24 @@ def matches_text(secret: str, text: str, signature: str) -> bool:
     :param text: of version 4, whose third line is the scope; any other is one of version 2, HMAC-SHA1
     """
     if text.startswith(ALGORITHM):
-        scope = text.split('\n')[2].split('/')
-        if len(scope) != 4 or scope[2:] != ['s3', 'aws4_request']:
+        key = key_of_scope(secret, text.split('\n')[2])
+        if key is None:
             return False
-        key = ('AWS4' + secret).encode()
-        for part in scope:
-            key = hmac.digest(key, part.encode(), 'sha256')
         wanted = hmac.digest(key, text.encode(), 'sha256').hex()
     else:
         wanted = base64.b64encode(hmac.digest(secret.encode(), text.encode(), 'sha1')).decode()
     return hmac.compare_digest(wanted.encode(), signature.encode())
+
+
+def key_of_scope(secret: str, scope: str) -> bytes | None:
+    """The key of version 4 for one day, region and S3, which the secret does not follow from; None: another scope."""
+    parts = scope.split('/')
+    if len(parts) != 4 or parts[2:] != ['s3', 'aws4_request']:
+        return None
+    key = ('AWS4' + secret).encode()
+    for part in parts:
+        key = hmac.digest(key, part.encode(), 'sha256')
+    return key
 
 
 def is_recent(signed: dict[str, Any], now: datetime.datetime) -> bool:

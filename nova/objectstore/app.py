@@ -1,7 +1,7 @@
 """S3 over HTTP: signature → user → rule → operation → XML or bytes."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 import dataclasses
 import datetime
 import email.utils
@@ -15,6 +15,7 @@ from nova import context
 from nova import exception
 from nova import utils
 from nova.objectstore import contents
+from nova.objectstore import digests
 from nova.objectstore import documents
 from nova.objectstore import errors
 from nova.objectstore import payload
@@ -50,6 +51,18 @@ class User:
 
 
 @dataclasses.dataclass(frozen=True)
+class Signers:
+    """What the Identity service says of signatures.
+
+    user_of  (signing.Signed, address) -> the User who has signed
+    key_of   (access, scope) -> the key of a scope, that its chunks are signed with; asked for who has signed
+    """
+
+    user_of: Callable[[signing.Signed, str], User]
+    key_of: Callable[[str, str], bytes]
+
+
+@dataclasses.dataclass(frozen=True)
 class Request:
     """What an operation gets.
 
@@ -57,6 +70,7 @@ class Request:
     project   of who has signed
     bucket, key   '' where the path has none
     params    of the query
+    chain     of the signatures of its chunks, if these are signed
     """
 
     environ: dict[str, Any]
@@ -64,12 +78,17 @@ class Request:
     bucket: str
     key: str
     params: dict[str, str]
+    chain: digests.Chain | None = None
 
     def header(self, name: str) -> str | None:
         """By its name in lower case."""
         if name in ('content-type', 'content-length'):
             return self.environ.get(name.upper().replace('-', '_')) or None
-        return payload.header_of(self.environ, name)
+        return digests.header_of(self.environ, name)
+
+    def body(self, most: int, sums: bool = True) -> payload.Payload:
+        """See payload.Payload."""
+        return payload.Payload(self.environ, most, self.chain, sums)
 
     def number(self, name: str, least: int, most: int, default: int) -> int:
         text = self.params.get(name)
@@ -84,14 +103,13 @@ class Application:
     """A WSGI application.
 
     :param store: stores.Store
-    :param user_of: function(signing.Signed, address) -> the User who has signed
     :param allows: function(User, rule) -> whether the policy lets him
     :param region: that a bucket is in
     """
 
-    def __init__(self, store: stores.Store, user_of: Callable[[signing.Signed, str], User],
-                 allows: Callable[[User, str], bool], region: str) -> None:
-        self._store, self._user_of, self._allows, self._region = store, user_of, allows, region
+    def __init__(self, store: stores.Store, signers: Signers, allows: Callable[[User, str], bool],
+                 region: str) -> None:
+        self._store, self._signers, self._allows, self._region = store, signers, allows, region
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
@@ -127,7 +145,8 @@ class Application:
 
     def _serve(self, environ: dict[str, Any]) -> Answer:
         params = signing.pairs_of(environ)
-        user = self._user_of(signing.signed_of(environ, params, utils.utcnow()), environ.get('REMOTE_ADDR') or '')
+        signed = signing.signed_of(environ, params, utils.utcnow())
+        user = self._signers.user_of(signed, environ.get('REMOTE_ADDR') or '')
         try:
             path = environ.get('PATH_INFO', '').encode('latin-1').decode()
         except UnicodeError:
@@ -136,7 +155,8 @@ class Application:
         level = 'object' if key else 'bucket' if bucket else 'service'
         method, sub = environ['REQUEST_METHOD'], None
         for name in params:
-            if name in ELSE and not (name == 'partNumber' and 'uploadId' in params):
+            if name in ELSE and not (name == 'partNumber' and 'uploadId' in params) and (
+                    method, level, name) not in OPERATIONS:
                 raise errors.unsupported(f'?{name}')
             if name in _SUBS:
                 sub = name
@@ -149,12 +169,18 @@ class Application:
         rule, operation = row
         if not self._allows(user, rule):
             raise errors.S3Error('AccessDenied', 'Access denied.', 403)
-        req = Request(environ, user.project_id, bucket, key, params)
+        req = Request(environ, user.project_id, bucket, key, params, self._chain(environ, signed))
         if req.header('x-amz-acl') not in (None, *OWN_ACLS) or req.header('x-amz-storage-class') not in (
                 None, 'STANDARD'):
             raise errors.unsupported('An ACL that gives to others, or a storage class,')
         answer: Answer = operation(self, req)
         return answer
+
+    def _chain(self, environ: dict[str, Any], signed: signing.Signed) -> digests.Chain | None:
+        kind = digests.header_of(environ, 'x-amz-content-sha256') or ''
+        if not signed.scope or not payload.FRAMED.get(kind, (False, False))[0]:
+            return None
+        return digests.Chain(self._signers.key_of(signed.access, signed.scope), signed.text, signed.signature)
 
     # ---- service and buckets
 
@@ -188,6 +214,11 @@ class Application:
     def versioning(self, req: Request) -> Answer:
         self._store.bucket(req.project, req.bucket)
         return _xml('VersioningConfiguration', ())
+
+    def no_tags(self, req: Request) -> Answer:
+        """An object has none, since writes with tags are refused; clients ask before they copy."""
+        self._store.find(req.project, req.bucket, req.key)
+        return _xml('Tagging', (('TagSet', ()),))
 
     def acl(self, req: Request) -> Answer:
         if req.key:
@@ -274,7 +305,7 @@ class Application:
         if req.header('x-amz-copy-source') is not None:
             return self._copy(req)
         _check_writes(req)
-        body = payload.Payload(req.environ, stores.MAX_PUT)
+        body = req.body(stores.MAX_PUT)
         row = self._store.put(req.project, req.bucket, req.key, body, body.length, _kept(req), body.md5.hexdigest)
         return 200, [('ETag', f'"{row.etag}"')], b''
 
@@ -322,7 +353,7 @@ class Application:
             raise errors.S3Error('InvalidArgument', f'partNumber must be 1 to {stores.MAX_PARTS}.')
         place = (req.project, req.bucket, req.key, req.params['uploadId'], number)
         if req.header('x-amz-copy-source') is None:
-            body = payload.Payload(req.environ, stores.MAX_PUT)
+            body = req.body(stores.MAX_PUT)
             row = self._store.put_part(*place, body, body.length, body.md5.hexdigest)
             return 200, [('ETag', f'"{row.etag}"')], b''
         source, file = self._source(req)
@@ -334,14 +365,29 @@ class Application:
         return _xml('CopyPartResult', (('LastModified', _stamp(row.modified_at)), ('ETag', f'"{row.etag}"')))
 
     def complete(self, req: Request) -> Answer:
-        root = documents.parse(_document(req, documents.MAX_DOCUMENT), 'CompleteMultipartUpload')
-        wanted = []
+        root = documents.parse(_document(req, documents.MAX_DOCUMENT, sums=False), 'CompleteMultipartUpload')
+        wanted, whole, sums = [], digests.Sums(digests.sums_of(req.environ)), {}
         for part in root.findall('Part')[:stores.MAX_PARTS + 1]:
             number, etag = part.findtext('PartNumber', ''), part.findtext('ETag', '').strip('"')
             if not re.fullmatch('[0-9]{1,5}', number):
                 raise errors.S3Error('MalformedXML', 'A part has no number.')
             wanted.append((int(number), etag))
-        row = self._store.complete(req.project, req.bucket, req.key, req.params['uploadId'], wanted)
+            sums[int(number)] = digests.Sums({each.tag[8:].lower(): each.text or '' for each in part
+                                              if each.tag.startswith('Checksum')})
+
+        def watched(number: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
+            for piece in pieces:
+                whole.update(piece)
+                sums[number].update(piece)
+                yield piece
+            sums[number].check()
+            if number == wanted[-1][0]:
+                whole.check()
+        size = req.header('x-amz-mp-object-size')
+        if size is not None and not re.fullmatch('[0-9]{1,16}', size):
+            raise errors.S3Error('InvalidArgument', 'x-amz-mp-object-size is a number of bytes.')
+        row = self._store.complete(req.project, req.bucket, req.key, req.params['uploadId'], wanted, watched,
+                                   None if size is None else int(size))
         return _xml('CompleteMultipartUploadResult', (
             ('Location', f'/{req.bucket}/{req.key}'), ('Bucket', req.bucket), ('Key', req.key),
             ('ETag', f'"{row.etag}"')))
@@ -392,6 +438,7 @@ OPERATIONS: dict[tuple[str, str, str | None], tuple[str, Callable[[Application, 
     ('HEAD', 'object', None): (READ, Application.head),
     ('PUT', 'object', None): (WRITE, Application.put),
     ('DELETE', 'object', None): (WRITE, Application.remove),
+    ('GET', 'object', 'tagging'): (READ, Application.no_tags),
     ('GET', 'object', 'acl'): (READ, Application.acl),
     ('PUT', 'object', 'acl'): (WRITE, Application.set_acl),
     ('POST', 'object', 'uploads'): (WRITE, Application.begin_upload),
@@ -425,11 +472,11 @@ def _shown(encoding: str | None) -> Callable[[str], str]:
     return urllib.parse.quote if encoding else str
 
 
-def _document(req: Request, most: int) -> bytes:
+def _document(req: Request, most: int, sums: bool = True) -> bytes:
     """The body of a request that is a document."""
     if not (req.header('content-length') or '').strip('0') and not req.header('x-amz-decoded-content-length'):
         return b''
-    return b''.join(payload.Payload(req.environ, most))
+    return b''.join(req.body(most, sums))
 
 
 def _kept(req: Request) -> dict[str, str]:

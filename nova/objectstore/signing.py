@@ -12,10 +12,10 @@ import re
 from typing import Any
 import urllib.parse
 
+from nova.objectstore import digests
 from nova.objectstore import errors
 from nova.objectstore import payload
 
-ALGORITHM = 'AWS4-HMAC-SHA256'
 VALID = datetime.timedelta(minutes=15)            # before and after the time that a request names
 MAX_EXPIRES = 7 * 86400                           # seconds that a signature in a URL is good for
 _CREDENTIAL = re.compile(r'([^,\s/]{1,128})/((\d{8})/[^,\s/]*/s3/aws4_request)')
@@ -36,11 +36,13 @@ class Signed:
     access     whose signature it is said to be
     text       what was signed, see ``nova.identity.signatures.matches_text``
     signature  of it
+    scope      of version 4: day, region, service and its end, in an Authorization header; '' else
     """
 
     access: str
     text: str
     signature: str
+    scope: str = ''
 
 
 def pairs_of(environ: dict[str, Any]) -> dict[str, str]:
@@ -70,14 +72,14 @@ def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.dat
         if environ.get(name):
             headers[name.replace('_', '-').lower()] = environ[name]
     authorization = headers.get('authorization', '')
-    if authorization.startswith(ALGORITHM):
+    if authorization.startswith(digests.ALGORITHM):
         named, proof, covered = (each.search(authorization) for each in (_HEADER, _SIGNATURE, _NAMES))
         return _fourth(environ, headers, params, (named, proof, covered), headers.get('x-amz-date', ''), None, now)
     if authorization.startswith('AWS '):
         return _second(environ, headers, params, _V2.fullmatch(authorization), now)
     if authorization:
         raise errors.S3Error('InvalidRequest', 'Only signatures of version 4 and 2 are taken.')
-    if params.get('X-Amz-Algorithm') == ALGORITHM:
+    if params.get('X-Amz-Algorithm') == digests.ALGORITHM:
         found = tuple(pattern.fullmatch(f'{name}={params.get(f"X-Amz-{name}", "")}') for name, pattern in (
             ('Credential', _HEADER), ('Signature', _SIGNATURE), ('SignedHeaders', _NAMES)))
         return _fourth(environ, headers, params, found, params.get('X-Amz-Date', ''), params.get('X-Amz-Expires'), now)
@@ -109,8 +111,9 @@ def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
         (_quoted(name), _quoted(value)) for name, value in params.items() if name != 'X-Amz-Signature'))
     lines = [f'{name}:{" ".join(headers.get(name, "").split())}' for name in names]
     request = '\n'.join((environ['REQUEST_METHOD'], _path(environ), query, *lines, '', covered[1], body))
-    text = '\n'.join((ALGORITHM, date, scope[2], hashlib.sha256(request.encode('latin-1', 'replace')).hexdigest()))
-    return Signed(scope[1], text, proof[1])
+    digest = hashlib.sha256(request.encode('latin-1', 'replace')).hexdigest()
+    text = '\n'.join((digests.ALGORITHM, date, scope[2], digest))
+    return Signed(scope[1], text, proof[1], scope[2] if expires is None else '')
 
 
 def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], found: Any,

@@ -5,7 +5,7 @@ row, which the next start removes.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import dataclasses
 import datetime
 import hashlib
@@ -293,10 +293,13 @@ class Store:
                 t.uploads.c.bucket_id == self._bucket(conn, project, bucket)).order_by(
                 t.uploads.c.key, t.uploads.c.created_at)).all()
 
-    def complete(self, project: str, bucket: str, key: str, upload: str, wanted: Sequence[tuple[int, str]]) -> Any:
+    def complete(self, project: str, bucket: str, key: str, upload: str, wanted: Sequence[tuple[int, str]],
+                 watched: Callable[[int, Iterable[bytes]], Iterable[bytes]], bytes_wanted: int | None) -> Any:
         """Make an object of parts; its row.
 
         :param wanted: (number, ETag) of each, in the order of their numbers
+        :param watched: (number, pieces) -> the same pieces, on their way into the object
+        :param bytes_wanted: that the object has to have; None: any
         """
         row, have = self.upload(project, bucket, key, upload)
         known = {part.number: part for part in have}
@@ -308,9 +311,12 @@ class Store:
         if any(part.size < MIN_PART for part in chosen[:-1]):
             raise errors.S3Error('EntityTooSmall', f'A part other than the last has fewer than {MIN_PART} bytes.')
         size = sum(part.size for part in chosen)
+        if bytes_wanted not in (None, size):
+            raise errors.S3Error('InvalidRequest', f'The parts have {size} bytes together, not {bytes_wanted}.')
         digests = hashlib.md5(b''.join(bytes.fromhex(part.etag) for part in chosen), usedforsecurity=False)
         etag = f'{digests.hexdigest()}-{len(chosen)}'
-        name = self._contents.write((piece for part in chosen for piece in self._contents.pieces(part.file)), size)
+        name = self._contents.write((
+            piece for part in chosen for piece in watched(part.number, self._contents.pieces(part.file))), size)
 
         def write(conn: Any) -> tuple[Any, list[str]]:
             _row, still = self._upload(conn, project, bucket, key, upload)

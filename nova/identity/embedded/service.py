@@ -198,6 +198,14 @@ class IdentityService(directory.Directory):
         return self._by_pair(access, address, utils.utcnow(), lambda secret: signatures.matches_text(
             secret, text, signature))
 
+    def key_of_scope(self, access: str, scope: str) -> bytes | None:
+        """The key that chunks of a content are signed with, by who has signed the request before them; it is good for
+        the day of the scope and for S3 alone. None: the access key is gone, or the scope is none.
+        """
+        row = self.find('credential', id=credentials.id_of_access(access), type=credentials.EC2)
+        secret = credentials.pair_of(self.credentials.get(row['id'])['blob']).get('secret') if row else None
+        return signatures.key_of_scope(secret, scope) if secret else None
+
     def _by_pair(self, access: str, address: str, now: datetime.datetime, matches: Callable[[str], bool],
                  ) -> tuple[str, tokens.TokenData]:
         row = self.find('credential', id=credentials.id_of_access(access), type=credentials.EC2)

@@ -11,7 +11,8 @@ from nova import conf as nova_conf
 from nova.cloud import all_in_one as cloud
 from nova.tests import schemas
 
-FAST = {'identity__password_hash_rounds': 4, 'graceful_shutdown_timeout': 5, 'report_interval': 1}
+FAST = {'identity__password_hash_rounds': 4, 'graceful_shutdown_timeout': 5, 'report_interval': 1,
+        'objectstore__port': 0}
 
 
 class Cloud(cloud.Cloud):

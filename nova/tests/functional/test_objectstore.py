@@ -219,8 +219,9 @@ def test_a_content_is_the_one_that_was_signed(cloud, pair, bucket, s3):
     other = hashlib.sha256(b'abd').hexdigest()
     for headers, digest, refused in (
             ({}, other, 'XAmzContentSHA256Mismatch'), ({'content-md5': 'AAAA'}, None, 'BadDigest'),
-            ({'x-amz-checksum-crc32': 'AAAAAA=='}, None, 'BadDigest'), ({'x-amz-checksum-crc32c': 'AA=='}, None,
-                                                                       'NotImplemented'),
+            ({'x-amz-checksum-crc32': 'AAAAAA=='}, None, 'BadDigest'),
+            ({'x-amz-checksum-crc32c': 'AAAAAA=='}, None, 'BadDigest'),
+            ({'x-amz-checksum-crc64nvme': 'AAAAAAAAAAA='}, None, 'BadDigest'),
             ({'x-amz-acl': 'public-read'}, None, 'NotImplemented'), ({'x-amz-tagging': 'a=b'}, None, 'NotImplemented'),
             ({'x-amz-server-side-encryption': 'AES256'}, None, 'NotImplemented'),
             ({'if-none-match': '*'}, None, 'NotImplemented'), ({'x-amz-meta-a': 'x' * 2048}, None, 'MetadataTooLarge')):

@@ -16,6 +16,7 @@ from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_callers as matrix
 from nova.tests.functional import test_isolation as isolation
+from nova.tests.functional import test_objectstore_chunks
 from nova.tests.integration import keystone
 from nova.tests.integration import prepared
 from nova.tests.integration import servers
@@ -203,6 +204,12 @@ project_domain_id = default
             s3 = client(pair)
             s3.create_bucket(Bucket='mine')
             s3.put_object(Bucket='mine', Key='object', Body=b'whole')
+            for secret, status in ((pair['secret'], 200), ('wrong', 403)):
+                assert test_objectstore_chunks.signed_put(
+                    f'http://127.0.0.1:{port}', pair, '/mine/chunks', [b'x' * 9000, b'y'],
+                    chunk_secret=secret).status_code == status
+            assert s3.get_object(Bucket='mine', Key='chunks')['Body'].read() == b'x' * 9000 + b'y'
+            s3.delete_object(Bucket='mine', Key='chunks')
             # it dies while an object is written anew: the one before stays, and nothing else
             url = s3.generate_presigned_url('put_object', {'Bucket': 'mine', 'Key': 'object'})
             connection = http.client.HTTPConnection('127.0.0.1', port, timeout=30)
