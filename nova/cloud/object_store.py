@@ -16,6 +16,7 @@ from nova import exception
 from nova import policy
 from nova.identity import signatures
 from nova.objectstore import app
+from nova.objectstore import audit
 from nova.objectstore import errors
 from nova.objectstore import signing
 from nova.objectstore import store
@@ -26,6 +27,7 @@ from nova.runtime import wsgi
 from nova.runtime.http import priorities
 
 if TYPE_CHECKING:
+    from nova.db.engine import Database
     from nova.identity.embedded.service import IdentityService
 
 PATH = '/objectstore'
@@ -102,10 +104,10 @@ def _known(key: bytes | None) -> bytes:
     return key
 
 
-def application(conf: ConfigOpts, rules: policy.Policy, signers: app.Signers) -> app.Application:
+def application(conf: ConfigOpts, rules: policy.Policy, signers: app.Signers, finish: audit.Finish) -> app.Application:
     """What serves S3's protocol.
 
-    :param rules: policy.Policy
+    :param finish: keeps the records of writes
     """
     options = conf.objectstore
     path = pathlib.Path(options.path or os.path.join(host_identity.state_path(conf), 'objects'))
@@ -117,7 +119,25 @@ def application(conf: ConfigOpts, rules: policy.Policy, signers: app.Signers) ->
                                         is_admin=None, overwrite=False)
         caller.is_admin = rules.is_admin(caller)
         return bool(rules.allows(caller, rule, {'project_id': user.project_id, 'user_id': user.user_id}))
-    return app.Application(store.Store(path, limits, reserve), signers, allows, conf.ec2.region)
+    return app.Application(store.Store(path, limits, reserve), signers, allows, conf.ec2.region,
+                           finish)
+
+
+def finish_of(conf: ConfigOpts) -> tuple[audit.Finish, Database | None]:
+    """What keeps the records of writes in a daemon, and its database: the audit log where [api_database] names its
+    database, else lines of the service's own log, since the store itself needs no database.
+
+    :raises DatabaseNotReady: the schema is not the one of this code
+    """
+    if not conf.api_database.connection:
+        return audit.logged, None
+    from nova import notify
+    from nova.db import schema
+    from nova.db.audit import log
+    from nova.db.cells import cells
+    api_db = cells.open_database(conf, 'api_database', '')
+    schema.check(api_db, 'api')
+    return log.Auditor(api_db, notify.new(conf)).finish, api_db
 
 
 def server(conf: ConfigOpts, application: app.Application, threads: int, certificate: tls.Tls | None) -> wsgi.Server:

@@ -16,8 +16,9 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.runtime import tls
 
     certificate = tls.of_files(conf.http, 'objectstore')
-    application = object_store.application(conf, policy.Policy(conf), object_store.remote_signers(conf))
-    return [assembly.needs(None, None, None), *([certificate] if certificate else ()),
+    finish, api_db = object_store.finish_of(conf)
+    application = object_store.application(conf, policy.Policy(conf), object_store.remote_signers(conf), finish)
+    return [assembly.needs(None, api_db, None), *([certificate] if certificate else ()),
             object_store.server(conf, application, conf.http.threads, certificate)]
 
 

@@ -14,6 +14,8 @@ import urllib.parse
 from nova import context
 from nova import exception
 from nova import utils
+from nova.db.audit import log
+from nova.objectstore import audit
 from nova.objectstore import contents
 from nova.objectstore import digests
 from nova.objectstore import documents
@@ -71,6 +73,7 @@ class Request:
     bucket, key   '' where the path has none
     params    of the query
     chain     of the signatures of its chunks, if these are signed
+    record    of a write in the audit log
     """
 
     environ: dict[str, Any]
@@ -79,6 +82,7 @@ class Request:
     key: str
     params: dict[str, str]
     chain: digests.Chain | None = None
+    record: log.Record | None = None
 
     def header(self, name: str) -> str | None:
         """By its name in lower case."""
@@ -105,18 +109,21 @@ class Application:
     :param store: stores.Store
     :param allows: function(User, rule) -> whether the policy lets him
     :param region: that a bucket is in
+    :param finish: function(record, code of the answer) that keeps the record of a write
     """
 
     def __init__(self, store: stores.Store, signers: Signers, allows: Callable[[User, str], bool],
-                 region: str) -> None:
+                 region: str, finish: audit.Finish) -> None:
         self._store, self._signers, self._allows, self._region = store, signers, allows, region
+        self._finish = finish
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
         context.RequestContext(request_id=request_id, remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         refused: errors.S3Error | None = None
+        records: list[log.Record] = []
         try:
-            status, headers, body = self._serve(environ)
+            status, headers, body = self._serve(environ, records)
         except errors.S3Error as error:
             refused = error
         except exception.InsufficientStorage:
@@ -129,6 +136,9 @@ class Application:
         if refused is not None:
             status, headers, body = refused.status, [], b'' if refused.status == 304 else documents.render(
                 'Error', (('Code', refused.code), ('Message', refused.message), ('RequestId', request_id)), False)
+        for record in records:
+            record.values['reason'] = refused.code if refused is not None else None
+            self._finish(record, status)
         head = environ['REQUEST_METHOD'] == 'HEAD'
         names = {name for name, _value in headers}
         if isinstance(body, bytes):
@@ -143,7 +153,8 @@ class Application:
             return []
         return body if isinstance(body, Stream) else [body]
 
-    def _serve(self, environ: dict[str, Any]) -> Answer:
+    def _serve(self, environ: dict[str, Any], records: list[log.Record]) -> Answer:
+        """:param records: gets that of a write, as soon as it is known what is asked for, and by whom"""
         params = signing.pairs_of(environ)
         signed = signing.signed_of(environ, params, utils.utcnow())
         user = self._signers.user_of(signed, environ.get('REMOTE_ADDR') or '')
@@ -167,9 +178,14 @@ class Application:
         if row is None:
             raise errors.S3Error('MethodNotAllowed', 'The method is not allowed against this resource.', 405)
         rule, operation = row
+        record = None
+        if rule == WRITE:
+            record = audit.record_of(environ, operation.__name__.lstrip('_'), (bucket, key), sub)
+            record.asked_by(audit.caller(environ, user.user_id, user.project_id, user.roles))
+            records.append(record)
         if not self._allows(user, rule):
             raise errors.S3Error('AccessDenied', 'Access denied.', 403)
-        req = Request(environ, user.project_id, bucket, key, params, self._chain(environ, signed))
+        req = Request(environ, user.project_id, bucket, key, params, self._chain(environ, signed), record)
         if req.header('x-amz-acl') not in (None, *OWN_ACLS) or req.header('x-amz-storage-class') not in (
                 None, 'STANDARD'):
             raise errors.unsupported('An ACL that gives to others, or a storage class,')
@@ -274,6 +290,8 @@ class Application:
         if any(each.find('VersionId') is not None for each in root.findall('Object')):
             raise errors.unsupported('A version')
         names = [str(key) for key in keys]
+        if req.record is not None:
+            req.record.about(f'{len(names)}: ' + ', '.join(names))
         self._store.remove(req.project, req.bucket, names)
         quiet = root.findtext('Quiet', '').lower() == 'true'
         return _xml('DeleteResult', [] if quiet else [('Deleted', [('Key', key)]) for key in names])

@@ -11,7 +11,10 @@ import botocore.exceptions
 import pytest
 import requests
 
+from nova import conf as nova_conf
 from nova import exception
+from nova.cloud import object_store
+from nova.db.audit import log
 from nova.objectstore import errors
 from nova.objectstore import store as stores
 from nova.runtime import disk_space
@@ -294,6 +297,48 @@ def test_names_and_numbers_of_buckets(s3, bucket):
     assert s3.get_bucket_location(Bucket=bucket)['LocationConstraint'] == 'RegionOne'
     assert s3.get_bucket_acl(Bucket=bucket)['Grants'][0]['Permission'] == 'FULL_CONTROL'
     assert code(s3.put_bucket_acl, Bucket=bucket, ACL='public-read')[0] == 'NotImplemented'
+
+
+def test_writes_are_in_the_audit_log(cloud, pair, s3, bucket):
+    place = {'Bucket': bucket, 'Key': 'a/ü'}
+    upload = s3.create_multipart_upload(**place)['UploadId']
+    part = {'PartNumber': 1, 'ETag': s3.upload_part(**place, UploadId=upload, PartNumber=1, Body=b'x')['ETag']}
+    s3.complete_multipart_upload(**place, UploadId=upload, MultipartUpload={'Parts': [part]})
+    s3.get_object(**place)
+    s3.copy_object(Bucket=bucket, Key='copy', CopySource=place)
+    s3.delete_objects(Bucket=bucket, Delete={'Objects': [{'Key': 'copy'}, {'Key': 'none'}]})
+    code(s3.delete_bucket, Bucket=bucket)
+    s3.delete_object(**place)
+    reader = callers.Identity(cloud.admin()).in_project('readers', 'reader')
+    code(connect(cloud, test_ec2.keys_of(reader)).create_bucket, Bucket=bucket)
+    raw(cloud, {**pair, 'secret': 'x'}, 'PUT', f'/{bucket}/forged')
+    found = cloud.admin().get('/os-audit?all_projects=true&limit=100').json()['audit_records']
+    mine = [row for row in reversed(found) if row['target_id'] == bucket and row['action'] != 'objectstore:make_bucket']
+    assert [(row['action'].partition(':')[2], row['target_part'], row['code'], row['outcome'], row['reason'])
+            for row in mine] == [
+        ('begin_upload', 'a/ü', 200, 'accepted', None), ('put_part', 'a/ü', 200, 'accepted', None),
+        ('complete', 'a/ü', 200, 'accepted', None), ('put', 'copy', 200, 'accepted', None),
+        ('remove_objects', '2: copy, none', 200, 'accepted', None),
+        ('remove_bucket', None, 409, 'failed', 'BucketNotEmpty'), ('remove', 'a/ü', 204, 'accepted', None)]
+    client = cloud.client()
+    assert all((row['user_id'], row['project_id'], row['remote_address']) == (
+        client.user_id, client.project_id, '127.0.0.1') and row['request_id'].startswith('req-') for row in mine)
+    assert mine[1]['route'] == '/{bucket}/{key}?uploadId' and mine[1]['target_type'] == 'objects'
+    refused, made = [row for row in found if row['target_id'] == bucket and row['action'] == 'objectstore:make_bucket']
+    assert (refused['user_id'], refused['outcome'], refused['reason']) == (reader.user_id, 'denied', 'AccessDenied')
+    assert made['outcome'] == 'accepted' and made['target_type'] == 'buckets'
+
+
+def test_the_daemon_keeps_records_where_it_knows_the_database(cloud):
+    conf = nova_conf.new(files=[], api_database__connection=f'sqlite:///{cloud.state_path}/api.sqlite')
+    finish, database = object_store.finish_of(conf)
+    record = log.Record('PUT', '/{bucket}', 'objectstore:make_bucket', target_type='buckets', target_id='of-a-daemon')
+    finish(record, 200)
+    database.dispose()
+    found = cloud.admin().get('/os-audit?all_projects=true&limit=1').json()['audit_records']
+    assert (found[0]['target_id'], found[0]['code']) == ('of-a-daemon', 200)
+    finish, database = object_store.finish_of(nova_conf.new(files=[]))
+    assert database is None
 
 
 # ---- the store itself

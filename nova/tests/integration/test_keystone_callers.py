@@ -227,6 +227,9 @@ project_domain_id = default
             assert list((state / 'objects' / 'contents').rglob('*.part'))
             process = start()
             assert client(pair).get_object(Bucket='mine', Key='object')['Body'].read() == b'whole'
+            # it has no database of the deployment, so its log tells of writes
+            assert f'Write: objectstore:put of mine object by user {owner.user_id} of project {owner.project_id} ' in (
+                tmp_path / 'log').read_text()
             assert len([path for path in (state / 'objects' / 'contents').rglob('*') if path.is_file()]) == 1
         finally:
             process.kill()

@@ -1,0 +1,46 @@
+"""What the audit log has of the object store: each write of a caller, right behind it.
+
+The index of the store is another database than the log's, so no transaction has both.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import logging
+from typing import Any
+
+from nova import context
+from nova.db.audit import log
+
+LOG = logging.getLogger(__name__)
+
+Finish = Callable[[log.Record, int], None]          # (record, code of the answer)
+
+
+def record_of(environ: dict[str, Any], operation: str, path: tuple[str, str], sub: str | None) -> log.Record:
+    """The record of a write; who asks is said later.
+
+    :param operation: its name, which is that of the action behind ``objectstore:``
+    :param path: bucket and key
+    :param sub: parameter of the query that names the operation
+    """
+    bucket, key = path
+    route = '/{bucket}' + ('/{key}' if key else '') + (f'?{sub}' if sub else '')
+    return log.Record(environ['REQUEST_METHOD'], route, 'objectstore:' + operation,
+                      target_type='objects' if key else 'buckets', target_id=bucket, target_part=key or None,
+                      remote_address=environ.get('REMOTE_ADDR'), request_id=environ['openstack.request_id'])
+
+
+def caller(environ: dict[str, Any], user_id: str, project_id: str, roles: Sequence[str]) -> context.RequestContext:
+    """Who has signed, as the log has callers."""
+    return context.RequestContext(
+        user_id=user_id, project_id=project_id, roles=list(roles), is_admin=False, overwrite=False,
+        request_id=environ['openstack.request_id'], remote_address=environ.get('REMOTE_ADDR'))
+
+
+def logged(record: log.Record, code: int) -> None:
+    """For a store without the deployment's database: a line in the service's own log."""
+    record.ended(code, None)
+    values = record.values
+    LOG.info('Write: %s of %s %s by user %s of project %s from %s: %s, %s', values['action'], values['target_id'],
+             values['target_part'] or '', values['user_id'], values['project_id'], values['remote_address'],
+             values['outcome'], code)
