@@ -6,7 +6,7 @@ format: https://www.gnu.org/software/tar/manual/html_node/Standard.html
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 import tarfile
 from typing import NoReturn
 
@@ -21,8 +21,8 @@ ZEROS = bytes(1 << 16)
 _LONG = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 
 
-def extract(pieces: Iterable[bytes], size: int, write: Callable[[bytes], object]) -> None:
-    """Write the file of an archive that has exactly one; all of ``pieces`` is read.
+def extract(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The file of an archive that has exactly one; all of ``pieces`` is read.
 
     :param size: bytes that the file must have
     :raises InvalidInput: it is no archive, has another file, or a part of it is missing
@@ -30,11 +30,11 @@ def extract(pieces: Iterable[bytes], size: int, write: Callable[[bytes], object]
     source = _Source(pieces)
     header, block, length = _header(source)
     if header.type == tarfile.GNUTYPE_SPARSE:
-        _sparse(source, block, length, size, write)
+        yield from _sparse(source, block, length, size)
     else:
         if length != size:
             _refuse('its file has another size than the manifest says')
-        source.copy(size, write)
+        yield from source.copy(size)
         source.skip(-size % BLOCK)
     left = MAX_PADDING
     for piece in source.rest():
@@ -51,20 +51,19 @@ class _Source:
 
     def read(self, length: int) -> bytes:
         """Exactly so many bytes."""
-        found: list[bytes] = []
-        self.copy(length, found.append)
-        return b''.join(found)
+        return b''.join(self.copy(length))
 
-    def copy(self, length: int, write: Callable[[bytes], object]) -> None:
+    def copy(self, length: int) -> Iterator[bytes]:
         while length:
             if not self._held:
                 self._held = self._next()
             piece, self._held = self._held[:length], self._held[length:]
             length -= len(piece)
-            write(piece)
+            yield piece
 
     def skip(self, length: int) -> None:
-        self.copy(length, _nowhere)
+        for _piece in self.copy(length):
+            pass
 
     def rest(self) -> Iterator[bytes]:
         yield self._held
@@ -122,8 +121,8 @@ def _size_in(records: bytes, before: int | None) -> int | None:
 
 # ---- files with holes ------------------------------------------------------------
 
-def _sparse(source: _Source, block: bytes, stored: int, size: int, write: Callable[[bytes], object]) -> None:
-    """Write a file with its holes filled.
+def _sparse(source: _Source, block: bytes, stored: int, size: int) -> Iterator[bytes]:
+    """A file with its holes filled.
 
     In GNU's format pairs of 12 bytes say where a piece is and how long: four in the header, then, while a byte says
     so, 21 in each of the blocks that follow. The size of the whole file stands behind the four.
@@ -143,10 +142,10 @@ def _sparse(source: _Source, block: bytes, stored: int, size: int, write: Callab
     for begin, length in pairs:
         if begin < place or begin + length > size or length > stored:
             _refuse('the holes of its file are not of the form')
-        _fill(begin - place, write)
-        source.copy(length, write)
+        yield from _fill(begin - place)
+        yield from source.copy(length)
         place, stored = begin + length, stored - length
-    _fill(size - place, write)
+    yield from _fill(size - place)
     if stored:
         _refuse('the holes of its file are not of the form')
     source.skip(-sum(length for _begin, length in pairs) % BLOCK)
@@ -168,14 +167,10 @@ def _number(field: bytes) -> int:
     return int(text, 8)
 
 
-def _fill(length: int, write: Callable[[bytes], object]) -> None:
+def _fill(length: int) -> Iterator[bytes]:
     while length:
-        write(ZEROS[:length])
+        yield ZEROS[:length]
         length -= min(length, len(ZEROS))
-
-
-def _nowhere(_piece: bytes) -> None:
-    """Reads over."""
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -3,7 +3,7 @@
     manifest = manifests.parse(data)
     key, iv = (cert.decrypt_text(ctx, project_id=…, text=text) for text in (manifest.encrypted_key,
                                                                            manifest.encrypted_iv))
-    bundles.unbundle(manifest, key, iv, open_part, file.write, limit)
+    for piece in bundles.unbundle(manifest, key, iv, open_part, limit): …
 
 A bundle is an archive (tar) with one file, compressed (gzip), encrypted (AES-128-CBC), and cut into parts. What is in
 it is a stranger's: nothing is believed before its digest is right, and nothing gets larger than the manifest said.
@@ -35,10 +35,11 @@ _SYMMETRIC = re.compile(r'[0-9A-Fa-f]{32}')
 
 
 def unbundle(manifest: manifests.Manifest, key: str, iv: str, open_part: Callable[[str], Iterable[bytes]],
-             write: Callable[[bytes], object], limit: int) -> None:
-    """Write the image of a bundle.
+             limit: int) -> Iterator[bytes]:
+    """The image of a bundle, in pieces.
 
-    What was written is worth nothing when this raises: a digest may be wrong at the very end.
+    A digest may be wrong at the very end. So the last piece is given when all of them are right: who got so many bytes
+    as the manifest says has the image.
 
     :param key: decrypted, hexadecimal; so is ``iv``
     :param open_part: function(name) -> pieces of an object
@@ -52,9 +53,14 @@ def unbundle(manifest: manifests.Manifest, key: str, iv: str, open_part: Callabl
     digest = hashlib.sha1(usedforsecurity=False)
     encrypted = _pieces(manifest, open_part)
     unpacked = _unpacked(_decrypted(encrypted, bytes.fromhex(key), bytes.fromhex(iv)), digest.update)
-    archives.extract(unpacked, manifest.size, write)
+    last = b''
+    for piece in archives.extract(unpacked, manifest.size):
+        if last:
+            yield last
+        last = piece
     if not hmac.compare_digest(digest.digest(), manifest.digest):
         _refuse('the digest of the image is another one')
+    yield last
 
 
 def _pieces(manifest: manifests.Manifest, open_part: Callable[[str], Iterable[bytes]]) -> Iterator[bytes]:

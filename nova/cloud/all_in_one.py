@@ -250,11 +250,12 @@ class Cloud:
         ], index)
         if self.conf.ec2.enabled:
             mounts.add(wsgi.Mount(EC2_PATH, assembly.local_ec2(
-                self.conf, self.api_db, rules, mounts, self.identity, self.url + EC2_PATH)))
+                self.conf, self.api_db, rules, mounts, self.identity, self.url + EC2_PATH,
+                self.bus)))
         if self.conf.objectstore.enabled:
             from nova.cloud import object_store
             self._object_store = object_store.application(
-                self.conf, rules, object_store.local_signers(self.identity), self.auditor.finish)
+                self.conf, rules, object_store.LocalCallers(self.identity), self.auditor.finish)
             mounts.add(wsgi.Mount(object_store.PATH, self._object_store, max_body=None))
         return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
                                assembly.dashboard(self.conf, mounts, self.url))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from nova.api.app import Services
     from nova.api.ec2.app import Application as Ec2
+    from nova.api.ec2.operations import Bundles
     from nova.api.metrics import Measured
     from nova.db.cells.cells import Cells
     from nova.db.engine import Database
@@ -421,23 +422,44 @@ def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: 
 
 
 def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: Application,
-              identity_service: IdentityService, url: str) -> Ec2:
+              identity_service: IdentityService, url: str, bus: Bus | None) -> Ec2:
     """The EC2 API of an all-in-one.
 
     :param rules: policy.Policy
     :param services: the WSGI application that has all services
     :param identity_service: the embedded one
     :param url: where clients reach it
+    :param bus: to nova-cert
     """
     from nova.api.ec2 import app
     from nova.api.ec2 import calls
-    absent = [name for name, backend in (('network', conf.network.backend), ('volume', conf.volume.backend))
-              if backend != 'embedded']
-    return app.Application(calls.LocalServices(services, identity_service, absent), api_db, rules, conf.ec2.region, url)
+    absent = [name for name, here in (
+        ('network', conf.network.backend == 'embedded'), ('volume', conf.volume.backend == 'embedded'),
+        ('object', conf.objectstore.enabled)) if not here]
+    return app.Application(calls.LocalServices(services, identity_service, absent), api_db, rules, conf.ec2.region, url,
+                           _bundles(conf, bus))
 
 
-def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str) -> Ec2:
-    """The EC2 API of a fleet: it signs in with the account of [ec2] and asks the Identity service about signatures."""
+def _bundles(conf: cfg.ConfigOpts, bus: Bus | None) -> Bundles | None:
+    """What opens bundled images for the EC2 API: the certificate service, where the deployment has one."""
+    from nova import context
+    from nova.api.ec2 import imports
+    from nova.api.ec2 import operations
+    from nova.cert import interface
+    if bus is None or not conf.api.nova_network_resources:
+        return None
+    cert = bus.client(interface.INTERFACE)
+
+    def decrypt(project_id: str, text: str) -> str:
+        return str(cert.decrypt_text(context.admin_context(), project_id=project_id, text=text))
+    return operations.Bundles(decrypt, conf.image.max_size << 30, imports.Imports())
+
+
+def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, bus: Bus | None) -> Ec2:
+    """The EC2 API of a fleet: it signs in with the account of [ec2] and asks the Identity service about signatures.
+
+    :param bus: to nova-cert; None: there is none
+    """
     from keystoneauth1 import loading
 
     from nova.api.ec2 import app
@@ -448,7 +470,7 @@ def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str) 
     auth = loading.load_auth_from_conf_options(conf, 'ec2')
     session = loading.load_session_from_conf_options(conf, 'ec2', auth=auth)
     services = calls.RemoteServices(session, 'public', conf.ec2.region, conf.ec2.timeout or 60)
-    return app.Application(services, api_db, rules, conf.ec2.region, url)
+    return app.Application(services, api_db, rules, conf.ec2.region, url, _bundles(conf, bus))
 
 
 def paste_file(conf: cfg.ConfigOpts) -> str:

@@ -37,65 +37,92 @@ WRONG = ('SignatureDoesNotMatch', 'The signature or the access key is not valid.
 AWAY = ('ServiceUnavailable', 'The Identity service does not check signatures now.', 503)
 HIDDEN = ('NotImplemented', 'Chunks that are signed one by one cannot be checked: the account of [ec2] may not read '
           'credentials in the Identity service. Sign the whole content, or leave it unsigned.', 501)
+TOKEN = ('AccessDenied', 'The token is not valid, or is for no project.', 403)
 
 
-def local_signers(identity: IdentityService) -> app.Signers:
-    """Who has signed, as the all-in-one's own identity service says."""
-    def user_of(signed: signing.Signed, address: str) -> app.User:
+class LocalCallers:
+    """Who they are, as the all-in-one's own identity service says."""
+
+    def __init__(self, identity: IdentityService) -> None:
+        self._identity = identity
+
+    def signer(self, signed: signing.Signed, address: str) -> app.User:
         try:
-            _token, data = identity.authenticate_text(signed.access, signed.text, signed.signature, address)
+            _token, data = self._identity.authenticate_text(signed.access, signed.text, signed.signature, address)
         except exception.Unauthorized:
             raise errors.S3Error(*WRONG) from None
         except (exception.TooManyRequests, exception.Unavailable):
             raise errors.S3Error('SlowDown', 'Please reduce your request rate.', 503) from None
         return app.User(data.user_id, str(data.project_id), tuple(data.roles))
 
-    def key_of(access: str, scope: str) -> bytes:
-        return _known(identity.key_of_scope(access, scope))
-    return app.Signers(user_of, key_of)
+    def key(self, access: str, scope: str) -> bytes:
+        return _known(self._identity.key_of_scope(access, scope))
+
+    def owner(self, token: str) -> app.User:
+        try:
+            data = self._identity.validate(token)
+        except exception.Unauthorized:
+            raise errors.S3Error(*TOKEN) from None
+        except exception.Unavailable:
+            raise errors.S3Error(*AWAY) from None
+        if not data.project_id:
+            raise errors.S3Error(*TOKEN)
+        return app.User(data.user_id, data.project_id, tuple(data.roles))
 
 
-def remote_signers(conf: ConfigOpts) -> app.Signers:
-    """Who has signed, as Keystone says, which is asked with the account of [ec2].
+class RemoteCallers:
+    """Who they are, as Keystone says, which is asked with the account of [ec2].
 
     :raises InvalidInput: [ec2] names no account
     """
-    from keystoneauth1 import exceptions
-    from keystoneauth1 import loading
-    if not conf.ec2.auth_type:
-        raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project of a '
-                                     'service that may check signatures.')
-    auth: Any = loading.load_auth_from_conf_options(conf, 'ec2')
-    session = loading.load_session_from_conf_options(conf, 'ec2', auth=auth)
-    url = str(auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
 
-    def ask(method: str, path: str, **more: Any) -> Any:
+    def __init__(self, conf: ConfigOpts) -> None:
+        from keystoneauth1 import loading
+        if not conf.ec2.auth_type:
+            raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project '
+                                         'of a service that may check signatures.')
+        auth: Any = loading.load_auth_from_conf_options(conf, 'ec2')
+        self._session: Any = loading.load_session_from_conf_options(conf, 'ec2', auth=auth)
+        self._url = str(auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
+        self._timeout = conf.ec2.timeout or 60
+
+    def signer(self, signed: signing.Signed, address: str) -> app.User:
+        text = base64.urlsafe_b64encode(signed.text.encode()).decode()
+        return self._asked('/s3tokens', 'POST', WRONG, json={
+            'credentials': {'access': signed.access, 'token': text, 'signature': signed.signature}})
+
+    def owner(self, token: str) -> app.User:
+        if not token.isascii() or not token.isprintable():
+            raise errors.S3Error(*TOKEN)
+        return self._asked('/auth/tokens?nocatalog', 'GET', TOKEN, headers={'X-Subject-Token': token})
+
+    def _request(self, path: str, method: str, **request: Any) -> Any:
+        from keystoneauth1 import exceptions
         try:
-            return session.request(url + path, method, raise_exc=False, timeout=conf.ec2.timeout or 60, redirect=False,
-                                   **more)
+            return self._session.request(self._url + path, method, raise_exc=False, timeout=self._timeout,
+                                         redirect=False, **request)
         except exceptions.ClientException:
             raise errors.S3Error(*AWAY) from None
 
-    def user_of(signed: signing.Signed, address: str) -> app.User:
-        text = base64.urlsafe_b64encode(signed.text.encode()).decode()
-        answer = ask('POST', '/s3tokens', json={
-            'credentials': {'access': signed.access, 'token': text, 'signature': signed.signature}})
+    def _asked(self, path: str, method: str, wrong: tuple[str, str, int], **request: Any) -> app.User:
+        answer = self._request(path, method, **request)
         if answer.status_code in (400, 401, 403, 404):
-            raise errors.S3Error(*WRONG)
+            raise errors.S3Error(*wrong)
         if answer.status_code != 200:
             raise errors.S3Error(*AWAY)
         token = answer.json()['token']
+        if 'project' not in token:
+            raise errors.S3Error(*wrong)
         return app.User(token['user']['id'], token['project']['id'], tuple(role['name'] for role in token['roles']))
 
-    def key_of(access: str, scope: str) -> bytes:
-        answer = ask('GET', '/credentials/' + hashlib.sha256(access.encode()).hexdigest())
+    def key(self, access: str, scope: str) -> bytes:
+        answer = self._request('/credentials/' + hashlib.sha256(access.encode()).hexdigest(), 'GET')
         if answer.status_code in (401, 403):
             raise errors.S3Error(*HIDDEN)
         if answer.status_code not in (200, 404):
             raise errors.S3Error(*AWAY)
         blob = json.loads(answer.json()['credential']['blob']) if answer.status_code == 200 else {}
         return _known(signatures.key_of_scope(blob['secret'], scope) if blob.get('access') == access else None)
-    return app.Signers(user_of, key_of)
 
 
 def _known(key: bytes | None) -> bytes:
@@ -104,7 +131,7 @@ def _known(key: bytes | None) -> bytes:
     return key
 
 
-def application(conf: ConfigOpts, rules: policy.Policy, signers: app.Signers, finish: audit.Finish) -> app.Application:
+def application(conf: ConfigOpts, rules: policy.Policy, callers: app.Callers, finish: audit.Finish) -> app.Application:
     """What serves S3's protocol.
 
     :param finish: keeps the records of writes
@@ -119,7 +146,7 @@ def application(conf: ConfigOpts, rules: policy.Policy, signers: app.Signers, fi
                                         is_admin=None, overwrite=False)
         caller.is_admin = rules.is_admin(caller)
         return bool(rules.allows(caller, rule, {'project_id': user.project_id, 'user_id': user.user_id}))
-    return app.Application(store.Store(path, limits, reserve), signers, allows, conf.ec2.region,
+    return app.Application(store.Store(path, limits, reserve), callers, allows, conf.ec2.region,
                            finish)
 
 

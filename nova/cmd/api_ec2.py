@@ -12,17 +12,19 @@ if TYPE_CHECKING:
 def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova import policy
     from nova.cloud import assembly
+    from nova.rpc import bus as rpc_bus
     from nova.runtime import tls
     from nova.runtime import wsgi
     from nova.runtime.http import priorities
 
     certificate = tls.of_files(conf.http, 'ec2')
-    api_db, cells = assembly.checked_databases(conf)
+    bus = rpc_bus.Bus(conf) if conf.api.nova_network_resources else None         # to nova-cert alone
+    api_db, cells = assembly.checked_databases(conf, bus)
     scheme = 'https' if certificate else 'http'
     url = f'{scheme}://{conf.my_ip}:{conf.ec2.port}'
-    application = assembly.remote_ec2(conf, api_db, policy.Policy(conf), url)
+    application = assembly.remote_ec2(conf, api_db, policy.Policy(conf), url, bus)
     mounts = wsgi.Mounts([wsgi.Mount('/services/Cloud', application), wsgi.Mount('', application)], lambda url: {})
-    return [assembly.needs(None, api_db, cells), *([certificate] if certificate else ()),
+    return [*([bus.pins] if bus else ()), assembly.needs(bus, api_db, cells), *([certificate] if certificate else ()),
             wsgi.Server(mounts, conf.ec2.listen, conf.ec2.port, plan=priorities.Plan(conf.http.threads, 1),
                         drain=conf.http.drain_time, trusted=conf.http.trusted_proxies,
                         tls=certificate and certificate.context)]

@@ -17,7 +17,7 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
 
     certificate = tls.of_files(conf.http, 'objectstore')
     finish, api_db = object_store.finish_of(conf)
-    application = object_store.application(conf, policy.Policy(conf), object_store.remote_signers(conf), finish)
+    application = object_store.application(conf, policy.Policy(conf), object_store.RemoteCallers(conf), finish)
     return [assembly.needs(None, api_db, None), *([certificate] if certificate else ()),
             object_store.server(conf, application, conf.http.threads, certificate)]
 

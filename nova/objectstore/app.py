@@ -9,6 +9,7 @@ import hashlib
 import logging
 import re
 from typing import Any
+from typing import Protocol
 import urllib.parse
 
 from nova import context
@@ -52,16 +53,26 @@ class User:
     roles: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Signers:
-    """What the Identity service says of signatures.
+class Callers(Protocol):
+    """Who sends a request, as the Identity service says."""
 
-    user_of  (signing.Signed, address) -> the User who has signed
-    key_of   (access, scope) -> the key of a scope, that its chunks are signed with; asked for who has signed
-    """
+    def signer(self, signed: signing.Signed, address: str) -> User:
+        """Who has signed.
 
-    user_of: Callable[[signing.Signed, str], User]
-    key_of: Callable[[str, str], bytes]
+        :raises S3Error: the signature is wrong, or cannot be checked
+        """
+
+    def key(self, access: str, scope: str) -> bytes:
+        """The key of a scope, that chunks are signed with; asked for who has signed.
+
+        :raises S3Error: there is none, or it cannot be read
+        """
+
+    def owner(self, token: str) -> User:
+        """Who has a token.
+
+        :raises S3Error: it is wrong, is for no project, or cannot be checked
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,14 +118,15 @@ class Application:
     """A WSGI application.
 
     :param store: stores.Store
+    :param callers: who sends a request
     :param allows: function(User, rule) -> whether the policy lets him
     :param region: that a bucket is in
     :param finish: function(record, code of the answer) that keeps the record of a write
     """
 
-    def __init__(self, store: stores.Store, signers: Signers, allows: Callable[[User, str], bool],
+    def __init__(self, store: stores.Store, callers: Callers, allows: Callable[[User, str], bool],
                  region: str, finish: audit.Finish) -> None:
-        self._store, self._signers, self._allows, self._region = store, signers, allows, region
+        self._store, self._callers, self._allows, self._region = store, callers, allows, region
         self._finish = finish
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -156,8 +168,7 @@ class Application:
     def _serve(self, environ: dict[str, Any], records: list[log.Record]) -> Answer:
         """:param records: gets that of a write, as soon as it is known what is asked for, and by whom"""
         params = signing.pairs_of(environ)
-        signed = signing.signed_of(environ, params, utils.utcnow())
-        user = self._signers.user_of(signed, environ.get('REMOTE_ADDR') or '')
+        signed, user = self._caller(environ, params)
         try:
             path = environ.get('PATH_INFO', '').encode('latin-1').decode()
         except UnicodeError:
@@ -192,11 +203,23 @@ class Application:
         answer: Answer = operation(self, req)
         return answer
 
-    def _chain(self, environ: dict[str, Any], signed: signing.Signed) -> digests.Chain | None:
+    def _chain(self, environ: dict[str, Any], signed: signing.Signed | None) -> digests.Chain | None:
         kind = digests.header_of(environ, 'x-amz-content-sha256') or ''
-        if not signed.scope or not payload.FRAMED.get(kind, (False, False))[0]:
+        if signed is None or not signed.scope or not payload.FRAMED.get(kind, (False, False))[0]:
             return None
-        return digests.Chain(self._signers.key_of(signed.access, signed.scope), signed.text, signed.signature)
+        return digests.Chain(self._callers.key(signed.access, signed.scope), signed.text, signed.signature)
+
+    def _caller(self, environ: dict[str, Any], params: dict[str, str]) -> tuple[signing.Signed | None, User]:
+        """Who has signed, and what; or, of reads that are not signed, who has the token: a service that reads for its
+        user.
+        """
+        token = environ.get('HTTP_X_AUTH_TOKEN')
+        if token and 'HTTP_AUTHORIZATION' not in environ:
+            if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
+                raise errors.S3Error('AccessDenied', 'With a token objects are read: other requests are signed.', 403)
+            return None, self._callers.owner(token)
+        signed = signing.signed_of(environ, params, utils.utcnow())
+        return signed, self._callers.signer(signed, environ.get('REMOTE_ADDR') or '')
 
     # ---- service and buckets
 

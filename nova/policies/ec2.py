@@ -22,7 +22,7 @@ WRITES = (
     'DeleteVolume', 'DeregisterImage', 'DetachVolume',
     'DisassociateAddress', 'GetConsoleOutput', 'GetPasswordData', 'ImportKeyPair',
     'ModifyImageAttribute', 'ModifyInstanceAttribute', 'ModifyLaunchTemplate', 'ModifyVolume',
-    'RebootInstances', 'ReleaseAddress',
+    'RebootInstances', 'RegisterImage', 'ReleaseAddress',
     'RevokeSecurityGroupEgress', 'RevokeSecurityGroupIngress', 'RunInstances', 'StartInstances', 'StopInstances',
     'TerminateInstances',
 )

@@ -38,10 +38,12 @@ class Application:
     :param rules: policy.Policy
     :param region: name of the region
     :param url: where clients reach this API
+    :param bundles: operations.Bundles; None: this cloud opens none
     """
 
     def __init__(self, services: calls.Services, api_db: engine.Database, rules: policy.Policy, region: str,
-                 url: str) -> None:
+                 url: str, bundles: operations.Bundles | None = None) -> None:
+        self._bundles = bundles
         self._services, self._api_db, self._rules, self._region, self._url = services, api_db, rules, region, url
         self._ids = ids.Ids(api_db)
 
@@ -83,7 +85,7 @@ class Application:
         before_write = dry_runs.DryRun(self._rules, _context(self._rules, user)).stop if dry else None
         req = operations.Request(calls.Caller(self._services, user, {
             'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}, before_write), self._ids, self._api_db,
-            self._region, self._url, request_id)
+            self._region, self._url, request_id, self._bundles)
         version = signed['params'].get('Version', protocol.VERSION)
         values = self._perform(row, req, given)
         if dry:

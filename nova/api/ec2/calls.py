@@ -1,7 +1,8 @@
 """The services of the cloud, called as the user who asks: in this process, or over HTTP."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator, Iterator
+import contextlib
 import dataclasses
 import io
 from typing import Any, Protocol
@@ -19,7 +20,9 @@ SERVICES = {
     'image': ('/image/v2', ('image',), '/v2'),
     'network': ('/network/v2.0', ('network',), '/v2.0'),
     'volume': ('/volume/v3', ('block-storage', 'volumev3'), ''),
+    'object': ('/objectstore', ('s3',), ''),
 }
+PIECE = 1 << 16                       # bytes
 AUTH_FAILURE = ('AuthFailure', 'The signature, its time or the access key is not valid.', 401)
 
 
@@ -37,6 +40,41 @@ class User:
     catalog: Any = None
 
 
+class Body:
+    """What is uploaded while it is made: a file, as WSGI and HTTP clients read it.
+
+    :param size: bytes of all pieces
+    """
+
+    def __init__(self, pieces: Iterator[bytes], size: int) -> None:
+        self._pieces, self._size, self._held = pieces, size, b''
+        self.error: Exception | None = None         # of the pieces, where they broke off
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[bytes]:
+        while piece := self.read(PIECE):
+            yield piece
+
+    def read(self, length: int = -1) -> bytes:
+        """At most so many bytes; none at the end.
+
+        :raises OSError: the pieces broke off; see ``error``
+        """
+        try:
+            while not self._held:
+                self._held = next(self._pieces)
+        except StopIteration:
+            return b''
+        except Exception as error:
+            self.error = error
+            raise OSError('The upload broke off.') from None
+        length = len(self._held) if length < 0 else length
+        piece, self._held = self._held[:length], self._held[length:]
+        return piece
+
+
 class Services(Protocol):
     """How the services of a cloud are reached."""
 
@@ -49,12 +87,18 @@ class Services(Protocol):
         """
 
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
-             body: bytes | None) -> tuple[int, bytes]:
+             body: bytes | Body | None) -> tuple[int, bytes]:
         """One request: (HTTP code, body).
 
         :param service: of SERVICES
         :param path: below the service's version, with its query
         :raises Ec2Error: the service is not there
+        """
+
+    def read(self, user: User, service: str, path: str, headers: dict[str, str]) -> Generator[Any]:
+        """What a service sends: first the HTTP code, then the pieces of the body.
+
+        :raises Ec2Error: as for ``send``
         """
 
 
@@ -84,13 +128,13 @@ class Caller:
         """
         if method != 'GET':
             self.writes(service, method, path, body)
-        versions = {'compute': f'compute {COMPUTE_VERSION}', 'volume': f'volume {VOLUME_VERSION}'}
-        sent = {'X-Auth-Token': self.user.token, 'Accept': 'application/json', **self._facts, **(headers or {})}
-        if service in versions:
-            sent.setdefault('OpenStack-API-Version', versions[service])
-        data = None
-        if body is not None:
-            data, sent['Content-Type'] = orjson.dumps(body), 'application/json'
+        sent = self._headers(service, headers)
+        data: bytes | Body | None = None
+        if isinstance(body, Body):
+            data, sent['Content-Type'] = body, 'application/octet-stream'
+        elif body is not None:
+            data = orjson.dumps(body)
+            sent.setdefault('Content-Type', 'application/json')
         if query:
             path += '?' + urllib.parse.urlencode(query, doseq=True)
         status, text = self._services.send(self.user, service, method, path, sent, data)
@@ -98,6 +142,30 @@ class Caller:
         if status >= 400:
             raise errors.ServiceRefused(status, _message(document))
         return document
+
+    def read(self, service: str, path: str, most: int) -> Iterator[bytes]:
+        """The pieces of what a service sends.
+
+        :param most: bytes
+        :raises ServiceRefused: it is an error
+        :raises Ec2Error: there are more bytes, or they break off
+        """
+        with contextlib.closing(self._services.read(self.user, service, path, self._headers(service))) as answer:
+            status = next(answer)
+            if status != 200:
+                raise errors.ServiceRefused(status, 'The service refused the request.')
+            for piece in answer:
+                most -= len(piece)
+                if most < 0:
+                    raise errors.Ec2Error('InvalidParameterValue', 'An object is larger than it may be.')
+                yield piece
+
+    def _headers(self, service: str, more: dict[str, str] | None = None) -> dict[str, str]:
+        versions = {'compute': f'compute {COMPUTE_VERSION}', 'volume': f'volume {VOLUME_VERSION}'}
+        sent = {'X-Auth-Token': self.user.token, 'Accept': 'application/json', **self._facts, **(more or {})}
+        if service in versions:
+            sent.setdefault('OpenStack-API-Version', versions[service])
+        return sent
 
 
 def _document(text: bytes) -> Any:
@@ -138,7 +206,16 @@ class LocalServices:
         return User(token, data.user_id, data.project_id, data.roles)
 
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
-             body: bytes | None) -> tuple[int, bytes]:
+             body: bytes | Body | None) -> tuple[int, bytes]:
+        answer = self._open(service, method, path, headers, body)
+        status = next(answer)
+        return status, b''.join(answer)
+
+    def read(self, user: User, service: str, path: str, headers: dict[str, str]) -> Generator[Any]:
+        return self._open(service, 'GET', path, headers, None)
+
+    def _open(self, service: str, method: str, path: str, headers: dict[str, str],
+              body: bytes | Body | None) -> Generator[Any]:
         if service in self._absent:
             raise errors.NoService(service)
         address, _, query = path.partition('?')
@@ -148,17 +225,18 @@ class LocalServices:
             'SERVER_NAME': 'localhost', 'SERVER_PORT': '0', 'SERVER_PROTOCOL': 'HTTP/1.1',
             'REMOTE_ADDR': headers.pop('X-Remote-Address', ''), 'CONTENT_LENGTH': str(len(body or b'')),
             'CONTENT_TYPE': headers.pop('Content-Type', ''),
-            'wsgi.version': (1, 0), 'wsgi.url_scheme': 'http', 'wsgi.input': io.BytesIO(body or b''),
+            'wsgi.version': (1, 0), 'wsgi.url_scheme': 'http',
+            'wsgi.input': body if isinstance(body, Body) else io.BytesIO(body or b''),
             'wsgi.errors': io.StringIO(), 'wsgi.multithread': True, 'wsgi.multiprocess': False, 'wsgi.run_once': False,
         }
         environ.update(('HTTP_' + name.upper().replace('-', '_'), value) for name, value in headers.items())
         status = []
         answer = self._application(environ, lambda line, _headers, _error=None: status.append(int(line[:3])))
         try:
-            text = b''.join(answer)
+            yield status[-1]
+            yield from answer
         finally:
             getattr(answer, 'close', lambda: None)()
-        return status[-1], text
 
 
 class RemoteServices:
@@ -187,11 +265,24 @@ class RemoteServices:
         return str(self._session.auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
 
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
-             body: bytes | None) -> tuple[int, bytes]:
+             body: bytes | Body | None) -> tuple[int, bytes]:
         headers.pop('X-Remote-Address', None)
         answer = self._request(self._endpoint(user, service) + path, method, authenticated=False, data=body,
                                headers=headers)
         return answer.status_code, answer.content
+
+    def read(self, user: User, service: str, path: str, headers: dict[str, str]) -> Generator[Any]:
+        import requests
+        headers.pop('X-Remote-Address', None)
+        # Without an encoding: what is counted is what comes.
+        with self._request(self._endpoint(user, service) + path, 'GET', authenticated=False, stream=True,
+                           headers={**headers, 'Accept-Encoding': 'identity'}) as answer:
+            yield answer.status_code
+            try:
+                yield from answer.iter_content(PIECE)
+            except requests.RequestException:
+                raise errors.Ec2Error('Unavailable', 'A service that this request needs does not answer.',
+                                      503) from None
 
     def _endpoint(self, user: User, service: str) -> str:
         _path, types, below = SERVICES[service]

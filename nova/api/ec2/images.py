@@ -8,20 +8,27 @@ import urllib.parse
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
+from nova.api.ec2 import imports
 from nova.api.ec2 import operations
+from nova.api.ec2 import registration
 from nova.api.ec2 import tags
 
 STATES = {'active': 'available', 'queued': 'pending', 'saving': 'pending', 'importing': 'pending',
           'uploading': 'pending', 'deactivated': 'disabled', 'killed': 'failed'}
+ARCHITECTURES = {value: name for name, value in registration.ARCHITECTURES.items()}
 
 
 def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -> dict[str, Any]:
     kernel = names.get(image.get('kernel_id'))
+    state, reason = imports.state_of(image)
+    owner, architecture = image.get('owner'), image.get('architecture') or image.get('hw_architecture')
     return {
         'ImageId': names[image['id']], 'Name': image.get('name'), 'Description': image.get('description'),
-        'State': STATES.get(image['status'], 'error'), 'Public': image['visibility'] == 'public',
-        'OwnerId': image.get('owner'), 'ImageLocation': f'{image.get("owner")}/{image.get("name")}',
-        'Architecture': image.get('architecture') or image.get('hw_architecture'), 'CreationDate': image['created_at'],
+        'State': state or STATES.get(image['status'], 'error'),
+        'StateReason': {'Code': 'Import', 'Message': reason} if reason else None,
+        'Public': image['visibility'] == 'public',
+        'OwnerId': owner, 'ImageLocation': image.get(imports.LOCATION) or f'{owner}/{image.get("name")}',
+        'Architecture': ARCHITECTURES.get(architecture or '', architecture), 'CreationDate': image['created_at'],
         'ImageType': {'aki': 'kernel', 'ari': 'ramdisk'}.get(image.get('container_format') or '', 'machine'),
         'KernelId': kernel, 'RamdiskId': names.get(image.get('ramdisk_id')),
         'RootDeviceType': 'ebs' if image.get('block_device_mapping') not in (None, '', '[]') else 'instance-store',
@@ -33,7 +40,7 @@ FILTERS: dict[str, filters.Values] = {
     name: operator.itemgetter(field) for name, field in {
         'image-id': 'ImageId', 'name': 'Name', 'description': 'Description', 'state': 'State', 'is-public': 'Public',
         'owner-id': 'OwnerId', 'architecture': 'Architecture', 'image-type': 'ImageType', 'kernel-id': 'KernelId',
-        'ramdisk-id': 'RamdiskId', 'root-device-type': 'RootDeviceType',
+        'ramdisk-id': 'RamdiskId', 'manifest-location': 'ImageLocation', 'root-device-type': 'RootDeviceType',
         'virtualization-type': 'VirtualizationType', 'creation-date': 'CreationDate'}.items()}
 
 

@@ -8,10 +8,25 @@ from typing import Any
 from nova.api.ec2 import calls
 from nova.api.ec2 import errors
 from nova.api.ec2 import ids
+from nova.api.ec2 import imports
 from nova.db import engine
 
 
 PAGE = 1000                       # items of one page of a list of a service
+
+
+@dataclasses.dataclass(frozen=True)
+class Bundles:
+    """What opens bundled images.
+
+    decrypt   (project id, hexadecimal text) -> what was encrypted for the authority of a project; as nova-cert
+    limit     bytes of an image
+    imports   of this process
+    """
+
+    decrypt: Callable[[str, str], str]
+    limit: int
+    imports: imports.Imports
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +39,7 @@ class Request:
     region       the name of the region
     url          where the EC2 API itself is reached
     request_id   of this request
+    bundles      None: this cloud opens none
     """
 
     caller: calls.Caller
@@ -32,6 +48,7 @@ class Request:
     region: str
     url: str
     request_id: str
+    bundles: Bundles | None = None
 
     @property
     def project_id(self) -> str:

@@ -325,6 +325,21 @@ def test_another_project_sees_nothing(cloud, ec2, image, flavor):
     assert volume
 
 
+def test_launch_permissions(cloud):
+    """An administrator makes an image public, and takes it back: a patch of the Image API with its own content type."""
+    admin = cloud.admin()
+    admin.upload_image(b'\0' * 1024, name='permitted', visibility='private')
+    ec2 = boto(cloud, keys_of(admin))
+    found, = ec2.describe_images(Filters=[{'Name': 'name', 'Values': ['permitted']}])['Images']
+    shown = found['ImageId']
+    for change, wanted in (({'Add': [{'Group': 'all'}]}, [{'Group': 'all'}]), ({'Remove': [{'Group': 'all'}]}, []),
+                           ({'Add': [{'UserId': 'a' * 32}]}, [{'UserId': 'a' * 32}])):
+        ec2.modify_image_attribute(ImageId=shown, LaunchPermission=change)
+        attribute = ec2.describe_image_attribute(ImageId=shown, Attribute='launchPermission')
+        assert attribute['LaunchPermissions'] == wanted
+    ec2.deregister_image(ImageId=shown)
+
+
 def test_placement_groups(cloud, ec2, image, flavor):
     """Of the strategy spread: the second instance finds no other host."""
     assert refused(ec2.create_placement_group, GroupName='near', Strategy='cluster')[0] == 'UnsupportedOperation'

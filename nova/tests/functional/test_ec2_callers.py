@@ -19,7 +19,8 @@ from nova.tests.functional.callers_cloud import *  # noqa: F403
 # What a parameter names, by its last word. In an operation on placement groups GroupId and GroupName name one of those.
 REFERENCES = {
     'InstanceId': 'instance', 'ImageId': 'image', 'KernelId': 'image', 'RamDiskId': 'image', 'VolumeId': 'volume',
-    'SnapshotId': 'snapshot', 'GroupId': 'group', 'SecurityGroupIds': 'group', 'SecurityGroupId': 'group',
+    'RamdiskId': 'image', 'SnapshotId': 'snapshot', 'GroupId': 'group', 'SecurityGroupIds': 'group',
+    'SecurityGroupId': 'group',
     'SecurityGroupRuleId': 'rule', 'SubnetId': 'subnet', 'VpcId': 'vpc', 'NetworkInterfaceId': 'interface',
     'AllocationId': 'address', 'AssociationId': 'association', 'PublicIp': 'public_ip', 'KeyName': 'key_name',
     'KeyPairId': 'key', 'GroupName': 'group_name', 'SecurityGroups': 'group_name', 'Resources': 'instance',
@@ -28,7 +29,7 @@ REFERENCES = {
 # Names of nothing that belongs to a project, or of what is refused or made.
 OTHERS = {'AcceleratorName', 'AvailabilityZoneId', 'CapacityReservationId', 'DeviceName', 'HostId', 'KmsKeyId',
           'MetricCategoryId', 'PrefixListId', 'SecondarySubnetId', 'VpcPeeringConnectionId', 'ZoneId', 'ZoneName',
-          'RegionName', 'AttributeName', 'VirtualName', 'OwnerId', 'UserId', 'Name'}
+          'RegionName', 'AttributeName', 'VirtualName', 'OwnerId', 'UserId', 'Name', 'RootDeviceName'}
 # What a call needs besides the parameter in question.
 NEEDED = {'MinCount': 1, 'MaxCount': 1, 'Size': 1, 'AvailabilityZone': 'nova', 'Device': '/dev/vdz', 'Name': 'stolen',
           'Description': 'stolen', 'Attribute': 'description', 'Tags': [{'Key': 'stolen', 'Value': 'it'}],

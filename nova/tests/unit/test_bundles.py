@@ -65,9 +65,7 @@ class Bundle:
         return (data[place:place + 7919] for place in range(0, len(data), 7919))
 
     def image(self, limit=LIMIT):
-        made = io.BytesIO()
-        bundles.unbundle(manifests.parse(self.xml()), self.key, self.iv, self.open, made.write, limit)
-        return made.getvalue()
+        return b''.join(bundles.unbundle(manifests.parse(self.xml()), self.key, self.iv, self.open, limit))
 
 
 def tarred(directory, *options):
@@ -121,9 +119,7 @@ def test_from_a_certificate_to_an_image(disk, tmp_path, monkeypatch):
     assert (manifest.name, manifest.architecture, manifest.kernel_id, manifest.ramdisk_id, manifest.image_type) == (
         'disk.img', 'x86_64', 'aki-1', None, 'machine')
     key, iv = (found.decrypt(PROJECT, text) for text in (manifest.encrypted_key, manifest.encrypted_iv))
-    made = io.BytesIO()
-    bundles.unbundle(manifest, key, iv, bundle.open, made.write, LIMIT)
-    assert made.getvalue() == disk[1]
+    assert b''.join(bundles.unbundle(manifest, key, iv, bundle.open, LIMIT)) == disk[1]
 
 
 # ---- what strangers try ----------------------------------------------------------
@@ -245,11 +241,10 @@ def test_a_small_bundle_does_not_become_a_large_one():
     bomb = _archive((_member(size=64 << 20), bytes(64 << 20)))
     bundle, written = Bundle(bomb, 3), []
     with pytest.raises(exception.InvalidInput, match='another size'):
-        bundles.unbundle(manifests.parse(bundle.xml()), KEY, IV, bundle.open, written.append, LIMIT)
+        written.extend(bundles.unbundle(manifests.parse(bundle.xml()), KEY, IV, bundle.open, LIMIT))
     assert not written and bundle.bundled < 1 << 20
     bundle = Bundle(bomb, 64 << 20)
-    sizes = []
-    bundles.unbundle(manifests.parse(bundle.xml()), KEY, IV, bundle.open, lambda piece: sizes.append(len(piece)), LIMIT)
+    sizes = [len(piece) for piece in bundles.unbundle(manifests.parse(bundle.xml()), KEY, IV, bundle.open, LIMIT)]
     assert sum(sizes) == 64 << 20 and max(sizes) <= bundles.PIECE
 
 
@@ -342,7 +337,7 @@ def test_noise_is_refused_or_read(disk, seed):
         except exception.InvalidInput:
             refused += 1
         try:
-            archives.extract([_summed(data)], size, written.append)
+            written.extend(archives.extract([_summed(data)], size))
             assert sum(map(len, written)) == size
         except exception.InvalidInput:
             refused += 1
