@@ -105,6 +105,7 @@ class Action:
     notification  event of the server that its task begins and ends (nova/notify/events.py, without ``instance.``)
     on_request    event of the server that is sent when the API has begun it
     silent        why it has no event of its own
+    needs_plain   why it is refused for a server whose local disks are encrypted, the end of a sentence
     """
 
     name: str
@@ -128,6 +129,7 @@ class Action:
     notification: str | None = None
     on_request: str | None = None
     silent: str = ''
+    needs_plain: str = ''
 
     @property
     def running(self) -> str | None:
@@ -217,6 +219,7 @@ _REBOOT_HARD = (states.REBOOTING_HARD, states.REBOOT_PENDING_HARD, states.REBOOT
 _UPLOAD = (states.IMAGE_PENDING_UPLOAD, states.IMAGE_UPLOADING)
 _RULE = 'os_compute_api:'
 _NEXT_EVENT = 'told with the next event of the server'
+_COPY = 'the image would have their content without encryption'
 
 ROWS = (
     Action('os-start', (STOPPED,), (states.POWERING_ON,), _RULE + 'servers:start', after=ACTIVE, host=True,
@@ -239,12 +242,13 @@ ROWS = (
            capability='pause', method='unpause_instance', restart=repeat('unpause_instance'), notification='unpause'),
     Action('suspend', (ACTIVE,), (states.SUSPENDING,), _RULE + 'os-suspend-server:suspend', after=SUSPENDED,
            capability='suspend', method='suspend_instance', restart=repeat('suspend_instance'),
-           notification='suspend'),
+           notification='suspend', needs_plain='the file of its memory would not be encrypted'),
     Action('resume', (SUSPENDED,), (states.RESUMING,), _RULE + 'os-suspend-server:resume', after=ACTIVE,
            capability='suspend', method='resume_instance', restart=repeat('resume_instance'), notification='resume'),
     Action('os-migrateLive', (ACTIVE, PAUSED), (states.MIGRATING,), _RULE + 'os-migrate-server:migrate_live', host=True,
            capability='live_migration', event='live-migration', conductor='continue_live_migration',
-           restart=repeat('resume_live_migration'), notification='live_migration_post'),
+           restart=repeat('resume_live_migration'), notification='live_migration_post',
+           needs_plain='it can be migrated while it is off'),
     Action('rebuild', (ACTIVE, STOPPED, ERROR),
            (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING), _RULE + 'servers:rebuild',
            after=ACTIVE, keeps_stopped=True, on_failure=ERROR, started=states.REBUILDING, method='rebuild_instance',
@@ -255,10 +259,10 @@ ROWS = (
            task_name='rebuild_instance', notification='rebuild', on_request='evacuate'),
     Action('createImage', _SNAPSHOTS, (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, *_UPLOAD),
            _RULE + 'servers:create_image', started=states.IMAGE_SNAPSHOT, locked=False, capability='snapshot',
-           method='snapshot_instance', notification='snapshot',
+           method='snapshot_instance', notification='snapshot', needs_plain=_COPY,
            restart=abandon('abandon_snapshot', image_id=None, backup_type=None, rotation=None)),
     Action('createBackup', _SNAPSHOTS, (states.IMAGE_BACKUP, *_UPLOAD), _RULE + 'os-create-backup', locked=False,
-           capability='snapshot', method='backup_instance', notification='snapshot',
+           capability='snapshot', method='backup_instance', notification='snapshot', needs_plain=_COPY,
            restart=abandon('abandon_snapshot', image_id=None, backup_type=None, rotation=None)),
     Action('rescue', (ACTIVE, STOPPED, ERROR), (states.RESCUING,), _RULE + 'os-rescue', after=RESCUED,
            on_failure=ERROR, capability='rescue', method='rescue_instance', notification='rescue',
@@ -271,7 +275,7 @@ ROWS = (
            (states.SHELVING, states.SHELVING_IMAGE_PENDING_UPLOAD, states.SHELVING_IMAGE_UPLOADING),
            _RULE + 'os-shelve:shelve', after=SHELVED, started=states.SHELVING, capability='snapshot',
            method='shelve_instance', restart=repeat('shelve_instance', image_id=None, clean_shutdown=False),
-           notification='shelve'),
+           notification='shelve', needs_plain=_COPY),
     Action('shelveOffload', (SHELVED,), (states.SHELVING_OFFLOADING,), _RULE + 'os-shelve:shelve_offload',
            after=SHELVED_OFFLOADED, method='shelve_offload_instance', restart=repeat('shelve_offload_instance'),
            notification='shelve_offload'),

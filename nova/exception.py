@@ -638,6 +638,10 @@ class BuildFailed(NovaException):
     template = 'Build of instance %(instance_id)s failed: %(reason)s'
 
 
+class DiskKeyUnavailable(NovaException):
+    template = 'The key of the encrypted disks of server %(instance_id)s cannot be had: %(reason)s'
+
+
 class VirtError(NovaException):
     """The hypervisor refused or failed an operation."""
 

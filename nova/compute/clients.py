@@ -20,6 +20,8 @@ class Conductor(typing.Protocol):
     def client(self) -> 'Conductor':
         """The same without retries."""
 
+    def get_disk_key(self, ctx: context.RequestContext, *, instance_uuid: str) -> str: ...
+
     def reschedule_instance(self, ctx: context.RequestContext, *, instance_uuid: str, host: str, node: str,
                             fault: Fault) -> None: ...
 

@@ -65,6 +65,7 @@ class ComputeManager:
             queue=queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,
                                   conf.max_concurrent_live_migrations))
         self.driver, self.queue = host.driver, host.queue
+        driver.use_keys(lambda uuid: host.conductor.get_disk_key(context.admin_context(), instance_uuid=uuid))
 
         notifier = notifications.Notifier(host)
         stray_guests = power_states.StrayGuests(host)

@@ -191,6 +191,7 @@ RIGHTS = {
     'notify': (own_host, _has_been_there),
     # ---- what a host reads
     'get_request_spec': (here,),
+    'get_disk_key': (here,),
     'get_block_devices': (here,),
     'instances_on_host': (own_host,),
     'beside_on_host': (own_host,),

@@ -96,6 +96,8 @@ INTERFACE = Interface(
     Method('instances_on_host', ('host',), call=True),
     # of guests that a host has and does not know: those that were deleted, or live on another host -> list of uuids
     Method('stray_guests', ('host', 'uuids'), call=True),
+    # the passphrase of a server's encrypted local disks, made when it is first asked for; raises DiskKeyUnavailable
+    Method('get_disk_key', ('instance_uuid',), call=True, since='1.1'),
     # -> RequestSpec
     Method('get_request_spec', ('instance_uuid',), call=True),
     # -> list of block device dicts

@@ -20,6 +20,7 @@ from nova.conductor.moves import live
 from nova.conductor.moves import maintenance
 from nova.conductor.servers import builds
 from nova.conductor.servers import deletion
+from nova.conductor.servers import disk_keys
 from nova.conductor.servers import image_grants
 from nova.conductor.servers import rebuilds
 from nova.conductor.servers import shares
@@ -62,6 +63,7 @@ class ConductorManager:
         self.tasks = tasks.Tasks(services, self.events, self.grants, self.rebuilds)
         self.volumes = volumes.Volumes(services, self.grants)
         self.shares = shares.Shares(services)
+        self.disk_keys = disk_keys.DiskKeys(services)
         self.builds = builds.Builds(services, self.events, self.specs, self.volumes)
         self.shelving = shelving.Shelving(services, self.events, self.specs, self.tasks, self.volumes)
 
@@ -109,7 +111,7 @@ class ConductorManager:
             'check_rebuild': rebuilds.check_rebuild,
             'update_instance': tasks.update_instance, 'begin_task': tasks.begin_task, 'end_task': tasks.end_task,
             'begin_beside': tasks.begin_beside, 'end_beside': tasks.end_beside, 'beside_on_host': tasks.beside_on_host,
-            'get_request_spec': self.specs.get_request_spec,
+            'get_request_spec': self.specs.get_request_spec, 'get_disk_key': self.disk_keys.get_disk_key,
             # ---- moves
             'continue_live_migration': live.continue_live_migration, 'live_migrate_checked': live.live_migrate_checked,
             'prepare_live_migration': live.prepare_live_migration, 'report_live_migration': live.report_live_migration,

@@ -21,6 +21,8 @@ REFUSED = 'nobody: it is refused'
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
 # One with it verifies the signatures of images.
 TRUSTED_CERTIFICATES = 'COMPUTE_TRUSTED_CERTS'
+# One with it encrypts local disks.
+ENCRYPTION = 'COMPUTE_EPHEMERAL_ENCRYPTION_LUKS'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +84,6 @@ def _spec(spec: str, values: str, by: str, meaning: str, **more: Mapping[str, st
     return Option(name, spec, None, values, by, meaning, **more)
 
 
-_NO_ENCRYPTION = 'Local disks of guests are not encrypted by this system'
 _NO_VMWARE = 'It is for VMware hosts, and this system has no driver for them'
 _NO_CYBORG = 'This system has no accelerator service'
 
@@ -222,10 +223,13 @@ DISKS = (
     *(_spec(f'quota:disk_{what}_{unit}_sec_max_length', NUMBER, GUEST, 'is how many seconds a burst may last',
             traits={POSITIVE: ALL_OPTIONS})
       for unit in ('bytes', 'iops') for what in ('read', 'write', 'total')),
-    *(_hw(f'ephemeral_encryption{name}', values, REFUSED, 'encrypts local disks', refused={on: _NO_ENCRYPTION})
-      for name, values, on in (('', BOOLEAN, TRUE), ('_format', 'luks|plain', ANY))),
-    _image('hw_ephemeral_encryption_secret_uuid', ANY, REFUSED, 'names the key of encrypted disks',
-           refused={ANY: _NO_ENCRYPTION}),
+    _hw('ephemeral_encryption', BOOLEAN, GUEST, 'encrypts local disks, each server with a key of its own',
+        traits={TRUE: ENCRYPTION}),
+    _hw('ephemeral_encryption_format', 'luks|luksv2|plain', GUEST, 'is the format of encrypted disks',
+        traits={'luks': ENCRYPTION},
+        refused={'luksv2|plain': 'Disks are encrypted in the format luks alone: QEMU itself does that'}),
+    _image('hw_ephemeral_encryption_secret_uuid', ANY, REFUSED, 'names the key of an image that is encrypted itself',
+           refused={ANY: 'Images that are encrypted cannot be used; each server gets a key of its own'}),
     *(_image(f'hw_rescue_{name}', values, COMPUTE, f'of a rescue image is the {name} of the rescue disk')
       for name, values in (('bus', BUSES), ('device', 'cdrom|disk|floppy'))),
     *(Option(f'flavor_rescue_{name}', f'hw:rescue_{name}', None, values, REFUSED, 'asks for a kind of rescue disk',

@@ -130,6 +130,20 @@ def traits(specs: Specs, properties: Specs) -> frozenset[str]:
     return frozenset(found - {''})
 
 
+def encrypts(server: Any) -> bool:
+    """Whether the local disks of a server are encrypted.
+
+    :param server: an objects.Instance
+    """
+    return encrypted(server.flavor, server.image_properties)
+
+
+def encrypted(flavor: Specs, properties: Specs) -> bool:
+    """The same of a flavor with its ``extra_specs``, and of an image."""
+    return any(row.name == 'ephemeral_encryption' and re.fullmatch(rows.TRUE, value)
+               for _whose, row, _key, value in _given((flavor or {}).get('extra_specs'), properties))
+
+
 def every_trait() -> frozenset[str]:
     """Each trait that a row of the table needs."""
     return frozenset(trait for row in rows.ROWS for trait in row.traits.values())

@@ -109,6 +109,7 @@ class ComputeDriver:
                  helper: Any = None) -> None:
         self.conf, self.host, self.images, self.inspect_image, self.helper = conf, host, images, inspect_image, helper
         self.on_event = lambda uuid, power_state: None
+        self.disk_key: Callable[[str], str] | None = None
 
     @classmethod
     def capabilities(cls) -> Any:
@@ -127,6 +128,10 @@ class ComputeDriver:
     def watch(self, callback: Any) -> None:
         """Call ``callback(uuid, power_state)`` whenever a guest changes by itself."""
         self.on_event = callback
+
+    def use_keys(self, disk_key: Callable[[str], str]) -> None:
+        """Take ``disk_key(server uuid)``, which gives the passphrase of a server's encrypted disks, or raises."""
+        self.disk_key = disk_key
 
     def stop(self) -> None:
         """Let go of the hypervisor; guests go on."""

@@ -26,6 +26,7 @@ from nova import exception
 
 USER = 'nova-image'                      # etc/systemd/nova.sysusers makes it
 OTHER_USER = 'nobody'
+SECRET = '/secret'                       # path that a program finds its secret at
 TOOLS = {'bwrap': 'bubblewrap', 'prlimit': 'util-linux', 'setpriv': 'util-linux'}       # program: Debian package
 MOST_SAID = 4 << 20                      # bytes that are read of what a program prints
 MOST_FILES = 64                          # that it has open
@@ -48,11 +49,13 @@ SYSTEM_CALLS = (
     # memory
     'brk', 'get_mempolicy', 'madvise', 'mmap', 'mprotect', 'mremap', 'munmap', 'set_mempolicy',
     # threads, time and waiting
+    # getrusage: how long the derivation of a key takes
     'arch_prctl', 'clock_getres', 'clock_gettime', 'clock_nanosleep', 'epoll_create1', 'epoll_ctl', 'epoll_pwait',
-    'epoll_wait', 'eventfd2', 'exit', 'exit_group', 'futex', 'get_robust_list', 'getrandom', 'gettid', 'gettimeofday',
-    'membarrier', 'nanosleep', 'pause', 'pipe', 'pipe2', 'poll', 'ppoll', 'prlimit64', 'pselect6', 'restart_syscall',
-    'rseq', 'rt_sigaction', 'rt_sigpending', 'rt_sigprocmask', 'rt_sigreturn', 'rt_sigsuspend', 'rt_sigtimedwait',
-    'sched_getaffinity', 'sched_yield', 'select', 'set_robust_list', 'set_tid_address', 'sigaltstack', 'signalfd4',
+    'epoll_wait', 'eventfd2', 'exit', 'exit_group', 'futex', 'get_robust_list', 'getrandom', 'getrusage', 'gettid',
+    'gettimeofday', 'membarrier', 'nanosleep', 'pause', 'pipe', 'pipe2', 'poll', 'ppoll', 'prlimit64', 'pselect6',
+    'restart_syscall', 'rseq', 'rt_sigaction', 'rt_sigpending', 'rt_sigprocmask', 'rt_sigreturn', 'rt_sigsuspend',
+    'rt_sigtimedwait', 'sched_getaffinity', 'sched_yield', 'select', 'set_robust_list', 'set_tid_address',
+    'sigaltstack', 'signalfd4',
     'tgkill', 'time', 'timer_create', 'timer_delete', 'timer_settime', 'timerfd_create', 'timerfd_settime',
     # bubblewrap's own waiting, and the identity that setpriv takes away
     'capget', 'capset', 'execve', 'getegid', 'geteuid', 'getgid', 'getgroups', 'getpid', 'getppid', 'getresgid',
@@ -96,9 +99,10 @@ class Sandbox:
         self.user = _user() if os.geteuid() == 0 and enabled else None
 
     def run(self, command: list[str], limits: Limits, reads: Sequence[str] = (),
-            writes: Sequence[str] = ()) -> Done:
+            writes: Sequence[str] = (), secret: bytes | None = None) -> Done:
         """Run a program to its end.
 
+        :param command: where a word of it has SECRET, the program reads ``secret`` there
         :param reads: absolute paths of the files that it may read
         :param writes: of those that it may read and write; they are made if they do not exist
         :raises TimeoutExpired: of subprocess; the program is gone
@@ -111,7 +115,7 @@ class Sandbox:
                 self._lend(path)
             for path in writes:
                 stack.enter_context(self._handed_over(path))
-            return self._run(self._way, command, limits, reads, writes)
+            return self._run(self._way, command, limits, reads, writes, secret)
 
     def choose(self, directory: str) -> str:
         """Find out how programs are kept apart on this host, by a try with a file in ``directory``.
@@ -149,18 +153,22 @@ class Sandbox:
             return done.errors.decode(errors='replace').strip()[-200:] or f'bwrap ended with {done.status}'
 
     def _run(self, way: str | None, command: list[str], limits: Limits, reads: Sequence[str] = (),
-             writes: Sequence[str] = ()) -> Done:
+             writes: Sequence[str] = (), secret: bytes | None = None) -> Done:
         program = shutil.which(command[0]) or command[0]
         words = ['prlimit', f'--as={limits.memory}', f'--cpu={limits.cpu_s}', f'--fsize={limits.file_bytes}',
                  f'--nofile={MOST_FILES}', '--core=0', '--']
         with contextlib.ExitStack() as stack:
             descriptors: tuple[int, ...] = ()
+            kept = None
+            if secret is not None:       # in memory alone, and in no word that others see
+                kept = stack.enter_context(_holding(secret))
+                descriptors = (kept,)
             if way is not None:
-                rules = stack.enter_context(_memory())
-                os.write(rules, self._filter)
-                os.lseek(rules, 0, os.SEEK_SET)
-                descriptors = (rules,)
-                words += self._words(way, program, reads, writes, rules)
+                rules = stack.enter_context(_holding(self._filter))
+                descriptors += (rules,)
+                words += self._words(way, program, reads, writes, rules, kept)
+            elif kept is not None:
+                command = [word.replace(SECRET, f'/dev/fd/{kept}') for word in command]
             output, errors = (stack.enter_context(_memory(MOST_SAID)) for _ in range(2))
             environment = {'PATH': os.environ.get('PATH', os.defpath), 'LC_ALL': 'C'}
             done = subprocess.run([*words, program, *command[1:]], stdin=subprocess.DEVNULL, stdout=output,
@@ -168,7 +176,8 @@ class Sandbox:
                                   cwd='/')
             return Done(done.returncode, *(_said(file) for file in (output, errors)))
 
-    def _words(self, way: str, program: str, reads: Sequence[str], writes: Sequence[str], descriptor: int) -> list[str]:
+    def _words(self, way: str, program: str, reads: Sequence[str], writes: Sequence[str], descriptor: int,
+               secret: int | None = None) -> list[str]:
         """The command before the program that puts it into the sandbox."""
         leave = []
         if self.user is not None:
@@ -188,6 +197,8 @@ class Sandbox:
             for directory in _above(path):
                 words += ['--dir', directory]
             words += [bind, path, path]
+        if secret is not None:
+            words += ['--file', str(secret), SECRET]
         return [*words, '--chdir', '/', '--seccomp', str(descriptor), '--', *(leave if way == 'root' else ())]
 
     # ---- whose the files are ------------------------------------------------------
@@ -294,6 +305,15 @@ def _memory(size: int | None = None) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _holding(content: bytes) -> Iterator[int]:
+    """A file in memory with this content, to be read from its beginning."""
+    with _memory() as descriptor:
+        os.write(descriptor, content)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
 
 
 def _said(descriptor: int) -> bytes:

@@ -25,6 +25,7 @@ from nova.db.servers import instance_actions
 from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
 from nova.web.params import Object
+from nova.hardware import guest_options
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -48,6 +49,9 @@ def find_for(req: api_request.Request, conn: engine.Connection, server_id: str, 
         raise exception.InstanceIsLocked(instance_id=server_id)
     if action.capability and row['host']:
         check_capability(req, conn, row, action)
+    if action.needs_plain and guest_options.encrypted(row['flavor'], row['image_properties']):
+        raise exception.Conflict(f'The local disks of this server are encrypted, so {action.record} is refused: '
+                                 f'{action.needs_plain}.')
     return row
 
 

@@ -110,6 +110,9 @@ def _check_flavor(req: api_request.Request, row: InstancesRow, flavor: api_reque
             raise exception.Forbidden('Only volume-backed servers are allowed for flavors with zero disk.')
         if flavor['root_gb'] < row['root_gb']:
             raise exception.CannotResizeDisk(reason='The root disk cannot be made smaller.')
+    properties = row['image_properties']
+    if guest_options.encrypted(flavor, properties) != guest_options.encrypted(row['flavor'], properties):
+        raise exception.CannotResizeDisk(reason='Disks that are there are not encrypted or decrypted by a resize.')
     if flavor['ephemeral_gb'] < row['ephemeral_gb']:
         raise exception.CannotResizeDisk(reason='The ephemeral disk cannot be made smaller.')
     for resource, have, least in (('memory', flavor['memory_mb'], 'min_ram'), ('disk', flavor['root_gb'], 'min_disk')):

@@ -27,6 +27,7 @@ from nova.db import statements
 from nova.db.placement import claims
 from nova.db.tables.api import instance_mappings
 from nova.db.tables.cell import block_device_mappings
+from nova.db.tables.cell import disk_keys
 from nova.db.tables.cell import instance_action_events
 from nova.db.tables.cell import instance_actions
 from nova.db.tables.cell import instances
@@ -41,7 +42,7 @@ OUTGOING, INCOMING = 'leaving', 'coming'          # instances.cell_move
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))
 _COPIED = tuple(str(column.name) for column in instances.columns if column.name not in _PLACED)
-_RELATED = (block_device_mappings, share_mappings)
+_RELATED = (block_device_mappings, share_mappings, disk_keys)
 _DELETES = (states.DELETING, states.SOFT_DELETING)
 
 

@@ -242,6 +242,16 @@ share_mappings = _table(
     sa.UniqueConstraint('instance_uuid', 'share_id', name='uniq_share_mappings_instance_share'),
 )
 
+# The keys of encrypted disks, as conductor/servers/disk_keys.py seals them; they are gone with their servers.
+disk_keys = _table(
+    'disk_keys',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('instance_uuid', sa.String(36), nullable=False, unique=True),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('sealed_with', sa.String(16), nullable=False),         # which key of the deployment; no secret
+    sa.Column('sealed', sa.String(255), nullable=False),
+)
+
 services = _table(
     'services',
     sa.Column('id', sa.Integer, primary_key=True),

@@ -107,6 +107,14 @@ class ConsoleAuthTokensRow(TypedDict):
     used_until: datetime.datetime | None
 
 
+class DiskKeysRow(TypedDict):
+    id: int
+    instance_uuid: str
+    created_at: datetime.datetime
+    sealed_with: str
+    sealed: str
+
+
 class FlavorsRow(TypedDict):
     id: int
     flavor_id: str

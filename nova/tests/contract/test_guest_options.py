@@ -42,6 +42,9 @@ SHOWN = (
      'functional/test_servers_create.py::test_an_image_that_forbids_automatic_disk_configuration', 'auto_disk_config'),
     ('img_signature.*', 'unit/test_image_signatures.py::test_good', 'img_signature_hash_method'),
     ('.*mappings.*', 'functional/test_image_references.py::test_mapping_of_an_image', 'block_device_mapping'),
+    ('ephemeral_encryption(_format)?',
+     'unit/test_libvirt_storage.py::test_encrypted_disks_open_with_the_key_of_their_guest_alone',
+     'hw:ephemeral_encryption'),
     ('.kernel.ramdisk._id', 'unit/test_libvirt_storage.py::test_kernel_and_ramdisk', 'kernel_id'),
 )
 CARRIED_OUT = [row for row in rows.ROWS if row.by in (rows.PLACE, rows.CREATE, rows.COMPUTE)]

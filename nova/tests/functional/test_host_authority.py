@@ -60,7 +60,7 @@ AS_ITSELF = {
     'update_instance': {'values': {'vm_state': 'error'}, 'expect': {'host': ['host2']}},
     'begin_task': {'event': 'e', 'owner': 'compute:host2', 'deadline_s': 9, 'values': {},
                    'expect': {'host': ['host2']}},
-    'get_request_spec': {}, 'get_block_devices': {}, 'check_rebuild': {}, 'complete_volumes': {},
+    'get_request_spec': {}, 'get_disk_key': {}, 'get_block_devices': {}, 'check_rebuild': {}, 'complete_volumes': {},
     'disconnect_volumes': {}, 'prepare_volumes': {'connector': {'host': 'host2'}},
     'connect_volume': {'bdm_uuid': OTHER, 'connector': {'host': 'host2'}},
     'get_volume_device': {'bdm_uuid': OTHER}, 'volume_attached': {'bdm_uuid': OTHER},

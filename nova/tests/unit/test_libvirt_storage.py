@@ -455,3 +455,35 @@ def test_a_snapshot_leaves_the_reserve(images, tmp_path):
             with made.snapshot_path(uuid, sources) as path:
                 assert os.path.isdir(os.path.dirname(path))
         assert os.listdir(directory / uuid) == []
+
+
+def test_encrypted_disks_open_with_the_key_of_their_guest_alone(tmp_path, images, raw):
+    """Root, swap and config drive: qcow2 files with a LUKS layer; nothing of them is in the clear, also while one
+    grows."""
+    key, asked = '5' * 64, []
+    store = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60),
+                            key=lambda uuid: asked.append(uuid) or key)
+    store.prepare()
+    flavor = {'swap': 1, 'extra_specs': {'hw:ephemeral_encryption': 'true'}}
+    instance, (disks, _) = create(store, images.add('base', raw, 'raw'), flavor=flavor, root_gb=1,
+                                  image_properties={}, config_drive={'user_data': b'very secret'})
+    root = disks[0]
+    assert {disk.format for disk in disks} == {'qcow2'} and {disk.secret for disk in disks} == {instance.uuid}
+    store.of(root).grow(root, 2 * GIB)
+    assert store.of(root).size(root) == 2 * GIB and set(asked) == {instance.uuid}
+    (tmp_path / 'key').write_text(key)
+    (tmp_path / 'wrong').write_text('6' * 64)
+    for disk in disks:
+        with open(disk.file, 'rb') as file:
+            content = file.read()
+        assert b'LUKS\xba\xbe' in content and b'very secret' not in content
+        assert _opens(disk, tmp_path / 'key') and not _opens(disk, tmp_path / 'wrong')
+    assert not os.path.exists(store.path(instance.uuid, 'disk.plain'))
+    with pytest.raises(exception.VirtError, match='the copy would not be'):
+        store.of(root).copy(root, str(tmp_path / 'copy'))
+
+
+def _opens(disk, key):
+    return subprocess.run(['qemu-io', '--object', f'secret,id=key,file={key}', '-r', '-c', 'read 0 512', '--image-opts',
+                           f'driver=qcow2,encrypt.key-secret=key,file.filename={disk.file}'],
+                          capture_output=True).returncode == 0

@@ -44,11 +44,13 @@ from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import feature as volumes
+from nova.virt.libvirt.volumes import operations as volume_operations
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.life import adoption
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.life import rescue
+from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt.life import snapshots
 from nova.virt.libvirt.local_disks import configured as local_disks
 
@@ -87,7 +89,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             options.images_type, options.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             image_signatures.Verifier(conf.image.certificates_directory).verify, host,
-            local_disks.pool(conf, self._qemu_img, host))
+            local_disks.pool(conf, self._qemu_img, host), self._passphrase)
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
         self.connectors = connectors.Connectors(host)
         self.virt_type = ''                      # this and the next are known from init_host() on
@@ -209,7 +211,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
 
     def guest_traits(self) -> list[str]:
         verifying = [guest_option_rows.TRUSTED_CERTIFICATES] if self.conf.image.certificates_directory else []
-        return sorted([*self._guest_traits, *verifying])
+        encrypting = [guest_option_rows.ENCRYPTION] if self.storage.encrypts else []
+        return sorted([*self._guest_traits, *verifying, *encrypting])
 
     def _topology(self, facts: dict[str, Any]) -> numa.HostTopology | None:
         """The HostTopology as the configuration leaves it to guests; None when libvirt knows of none."""
@@ -273,6 +276,8 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         keep_state = keep_disks or self.storage.load_kept(uuid) is not None
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, guests.undefine, keep_state)
+        if guest is not None and any(disk.secret for disk in rescued.files(guest)):
+            self.hypervisor.run('forget a key', volume_operations.forget_passphrase, uuid, uuid)
         if not keep_state and os.path.isdir(os.path.join(tpm_state.PLACE, uuid)):
             # of a guest that libvirt has lost, or that has lost its TPM in a resize: libvirt alone may remove it
             made = xml.Guest(uuid, f'instance-{uuid}', self.storage.directory, self.virt_type, 1, spec.MEMORY_MINIMUM,
@@ -375,7 +380,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         :param await_networks: see SpawnRequest; the guest is there then, and stands still until its network is ready
         """
         if await_networks is None:
-            self.define_secrets(guest.volumes)
+            self._define_secrets(guest)
             self._plug(guest)
             self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, self._domain(guest))
             return
@@ -384,9 +389,21 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         self.hypervisor.guest('start the guest', guest.uuid, guests.start)
 
     def _define_paused(self, guest: xml.Guest) -> None:
-        self.define_secrets(guest.volumes)
+        self._define_secrets(guest)
         self._plug(guest)
         self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
+
+    def _define_secrets(self, guest: xml.Guest) -> None:
+        """Give libvirt what opens the guest's disks and volumes; it forgets that when it restarts."""
+        self.define_secrets(guest.volumes)
+        if any(disk.secret for disk in rescued.files(guest)):
+            self.hypervisor.run('keep a key', volume_operations.define_passphrase, guest.uuid, guest.uuid,
+                                self._passphrase(guest.uuid))
+
+    def _passphrase(self, uuid: str) -> str:
+        if self.disk_key is None:
+            raise exception.VirtError(operation='open the disks', reason='this service was given no keys')
+        return self.disk_key(uuid)
 
     def _plug(self, guest: xml.Guest) -> None:
         for port in guest.ports():
@@ -424,6 +441,9 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             self.after_standstill(instance.uuid)
 
     def suspend(self, instance: Instance) -> None:
+        if any(disk.secret for disk in self._guest_record(instance.uuid).disks):
+            raise exception.VirtError(operation='suspend the guest', reason='its disks are encrypted, and the file of '
+                                      'its memory would not be')
         with self._operation(instance.uuid):
             self.hypervisor.guest('suspend the guest', instance.uuid, guests.save)
 

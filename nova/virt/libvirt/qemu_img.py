@@ -1,6 +1,9 @@
 """qemu-img in a sandbox, with bounds: memory, processor time, and a clock; the format is always given, never probed.
 
 What a file refers to is not open to it unless the caller names it: a header that names another file leads nowhere.
+
+``key`` is the passphrase of a qcow2 file that is encrypted (QEMU's LUKS layer). It is random, so its derivation need
+not be slow.
 """
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
 TABLES = 64 * 1024 ** 2                  # bytes of an empty qcow2 file at most; 1/64 of the data comes on top
 QCOW2_MAGIC = b'QFI\xfb'
+DERIVATION_MS = 10                       # LUKS; a passphrase that could be guessed would need more
 
 
 class QemuImg:
@@ -50,45 +54,51 @@ class QemuImg:
         return json.loads(output)
 
     def create(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
-               backing_format: str | None = None) -> None:
+               backing_format: str | None = None, key: str | None = None) -> None:
         """Make a disk of ``size`` bytes, on a backing file if one is given, which is not opened."""
         backing = ['-u', '-b', backing_file, '-F', backing_format] if backing_file else []
-        self._run('create a disk', ['create', '-q', '-f', disk_format, *backing, path, str(size)],
-                  writes=[path], largest=size)
+        self._run('create a disk', ['create', '-q', *_made(disk_format, key), '-f', disk_format, *backing, path,
+                                    str(size)], writes=[path], largest=size, key=key)
 
-    def resize(self, path: str, disk_format: str, size: int, backing_file: str | None = None) -> None:
+    def resize(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
+               key: str | None = None) -> None:
         """Make a disk that no guest uses ``size`` bytes large.
 
         :param backing_file: what it was made on, from our record
         """
-        self._run('resize a disk', ['resize', '-q', '-f', disk_format, path, str(size)],
-                  reads=[backing_file] if backing_file else [], writes=[path], largest=size)
+        self._run('resize a disk', ['resize', '-q', *_opened(path, disk_format, key), str(size)],
+                  reads=[backing_file] if backing_file else [], writes=[path], largest=size, key=key)
 
-    def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str) -> None:
+    def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str,
+               key: str | None = None) -> None:
         """Name the file below a disk anew; it has the same content as the one before, which is not opened."""
-        self._run('put an image below a disk', ['rebase', '-q', '-u', '-f', disk_format, '-b', backing_file, '-F',
-                                                backing_format, path], reads=[backing_file], writes=[path],
-                  largest=_size(path, disk_format))
+        self._run('put an image below a disk', ['rebase', '-q', '-u', '-b', backing_file, '-F', backing_format,
+                                                *_opened(path, disk_format, key)], reads=[backing_file], writes=[path],
+                  largest=_size(path, disk_format), key=key)
 
     def convert(self, path: str, disk_format: str, target: str, target_format: str,
-                backing_file: str | None = None) -> None:
+                backing_file: str | None = None, key: str | None = None) -> None:
         """Copy a disk that no guest writes to, with all that is below it, into a new file.
 
         :param backing_file: as for ``resize``
+        :param key: of the new file; the old one has none
         """
-        self._run('copy a disk', ['convert', '-q', '-f', disk_format, '-O', target_format, path, target],
+        self._run('copy a disk', ['convert', '-q', *_made(target_format, key), '-f', disk_format, '-O', target_format,
+                                  path, target],
                   reads=[path, backing_file] if backing_file else [path], writes=[target],
-                  largest=_size(path, disk_format))
+                  largest=_size(path, disk_format), key=key)
 
     def _run(self, operation: str, arguments: Sequence[object], cpu: int | None = None, timeout: float | None = None,
-             reads: Sequence[str] = (), writes: Sequence[str] = (), largest: int = 0) -> bytes:
+             reads: Sequence[str] = (), writes: Sequence[str] = (), largest: int = 0,
+             key: str | None = None) -> bytes:
         timeout = timeout or self._timeout
         limits = sandbox.Limits(memory=MEMORY, cpu_s=cpu or max(1, int(timeout)), time_s=timeout,
                                 file_bytes=largest + largest // 64 + TABLES if writes else 0)
         try:
             done = self._sandbox.run(['qemu-img', *map(str, arguments)], limits,
                                      [os.path.abspath(path) for path in reads],
-                                     [os.path.abspath(path) for path in writes])
+                                     [os.path.abspath(path) for path in writes],
+                                     key.encode() if key else None)
         except subprocess.TimeoutExpired:
             raise exception.VirtError(operation=operation, reason=f'it took more than {timeout} seconds') from None
         except OSError as error:
@@ -96,6 +106,22 @@ class QemuImg:
         if done.status:
             raise exception.VirtError(operation=operation, reason=_reason(done))
         return done.output
+
+
+_KEY = ('--object', f'secret,id=key,file={sandbox.SECRET}')
+
+
+def _made(disk_format: str, key: str | None) -> list[str]:
+    """Options of a new file."""
+    return [*_KEY, '-o', f'encrypt.format=luks,encrypt.key-secret=key,encrypt.iter-time={DERIVATION_MS}'] if key else []
+
+
+def _opened(path: str, disk_format: str, key: str | None) -> list[str]:
+    """The words that name a file that is there."""
+    if key is None:
+        return ['-f', disk_format, path]
+    return [*_KEY, '--image-opts', f'driver={disk_format},encrypt.key-secret=key,file.driver=file,'
+                                   f'file.filename={path.replace(",", ",,")}']
 
 
 def _size(path: str, disk_format: str) -> int:

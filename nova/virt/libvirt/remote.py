@@ -5,10 +5,11 @@ Operation                 Arguments                                             
 ========================  =====================================================  ======================================
 ``qemu_img.prepare``      none                                                   what the others need
 ``qemu_img.info``         path, format                                           SETUID, SETGID, SETPCAP, KILL: the
-``qemu_img.create``       path, format, size; backing file and format            program runs as a user of its own.
-``qemu_img.resize``       path, format, size; backing file                       CHOWN, FOWNER, DAC_OVERRIDE: a file is
-``qemu_img.rebase``       path, format, backing file and format
-``qemu_img.convert``      path, format, target, target format; backing file      that user's meanwhile
+``qemu_img.create``       path, format, size; backing file and format; key       program runs as a user of its own.
+``qemu_img.resize``       path, format, size; backing file; key                  CHOWN, FOWNER, DAC_OVERRIDE: a file is
+``qemu_img.rebase``       path, format, backing file and format; key
+``qemu_img.convert``      path, format, target, target format; backing file;     that user's meanwhile
+                          key
 ``guest.let_read``        path                                                   FOWNER: what QEMU writes is its user's
 ``guest.console``         uuid                                                   DAC_OVERRIDE: virtlogd writes as root
 ``vif.plug``              uuid; the values of a vifs.Port                        NET_ADMIN: taps; DAC_OVERRIDE: the
@@ -49,6 +50,7 @@ FORMATS = ('raw', 'qcow2')
 SIZES = range(1 << 62)
 _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 UUID = re.compile(_UUID + r'\Z')
+KEY = re.compile(r'[0-9a-f]{64}\Z')      # of a disk
 CACHED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(?:raw|qcow2)(?:\.part)?\Z')
 DISK = re.compile(_UUID + r'/(?:disk(?:\.[a-z0-9]{1,20})?|snapshot-[0-9A-Za-z_]{1,20}/disk\.qcow2)\Z')
 
@@ -91,23 +93,26 @@ class RemoteQemuImg:
         return self._helper.call('qemu_img.info', path=path, disk_format=disk_format)
 
     def create(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
-               backing_format: str | None = None) -> None:
+               backing_format: str | None = None, key: str | None = None) -> None:
         _make(path)
         self._helper.call('qemu_img.create', path=path, disk_format=disk_format, size=size, backing_file=backing_file,
-                          backing_format=backing_format)
+                          backing_format=backing_format, key=key)
 
-    def resize(self, path: str, disk_format: str, size: int, backing_file: str | None = None) -> None:
-        self._helper.call('qemu_img.resize', path=path, disk_format=disk_format, size=size, backing_file=backing_file)
+    def resize(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
+               key: str | None = None) -> None:
+        self._helper.call('qemu_img.resize', path=path, disk_format=disk_format, size=size, backing_file=backing_file,
+                          key=key)
 
-    def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str) -> None:
+    def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str,
+               key: str | None = None) -> None:
         self._helper.call('qemu_img.rebase', path=path, disk_format=disk_format, backing_file=backing_file,
-                          backing_format=backing_format)
+                          backing_format=backing_format, key=key)
 
     def convert(self, path: str, disk_format: str, target: str, target_format: str,
-                backing_file: str | None = None) -> None:
+                backing_file: str | None = None, key: str | None = None) -> None:
         _make(target)
         self._helper.call('qemu_img.convert', path=path, disk_format=disk_format, target=target,
-                          target_format=target_format, backing_file=backing_file)
+                          target_format=target_format, backing_file=backing_file, key=key)
 
 
 def _make(path: str) -> None:
@@ -151,20 +156,23 @@ def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typi
     def info(path: str, disk_format: str) -> dict[str, typing.Any]:
         return tool.info(allowed.file(path), allowed.format(disk_format))
 
-    def create(path: str, disk_format: str, size: int, backing_file: str | None, backing_format: str | None) -> None:
+    def create(path: str, disk_format: str, size: int, backing_file: str | None, backing_format: str | None,
+               key: str | None = None) -> None:
         tool.create(allowed.disk(path), allowed.format(disk_format), allowed.size(size), allowed.backing(backing_file),
-                    backing_format and allowed.format(backing_format))
+                    backing_format and allowed.format(backing_format), allowed.key(key))
 
-    def resize(path: str, disk_format: str, size: int, backing_file: str | None) -> None:
-        tool.resize(allowed.disk(path), allowed.format(disk_format), allowed.size(size), allowed.backing(backing_file))
+    def resize(path: str, disk_format: str, size: int, backing_file: str | None, key: str | None = None) -> None:
+        tool.resize(allowed.disk(path), allowed.format(disk_format), allowed.size(size), allowed.backing(backing_file),
+                    allowed.key(key))
 
-    def rebase(path: str, disk_format: str, backing_file: str, backing_format: str) -> None:
+    def rebase(path: str, disk_format: str, backing_file: str, backing_format: str, key: str | None = None) -> None:
         tool.rebase(allowed.disk(path), allowed.format(disk_format), allowed.file(backing_file),
-                    allowed.format(backing_format))
+                    allowed.format(backing_format), allowed.key(key))
 
-    def convert(path: str, disk_format: str, target: str, target_format: str, backing_file: str | None) -> None:
+    def convert(path: str, disk_format: str, target: str, target_format: str, backing_file: str | None,
+                key: str | None = None) -> None:
         tool.convert(allowed.file(path), allowed.format(disk_format), allowed.disk(target),
-                     allowed.format(target_format), allowed.backing(backing_file))
+                     allowed.format(target_format), allowed.backing(backing_file), allowed.key(key))
 
     def console(uuid: str) -> str:
         return base64.b64encode(local.console(allowed.uuid(uuid))).decode()
@@ -227,6 +235,11 @@ class _Allowed:
         if type(number) is not int or number not in SIZES:
             raise ValueError(f'{number!r:.40} is not a size')
         return number
+
+    def key(self, text: str | None) -> str | None:
+        if text is not None and not KEY.match(_text(text)):
+            raise ValueError('the key is none of a disk')
+        return text
 
     def port(self, values: dict[str, typing.Any]) -> dict[str, typing.Any]:
         if not isinstance(values, dict) or set(values) != _PORT or not all(

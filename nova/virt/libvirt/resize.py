@@ -11,6 +11,7 @@ import shutil
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.hardware import guest_options
 from nova.virt import driver
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
@@ -142,7 +143,8 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
         stored.of(disk).renew(disk, taken_from)
         stored.of(disk).grow(disk, sizes.get(name, 0))
         disks.append(disk)
-    disks += stored.blanks(uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, old.volumes)
+    disks += stored.blanks(uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, old.volumes,
+                           encrypted=guest_options.encrypts(instance))
     if old.nvram and os.path.exists(os.path.join(source, spec.NVRAM)):
         local_files.copy(os.path.join(source, spec.NVRAM), old.nvram)
     for part in ('kernel', 'ramdisk'):

@@ -4,6 +4,7 @@
                        disk             root: qcow2 overlay on a cached image, or raw
                        disk.ephemeral0, disk.swap      raw
                        disk.config      config drive
+                       disk.plain       what becomes an encrypted disk, for a moment: local_disks/encrypted.py
                        kernel, ramdisk  of images that come in three parts
                        *.rescue, disk.configrescue     what a rescued guest runs with: life/rescue.py
                        frozen           there while its file systems are brought to rest: life/agent.py
@@ -24,6 +25,7 @@ import subprocess
 import tempfile
 
 from nova import exception
+from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import privileges
 from nova.virt.libvirt import configdrive
@@ -32,6 +34,7 @@ from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import reflink
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
 
 LOG = logging.getLogger(__name__)
@@ -79,6 +82,10 @@ def take_over(directory: str, user: pwd.struct_passwd) -> None:
         os.fchown(descriptor, user.pw_uid, user.pw_gid)
 
 
+def _no_key(uuid):
+    raise exception.VirtError(operation='open the disks', reason='this service was given no keys')
+
+
 class Storage:
     """
     :param directory: of all guests of this deployment on this host
@@ -91,12 +98,13 @@ class Storage:
     :param verify: see ImageCache
     :param host: whose guests are saved and listed here; others may share the directory. None: all are
     :param pool: local_disks.rbd.Rbd; None: disks are files
+    :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
     """
 
     def __init__(self, directory, images, qemu_img, inspect=None, images_type='qcow2', max_age=86400,
-                 reserve=disk_space.Reserve(), verify=None, host=None, pool=None):
+                 reserve=disk_space.Reserve(), verify=None, host=None, pool=None, key=_no_key):
         self.directory, self._reserve, self._host = directory, reserve, host
-        self._images = images
+        self._images, self._qemu_img, self._key = images, qemu_img, key
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
         self._shares = False
@@ -112,6 +120,9 @@ class Storage:
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
             if os.path.basename(os.path.dirname(path)) not in others:
                 shutil.rmtree(path, ignore_errors=True)
+        for path in glob.glob(os.path.join(glob.escape(self.directory), '*', encrypted_disks.PLAIN)):
+            if os.path.basename(os.path.dirname(path)) not in others:
+                files.remove(path)
         self.cache.clean()
         self.cache.protect()
         self._files.prepare()
@@ -128,12 +139,35 @@ class Storage:
 
         :raises VirtError: this host does not reach it
         """
+        if disk.secret:
+            return self._encrypted(disk.secret)
         if disk.source is None:
             return self._files
         if self._pool is None:
             raise exception.VirtError(operation='reach the disks', reason='they lie in a pool of Ceph, and [libvirt] '
                                                                           'images_type of this host is not rbd')
         return self._pool
+
+    def _encrypted(self, uuid):
+        return encrypted_disks.Encrypted(self.directory, self._qemu_img, self._files.cache, uuid,
+                                         lambda: self._key(uuid))
+
+    def _new(self, uuid, encrypted):
+        """The Place of a new disk.
+
+        :raises VirtError: it cannot be encrypted here
+        """
+        if not encrypted:
+            return self._disks
+        if not self.encrypts:
+            raise exception.VirtError(operation='encrypt the disks', reason=(
+                '[libvirt] images_type of this host is rbd, and disks in Ceph are not encrypted here'))
+        return self._encrypted(uuid)
+
+    @property
+    def encrypts(self):
+        """Whether new disks can be encrypted."""
+        return self._pool is None
 
     def refresh(self, guest):
         """Let the disks of a record be where this host finds them: monitors of Ceph come and go."""
@@ -303,14 +337,16 @@ class Storage:
         volumes = volume_letters(request.block_devices)
         targets = (f'{xml.DISK_BUSES[bus]}{letter}' for letter in 'abcdefghijklmnopqrstuvwxyz'
                    if letter not in volumes)
+        encrypted = guest_options.encrypts(instance)
+        place = self._new(uuid, encrypted)
         disks = [self.image_disk(context, instance, request.image, next(targets), bus)] if request.image else []
         for number, size in enumerate(_ephemerals(instance, request.block_devices)):
-            disks.append(self._blank(uuid, f'disk.ephemeral{number}', size, next(targets), bus))
+            disks.append(self._blank(place, uuid, f'disk.ephemeral{number}', size, next(targets), bus))
         swap_mib = int((instance.flavor or {}).get('swap') or 0)
         if swap_mib:
-            disks.append(self._blank(uuid, 'disk.swap', swap_mib * MIB, next(targets), bus))
+            disks.append(self._blank(place, uuid, 'disk.swap', swap_mib * MIB, next(targets), bus))
         if request.config_drive is not None:
-            disks.append(self.config_drive(uuid, request.config_drive, next(targets), bus))
+            disks.append(self.config_drive(uuid, request.config_drive, next(targets), bus, encrypted=encrypted))
         if bus == 'ide' and len(disks) > xml.IDE_DISKS:
             raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         return disks, boot_files
@@ -329,9 +365,10 @@ class Storage:
             raise exception.ImageUnacceptable(
                 image_id=image['id'],
                 reason=f'its virtual size of {base.virtual_size} bytes is over the {limit} bytes of the root disk')
-        return self._disks.from_image(self.path(instance.uuid, name), image['id'], base, size, target, bus)
+        place = self._new(instance.uuid, guest_options.encrypts(instance))
+        return place.from_image(self.path(instance.uuid, name), image['id'], base, size, target, bus)
 
-    def blanks(self, uuid, sizes, present, volumes=(), taken=()):
+    def blanks(self, uuid, sizes, present, volumes=(), taken=(), encrypted=False):
         """New disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
 
         :param volumes: that it has, too
@@ -345,9 +382,10 @@ class Storage:
         prefix = xml.DISK_BUSES[bus]
         letters = (letter for letter in 'abcdefghijklmnopqrstuvwxyz'
                    if letter not in taken and f'{prefix}{letter}' not in {disk.target for disk in [*present, *volumes]})
-        return [self._blank(uuid, name, size, f'{prefix}{next(letters)}', bus) for name, size in wanted.items()]
+        place = self._new(uuid, encrypted)
+        return [self._blank(place, uuid, name, size, f'{prefix}{next(letters)}', bus) for name, size in wanted.items()]
 
-    def _blank(self, uuid, name, size, target, bus):
+    def _blank(self, place, uuid, name, size, target, bus):
         make = ['mkswap', '-q'] if name == 'disk.swap' else [
             'mkfs.ext4', '-q', '-F', '-L', name.removeprefix('disk.')]
         path = self.path(uuid, name)
@@ -358,16 +396,16 @@ class Storage:
         if done.returncode:
             LOG.error('%s failed: %s', make[0], done.stderr.decode(errors='replace'))
             raise exception.BuildFailed(instance_id=uuid, reason=f'{make[0]} failed on {name}')
-        return self._disks.from_file(path, target, bus)
+        return place.from_file(path, target, bus)
 
-    def config_drive(self, uuid, contents, target, bus, name='disk.config'):
+    def config_drive(self, uuid, contents, target, bus, name='disk.config', encrypted=False):
         """The Disk of a new config drive with {path: bytes}; raises BuildFailed when they do not fit into one."""
-        path = self.path(uuid, name)
+        path, place = self.path(uuid, name), self._new(uuid, encrypted)
         try:
             configdrive.write(path, contents)
         except ValueError as error:
             raise exception.BuildFailed(instance_id=uuid, reason=str(error)) from error
-        return self._disks.from_file(path, target, bus, readonly=True)
+        return place.from_file(path, target, bus, readonly=True)
 
     def boot_files(self, context, uuid, image, wanted):
         """Kernel and ramdisk of a guest: {part: path} of new files.

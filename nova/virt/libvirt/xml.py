@@ -46,6 +46,7 @@ class Disk:
     """One disk of the guest. ``format`` is what we made it as, never what its bytes look like.
 
     ``source``: where QEMU finds it, as of a volumes.disk.Volume, when it is no file; ``file`` is its name even then.
+    ``secret``: id of the libvirt secret that opens it (LUKS); None: it is not encrypted.
     """
 
     file: str
@@ -57,6 +58,7 @@ class Disk:
     backing_file: str | None = None
     backing_format: str | None = None
     source: dict[str, Any] | None = None
+    secret: str | None = None
 
 
 @dataclasses.dataclass

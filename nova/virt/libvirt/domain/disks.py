@@ -48,7 +48,8 @@ def disk(devices: etree.Element, disk: Any) -> etree.Element:
     """
     element = add(devices, 'disk', type=disk.source['type'] if disk.source else 'file', device='disk')
     add(element, 'driver', name='qemu', type=disk.format, cache=disk.cache, discard='unmap')
-    element.append(volumes.source_element(disk.source or {'type': 'file', 'path': disk.file}))
+    source = {'type': 'file', 'path': disk.file, 'luks': disk.secret} if disk.source is None else disk.source
+    element.append(volumes.source_element(source))
     # The chain is named to its end: libvirt must not look into the files for more of it.
     backing = add(element, 'backingStore')
     if disk.backing_file:

@@ -11,6 +11,7 @@ from typing import Any
 
 from nova import exception
 from nova import states
+from nova.hardware import guest_options
 from nova.virt import driver
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt.domain import identity
@@ -51,6 +52,8 @@ class Adoption(hands.Feature, driver.Adoption):
         found = adopted.read(text, adopted.size)
         if hypervisor.power_state(uuid) not in (states.RUNNING, states.SHUTDOWN):
             why = 'it neither runs nor is it off'
+        if guest_options.encrypts(instance):
+            why = why or 'its flavor or its image asks for encrypted disks, and its disks are not'
         why = why or '; '.join(found.refusals) or adopted.misfit(
             found, instance.vcpus, instance.memory_mb, instance.root_gb)
         if why:

@@ -99,7 +99,8 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
         """A disk of the guest; its config drive is replaced by the one of the rescue."""
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
-        return self.hands.storage.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE)
+        return self.hands.storage.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
+                                               encrypted=disk.secret is not None)
 
 
 def kind(guest: Any, image: Any) -> tuple[str, str]:

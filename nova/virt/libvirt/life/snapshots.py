@@ -14,6 +14,7 @@ from nova.virt import driver
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import agent
+from nova.virt.libvirt.local_disks import encrypted
 
 LOG = logging.getLogger(__name__)
 
@@ -26,6 +27,8 @@ class Snapshots(agent.Agent, driver.Snapshot):
 
     def snapshot(self, context: Any, instance: Any, image_id: str, progress: Any) -> None:
         guest = self.hands.known(instance.uuid)
+        if guest.disks[0].secret:        # before a byte of it is written
+            raise exception.VirtError(operation=OPERATION, reason=encrypted.NO_COPY)
         progress(states.IMAGE_PENDING_UPLOAD)
         try:
             root = guest.disks[0]

@@ -53,6 +53,10 @@ class Files:
     def renew(self, disk: xml.Disk, source: str) -> None:
         copy(source, disk.file)
 
+    def rebase(self, disk: xml.Disk) -> None:
+        """Let a disk that came from another host stand on the file that its record names."""
+        self._qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
+
     def copy(self, disk: xml.Disk, path: str) -> None:
         self._qemu_img.convert(disk.file, disk.format, path, 'qcow2', disk.backing_file)
 

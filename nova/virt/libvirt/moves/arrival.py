@@ -40,6 +40,8 @@ def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
         path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
         # what is no file is seen by both hosts, or the move is refused
         disk['size'] = 0 if disk['source'] else size_of(path, disk['format'])
+        if disk['secret'] is None:       # with one, older hosts refuse it, which is right: they could not open it
+            del disk['secret']
         if not disk.pop('source'):
             continue
         disk['pooled'] = True            # older hosts refuse it, which is right: they would not reach it
@@ -102,7 +104,8 @@ def _are_settings(settings: Any) -> bool:
 def _own(disk: xml.Disk, uuid: str, stored: storage.Storage, pooled: bool) -> xml.Disk:
     name = os.path.basename(disk.file)
     if not DISK.match(name) or disk.format not in FORMATS or disk.bus not in xml.DISK_BUSES or not TARGET.match(
-            disk.target) or disk.backing_format not in (None, *FORMATS):
+            disk.target) or disk.backing_format not in (None, *FORMATS) or disk.secret not in (None, uuid) or (
+            disk.secret and pooled):
         raise _refusal()
     if pooled:                           # where the pool is, this host knows by itself
         return stored.pooled(disk, stored.path(uuid, name))

@@ -10,6 +10,7 @@ import os
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.hardware import guest_options
 from nova.virt import driver
 from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
@@ -126,7 +127,8 @@ class ColdMoves:
                 self._put_image_below(context, uuid, disk, source)
             self.storage.of(disk).grow(disk, sizes.get(os.path.basename(disk.file), 0))
         return disks + self.storage.blanks(
-            uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, taken=taken), boot_files
+            uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, taken=taken,
+            encrypted=guest_options.encrypts(instance)), boot_files
 
     def _put_image_below(self, context: RequestContext, uuid: str, disk: xml.Disk, source: dict[str, str]) -> None:
         """Let a disk that came stand on this host's copy of its image, or on one that is fetched with it."""
@@ -138,4 +140,4 @@ class ColdMoves:
             disk.backing_file = self.storage.path(uuid, BASE_IMAGE)
             os.rename(self.storage.path(uuid, name), disk.backing_file)
             imagecache.protect(disk.backing_file)        # QEMU reads it as it is, and nobody writes it
-        self._qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
+        self.storage.of(disk).rebase(disk)

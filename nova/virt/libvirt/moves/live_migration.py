@@ -84,6 +84,9 @@ class LiveMigration(driver.LiveMigration):
             raise exception.MigrationPreCheckError(reason='it has PCI devices of this host')
         if self.storage.elsewhere(guest):
             raise exception.MigrationPreCheckError(reason=resize.ELSEWHERE)
+        if any(disk.secret for disk in guest.disks):
+            raise exception.MigrationPreCheckError(reason='its local disks are encrypted; it can be moved while it is '
+                                                          'off')
         if facts['virt_type'] != self.virt_type:
             raise exception.MigrationPreCheckError(reason=(
                 f'guests run with {self.virt_type} here and with {facts["virt_type"]} there'))

@@ -140,7 +140,15 @@ def element(disk: Volume) -> etree.Element:
 
 
 def source_element(source: Source) -> etree.Element:
-    """Where QEMU finds a disk."""
+    """Where QEMU finds a disk, and the id of the secret that opens it."""
+    made = _source(source)
+    if source.get('luks'):
+        encryption = etree.SubElement(made, 'encryption', format='luks')
+        etree.SubElement(encryption, 'secret', type='passphrase', uuid=source['luks'])
+    return made
+
+
+def _source(source: Source) -> etree.Element:
     if source['type'] == 'file':
         return etree.Element('source', file=source['path'])
     if source['type'] == 'block':
@@ -203,6 +211,14 @@ def copy_of(target: str, path: str, others: list[str]) -> str:
     etree.SubElement(copied, 'target', file=path)
     for other in others:
         etree.SubElement(disks, 'disk', name=other, backup='no')
+    return etree.tostring(root, encoding='unicode')
+
+
+def passphrase(uuid: str) -> str:
+    """The XML of a secret with the passphrase of encrypted disks."""
+    root = etree.Element('secret', ephemeral='yes', private='yes')
+    etree.SubElement(root, 'uuid').text = uuid
+    etree.SubElement(etree.SubElement(root, 'usage', type='volume'), 'volume').text = f'disks of {uuid}'
     return etree.tostring(root, encoding='unicode')
 
 

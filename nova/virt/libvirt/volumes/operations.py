@@ -15,6 +15,19 @@ def define_secret(connection, _uuid, auth, secret):
     connection.secretDefineXML(text).setValue(value)
 
 
+def define_passphrase(connection, _uuid, secret, passphrase):
+    """Give libvirt the passphrase of an encrypted disk: nobody can read it back, and it is gone with libvirtd."""
+    connection.secretDefineXML(disk.passphrase(secret)).setValue(passphrase.encode())
+
+
+def forget_passphrase(connection, _uuid, secret):
+    try:
+        connection.secretLookupByUUIDString(secret).undefine()
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_SECRET:
+            raise
+
+
 def resize(domain, target, size):
     """Let a running guest see a disk of ``size`` bytes."""
     if domain.isActive():

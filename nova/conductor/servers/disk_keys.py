@@ -1,0 +1,182 @@
+"""The keys of the encrypted disks of servers: each server has one, from its first disk until it is deleted.
+
+A key is a random passphrase. The database has it sealed (AES-256-GCM, bound to the server's id) with a key of the
+deployment, which is in a file of the conductors: who has the database alone, or a copy of it, opens no disk. Hosts get
+the keys of their own servers, when they need them, and keep them in memory.
+"""
+import base64
+import binascii
+import hashlib
+import logging
+import os
+import secrets
+
+from cryptography import exceptions
+from cryptography.hazmat.primitives.ciphers import aead
+from oslo_config.cfg import ConfigOpts
+from oslo_db import exception as db_exc
+
+from nova import exception
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Context
+from nova.db.servers import disk_keys
+from nova.db.servers import instances
+from nova.hardware import guest_options
+from nova.runtime import host_identity
+
+LOG = logging.getLogger(__name__)
+
+FILE = 'disk-keys'
+KEY_BYTES, NONCE_BYTES = 32, 12
+MOST_BYTES = 65536                       # of the file
+
+
+class Unusable(Exception):
+    """The file of the deployment cannot be used; the argument says why."""
+
+
+class Sealer:
+    """Seals keys with the first key of a file, and opens what any of them has sealed.
+
+    :param keys: of the file, in its order
+    :raises Unusable:
+    """
+
+    def __init__(self, keys: list[bytes]) -> None:
+        if not keys or any(len(key) != KEY_BYTES for key in keys):
+            raise Unusable(f'the file of [conductor] disk_keys_file has no lines of base64 with {KEY_BYTES} bytes each')
+        self._keys = {name_of(key): aead.AESGCM(key) for key in keys}
+        self.first = name_of(keys[0])
+
+    @property
+    def names(self) -> set[str]:
+        return set(self._keys)
+
+    def seal(self, text: str, instance_uuid: str) -> str:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        sealed = self._keys[self.first].encrypt(nonce, text.encode(), instance_uuid.encode())
+        return base64.b64encode(nonce + sealed).decode()
+
+    def open(self, name: str, sealed: str, instance_uuid: str) -> str:
+        """
+        :raises Unusable: it was sealed with another key, or for another server
+        """
+        if name not in self._keys:
+            raise Unusable('it was sealed with a key that the file of [conductor] disk_keys_file does not have')
+        try:
+            found = base64.b64decode(sealed, validate=True)
+            return self._keys[name].decrypt(found[:NONCE_BYTES], found[NONCE_BYTES:], instance_uuid.encode()).decode()
+        except (exceptions.InvalidTag, ValueError):
+            raise Unusable('what the database has of it was changed, or is of another server') from None
+
+
+def name_of(key: bytes) -> str:
+    """What tells keys apart and betrays none of them."""
+    return hashlib.sha256(b'name of ' + key).hexdigest()[:16]
+
+
+def path_of(conf: ConfigOpts) -> str:
+    return conf.conductor.disk_keys_file or os.path.join(host_identity.state_path(conf), FILE)
+
+
+def read(path: str) -> list[bytes] | None:
+    """The keys of a file; None: there is no file.
+
+    :raises Unusable: it cannot be read, others may read it, or it holds something else
+    """
+    try:
+        with open(path, 'rb') as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise Unusable(f'others than its owner may use {path}')
+            lines = file.read(MOST_BYTES).split()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Unusable(f'{path}: {error.strerror}') from None
+    try:
+        return [base64.b64decode(line, validate=True) for line in lines]
+    except binascii.Error:
+        raise Unusable(f'{path} holds something else than keys') from None
+
+
+def make(path: str) -> None:
+    """Make a file with one key; one that another process has made meanwhile stays.
+
+    :raises Unusable:
+    """
+    part = f'{path}.{secrets.token_hex(8)}'
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, 'wb') as file:
+            file.write(base64.b64encode(secrets.token_bytes(KEY_BYTES)) + b'\n')
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(part, path)          # unlike a rename it replaces nothing
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(part)
+        _keep(os.path.dirname(path))
+    except OSError as error:
+        raise Unusable(f'{path}: {error.strerror}') from None
+    LOG.warning('%s was made. Encrypted disks of servers cannot be opened without it: keep a copy, away from the '
+                "copies of the database, and give it to this deployment's other conductors.", path)
+
+
+def _keep(directory: str) -> None:
+    """Let the file be there after a power failure."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class DiskKeys:
+    """Gives hosts the keys of their servers; see interface.py."""
+
+    def __init__(self, services: CellServices) -> None:
+        self._cell_db, self._path = services.cell_db, path_of(services.conf)
+
+    def get_disk_key(self, ctx: Context, instance_uuid: str) -> str:
+        try:
+            return self._found(instance_uuid) or self._made(instance_uuid)
+        except Unusable as error:
+            raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
+
+    def _found(self, instance_uuid: str) -> str | None:
+        with self._cell_db.reader() as conn:
+            row = disk_keys.get(conn, instance_uuid)
+        if row is None:
+            return None
+        return self._sealer().open(row['sealed_with'], row['sealed'], instance_uuid)
+
+    def _made(self, instance_uuid: str) -> str:
+        with self._cell_db.reader() as conn:
+            server, used = instances.get(conn, instance_uuid), disk_keys.sealed_with(conn)
+        if not guest_options.encrypted(server['flavor'], server['image_properties']):
+            raise Unusable('neither its flavor nor its image asks for encrypted disks')
+        sealer = self._sealer(used)
+        if used and not used & sealer.names:
+            raise Unusable('other keys of this deployment were sealed with a file that this conductor does not have')
+        key = secrets.token_hex(KEY_BYTES)
+        try:
+            self._cell_db.run(disk_keys.insert, instance_uuid, sealer.first, sealer.seal(key, instance_uuid))
+        except db_exc.DBDuplicateEntry:
+            return self._found(instance_uuid) or self._made(instance_uuid)
+        return key
+
+    def _sealer(self, used: set[str] | None = None) -> Sealer:
+        """As the file is now.
+
+        :param used: keys that rows were sealed with; with none it may be made now. None: there are some
+        """
+        keys = read(self._path)
+        if keys is None and used is not None and not used:
+            make(self._path)
+            keys = read(self._path)
+        if keys is None:
+            raise Unusable(f'there is no file {self._path} on this conductor')
+        return Sealer(keys)

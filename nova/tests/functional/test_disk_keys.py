@@ -1,0 +1,99 @@
+"""Servers with encrypted local disks on a whole cloud of fake hosts: who gets their keys, and what is refused."""
+import os
+import pathlib
+
+import pytest
+import sqlalchemy as sa
+
+from nova import context
+from nova import exception
+from nova.conductor import interface
+from nova.db.tables import cell as tables
+from nova.tests.functional import cloud as fixture
+from nova.tests.functional import test_pci_cloud
+
+
+@pytest.fixture(scope='module')
+def clients(tmp_path_factory):
+    with fixture.running(tmp_path_factory.mktemp('cloud'), ['host1', 'host2']) as made:
+        found = test_pci_cloud.Clients(made)
+        found.flavor('sealed', hw__ephemeral_encryption='true', hw__ephemeral_encryption_format='luks')
+        found.flavor('sealed2', hw__ephemeral_encryption='true')
+        found.flavor('plain')
+        yield found
+
+
+def row(clients, uuid):
+    with clients.cloud.cell_db.reader() as conn:
+        return conn.execute(sa.select(tables.disk_keys).where(
+            tables.disk_keys.c.instance_uuid == uuid)).mappings().first()
+
+
+def ask(clients, host, uuid):
+    conductor = clients.cloud.bus.of_host(host).client(interface.INTERFACE)
+    return conductor.get_disk_key(context.admin_context(), instance_uuid=uuid)
+
+
+def host_of(clients, server):
+    return clients.admin.get(f'/servers/{server["id"]}').json()['server']['OS-EXT-SRV-ATTR:host']
+
+
+def test_a_key_is_for_the_host_of_its_server_and_gone_with_it(clients):
+    server = clients.boot('sealed')
+    host = host_of(clients, server)
+    key = ask(clients, host, server['id'])
+    assert len(bytes.fromhex(key)) == 32 and ask(clients, host, server['id']) == key
+    second = clients.boot('sealed')
+    assert ask(clients, host_of(clients, second), second['id']) != key
+    with pytest.raises(exception.NotOnHost):
+        ask(clients, {'host1': 'host2', 'host2': 'host1'}[host], server['id'])
+    stored = row(clients, server['id'])
+    assert key not in str(dict(stored))
+    path = pathlib.Path(clients.cloud.conf.state_path) / 'disk-keys'
+    assert path.stat().st_mode & 0o777 == 0o600
+    for each in (server, second):
+        assert clients.user.delete(f'/servers/{each["id"]}').status_code == 204
+        clients.user.wait_for(each['id'], 'DELETED')
+        assert row(clients, each['id']) is None
+
+
+def test_only_servers_that_ask_for_encryption_get_a_key(clients):
+    server = clients.boot('plain')
+    with pytest.raises(exception.DiskKeyUnavailable, match='neither its flavor nor its image'):
+        ask(clients, host_of(clients, server), server['id'])
+    assert row(clients, server['id']) is None
+
+
+def test_a_conductor_without_the_file_makes_no_other_one(clients):
+    """Two conductors with two files would seal what the other cannot open."""
+    server, later = clients.boot('sealed'), clients.boot('sealed')
+    path = pathlib.Path(clients.cloud.conf.state_path) / 'disk-keys'
+    ask(clients, host_of(clients, server), server['id'])
+    os.rename(path, path.with_suffix('.away'))
+    try:
+        for each in (server, later):
+            with pytest.raises(exception.DiskKeyUnavailable, match='there is no file'):
+                ask(clients, host_of(clients, each), each['id'])
+        assert not path.exists()
+    finally:
+        os.rename(path.with_suffix('.away'), path)
+    assert ask(clients, host_of(clients, server), server['id'])
+
+
+REFUSED = {'createImage': ({'name': 'i'}, 'without encryption'), 'shelve': (None, 'without encryption'),
+           'createBackup': ({'name': 'b', 'backup_type': 'daily', 'rotation': 1}, 'without encryption'),
+           'suspend': (None, 'would not be encrypted'),
+           'os-migrateLive': ({'host': None, 'block_migration': False, 'disk_over_commit': False}, 'while it is off')}
+
+
+def test_what_would_write_the_content_elsewhere_in_the_clear_is_a_conflict(clients):
+    server = clients.boot('sealed')
+    for name, (body, sentence) in REFUSED.items():
+        answer = clients.admin.post(f'/servers/{server["id"]}/action', {name: body}, version='2.1')
+        assert answer.status_code == 409, (name, answer.text)
+        assert 'are encrypted' in answer.text and sentence in answer.text
+    for flavor, status in (('plain', 400), ('sealed2', 202)):
+        answer = clients.user.post(f'/servers/{server["id"]}/action', {'resize': {'flavorRef': flavor}})
+        assert answer.status_code == status, answer.text
+    clients.user.wait_for(server['id'], 'VERIFY_RESIZE')
+    assert clients.act(server, 'ACTIVE', confirmResize=None)

@@ -1,0 +1,153 @@
+"""Guests with encrypted local disks, by the real QEMU: what lies on the host, and who can open it; the same needs as
+test_libvirt.py."""
+import dataclasses
+import os
+import pathlib
+import secrets
+import subprocess
+
+import pytest
+
+from nova import exception
+from nova import states
+from nova.tests.integration import test_libvirt as base
+from nova.tests.integration import test_libvirt_resize
+from nova.virt import driver
+
+pytestmark = base.pytestmark
+libvirt = base.libvirt
+state_path, module_rig, rig = base.state_path, base.module_rig, base.rig
+LUKS = b'LUKS\xba\xbe'
+MARK = 'written-in-plain-text'
+FLAVOR = {'name': 'sealed', 'swap': 16, 'extra_specs': {'hw:ephemeral_encryption': 'true'}}
+
+
+@pytest.fixture
+def keys(rig):
+    """{uuid: passphrase}; each guest gets one when it asks."""
+    made = {}
+    rig.driver.use_keys(lambda uuid: made.setdefault(uuid, secrets.token_hex(32)))
+    return made
+
+
+@pytest.fixture
+def instance(rig, keys):
+    made = base.make_instance(flavor=FLAVOR, image_properties={})
+    yield made
+    rig.driver.destroy(None, made, [])
+    assert not rig.leftovers(made.uuid)
+
+
+def spawn(rig, instance):
+    rig.driver.spawn(None, instance, driver.SpawnRequest(
+        image=rig.image, network_info=[], config_drive={'openstack/latest/user_data': MARK.encode() * 100}))
+
+
+def files(rig, instance):
+    return sorted(pathlib.Path(rig.driver.storage.path(instance.uuid)).glob('disk*'))
+
+
+def libvirt_secrets():
+    connection = libvirt.open(base.URI)
+    try:
+        return {secret.UUIDString(): secret for secret in connection.listAllSecrets()}
+    finally:
+        connection.close()
+
+
+def everything_said(rig, instance):
+    """What a host's users may see of a guest: its definition, the command line of its QEMU, and its records."""
+    connection = libvirt.open(base.URI)
+    text = connection.lookupByUUIDString(instance.uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)
+    connection.close()
+    lines = [path.read_bytes() for path in pathlib.Path('/proc').glob('[0-9]*/cmdline')
+             if os.access(path, os.R_OK) and instance.uuid.encode() in _read(path)]
+    assert lines
+    record = pathlib.Path(rig.driver.storage.path(instance.uuid, 'guest.json')).read_bytes()
+    return b'\n'.join([text.encode(), record, *lines])
+
+
+def _read(path):
+    try:
+        return path.read_bytes()
+    except OSError:                      # it has ended
+        return b''
+
+
+def test_what_a_guest_writes_is_nowhere_on_its_host(rig, instance, keys, caplog):
+    """Every disk has a LUKS header; the key is in no file, log, definition or command line. After a stop and a start,
+    and with a service and a libvirt that have forgotten all, the guest finds what it wrote."""
+    spawn(rig, instance)
+    rig.booted(instance)
+    rig.type(instance, f'echo {MARK} >/mark; for i in 1 2 3 4 5 6 7 8; do cat /mark; done >/marks; sync; '
+                       f'dd if=/marks of=/dev/vdb conv=fsync')
+    rig.type(instance, 'sync')
+    found = files(rig, instance)
+    assert [path.name for path in found] == ['disk', 'disk.config', 'disk.swap']
+    for path in found:
+        content = path.read_bytes()
+        assert LUKS in content and MARK.encode() not in content, path
+    key = keys[instance.uuid]
+    said = everything_said(rig, instance)
+    assert key.encode() not in said and b"format='luks'" in said and key not in caplog.text
+    with pytest.raises(libvirt.libvirtError):            # private: nobody reads it back
+        libvirt_secrets()[instance.uuid].value()
+    rig.driver.power_off(instance)
+    subprocess.run(['virsh', '-q', 'secret-undefine', instance.uuid], check=True)        # as with a host that was off
+    again = base.make_driver(pathlib.Path(rig.driver.storage.directory).parent, rig.images)
+    again.init_host()
+    try:
+        with pytest.raises(exception.VirtError, match='no keys'):
+            again.power_on(None, instance, [])
+        again.use_keys(keys.__getitem__)
+        again.power_on(None, instance, [])
+    finally:
+        again.stop()
+    rig.booted(instance)
+    rig.type(instance, 'grep -c written /mark; head -c 21 /dev/vdb')
+    base.wait_for(lambda: rig.console(instance).count(MARK.encode()) >= 1, base.BOOT_SECONDS, 'the content of the disk')
+    rig.driver.destroy(None, instance, [])
+    assert instance.uuid not in libvirt_secrets()
+
+
+def test_a_resize_keeps_the_key_and_a_copy_in_the_clear_is_refused(rig, instance, keys):
+    spawn(rig, instance)
+    with pytest.raises(exception.VirtError, match='encrypted, and the copy would not be'):
+        rig.driver.snapshot(None, instance, 'x', lambda _state: None)
+    with pytest.raises(exception.VirtError, match='the file of its memory would not be'):
+        rig.driver.suspend(instance)
+    assert rig.driver.power_state(instance) == states.RUNNING
+    before = test_libvirt_resize.resize(rig, instance, root_gb=2, ephemeral_gb=1)
+    root = pathlib.Path(rig.driver.storage.path(instance.uuid, 'disk'))
+    assert test_libvirt_resize.size(root) == 2 * test_libvirt_resize.GIB
+    assert all(LUKS in path.read_bytes()[:1 << 22] for path in files(rig, instance))
+    rig.booted(instance)
+    for name, value in before.items():
+        setattr(instance, name, value)
+    rig.driver.drop_migrated(None, instance, [])
+    rig.driver.finish_revert_migration(None, instance, [], [], True)
+    rig.booted(instance)
+    assert test_libvirt_resize.size(root) == test_libvirt_resize.GIB and len(keys) == 1
+
+
+def test_a_wrong_key_opens_nothing(rig, instance, keys):
+    spawn(rig, instance)
+    rig.driver.power_off(instance)
+    keys[instance.uuid] = secrets.token_hex(32)
+    with pytest.raises(exception.VirtError):
+        rig.driver.power_on(None, instance, [])
+    assert 'COMPUTE_EPHEMERAL_ENCRYPTION_LUKS' in rig.driver.guest_traits()
+
+
+def test_another_host_is_not_believed_in_whose_key_a_disk_has(rig, instance, keys):
+    from nova.virt.libvirt.moves import arrival
+    spawn(rig, instance)
+    guest = rig.driver.storage.load(instance.uuid)
+    values = arrival.packed(guest)
+    made = arrival.unpacked(values, instance.uuid, rig.driver.storage, 'qemu', [])
+    assert [disk.secret for disk in made.disks] == [instance.uuid] * 3
+    values['disks'][0]['secret'] = '0b7c3c5e-5a0f-4b3e-9a60-3f6a1f3f6d11'
+    with pytest.raises(exception.VirtError):
+        arrival.unpacked(values, instance.uuid, rig.driver.storage, 'qemu', [])
+    plain = dataclasses.replace(guest, disks=[dataclasses.replace(disk, secret=None) for disk in guest.disks])
+    assert all('secret' not in disk for disk in arrival.packed(plain)['disks'])          # hosts of the release before

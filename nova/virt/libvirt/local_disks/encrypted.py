@@ -1,0 +1,58 @@
+"""Disks of guests that ask for encrypted ones: qcow2 files with QEMU's LUKS layer, which the key of the guest opens.
+
+The passphrase of a file is the guest's; each file has a master key of its own, which the passphrase encrypts in the
+header of the file. What a file stands on, the image, is not encrypted: it is as the image service has it.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+import os
+import typing
+
+from nova import exception
+from nova.virt.libvirt import files
+from nova.virt.libvirt import imagecache
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import files as local_files
+
+PLAIN = 'disk.plain'                     # what is encrypted at this moment, beside its disk
+NO_COPY = 'its disks are encrypted, and the copy would not be'
+
+
+class Encrypted(local_files.Files):
+    """
+    :param cache: QEMU's cache mode for new disks
+    :param secret: id of the libvirt secret of the guest
+    :param key: function() -> the passphrase; raises VirtError
+    """
+
+    def __init__(self, directory: str, qemu_img: typing.Any, cache: str, secret: str, key: Callable[[], str]) -> None:
+        super().__init__(directory, qemu_img)
+        self.cache, self._secret, self._key = cache, secret, key
+
+    def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
+                   bus: str) -> xml.Disk:
+        self._qemu_img.create(path, 'qcow2', size, base.path, base.format, key=self._key())
+        files.give_to_guest(path)
+        return xml.Disk(path, 'qcow2', target, bus, cache=self.cache, backing_file=base.path,
+                        backing_format=base.format, secret=self._secret)
+
+    def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
+        key, plain = self._key(), os.path.join(os.path.dirname(path), PLAIN)
+        os.rename(path, plain)
+        try:
+            self._qemu_img.convert(plain, 'raw', path, 'qcow2', key=key)
+        finally:
+            files.remove(plain)
+        files.give_to_guest(path)
+        return xml.Disk(path, 'qcow2', target, bus, readonly=readonly, cache=self.cache, secret=self._secret)
+
+    def grow(self, disk: xml.Disk, size: int) -> None:
+        if not disk.readonly and size > self.size(disk):
+            self._qemu_img.resize(disk.file, disk.format, size, disk.backing_file, key=self._key())
+
+    def rebase(self, disk: xml.Disk) -> None:
+        self._qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format, key=self._key())
+
+    def copy(self, disk: xml.Disk, path: str) -> None:
+        raise exception.VirtError(operation='make a snapshot', reason=NO_COPY)
