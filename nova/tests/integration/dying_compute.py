@@ -30,7 +30,8 @@ CHANGES = {
     'virSecret': ('setValue', 'undefine'),
     'virDomain': ('create', 'createWithFlags', 'destroy', 'undefineFlags', 'shutdown', 'suspend', 'resume',
                   'managedSave', 'managedSaveRemove', 'attachDeviceFlags', 'detachDeviceFlags', 'updateDeviceFlags',
-                  'backupBegin', 'abortJob', 'setMetadata', 'setVcpusFlags', 'blockResize', 'fsFreeze', 'fsThaw'),
+                  'backupBegin', 'abortJob', 'blockCopy', 'blockJobAbort',
+                  'setMetadata', 'setVcpusFlags', 'blockResize', 'fsFreeze', 'fsThaw'),
 }
 # of Python's audit events: the argument that is a path
 FILES = {'os.rename': 1, 'os.remove': 0, 'os.mkdir': 0, 'os.rmdir': 0, 'os.truncate': 0, 'os.link': 1}

@@ -133,6 +133,8 @@ ACTIONS = {row.name: row for row in (
     Action('snapshot', lambda walk: walk.snapshot(), ('ACTIVE',), gives_up=True),
     Action('attach volume', lambda walk: walk.attach_volume(), ('ACTIVE',), after=('detach volume',)),
     Action('detach volume', lambda walk: walk.detach_volume(), ('ACTIVE',), before=('attach volume',), booted=True),
+    Action('swap volume', lambda walk: walk.swap_volume(), ('ACTIVE',), before=('attach volume',),
+           after=('detach volume',), booted=True),
     Action('attach interface', lambda walk: walk.attach_port(), ('ACTIVE',), after=('detach interface',),
            gives_up=True),
     Action('detach interface', lambda walk: walk.detach_port(), ('ACTIVE',), before=('attach interface',),
@@ -157,7 +159,7 @@ class Walk:
 
     def __init__(self, fleet: Fleet, tell: typing.Callable[[str], typing.Any] = print) -> None:
         self.fleet, self._tell = fleet, tell
-        self.server = self.volume = self.port = ''
+        self.server = self.volume = self.other = self.port = ''
 
     # ---- what actions ask for ----
 
@@ -179,11 +181,20 @@ class Walk:
         self.fleet.act(self.server, 'resize', {'flavorRef': 'large' if found == 'small' else 'small'})
 
     def attach_volume(self) -> None:
-        if not self.volume:
-            answer = self.fleet.admin.post('/volume/v3/volumes', {'volume': {'size': 1}})
-            self.volume = answer.json()['volume']['id']
+        self.volume = self.volume or self._new_volume()
         waiting.wait_for(lambda: self._volume()['status'] == 'available', 60, 'the volume')
         self._ask('POST', 'os-volume_attachments', {'volumeAttachment': {'volumeId': self.volume}})
+
+    def swap_volume(self) -> None:
+        """The other of two volumes in the place of the one that the server has."""
+        old, self.volume = self.volume, self.other or self._new_volume()
+        self.other = old
+        waiting.wait_for(lambda: self._volume()['status'] == 'available', 60, 'the other volume')
+        self._ask('PUT', f'os-volume_attachments/{old}', {'volumeAttachment': {'volumeId': self.volume}})
+
+    def _new_volume(self) -> str:
+        answer = self.fleet.admin.post('/volume/v3/volumes', {'volume': {'size': 1}})
+        return answer.json()['volume']['id']
 
     def detach_volume(self) -> None:
         self._ask('DELETE', f'os-volume_attachments/{self.volume}')
@@ -339,7 +350,7 @@ class Walk:
             self.fleet.kill(HOST)
         with contextlib.suppress(AssertionError):
             self.fleet.restore()
-        self.server = self.volume = self.port = ''
+        self.server = self.volume = self.other = self.port = ''
         if not action.new:
             self.begin()
 

@@ -93,3 +93,28 @@ def test_a_source_that_cannot_be_reached_leaves_nothing_and_keeps_the_guest(flee
     assert fleet.files(TWO, instance.uuid) == [] and instance.uuid not in fleet.drivers[TWO].guests()
     fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)
     fleet.booted(ONE, instance)
+
+
+def test_encrypted_disks_travel_as_they_are_and_open_there(fleet):
+    """The files are copied without being opened; the other host gets the key as this one did. New disks
+    have it, too."""
+    key = '5' * 64
+    for each in fleet.drivers.values():
+        each.use_keys(lambda uuid: key)
+    flavor = {'name': 'sealed', 'swap': 0, 'extra_specs': {'hw:ephemeral_encryption': 'true'}}
+    instance = fleet.spawn(ONE, flavor=flavor, image_properties={})
+    fleet.booted(ONE, instance)
+    fleet.type(ONE, instance, 'echo on-the-disk >/mark; sync; echo is-$((40+2))', 'is-42')
+    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    assert key not in str(sent)
+    instance.root_gb, instance.ephemeral_gb = 2, 1
+    finish(fleet, instance, sent)
+    fleet.booted(TWO, instance)
+    fleet.type(TWO, instance, 'cat /mark; echo came-$((40+2))', 'came-42')
+    assert b'on-the-disk' in fleet.drivers[TWO].console_output(instance)
+    place = pathlib.Path(fleet.drivers[TWO].storage.path(instance.uuid))
+    for name in ('disk', 'disk.config', 'disk.ephemeral0'):
+        content = (place / name).read_bytes()
+        assert b'LUKS\xba\xbe' in content and b'on-the-disk' not in content, name
+    fleet.drivers[ONE].confirm_migration(None, instance, [])
+    fleet.only_at(TWO, instance)

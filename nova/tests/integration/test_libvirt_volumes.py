@@ -15,7 +15,9 @@ from nova.tests.integration import test_libvirt
 if test_libvirt._REASON is not None:
     pytest.skip(test_libvirt._REASON, allow_module_level=True)
 
+from nova.virt.libvirt.volumes import disk
 from nova.virt.libvirt.volumes import feature
+from nova.virt.libvirt.volumes import operations
 
 GIB = 2 ** 30
 BOOT_SECONDS = test_libvirt.BOOT_SECONDS
@@ -238,3 +240,26 @@ def test_an_export_that_hangs_loses_nothing(rig, instance, volumes, state_path):
         rig.driver.detach_volume(None, instance, data.device)
     finally:
         export.stop()
+
+
+def test_a_swap_that_a_crash_cut_off_after_the_guest_had_it_is_finished(rig, instance, volumes):
+    """The guest wrote to the new volume and went off by itself before nova-compute was back. The swap was taken back:
+    what the guest wrote was on a volume that it did not have any more."""
+    old, new = volumes(), volumes()
+    spawn(rig, instance, block_devices=[old.device])
+    rig.booted(instance)
+    record = rig.driver.storage.load(instance.uuid)
+    fresh = disk.Volume(new.id, record.volumes[0].target, 'virtio', {'type': 'file', 'path': str(new.path)})
+    hypervisor, uuid = rig.driver.hypervisor, instance.uuid
+    hypervisor.guest('swap', uuid, operations.begin_swap, fresh.target, disk.text(fresh))
+    wait_for(lambda: hypervisor.guest('swap', uuid, operations.swap_ready, fresh.target), 60, 'the copy')
+    hypervisor.guest('swap', uuid, operations.end_swap, fresh.target)            # and here nova-compute was killed
+    write(rig, instance, '/dev/' + fresh.target, 'after')
+    rig.driver.power_off(instance)
+    assert new.read(5) == b'after' and rig.driver.storage.load(uuid).volumes[0].volume_id == old.id
+    for _attempt in range(2):
+        rig.driver.swap_volume(None, instance, old.device, new.device)
+    assert rig.driver.storage.load(uuid).volumes[0].volume_id == new.id
+    rig.driver.power_on(None, instance, [])
+    rig.booted(instance)
+    assert 'after' in read(rig, instance, '/dev/' + fresh.target, 5)

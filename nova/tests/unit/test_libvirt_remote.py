@@ -63,6 +63,12 @@ def test_its_steps_are_those_of_the_driver(place, helper):
     assert steps.qemu_img.info(str(disk), 'qcow2')['virtual-size'] == 2 * MIB
     steps.qemu_img.convert(str(disk), 'qcow2', str(copy), 'qcow2')
     assert copy.stat().st_size
+    key, locked = '5' * 64, place / UUID / 'disk.locked'
+    steps.qemu_img.convert(str(disk), 'qcow2', str(locked), 'qcow2', key=key)
+    steps.qemu_img.resize(str(locked), 'qcow2', 3 * MIB, key=key)
+    with pytest.raises(exception.VirtError, match='(?i)password|key'):
+        steps.qemu_img.resize(str(locked), 'qcow2', 4 * MIB, key='6' * 64)
+    assert steps.qemu_img.info(str(locked), 'qcow2')['encrypted']
     (place / UUID / 'console.log').write_bytes(b'\xff booted')
     assert steps.console(UUID) == b'\xff booted' and steps.console(OTHER) == b''
     assert set(steps.qemu_settings()) <= {'security_default_confined', 'seccomp_sandbox'}
@@ -104,6 +110,8 @@ def test_other_paths_are_refused(place, helper, path):
     ('qemu_img.resize', {'disk_format': 'raw', 'size': 1, 'backing_file': '/etc/passwd'}),
     ('qemu_img.convert', {'disk_format': 'raw', 'target': '/etc/x', 'target_format': 'raw', 'backing_file': None}),
     ('qemu_img.create', {'disk_format': 'raw', 'size': 1, 'backing_file': None, 'backing_format': 'nbd'}),
+    ('qemu_img.create', {'disk_format': 'raw', 'size': 1, 'backing_file': None, 'backing_format': None,
+                         'key': 'x,file=/etc/shadow'}),
 ])
 def test_other_arguments_are_refused(place, helper, operation, arguments):
     (place / UUID / 'disk').write_bytes(b'')

@@ -457,11 +457,12 @@ def test_a_snapshot_leaves_the_reserve(images, tmp_path):
         assert os.listdir(directory / uuid) == []
 
 
-def test_encrypted_disks_open_with_the_key_of_their_guest_alone(tmp_path, images, raw):
+@pytest.mark.parametrize('sandboxed', [True, False])
+def test_encrypted_disks_open_with_the_key_of_their_guest_alone(tmp_path, images, raw, sandboxed):
     """Root, swap and config drive: qcow2 files with a LUKS layer; nothing of them is in the clear, also while one
     grows."""
     key, asked = '5' * 64, []
-    store = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60),
+    store = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60, sandboxed),
                             key=lambda uuid: asked.append(uuid) or key)
     store.prepare()
     flavor = {'swap': 1, 'extra_specs': {'hw:ephemeral_encryption': 'true'}}

@@ -117,18 +117,31 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             volume = self._of(guest, old['volume_id']) or self._of(guest, new['volume_id'])
             if volume is None:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
-            if volume.volume_id == new['volume_id']:
+            if old['volume_id'] == new['volume_id']:     # all but the end of it is recorded
                 return
-            if not self.is_active(uuid):
-                raise exception.VirtError(operation=operation, reason='the guest does not run')
-            fresh = self._volume(instance, {**new, 'device_name': volume.target}, guest.machine, set())
-            fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
-            self.define_secrets([fresh])
-            self._mirror(uuid, operation, fresh)
-            guest.volumes = [fresh if each is volume else each for each in guest.volumes]
-            self.storage.save(guest)
+            if volume.volume_id == old['volume_id']:
+                fresh = self._volume(instance, {**new, 'device_name': volume.target}, guest.machine, set())
+                fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
+                self._give(uuid, operation, fresh)
+                guest.volumes = [fresh if each is volume else each for each in guest.volumes]
+                self.storage.save(guest)
+            # from here on it is a repetition where a crash came after the record
             self.hypervisor.run(operation, guests.define, uuid, self.hands.described(guest))
-            self.disconnect([volume])
+            if old.get('connection_info'):
+                self.connectors.disconnect(old['connection_info'])
+
+    def _give(self, uuid, operation, fresh):
+        """Let the guest use this Volume at its target, unless a crash came after it had it: libvirt knows. What it
+        writes since would be lost with a second copy, or with the volume that is taken back.
+
+        :raises VirtError: it still uses the other one
+        """
+        if self.hypervisor.guest(operation, uuid, operations.uses, fresh.target, disk.text(fresh)):
+            return
+        if not self.is_active(uuid):
+            raise exception.VirtError(operation=operation, reason='the guest does not run')
+        self.define_secrets([fresh])
+        self._mirror(uuid, operation, fresh)
 
     def _mirror(self, uuid, operation, fresh):
         deadline = time.monotonic() + self.conf.libvirt.qemu_img_timeout

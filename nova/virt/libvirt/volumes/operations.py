@@ -1,5 +1,6 @@
 """What is done to the volumes of one domain; see nova/virt/libvirt/guest.py."""
 import base64
+from xml.etree import ElementTree as etree
 
 import libvirt
 
@@ -39,6 +40,17 @@ def begin_copy(domain, text):
     if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
         domain.abortJob()
     domain.backupBegin(text, None, libvirt.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL)
+
+
+def uses(domain, target, text):
+    """Whether the disk at a target is the one that an element describes, in the guest or, when it is off, its
+    definition: libvirt writes there, too, what a copy has ended with."""
+    found = etree.fromstring(domain.XMLDesc(0)).find(f"./devices/disk/target[@dev='{target}']/../source")
+    return found is not None and _where(found) == _where(etree.fromstring(text).find('source'))
+
+
+def _where(source):
+    return [source.get(name) for name in ('file', 'dev', 'protocol', 'name')]
 
 
 def begin_swap(domain, target, text):
