@@ -231,7 +231,9 @@ class Application:
     def make_bucket(self, req: Request) -> Answer:
         data = _document(req, 64 << 10)
         if data:
-            found = documents.parse(data, 'CreateBucketConfiguration').findtext('LocationConstraint')
+            root = documents.parse(data, 'CreateBucketConfiguration')
+            documents.only(root, 'LocationConstraint')
+            found = root.findtext('LocationConstraint')
             if found not in (None, '', self._region):
                 raise errors.S3Error('InvalidLocationConstraint', f'This store is the region {self._region}.')
         self._store.make_bucket(req.project, req.bucket)
@@ -310,8 +312,9 @@ class Application:
         keys = [each.findtext('Key') for each in root.findall('Object')]
         if not 0 < len(keys) <= PAGE or None in keys:
             raise errors.S3Error('MalformedXML', f'1 to {PAGE} keys are removed at once.')
-        if any(each.find('VersionId') is not None for each in root.findall('Object')):
-            raise errors.unsupported('A version')
+        documents.only(root, 'Object', 'Quiet')
+        for each in root.findall('Object'):
+            documents.only(each, 'Key')
         names = [str(key) for key in keys]
         if req.record is not None:
             req.record.about(f'{len(names)}: ' + ', '.join(names))
@@ -407,8 +410,10 @@ class Application:
 
     def complete(self, req: Request) -> Answer:
         root = documents.parse(_document(req, documents.MAX_DOCUMENT, sums=False), 'CompleteMultipartUpload')
+        documents.only(root, 'Part')
         wanted, whole, sums = [], digests.Sums(digests.sums_of(req.environ)), {}
         for part in root.findall('Part')[:stores.MAX_PARTS + 1]:
+            documents.only(part, 'PartNumber', 'ETag', *(f'Checksum{name.upper()}' for name in digests.CHECKSUMS))
             number, etag = part.findtext('PartNumber', ''), part.findtext('ETag', '').strip('"')
             if not re.fullmatch('[0-9]{1,5}', number):
                 raise errors.S3Error('MalformedXML', 'A part has no number.')

@@ -35,6 +35,15 @@ def _text(value: Any) -> str:
     return saxutils.escape(str(value))
 
 
+def only(element: ElementTree.Element, *names: str) -> None:
+    """
+    :raises S3Error: it has others below it: nothing is read over that asks for more
+    """
+    for below in element:
+        if below.tag not in names:
+            raise errors.unsupported(f'{below.tag[:64]} in {element.tag}')
+
+
 def parse(data: bytes, name: str) -> ElementTree.Element:
     """The root of a document that a client has sent.
 

@@ -19,9 +19,8 @@ from nova.objectstore import payload
 VALID = datetime.timedelta(minutes=15)            # before and after the time that a request names
 MAX_EXPIRES = 7 * 86400                           # seconds that a signature in a URL is good for
 _CREDENTIAL = re.compile(r'([^,\s/]{1,128})/((\d{8})/[^,\s/]*/s3/aws4_request)')
-_SIGNATURE = re.compile(r'Signature=([0-9a-f]{64})')
-_HEADER = re.compile(r'Credential=([^,\s]+)')
-_NAMES = re.compile(r'SignedHeaders=([a-z0-9;._-]+)')
+_PARTS = {'Credential': re.compile(r'([^,\s]+)'), 'Signature': re.compile(r'([0-9a-f]{64})'),
+          'SignedHeaders': re.compile(r'([a-z0-9;._-]+)')}
 _V2 = re.compile(r'AWS ([^:\s]{1,128}):([A-Za-z0-9+/=]{1,64})')
 # Parameters that a signature of version 2 covers
 _SUBRESOURCES = ('acl', 'cors', 'delete', 'lifecycle', 'location', 'logging', 'notification', 'partNumber', 'policy',
@@ -73,26 +72,28 @@ def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.dat
             headers[name.replace('_', '-').lower()] = environ[name]
     authorization = headers.get('authorization', '')
     if authorization.startswith(digests.ALGORITHM):
-        named, proof, covered = (each.search(authorization) for each in (_HEADER, _SIGNATURE, _NAMES))
-        return _fourth(environ, headers, params, (named, proof, covered), headers.get('x-amz-date', ''), None, now)
+        fields = [each.strip().partition('=') for each in authorization.removeprefix(digests.ALGORITHM).split(',')]
+        given = {name: value for name, _, value in fields}
+        if len(fields) != len(_PARTS):
+            given = {}
+        return _fourth(environ, headers, params, given, headers.get('x-amz-date', ''), None, now)
     if authorization.startswith('AWS '):
         return _second(environ, headers, params, _V2.fullmatch(authorization), now)
     if authorization:
         raise errors.S3Error('InvalidRequest', 'Only signatures of version 4 and 2 are taken.')
     if params.get('X-Amz-Algorithm') == digests.ALGORITHM:
-        found = tuple(pattern.fullmatch(f'{name}={params.get(f"X-Amz-{name}", "")}') for name, pattern in (
-            ('Credential', _HEADER), ('Signature', _SIGNATURE), ('SignedHeaders', _NAMES)))
-        return _fourth(environ, headers, params, found, params.get('X-Amz-Date', ''), params.get('X-Amz-Expires'), now)
+        given = {name: params.get(f'X-Amz-{name}', '') for name in _PARTS}
+        return _fourth(environ, headers, params, given, params.get('X-Amz-Date', ''), params.get('X-Amz-Expires'), now)
     if 'AWSAccessKeyId' in params:
-        given = f'AWS {params["AWSAccessKeyId"]}:{params.get("Signature", "")}'
-        return _second(environ, headers, params, _V2.fullmatch(given), now)
+        pair = f'AWS {params["AWSAccessKeyId"]}:{params.get("Signature", "")}'
+        return _second(environ, headers, params, _V2.fullmatch(pair), now)
     raise errors.S3Error('AccessDenied', 'The request has no signature.', 403)
 
 
-def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], found: Any, date: str,
+def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], given: dict[str, str], date: str,
             expires: str | None, now: datetime.datetime) -> Signed:
-    """Version 4. :param found: matches of the credential, the signature and the names of the headers that it covers"""
-    named, proof, covered = found
+    """Version 4. :param given: the credential, the signature and the names of the headers that it covers, by _PARTS"""
+    named, proof, covered = (pattern.fullmatch(given.get(name, '')) for name, pattern in _PARTS.items())
     scope = _CREDENTIAL.fullmatch(named[1]) if named else None
     body = headers.get('x-amz-content-sha256') or (payload.UNSIGNED if expires is not None else None)
     if scope is None or proof is None or covered is None or body is None:

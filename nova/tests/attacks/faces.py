@@ -94,18 +94,18 @@ class Ec2:
             'Content-Type': 'application/x-www-form-urlencoded'})
 
 
-def _origin(stage) -> str:
+def origin_of(stage) -> str:
     url = urllib.parse.urlsplit(stage.attacker.urls['compute'])
     return f'{url.scheme}://{url.netloc}'
 
 
-def _keys(session: base.Session) -> dict:
+def keys(session: base.Session) -> dict:
     return session.make('identity', f'/users/{session.user_id}/credentials/OS-EC2',
                         {'tenant_id': session.project_id})['credential']
 
 
 def attacks(stage) -> Iterator[Attack]:
-    origin = _origin(stage)
+    origin = origin_of(stage)
     for session in (stage.attacker, stage.victim, stage.anonymous):
         session.urls.update(ec2=origin + EC2, console=origin + CONSOLES, dashboard=origin + DASHBOARD)
     if stage.anonymous.send('GET', 'ec2', '').status != 404:
@@ -122,7 +122,7 @@ def attacks(stage) -> Iterator[Attack]:
 
 
 def _ec2(stage) -> Iterator[Attack]:
-    attacker, victim = (Ec2(session, _keys(session)) for session in (stage.attacker, stage.victim))
+    attacker, victim = (Ec2(session, keys(session)) for session in (stage.attacker, stage.victim))
     for kind, (action, element) in SHOWN.items():
         found = re.findall(f'<{element}>([^<]+)</{element}>', victim.send(
             action, {'Owner.1': 'self'} if kind == 'image' else {}).text)
