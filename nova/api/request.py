@@ -108,16 +108,24 @@ class Request(request.Request):
 
     # ---- other operations ----------------------------------------------------
 
-    def ask(self, method: str, path: str, body: typing.Any = None, query: str = '') -> tuple[int, typing.Any]:
+    def ask(self, method: str, path: str, body: typing.Any = None, query: str = '',
+            caller: nova_context.RequestContext | None = None, version: str | None = None) -> tuple[int, typing.Any]:
         """(code, JSON document or None) of another operation of this API, asked by the same caller at the same version.
 
         :param path: below the version
+        :param caller: context of who asks in place of the same; a row that does so says why it may
+        :param version: microversion, of /v2.1
         """
         data = b'' if body is None else orjson.dumps(body)
         environ = {**self.environ, 'REQUEST_METHOD': method, 'QUERY_STRING': query, 'CONTENT_LENGTH': str(len(data)),
                    'CONTENT_TYPE': 'application/json', 'wsgi.input': io.BytesIO(data), INNER: True,
                    'SCRIPT_NAME': mount_path(self.environ), 'PATH_INFO': self.base_path + self.project_in_path + path}
         environ.pop('HTTP_IDEMPOTENCY_KEY', None)
+        if caller is not None:
+            environ |= {'nova.context': caller, 'PATH_INFO': self.base_path + path}
+        if version is not None:
+            environ.pop('HTTP_X_OPENSTACK_NOVA_API_VERSION', None)
+            environ |= {'HTTP_OPENSTACK_API_VERSION': f'compute {version}', 'PATH_INFO': '/v2.1' + path}
         started: list[int] = []
         answer = b''.join(self.services.application(environ, lambda status, _headers: started.append(int(status[:3]))))
         return started[0], orjson.loads(answer) if answer else None

@@ -4,7 +4,7 @@ Several threads and processes may use them at once, nova-cert and nova-manage: c
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import datetime
 import fcntl
@@ -69,6 +69,14 @@ class Authorities:
         :raises QuotaExceeded: the user has CERTIFICATES of them
         """
         _check_id(user_id)
+        return self._issue(user_id, project_id, lambda now, signer: signing.of_user(user_id, project_id, now, signer))
+
+    def issue_vpn(self, project_id: str) -> signing.Signer:
+        """The same of the VPN instance of a project."""
+        return self._issue(signing.VPN, project_id, lambda now, signer: signing.of_vpn(project_id, now, signer))
+
+    def _issue(self, user_id: str, project_id: str,
+               make: Callable[[datetime.datetime, signing.Signer], signing.Signer]) -> signing.Signer:
         now = utils.utcnow()
         with self._changing():
             name = self._line(project_id)[0]
@@ -78,7 +86,7 @@ class Authorities:
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)
-            made = signing.of_user(user_id, project_id, now, place.signer(self._ready(name)[0]))
+            made = make(now, place.signer(self._ready(name)[0]))
             place.add(made.certificate, project_id, user_id)
         return made
 

@@ -7,7 +7,7 @@ from nova.rpc.interface import Interface, Method
 TIMEOUT = 20        # seconds: a key takes one at most, and who waits is a request of a user
 
 INTERFACE = Interface(
-    'cert', '1.0',
+    'cert', '1.1',
     # -> what users of the project trust and encrypt for: its authority, the newest first, then those above it
     Method('fetch_ca', ('project_id',), call=True, timeout=TIMEOUT),
     # -> revocation lists of all these authorities, signed anew when half of their time is over
@@ -20,4 +20,6 @@ INTERFACE = Interface(
     # text: hexadecimal, what was encrypted (RSA, PKCS #1 v1.5) for the project's authority, as keys of bundled images
     # are -> the text that was; raises InvalidInput
     Method('decrypt_text', ('project_id', 'text'), call=True, timeout=TIMEOUT),
+    # -> as of generate_x509_cert, of the VPN instance of a project, which is a server for the project's users
+    Method('generate_vpn_cert', ('project_id',), call=True, since='1.1', timeout=TIMEOUT, at_once=1),
 )

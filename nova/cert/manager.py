@@ -22,7 +22,8 @@ class CertManager:
         self._authorities = found
         self.methods = Methods(interface.INTERFACE, {
             'fetch_ca': self.fetch_ca, 'fetch_crl': self.fetch_crl, 'generate_x509_cert': self.generate_x509_cert,
-            'revoke_certs': self.revoke_certs, 'decrypt_text': self.decrypt_text})
+            'revoke_certs': self.revoke_certs, 'decrypt_text': self.decrypt_text,
+            'generate_vpn_cert': self.generate_vpn_cert})
 
     def start(self) -> None:
         """Authorities are made when they are first asked for; a directory that cannot be used is found out now.
@@ -40,9 +41,10 @@ class CertManager:
         return str(concurrency.blocking(self._authorities.lists, project_id))
 
     def generate_x509_cert(self, ctx: Any, user_id: str, project_id: str) -> dict[str, str]:
-        made = concurrency.blocking(self._authorities.issue, user_id, project_id)
-        return {'private_key': signing.key_pem(made.key), 'certificate': signing.pem(made.certificate),
-                'serial': signing.serial_text(made.certificate)}
+        return _pair(concurrency.blocking(self._authorities.issue, user_id, project_id))
+
+    def generate_vpn_cert(self, ctx: Any, project_id: str) -> dict[str, str]:
+        return _pair(concurrency.blocking(self._authorities.issue_vpn, project_id))
 
     def revoke_certs(self, ctx: Any, user_id: str | None, project_id: str | None) -> int:
         """:raises InvalidInput: neither is given: that would be all"""
@@ -53,3 +55,8 @@ class CertManager:
 
     def decrypt_text(self, ctx: Any, project_id: str, text: str) -> str:
         return str(concurrency.blocking(self._authorities.decrypt, project_id, text))
+
+
+def _pair(made: signing.Signer) -> dict[str, str]:
+    return {'private_key': signing.key_pem(made.key), 'certificate': signing.pem(made.certificate),
+            'serial': signing.serial_text(made.certificate)}

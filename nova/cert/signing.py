@@ -21,6 +21,7 @@ from nova import exception
 from nova.runtime import certificates
 
 ORGANIZATION = 'nova'
+VPN = 'vpn'                                  # in place of a user's id, of VPN instances
 AUTHORITY_BITS, USER_BITS = 3072, 2048       # an authority lives for ten years, a user's certificate for one
 AUTHORITY_DAYS, USER_DAYS = 3650, 365
 LEFT_DAYS = 400                              # an authority signs nothing that would outlive it
@@ -64,15 +65,28 @@ def authority(name: str, now: datetime.datetime, parent: Signer | None = None) -
 
 def of_user(user_id: str, project_id: str, now: datetime.datetime, signer: Signer) -> Signer:
     """A new key of a user in a project, and its certificate."""
+    return _issued(user_id, project_id, now, signer, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+
+def of_vpn(project_id: str, now: datetime.datetime, signer: Signer) -> Signer:
+    """A new key of the VPN instance of a project, and its certificate: the one kind that is a server's.
+
+    Clients look at the whole subject: a VPN instance of another project has another one, and a user none for servers.
+    """
+    return _issued(VPN, project_id, now, signer, ExtendedKeyUsageOID.SERVER_AUTH)
+
+
+def _issued(name: str, project_id: str, now: datetime.datetime, signer: Signer,
+               use: x509.ObjectIdentifier) -> Signer:
     key = rsa.generate_private_key(65537, USER_BITS)
     subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION),
                          x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, project_id),
-                         x509.NameAttribute(NameOID.COMMON_NAME, user_id)])
+                         x509.NameAttribute(NameOID.COMMON_NAME, name)])
     made = (_begun(subject, signer.certificate.subject, key, signer.key, now,
                    now + datetime.timedelta(days=USER_DAYS))
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(certificates.usage(digital_signature=True, key_encipherment=True), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
             .sign(signer.key, hashes.SHA256()))
     return Signer(made, key)
 

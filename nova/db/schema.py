@@ -35,7 +35,7 @@ LOCK_NUMBER = 0x6E6F7661
 # branch: modules whose tables it holds, and the command that brings a database to the newest revision
 BRANCHES = {
     'api': (('api', 'aggregates', 'categories', 'identity', 'image',
-             'network', 'volume', 'ec2', 'audit'), 'nova-manage api_db sync'),
+             'network', 'volume', 'ec2', 'vpns', 'audit'), 'nova-manage api_db sync'),
     'cell': (('cell', 'usage', 'placement', 'cell_moves', 'maintenance',
               'pci', 'console', 'shadow', 'audit'),
              'nova-manage db sync'),

@@ -1,4 +1,5 @@
 """Rules of operations that other services have taken over."""
+from nova.policies.base import ADMIN
 from nova.policies.base import ANYONE
 from nova.policies.base import MEMBER
 from nova.policies.base import READER
@@ -11,6 +12,9 @@ RULES = (
     ('nova:certificates:create', MEMBER,
      'Make a key and a certificate for oneself in the project.',
      (('POST', '/os-certificates'),)),
+    ('nova:cloudpipe', ADMIN,
+     'List, make and configure the VPN instances of projects.',
+     (('GET', '/os-cloudpipe'), ('POST', '/os-cloudpipe'), ('PUT', '/os-cloudpipe/{id}'))),
     ('os_compute_api:os-floating-ip-pools', ANYONE,
      'List pools of floating IPs.',
      (('GET', '/os-floating-ip-pools'),)),

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from nova import exception
 from nova.api import request as api_request
 from nova.api.proxies import certificates
+from nova.api.proxies import cloudpipe
 from nova.api.proxies import nova_network
 from nova.web.routes import Route
 
@@ -25,7 +26,7 @@ def _served(path: str, name: str, req: api_request.Request, **parts: Any) -> Any
 
 def _source(path: str, name: str) -> types.ModuleType | None:
     """The module that has it; None: none has."""
-    return next((source for source in (nova_network, certificates) if (path, name) in source.SERVED), None)
+    return next((source for source in (nova_network, certificates, cloudpipe) if (path, name) in source.SERVED), None)
 
 
 _NAMES = 'os-floating-ip-dns/{domain_id}/entries/{id}'
@@ -57,9 +58,10 @@ def _rows() -> Iterator[Route]:
             action = None if name.isupper() else name
             source = _source(path, name)
             checks = getattr(source, 'CHECKS', {}).get((path, name), ())
+            body = getattr(source, 'BODIES', {}).get((path, name))
             yield Route('POST' if action else name, f'/{path}',
                         functools.partial(_served, path, name) if source else gone, action=action,
-                        errors=(401, 410), checks=checks, status=source.code(name) if source else 200)
+                        errors=(401, 410), checks=checks, status=source.code(name) if source else 200, body=body)
 
 
 ROUTES = tuple(_rows())

@@ -29,6 +29,7 @@ from nova.cmd.manage import servers as manage_servers
 from nova.cmd.manage import shell as manage_shell
 from nova.cmd.manage import tls as manage_tls
 from nova.cmd.manage import upgrade as manage_upgrade
+from nova.cmd.manage import vpns as manage_vpns
 from nova.runtime import concurrency
 
 if TYPE_CHECKING:
@@ -248,6 +249,7 @@ COMMANDS: dict[str, Any] = {
     'shell': manage_shell.COMMANDS,
     'tls': manage_tls.COMMANDS,
     'cert': manage_certificates.COMMANDS,
+    'vpn': manage_vpns.COMMANDS,
     'bash-completion': _completion,
 }
 # function: its options as argparse takes them
@@ -260,7 +262,7 @@ OPTIONS: dict[Any, Any] = {
     **manage_host.OPTIONS, **manage_identity.OPTIONS,
     **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_projects.OPTIONS,
     **manage_quotas.OPTIONS,
-    **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS,
+    **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS, **manage_vpns.OPTIONS,
     **manage_cells.OPTIONS, **manage_certificates.OPTIONS,
     _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': "as the server writes it: nova_network@'10.0.0.%%'"}},
     COMMANDS['db']['sync']: manage_cells.SYNC,
@@ -271,7 +273,7 @@ EXIT_CODES: dict[Any, Any]
 EXIT_CODES = {**manage_adoption.EXIT_CODES,
               **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_boot_images.EXIT_CODES,
               **manage_cells.EXIT_CODES, **manage_certificates.EXIT_CODES, **manage_projects.EXIT_CODES,
-              **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES}
+              **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES, **manage_vpns.EXIT_CODES}
 
 
 def _parser() -> argparse.ArgumentParser:

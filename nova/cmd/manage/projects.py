@@ -24,7 +24,7 @@ PAGE = 1000                  # servers, as the API's own bound of a page
 def list_projects(conf: cfg.ConfigOpts) -> None:
     """List the projects, with the servers that each one has."""
     from nova.db.projects import quotas
-    service = _identity(conf)
+    service = identity(conf)
     rows = sorted(service.list('project'), key=lambda row: row['name'])
     with service.db.reader() as conn:
         servers = {row['id']: quotas.usage(conn, row['id'])['instances'] for row in rows}
@@ -37,7 +37,7 @@ def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: st
     from nova import exception
     from nova.identity.embedded import directory
     from nova.identity.face import schemas
-    service = _identity(conf)
+    service = identity(conf)
     schemas.Body(schemas.PROJECT_CREATE).validate({'project': {'name': name, 'description': description}})
     user = manager and (service.find('user', domain_id=directory.DOMAIN['id'], name=manager)
                         or service.find('user', id=manager))
@@ -54,8 +54,8 @@ def delete(conf: cfg.ConfigOpts, project: str) -> None:
     volumes is refused.
     """
     from nova import exception
-    service = _identity(conf)
-    row = _project(service, project)
+    service = identity(conf)
+    row = project_row(service, project)
     left = [f'{number} {noun}' for noun, number in _owned(service.db, row['id']).items() if number]
     if left:
         raise exception.InvalidInput(f'The project {row["name"]} still has {", ".join(left)}. Servers, server groups '
@@ -66,11 +66,11 @@ def delete(conf: cfg.ConfigOpts, project: str) -> None:
 def quota(conf: cfg.ConfigOpts, project: str, key: str | None, value: int | None) -> None:
     """List a project's limits of servers and what it uses; with --key and --value, set one first."""
     from nova import exception
-    service = _identity(conf)
-    row = _project(service, project)
+    service = identity(conf)
+    row = project_row(service, project)
     if (key is None) != (value is None):
         raise exception.InvalidInput('--key and --value belong together.')
-    with _api(conf, row['id']) as ask:
+    with api(conf, row['id']) as ask:
         path = f'/os-quota-sets/{row["id"]}'
         if key is not None:
             ask('PUT', path, {'quota_set': {key: value}})
@@ -83,9 +83,9 @@ def scrub(conf: cfg.ConfigOpts, project: str) -> int:
     """Delete the servers and the server groups of a project and its own limits: 1 when servers are left after 120 s.
     Its images and volumes stay.
     """
-    service = _identity(conf)
-    row = _project(service, project)
-    with _api(conf, row['id']) as ask:
+    service = identity(conf)
+    row = project_row(service, project)
+    with api(conf, row['id']) as ask:
         servers = _servers(ask, row['id'])
         for server in servers:
             ask('DELETE', f'/servers/{server}', missing=True)
@@ -108,19 +108,19 @@ def scrub(conf: cfg.ConfigOpts, project: str) -> int:
 
 # ---- what they share ---------------------------------------------------------
 
-def _identity(conf: cfg.ConfigOpts) -> Any:
+def identity(conf: cfg.ConfigOpts) -> Any:
     """:raises InvalidInput: the projects are Keystone's, or no cloud has started here"""
     from nova import exception
     from nova.cloud import assembly
-    from nova.cmd.manage import identity
+    from nova.cmd.manage import identity as manage_identity
     if conf.identity.backend != 'embedded':
         raise exception.InvalidInput('The projects of this deployment are those of Keystone: use openstack project.')
-    identity.key_ring(conf)
+    manage_identity.key_ring(conf)
     api_db, _cells = assembly.checked_databases(conf)
     return assembly.identity(conf, api_db, '')
 
 
-def _project(service: Any, project: str) -> Row:
+def project_row(service: Any, project: str) -> Row:
     from nova import exception
     from nova.identity.embedded import directory
     row = service.find('project', id=project) or service.find('project', domain_id=directory.DOMAIN['id'], name=project)
@@ -160,7 +160,7 @@ def _servers(ask: Ask, project_id: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
+def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
     """ask(method, path, body, query, missing) -> the document of an operation's answer."""
     from nova import exception
     from nova import policy

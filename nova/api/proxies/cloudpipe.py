@@ -1,0 +1,219 @@
+"""os-cloudpipe: VPN instances of projects, by [api] nova_network_resources, for administrators.
+
+A VPN instance is an administrative server of the category ``instance_cat_vpn`` in a project, with a certificate of
+nova-cert. The rows are those of documents/removed.py, as of certificates.py.
+"""
+import base64
+import datetime
+import ipaddress
+import re
+
+from cryptography import x509
+
+from nova import context as nova_context
+from nova import exception
+from nova import states
+from nova import utils
+from nova.api import cell_queries
+from nova.api.projects import known
+from nova.api.proxies import vpn_script
+from nova.api.servers import category as server_category
+from nova.db.placement import categories
+from nova.db.projects import vpns
+from nova.db.servers import instances
+from nova.web import params
+from nova.web.params import Object
+from nova.web.params import Param
+
+RULE = 'nova:cloudpipe'
+VERSION = '2.91'                 # of the requests that make the server
+GROUP_VERSION = '2.35'           # the last that makes security groups
+ABANDONED_S = 120                # longer than a request lasts
+NAME = 'vpn-{}'
+PROJECT_ID = {'type': 'string', 'minLength': 1, 'maxLength': 64, 'pattern': '^[A-Za-z0-9_-]+$'}
+_CREATE = Object(Param('cloudpipe', Object(Param('project_id', PROJECT_ID)), required=True))
+_CONFIGURE = Object(Param('configure_project', Object(
+    Param('vpn_ip', params.STRING, required=True),
+    Param('vpn_port', {'type': ['integer', 'string']}, required=True)), required=True))
+
+
+# ---- reading ---------------------------------------------------------------------
+
+def _index(req):
+    req.authorize(RULE)
+    with req.services.api_db.reader() as conn:
+        found = vpns.servers(conn, req.services.conf.instance_cat_vpn)
+        endpoints = vpns.endpoints(conn)
+    uuids = [row.instance_uuid for row in found]
+    rows = {}
+    for _cell, some in cell_queries.ask(req, lambda conn: instances.get_many(conn, uuids))[0] if uuids else ():
+        rows |= some
+    return {'cloudpipes': [view(rows[row.instance_uuid], endpoints.get(row.project_id)) for row in found
+                           if row.instance_uuid in rows]}
+
+
+def view(row, endpoint):
+    """A VPN instance as it is shown.
+
+    :param row: of the server
+    :param endpoint: (address, port) that an operator has set, or None
+    """
+    internal, floating = _addresses(row)
+    address, port = endpoint or (floating or internal, vpn_script.PORT if internal else None)
+    state = {states.ACTIVE: 'running', states.BUILDING: 'pending'}.get(row['vm_state'], 'down')
+    return {'project_id': row['project_id'], 'instance_id': row['uuid'], 'internal_ip': internal, 'public_ip': address,
+            'public_port': port, 'state': state, 'created_at': utils.isotime(row['created_at'])}
+
+
+def _addresses(row):
+    """(fixed address, floating address) of version 4; None: it has none."""
+    for vif in row['network_info'] or ():
+        for subnet in vif['network']['subnets']:
+            for ip in subnet['ips']:
+                if ':' not in ip['address']:
+                    floating = ip.get('floating_ips') or ()
+                    return ip['address'], floating[0]['address'] if floating else None
+    return None, None
+
+
+# ---- making ----------------------------------------------------------------------
+
+def _create(req):
+    """Make the VPN instance of a project, unless it has one."""
+    req.authorize(RULE)
+    project_id = _CREATE.validate(req.body or {'cloudpipe': {}}, req.version)['cloudpipe'].get(
+        'project_id', req.project_id)
+    known.check(req, project_id)
+    return {'instance_id': run(req, project_id)}
+
+
+def run(req, project_id):
+    """The uuid of the VPN instance of a project, which is made if there is none.
+
+    :raises Conflict: another request is making it
+    :raises BadRequest: no image or flavor is set for such servers
+    """
+    found, now = _existing(req, project_id), utils.utcnow()
+    if found is not None:
+        return found
+    if not req.services.api_db.run(vpns.begin, project_id, now, now - datetime.timedelta(seconds=ABANDONED_S)):
+        raise exception.Conflict('Another request is making the VPN instance of this project: ask again.')
+    try:
+        return _existing(req, project_id) or _make(req, project_id)
+    finally:
+        req.services.api_db.run(vpns.end, project_id, now)
+
+
+def _existing(req, project_id):
+    with req.services.api_db.reader() as conn:
+        found = vpns.servers(conn, req.services.conf.instance_cat_vpn, project_id)
+    return found[0].instance_uuid if found else None
+
+
+def _make(req, project_id):
+    caller = nova_context.RequestContext(
+        user_id=req.user_id, project_id=project_id, roles=list(req.context.roles), is_admin=True, overwrite=False,
+        auth_token=req.context.auth_token, request_id=req.context.request_id)
+    server = {'name': NAME.format(project_id)[:255], 'networks': 'auto',
+              server_category.KEY: req.services.conf.instance_cat_vpn}
+    if req.services.conf.vpn_image_id:
+        server['imageRef'] = req.services.conf.vpn_image_id
+    else:
+        with req.services.api_db.reader() as conn:
+            row = categories.find(conn, req.services.conf.instance_cat_vpn)
+        if row is None or row['image_id'] is None:
+            raise exception.BadRequest('No image of VPN instances is set: give the category '
+                                       f'{req.services.conf.instance_cat_vpn} a default image, or set vpn_image_id.')
+    server['security_groups'] = [{'name': 'default'}, {'name': _group(req, caller)}]
+    server['user_data'] = base64.b64encode(_script(req, project_id).encode()).decode()
+    return _asked(req, caller, VERSION, '/servers', {'server': server})['server']['id']
+
+
+def _group(req, caller):
+    """The id of the security group that lets clients in; made when the project has none of its name."""
+    name = NAME.format(caller.project_id)[:255]
+    groups = req.services.networks.groups_of(caller)
+    found = next((row['id'] for row in groups.list(caller.project_id) if row['name'] == name), None)
+    if found is None:
+        made = _asked(req, caller, GROUP_VERSION, '/os-security-groups', {'security_group': {
+            'name': name, 'description': 'Clients of the VPN instance'}})
+        found = made['security_group']['id']
+        _asked(req, caller, GROUP_VERSION, '/os-security-group-rules', {'security_group_rule': {
+            'parent_group_id': found, 'ip_protocol': 'udp', 'from_port': vpn_script.PORT, 'to_port': vpn_script.PORT,
+            'cidr': '0.0.0.0/0'}})
+    return found
+
+
+def _script(req, project_id):
+    cert, context = req.services.cert, req.context
+    made = cert.generate_vpn_cert(context, project_id=project_id)
+    lists = re.findall('-----BEGIN X509 CRL-----.*?-----END X509 CRL-----\n',
+                       cert.fetch_crl(context, project_id=project_id), re.DOTALL)
+    revoked = sorted({entry.serial_number for text in lists for entry in x509.load_pem_x509_crl(text.encode())})
+    return vpn_script.script(project_id, cert.fetch_ca(context, project_id=project_id), made['certificate'],
+                             made['private_key'], revoked)
+
+
+def _asked(req, caller, version, path, body):
+    """The document of another operation, asked in the name of the project.
+
+    :raises NovaException: it is refused, with its sentence and code
+    """
+    code, document = req.ask('POST', path, body, caller=caller, version=version)
+    if code >= 400:
+        refusal = next(iter(document.values())) if document else {}
+        raise _REFUSALS.get(code, exception.NovaException)(refusal.get('message') or 'The request was refused.')
+    return document
+
+
+_REFUSALS = {400: exception.BadRequest, 403: exception.Forbidden, 404: exception.BadRequest, 409: exception.Conflict,
+             503: exception.Unavailable}
+
+
+# ---- where it is reached ----------------------------------------------------------
+
+def _configure(req, id):
+    req.authorize(RULE)
+    if id != 'configure-project':
+        raise exception.BadRequest('Only the project of the caller is configured: os-cloudpipe/configure-project.')
+    given = _CONFIGURE.validate(req.body, req.version)['configure_project']
+    address, port = endpoint(given['vpn_ip'], given['vpn_port'])
+    req.services.api_db.run(vpns.configure, req.project_id, address, port)
+
+
+def endpoint(address, port):
+    """(address, port) as they are stored.
+
+    :raises BadRequest: they are none
+    """
+    try:
+        shown = str(ipaddress.ip_address(address))
+    except ValueError:
+        raise exception.BadRequest('The address of a VPN instance is an IP address.') from None
+    if not re.fullmatch('[0-9]{1,5}', str(port)) or not 0 < int(port) < 65536:
+        raise exception.BadRequest('The port of a VPN instance is a number of 1 to 65535.')
+    return shown, int(port)
+
+
+_ANY = Object(closed=False)      # looked at where the option is on
+SERVED = {('os-cloudpipe', 'GET'): _index, ('os-cloudpipe', 'POST'): _create, ('os-cloudpipe/{id}', 'PUT'): _configure}
+CHECKS = {key: (RULE,) for key in SERVED}
+BODIES = {('os-cloudpipe', 'POST'): _ANY, ('os-cloudpipe/{id}', 'PUT'): _ANY}
+
+
+def serve(req, path, name, **parts):
+    """What one of them answers.
+
+    :raises PolicyDenied, BadRequest, Conflict, QuotaExceeded, Unavailable:
+    """
+    return SERVED[path, name](req, **parts)
+
+
+def code(name):
+    """The code of success."""
+    return 202 if name == 'PUT' else 200
+
+
+def offered(req):
+    """Whether this deployment has them."""
+    return req.services.conf.api.nova_network_resources

@@ -1,0 +1,68 @@
+"""nova-manage vpn: the VPN instances of projects, as os-cloudpipe makes and shows them."""
+from nova.cmd import tables
+from nova.cmd.manage import projects
+
+
+def _list(conf):
+    """List the projects that have a VPN instance, the address and port where clients reach it, and its state."""
+    with projects.api(conf, '') as ask:
+        found = ask('GET', '/os-cloudpipe')['cloudpipes']
+    tables.print_table(('Project', 'Address', 'Port', 'State', 'Server', 'Internal address'), [
+        (row['project_id'], row['public_ip'], row['public_port'], row['state'], row['instance_id'],
+         row['internal_ip']) for row in found])
+
+
+def run(conf, project):
+    """Make the VPN instance of a project, unless it has one, and print the id of its server."""
+    ident = _ident(conf, project)
+    with projects.api(conf, ident) as ask:
+        print(_run(ask, ident))
+
+
+def spawn(conf):
+    """Make the VPN instances of all projects that have none: 1 when one was refused. The projects are those of the
+    embedded identity service.
+    """
+    from nova import exception
+    refused = 0
+    with projects.api(conf, '') as ask:
+        for row in sorted(projects.identity(conf).list('project'), key=lambda row: row['name']):
+            if row['enabled']:
+                try:
+                    print(f'{row["name"]}: {_run(ask, row["id"])}')
+                except exception.NovaException as error:
+                    refused += 1
+                    print(f'{row["name"]}: {error.message}')
+    return int(refused > 0)
+
+
+def change(conf, project, address, port):
+    """Set the address and the port where clients reach the VPN instance of a project, as where another router passes
+    them on. They are shown; nothing is set up for them.
+    """
+    from nova.api.proxies import cloudpipe
+    from nova.cloud import assembly
+    from nova.db.projects import vpns
+    checked = cloudpipe.endpoint(address, port)
+    api_db, _cells = assembly.checked_databases(conf)
+    api_db.run(vpns.configure, _ident(conf, project), *checked)
+
+
+def _run(ask, project_id):
+    return ask('POST', '/os-cloudpipe', {'cloudpipe': {'project_id': project_id}})['instance_id']
+
+
+def _ident(conf, project):
+    """The id of a project that is named by it, or with the embedded identity service by its name."""
+    if conf.identity.backend != 'embedded':
+        return project
+    return projects.project_row(projects.identity(conf), project)['id']
+
+
+COMMANDS = {'list': _list, 'run': run, 'spawn': spawn, 'change': change}
+OPTIONS = {
+    run: {'project': projects.PROJECT},
+    change: {'project': projects.PROJECT, 'address': {'metavar': 'ADDRESS', 'help': 'an IP address'},
+             'port': {'metavar': 'PORT', 'help': '1 to 65535'}},
+}
+EXIT_CODES = {spawn: {1: 'a VPN instance could not be made'}}
