@@ -19,11 +19,13 @@ from nova.db.moves import cell_steps
 from nova.db.moves import cell_transfer
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import claims
+from nova.db.servers import disk_keys
 from nova.db.servers import history
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import mappings
 from nova.db.servers import request_specs
+from nova.hardware import guest_options
 from nova.image.embedded import unfinished
 from nova.notify.events import CONDUCTOR
 from nova.notify.events import END
@@ -131,6 +133,8 @@ class Deletion:
                 if change and row['host'] == host:
                     _record_end_of_guest(change, row)
                 claims.free(conn, row)
+                if guest_options.encrypted(row['flavor'], row['image_properties']):
+                    disk_keys.delete(conn, instance_uuid)
                 instances.destroy(conn, instance_uuid, utils.utcnow(),
                                   expect={'host': host, 'cell_move': (None, cell_steps.INCOMING)})
                 if moving:

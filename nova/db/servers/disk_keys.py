@@ -26,6 +26,11 @@ def insert(conn: sa.Connection, instance_uuid: str, sealed_with: str, sealed: st
         'instance_uuid': instance_uuid, 'created_at': utils.utcnow(), 'sealed_with': sealed_with, 'sealed': sealed})
 
 
+def delete(conn: sa.Connection, instance_uuid: str) -> None:
+    """Destroy the key of a server: nobody can read its disks any more."""
+    statements.delete(conn, disk_keys, instance_uuid=instance_uuid)
+
+
 def sealed_with(conn: sa.Connection) -> set[str]:
     """The names of the keys of the deployment that rows were sealed with."""
     return set(conn.execute(sa.select(disk_keys.c.sealed_with).distinct()).scalars())

@@ -13,7 +13,6 @@ from nova import states
 from nova import utils
 from nova.db import statements
 from nova.db.tables.cell import block_device_mappings
-from nova.db.tables.cell import disk_keys
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import instances_history
 from nova.db.tables.cell import share_mappings
@@ -208,7 +207,7 @@ def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: dict[str, Any
     expected, parameters = _expected(uuid, expect)
     if not conn.execute(_delete_of(expected), parameters).rowcount:
         raise exception.InstanceChanged(instance_id=uuid)
-    for table in (block_device_mappings, share_mappings, console_auth_tokens, disk_keys):
+    for table in (block_device_mappings, share_mappings, console_auth_tokens):
         statements.delete(conn, table, instance_uuid=uuid)
 
 

@@ -20,7 +20,8 @@ def test_median_of_a_call(model):
     least = {}
     for _ in range(RUNS):
         for name, figures in measured(model).items():
-            least[name] = min(figures['median_ms'], least.get(name, float('inf')))
+            if 'median_ms' in figures:
+                least[name] = min(figures['median_ms'], least.get(name, float('inf')))
         if max(least.values()) <= MEDIAN_MS:
             break
     assert set(least) == {'a small argument', 'an instance, there and back'}

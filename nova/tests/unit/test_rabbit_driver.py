@@ -3,6 +3,7 @@ import json
 import ssl
 
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies
 import oslo_messaging
 from oslo_messaging._drivers import common
@@ -46,6 +47,7 @@ def test_a_message_is_what_the_specification_says(size, expires_ms):
     assert frames.number_of(payload) == 7
 
 
+@hypothesis_settings(deadline=None)
 @given(strategies.lists(strategies.binary(max_size=50), min_size=1, max_size=5), strategies.data())
 def test_frames_come_in_any_pieces(bodies, data):
     written = b''.join(frames.publish(1, '', 'q', body, 1, mandatory=False, expires_ms=None, limit=64)
