@@ -17,6 +17,7 @@ import threading
 import time
 from typing import Any, TYPE_CHECKING
 
+from oslo_config import cfg
 from oslo_config.cfg import ConfigOpts
 import oslo_messaging
 import orjson
@@ -82,7 +83,9 @@ def register_options(conf: ConfigOpts) -> None:
     for group, options in OPTION_GROUPS:
         conf.register_opts(options, group=group)
     for name, value in _RABBIT_DEFAULTS.items():
-        conf.set_default(name, value, group='oslo_messaging_rabbit')
+        found = conf.get_location(name, 'oslo_messaging_rabbit')
+        if found is None or found.location is not cfg.Locations.set_override:      # else it would look like a default
+            conf.set_default(name, value, group='oslo_messaging_rabbit')
     conf.set_default('control_exchange', EXCHANGE)
     conf.set_default('transport_url', None)
 

@@ -17,7 +17,6 @@ from oslo_messaging._drivers import impl_rabbit
 from nova.rpc.rabbit import envelope
 from nova.rpc.rabbit import session as rabbit_session
 from nova.rpc.rabbit import settings as rabbit_settings
-from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +24,6 @@ GROUP = 'oslo_messaging_rabbit'
 CONFIRM_S = 30               # until a broker has to have a message
 LOOK_S = 0.25                # between two looks whether there is a broker
 LONGEST_WAIT_S = 3600.0
-REPLY_AGAIN_S = 0.5          # between two attempts to answer a caller whose queue is not there
 
 
 class Sent(rabbit_session.Message):
@@ -105,59 +103,39 @@ class Replies:
 
 
 class Reply(rabbit_session.Message):
-    """An answer. While its queue is not there it is sent again: the broker may have lost the queue just now."""
+    """An answer. While its queue is not there it is sent again: the broker may have lost the queue just now.
 
-    def __init__(self, answers: Answers, queue: str, body: bytes) -> None:
+    :param patience: seconds after which it is dropped
+    """
+
+    def __init__(self, queue: str, body: bytes, patience: float) -> None:
         super().__init__(None, queue, body, mandatory=True)
-        self._answers = answers
-        self.until: float | None = None
+        self._until = time.monotonic() + patience
+        self.returned = False                          # nobody is there, or not yet again
+
+    def waits(self, session: rabbit_session.Session) -> bool:
+        self.returned = True
+        return time.monotonic() < self._until
 
     def settle(self, failure: Exception | None) -> None:
         if failure is not None:
-            self._answers.again(self, failure)
+            LOG.error('An answer was dropped: its caller has no queue %s any more (%s).', self.key,
+                      getattr(failure, 'exception', failure))
 
 
 class Answers:
     """What this process answers to others.
 
-    :param patience: seconds after which an answer that cannot be delivered is dropped
+    :param patience: see Reply
     """
 
     def __init__(self, session: rabbit_session.Session, patience: float) -> None:
         self._session, self._patience = session, patience
-        self._lock = threading.Lock()
-        self._waiting: list[Reply] = []
-        self._at_work = False
 
     def send(self, queue: str, body: bytes) -> Reply:
-        reply = Reply(self, queue, body)
+        reply = Reply(queue, body, self._patience)
         self._session.publish(reply)
         return reply
-
-    def again(self, reply: Reply, failure: Exception) -> None:
-        """Called in the thread that reads, which must not wait."""
-        now = time.monotonic()
-        reply.until = reply.until or now + self._patience
-        if now > reply.until:
-            LOG.error('An answer was dropped: its caller has no queue %s any more (%s).', reply.key,
-                      getattr(failure, 'exception', failure))
-            return
-        with self._lock:
-            self._waiting.append(reply)
-            begins, self._at_work = not self._at_work, True
-        if begins:
-            concurrency.spawn('rabbit-answers', self._send_again)
-
-    def _send_again(self) -> None:
-        while True:
-            time.sleep(REPLY_AGAIN_S)
-            with self._lock:
-                waiting, self._waiting = self._waiting, []
-                if not waiting:
-                    self._at_work = False
-                    return
-            for reply in waiting:
-                self._session.publish(reply)
 
 
 class Incoming(base.RpcIncomingMessage):
@@ -183,7 +161,7 @@ class Incoming(base.RpcIncomingMessage):
         """
         :raises MessageDeliveryFailure: the caller was gone the last time
         """
-        if self._sign_of_life is not None and self._sign_of_life.until is not None:
+        if self._sign_of_life is not None and self._sign_of_life.returned:
             raise oslo_messaging.MessageDeliveryFailure('Who waits for the answer is gone.')
         self._sign_of_life = self._send(None, None, False)
 
@@ -251,7 +229,8 @@ class Driver(base.BaseDriver):
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
         options = common.ConfigOptsProxy(conf, url, GROUP).oslo_messaging_rabbit
         self._exchange, self._exceptions = default_exchange, allowed_remote_exmods or []
-        self._topology = rabbit_settings.Topology(options)
+        chosen = {name for name in rabbit_settings.KEPT if name in url.query or _is_set(conf, name)}
+        self._topology = rabbit_settings.Topology(options, chosen)
         self._settings = rabbit_settings.of(options, url)
         self._session = rabbit_session.Session(self._settings)
         self._answers = Answers(self._session, self._settings.patience)
@@ -327,7 +306,7 @@ class Driver(base.BaseDriver):
         if not isinstance(sent, Call):
             ends += [] if sent.sent_at is None else [sent.sent_at + CONFIRM_S]
         elif sent.monitored:
-            ends.append(max(begun, sent.heard) + sent.monitored)
+            ends.append(max(sent.heard, sent.sent_at or begun) + sent.monitored)
         left = max(0.0, min(ends, default=float('inf')) - time.monotonic())
         return min(left, LOOK_S if sent.sent_at is None else LONGEST_WAIT_S)
 
@@ -361,3 +340,9 @@ class Driver(base.BaseDriver):
 
     def cleanup(self) -> None:
         self._session.close()
+
+
+def _is_set(conf: cfg.ConfigOpts, name: str) -> bool:
+    """Whether somebody has set an option, which may be to its default."""
+    found = conf.get_location(name, GROUP)
+    return found is not None and found.location not in (cfg.Locations.opt_default, cfg.Locations.set_default)

@@ -21,6 +21,8 @@ from nova.runtime import concurrency
 LOG = logging.getLogger(__name__)
 
 ATTEMPT_S = 1                # at least between two attempts to reach a broker
+AGAIN_S = 0.5                # between two attempts to deliver what a broker has no queue for
+SETTLE_S = 10                # until others are back, too, after a connection was lost
 IS_OTHERWISE = 406           # it is there, with other properties
 
 
@@ -50,6 +52,10 @@ class Message:
 
         :param failure: MessageUndeliverable, MessageDeliveryFailure
         """
+
+    def waits(self, session: Session) -> bool:
+        """Whether it is sent again when the broker has no queue for it: called in the thread that reads."""
+        return session.settling
 
 
 class Subscription:
@@ -85,6 +91,10 @@ class Session:
         self._unconfirmed: dict[int, Message] = {}
         self._parked: dict[int, Message] = {}          # by id, until there is a broker
         self._suspects: list[Message] = []             # one of them made the broker close the channel
+        self._undelivered: list[Message] = []          # sent again in a moment
+        self._redelivers = False
+        self._first = True
+        self._connected_at: float | None = None        # again, after a connection was lost
         self._declared: set[str] = set()                # by this connection's messages
         self._declares = True
 
@@ -136,16 +146,42 @@ class Session:
         for each in numbers:
             message = unconfirmed.pop(each, None)
             if message is not None:
-                failure = message.failure or (None if taken else oslo_messaging.MessageDeliveryFailure(
-                    'The broker could not keep the message.'))
-                message.failure = None
-                message.settle(failure)
+                failure, message.failure = message.failure, None
+                if failure is not None and message.waits(self):
+                    self._deliver_later(message)
+                    continue
+                message.settle(failure or (None if taken else oslo_messaging.MessageDeliveryFailure(
+                    'The broker could not keep the message.')))
 
     def _returned(self, unconfirmed: dict[int, Message], header: bytes, code: int, text: str) -> None:
         message = unconfirmed.get(frames.number_of(header) or 0)
         if message is not None:
             message.failure = oslo_messaging.MessageUndeliverable(f'{code} {text}', message.exchange_name, message.key,
                                                                   None)
+
+    @property
+    def settling(self) -> bool:
+        """Whether a broker was away until a moment ago: others declare the queues that it has lost."""
+        return self._connected_at is not None and time.monotonic() - self._connected_at < SETTLE_S
+
+    def _deliver_later(self, message: Message) -> None:
+        with self._state:
+            self._undelivered.append(message)
+            begins, self._redelivers = not self._redelivers, True
+        if begins:
+            concurrency.spawn('rabbit-undelivered', self._deliver_again)
+
+    def _deliver_again(self) -> None:
+        while True:
+            time.sleep(AGAIN_S)
+            with self._state:
+                waiting, self._undelivered = self._undelivered, []
+                self._redelivers = bool(waiting) and not self._closed
+                if not self._redelivers:
+                    return
+            for message in waiting:
+                if not message.given_up:
+                    self.publish(message)
 
     def _taking(self, takes: bool) -> None:
         """The broker says whether its memory is full."""
@@ -255,7 +291,7 @@ class Session:
         for broker in itertools.cycle(brokers):
             if self._closed:
                 return
-            self._tried, began = time.monotonic(), self.attempts
+            self._tried, began, declares = time.monotonic(), self.attempts, self._declares
             try:
                 self._serve(broker)
             except (OSError, rabbit_link.Refused) as error:
@@ -263,7 +299,8 @@ class Session:
             except Exception:
                 LOG.exception('The connection to the broker %s:%s ended.', broker.host, broker.port)
             failures = failures + 1 if self.attempts > began else 0
-            self._pause(failures, len(brokers))
+            if declares == self._declares:             # else it goes on at once, without declarations
+                self._pause(failures, len(brokers))
 
     def _log(self, broker: rabbit_settings.Broker, error: Exception) -> None:
         self.last_error = f'{broker.host}:{broker.port}: {error}'
@@ -296,8 +333,10 @@ class Session:
             self.attempts += 1
             raise
         self._takes = True
+        self._connected_at = None if self._first else time.monotonic()
         try:
             self._prepare(made, unconfirmed)
+            self._first = False
             LOG.info('Connected to the broker %s:%s.', broker.host, broker.port)
             made.run()
         except rabbit_link.Refused as error:

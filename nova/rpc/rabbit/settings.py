@@ -4,12 +4,16 @@ Names and properties are those of oslo.messaging's own driver: services with eit
 """
 from __future__ import annotations
 
+from collections.abc import Collection
 import dataclasses
 import ssl
 from typing import Any
 import uuid
 
 PORT = 5672
+# What makes queues outlive their broker. Their defaults are for the other driver: nothing lives in a message alone, and
+# what need not be on a disk costs a third of a broker's time (ADR 0049).
+KEPT = ('amqp_durable_queues', 'rabbit_quorum_queue')
 # Options of oslo.messaging's driver that this one does not have, and whether they are set.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')
 
@@ -113,12 +117,14 @@ class Topology:
     """The exchanges and queues of topics.
 
     :param options: [oslo_messaging_rabbit]
+    :param chosen: names of options that somebody has set
     """
 
-    def __init__(self, options: Any) -> None:
-        self._durable = options.amqp_durable_queues or options.rabbit_quorum_queue
+    def __init__(self, options: Any, chosen: Collection[str]) -> None:
+        durable, quorum = (name in chosen and getattr(options, name) for name in KEPT)
+        self._durable = durable or quorum
         self._auto_delete = options.amqp_auto_delete
-        self._kept = _arguments(options, options.rabbit_quorum_queue, 0)
+        self._kept = _arguments(options, quorum, 0)
         self._replicated = options.rabbit_transient_quorum_queue
         self._passing = _arguments(options, self._replicated, options.rabbit_transient_queues_ttl)
 

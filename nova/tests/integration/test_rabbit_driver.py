@@ -67,9 +67,10 @@ def until(condition, seconds=60):
 @pytest.mark.parametrize('caller, called', [('rabbit', 'nova-rabbit'), ('nova-rabbit', 'rabbit')])
 def test_a_fleet_rolls_from_one_driver_to_the_other(connect, caplog, caller, called):
     """Both declare the same queues, and read each other's calls, casts, errors and signs of life."""
-    manager = Manager('one')
-    with caplog.at_level(logging.WARNING), served(connect(called), 'one', manager), served(connect(caller), 'two'):
-        client = connect(caller).client(ECHO)
+    manager, kept = Manager('one'), {'amqp_durable_queues': True, 'rabbit_quorum_queue': True}
+    with (caplog.at_level(logging.WARNING), served(connect(called, **kept), 'one', manager),
+          served(connect(caller, **kept), 'two')):
+        client = connect(caller, **kept).client(ECHO)
         assert client.echo(CONTEXT, server='one', value={'a': [1, 'ü']}) == {'a': [1, 'ü']}
         client.remember(CONTEXT, server='one', value=2)
         until(lambda: manager.remembered == [2])
@@ -98,7 +99,7 @@ def test_a_process_has_one_connection(connect, broker):
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(broker.control('list_connections', '--no-table-headers', 'pid').split()) == 1
+        until(lambda: len(broker.control('list_connections', '--no-table-headers', 'pid').split()) == 1)
 
 
 def test_connections_that_are_cut_lose_and_double_nothing(connect, broker):
@@ -193,16 +194,17 @@ def test_an_answer_whose_caller_has_died_is_dropped_with_a_line_in_the_log(conne
         for number in range(20):
             answers.send(f'reply_gone{number}', b'{}')
         until(lambda: caplog.text.count('An answer was dropped') == 20)
-    until(lambda: not [each for each in threading.enumerate() if each.name == 'rabbit-answers'])
+    until(lambda: not [each for each in threading.enumerate() if each.name == 'rabbit-undelivered'])
 
 
 def test_a_queue_with_other_properties_is_used_with_a_warning(connect, caplog):
     """So that the kind of the queues can be changed, one after the other is deleted."""
-    with served(connect(), 'one'):
+    with served(connect(), 'new'):
         pass
-    with caplog.at_level(logging.WARNING), served(connect(rabbit_quorum_queue=False), 'one'):
-        assert connect().client(ECHO).echo(CONTEXT, server='one', value=3) == 3
-    assert 'echo is at the broker with other properties' in caplog.text
+    kept = {'amqp_durable_queues': True, 'rabbit_quorum_queue': True}
+    with caplog.at_level(logging.WARNING), served(connect(**kept), 'new'):
+        assert connect(**kept).client(ECHO).echo(CONTEXT, server='new', value=3) == 3
+    assert 'echo.new is at the broker with other properties' in caplog.text
 
 
 def test_no_broker_is_said_after_the_attempts_that_were_asked_for():
@@ -226,3 +228,22 @@ def test_a_wrong_password_is_said_in_the_log(broker, caplog):
         made.client(ECHO).remember(CONTEXT, value=1)
     made.close()
     assert 'ACCESS_REFUSED' in caplog.text and 'canary' not in caplog.text
+
+
+def test_queues_that_a_broker_lost_are_waited_for(connect, broker):
+    """What is sent while others are not back yet is not refused as if nobody were there."""
+    manager = Manager('one')
+    sender, other = connect(), connect()
+    client = sender.client(ECHO)
+    with served(other, 'back', manager):
+        assert client.echo(CONTEXT, server='back', value=1) == 1
+        broker.control('close_all_connections', 'test')
+        broker.control('delete_queue', 'echo.back')
+        until(lambda: _casts(client))
+        until(lambda: 2 in manager.remembered)
+
+
+def _casts(client):
+    with contextlib.suppress(exception.Unavailable):
+        client.remember(CONTEXT, server='back', value=2)
+        return True

@@ -148,7 +148,10 @@ def test_options_that_it_cannot_follow_are_refused(name, value):
 
 
 def test_queues():
-    topology = settings.Topology(configured()[0].oslo_messaging_rabbit)
+    options = configured()[0].oslo_messaging_rabbit
+    passing = settings.Topology(options, set()).topic_queue('nova', 'compute.h1')
+    assert not passing.durable and not passing.exchange.durable and not passing.arguments
+    topology = settings.Topology(options, settings.KEPT)
     queue = topology.topic_queue('nova', 'compute.h1')
     assert (queue.name, queue.key, queue.exchange.name, queue.exchange.kind) == (
         'compute.h1', 'compute.h1', 'nova', 'topic')
