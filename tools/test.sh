@@ -41,7 +41,9 @@ keystone_venv() {
 }
 if wants integration && [ $root = yes ]; then
     export NOVA_TEST_GUEST_DIR=${NOVA_TEST_GUEST_DIR:-${TMPDIR:-/tmp}/nova-test-guest}
-    meanwhile image "$here/guest-image.sh" "$NOVA_TEST_GUEST_DIR"
+    maker=guest-image.sh
+    [ -z "${NOVA_TEST_LONG:-}" ] || maker=vpn-image.sh          # makes both
+    meanwhile image "$here/$maker" "$NOVA_TEST_GUEST_DIR"
 fi
 step "Python packages" make_venv "$extras"
 if wants integration; then

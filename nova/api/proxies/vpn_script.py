@@ -35,8 +35,11 @@ device=$$(ip -4 route | awk '$$1 == "default" { print $$5; exit }')
 [ -n "$$device" ] || device=$$(ip -4 route | awk '$$1 ~ "/" { print $$3; exit }')
 network=$$(ip -4 route | awk -v device="$$device" '$$1 ~ "/" && $$3 == device { print $$1; exit }')
 [ -n "$$network" ] || { echo "vpn: no network"; exit 1; }
-mask=$$(echo "$${network#*/}" | awk '{ for (i = 0; i < 4; i++) { n = $$1 > 8 ? 8 : $$1; $$1 -= n
-    text = text (i ? "." : "") 256 - 2 ^ (8 - n) } print text }')
+mask= left=$${network#*/}
+for _ in 1 2 3 4; do
+    bits=$$((left > 8 ? 8 : left)) left=$$((left - (left > 8 ? 8 : left)))
+    mask=$$mask$${mask:+.}$$((256 - (1 << (8 - bits))))
+done
 case $$network in 10.*) pool=172.27.240.0 ;; *) pool=10.8.0.0 ;; esac
 cat >/etc/openvpn/server.conf <<END
 port $port
@@ -44,6 +47,7 @@ proto udp
 dev tun
 topology subnet
 server $$pool 255.255.255.0
+push "route remote_host 255.255.255.255 net_gateway"
 push "route $${network%/*} $$mask"
 ca /etc/openvpn/ca.pem
 cert /etc/openvpn/server.pem

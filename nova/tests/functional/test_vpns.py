@@ -160,12 +160,16 @@ def _cert(cloud, *words):
 
 @pytest.mark.parametrize('prefix, mask', [(8, '255.0.0.0'), (20, '255.255.240.0'), (24, '255.255.255.0'),
                                           (30, '255.255.255.252'), (32, '255.255.255.255')])
-@pytest.mark.skipif(not shutil.which('awk'), reason='awk is not installed')
-def test_the_mask_of_a_network(prefix, mask):
+@pytest.mark.parametrize('shell', ['sh', 'bash', 'busybox'])
+def test_the_mask_of_a_network(prefix, mask, shell):
+    """In the shells of the images; the awk of Debian's busybox has no powers."""
+    if not shutil.which(shell):
+        pytest.skip(f'{shell} is not installed')
     script = vpn_script.script('p', 'a', 'b', 'c', ())
-    start = script.index('mask=$(')
+    start = script.index('mask=')
     line = script[start:script.index('\ncase', start)]
-    done = subprocess.run(['sh', '-c', f'network=10.0.0.0/{prefix}\n{line}\necho "$mask"'], capture_output=True,
+    words = [shell, *(['sh'] if shell == 'busybox' else [])]
+    done = subprocess.run([*words, '-c', f'network=10.0.0.0/{prefix}\n{line}\necho "$mask"'], capture_output=True,
                           text=True, check=True)
     assert done.stdout.strip() == mask
 
