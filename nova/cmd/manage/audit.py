@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BROKEN, UNREACHED = 3, 4
 # options of commands that say of what they are: names and ids, never a URL or a password
-TARGETS = ('cell_uuid', 'host', 'server', 'name', 'image_id', 'path')
+TARGETS = ('cell_uuid', 'host', 'server', 'name', 'image_id', 'path', 'serial', 'user', 'project')
 
 
 def verify(conf: cfg.ConfigOpts, seal: list[str] | None) -> int:

@@ -84,6 +84,7 @@ _PROJECT = {'--project': {'metavar': 'PROJECT', 'help': 'id of a project'}}
 _ITS = {'project': {'metavar': 'PROJECT', 'help': 'its id'}}
 _USER = {'--user': {'metavar': 'USER', 'help': 'id of a user'}}
 
+CHANGE_FILES = (revoke, rotate)          # and no database
 COMMANDS = {'list': _list, 'ca': ca, 'crl': crl, 'revoke': revoke, 'rotate': rotate}
 OPTIONS: dict[Any, Any] = {
     _list: {**_PROJECT, **_USER}, ca: _ITS, crl: _ITS,

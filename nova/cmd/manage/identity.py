@@ -82,6 +82,7 @@ def recover(conf: cfg.ConfigOpts, name: str) -> None:
     print(bootstrap.recover(assembly.identity(conf, api_db, ''), name))
 
 
+CHANGE_FILES = (rotate_keys, stage_key, promote_key, retire_keys)
 COMMANDS = {'recover': recover, 'rotate_keys': rotate_keys,
             'stage_key': stage_key, 'promote_key': promote_key, 'retire_keys': retire_keys}
 OPTIONS = {recover: {'name': {'metavar': 'USER', 'help': 'name in the default domain; its role stays what it is'}},

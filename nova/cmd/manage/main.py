@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
     from nova.db import engine
+    from nova.db.audit import log
     from nova.db.cells import cells as db_cells
 
 UNEXPECTED = 255             # exit code of the commands whose EXIT_CODES have it, for what else fails
@@ -82,18 +83,44 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _recorded(function: Callable[..., int | None], command: list[str], conf: cfg.ConfigOpts,
               options: dict[str, Any]) -> int | None:
-    """Run a command; what it writes first has a record of it in the audit log."""
+    """Run a command; what it writes first has a record of it in the audit log. One that changes files alone has it in
+    the end.
+    """
     from nova.db.audit import log
 
     record = manage_audit.record_of(_words(command), options)
     try:
         with log.recording(record):
-            return function(conf, **options)
+            code = function(conf, **options)
+            if function in CHANGE_FILES and not code:
+                _record_alone(conf, record)
+            return code
     except Exception as error:
         if record.written:
             from nova import notify
             log.Auditor(record.database, notify.OFF).finish(record, 500, error)
         raise
+
+
+def _record_alone(conf: cfg.ConfigOpts, record: log.Record) -> None:
+    """Write the record of a command that wrote to no database; where it cannot be written that is said."""
+    from oslo_db import exception as db_exc
+
+    from nova import exception
+    from nova.cloud import assembly
+    from nova.db import errors
+    if record.written:
+        return
+    try:
+        api_db, _cells = assembly.checked_databases(conf)
+        api_db.run(lambda conn: None)
+    except exception.NovaException as error:
+        reason = error.message
+    except db_exc.DBError as error:
+        reason = errors.reason(error)
+    else:
+        return
+    print(f'nova-manage: It is done, and not in the audit log: {reason}', file=sys.stderr)
 
 
 def _words(command: list[str]) -> list[str]:
@@ -268,6 +295,8 @@ OPTIONS: dict[Any, Any] = {
     COMMANDS['db']['sync']: manage_cells.SYNC,
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
+# functions that write no database: they are recorded when they are done
+CHANGE_FILES = frozenset((*manage_certificates.CHANGE_FILES, *manage_identity.CHANGE_FILES))
 # function: {exit code: when}, also for the man page
 EXIT_CODES: dict[Any, Any]
 EXIT_CODES = {**manage_adoption.EXIT_CODES,

@@ -9,6 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
+from nova.cert import authorities
+from nova.cert import signing
 from nova.cmd.manage import main as manage
 from nova.db.audit import log
 from nova.db.audit import records as db_audit
@@ -419,6 +421,31 @@ def test_what_operators_do_is_recorded(tmp_path, capsys):
     assert record['user_id'].startswith('os:') and record['outcome'] == 'accepted' and record['project_id'] is None
     cloud.api_db.dispose()
     cloud.cell_db.dispose()
+
+
+@pytest.mark.parametrize('words', [('cert', 'rotate'), ('cert', 'revoke', '--user', 'someone'),
+                                   ('identity', 'rotate_keys'), ('identity', 'retire_keys')])
+def test_keys_that_an_operator_changes_in_files_are_recorded(tmp_path, capsys, words, monkeypatch):
+    """They write to no database: found by looking for the record of a rotation, which was missing."""
+    monkeypatch.setattr(signing, 'AUTHORITY_BITS', 2048)
+    with whole.running(tmp_path) as cloud:
+        if words[1] == 'revoke':
+            authorities.of(cloud.conf).issue('someone', 'a' * 32)
+    assert manage.main(['--state-path', str(tmp_path), *words]) == 0
+    record, = [row for row in rows(cloud.api_db) if row['action'].startswith('nova-manage:')]
+    assert record['action'] == 'nova-manage:' + ' '.join(words[:2]) and record['outcome'] == 'accepted'
+    assert record['target_id'] == ('someone' if words[1] == 'revoke' else None)
+    # what changed nothing has no record, and a log that cannot be written is told of
+    assert manage.main(['--state-path', str(tmp_path), 'cert', 'revoke', '--user', 'nobody']) == 1
+    assert len([row for row in rows(cloud.api_db) if row['action'].startswith('nova-manage:')]) == 1
+    cloud.api_db.dispose()
+    cloud.cell_db.dispose()
+
+
+def test_a_rotation_without_a_database_is_done_and_says_what_is_missing(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(signing, 'AUTHORITY_BITS', 2048)
+    assert manage.main(['--state-path', str(tmp_path), 'cert', 'rotate']) == 0
+    assert 'not in the audit log' in capsys.readouterr().err
 
 
 # ---- notifications --------------------------------------------------------------------------
