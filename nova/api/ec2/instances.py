@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import datetime
 from typing import Any
 
+from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import launch_templates
@@ -175,7 +176,7 @@ def describe_instance_status(req: operations.Request, given: operations.Given) -
 # ---- run
 
 def run_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    given = launch_templates.merged(req, given)
+    asked, given = given, launch_templates.merged(req, given)
     run_parameters.check(given)
     least, most = given.get('MinCount', 1), given.get('MaxCount', 1)
     if not 1 <= least <= most:
@@ -200,13 +201,22 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
                for shown in given.get('SecurityGroupIds') or ()]
     if groups:
         server['security_groups'] = groups
-    headers = {'Idempotency-Key': f'ec2:{given["ClientToken"]}'} if given.get('ClientToken') else {}
-    reservation = req.call('compute', 'POST', '/servers', body, headers=headers)['reservation_id']
+    reservation = _reserved(req, asked, body)
     servers = req.call('compute', 'GET', '/servers/detail', query={'reservation_id': reservation})['servers']
     view = _Shown(req, servers)
     return {'ReservationId': reservation, 'OwnerId': req.project_id, 'Groups': [],
             'Instances': [view.one(server, index) for index, server in enumerate(
                 sorted(servers, key=lambda server: str(server['name'])))]}
+
+
+def _reserved(req: operations.Request, asked: operations.Given, body: dict[str, Any]) -> str:
+    """The id of the reservation that POST /servers makes. The compute API knows tokens, too: it finds what a request
+    has made that was broken off; ``client_tokens`` knows which parameters a token came with.
+    """
+    headers = {'Idempotency-Key': f'ec2:{asked["ClientToken"]}'} if asked.get('ClientToken') else {}
+    req.caller.writes('compute', 'POST', '/servers', body)          # a dry run ends here, with its rules looked at
+    return client_tokens.once(req, 'RunInstances', asked, lambda: None, lambda: str(
+        req.call('compute', 'POST', '/servers', body, headers=headers)['reservation_id']))
 
 
 def _flavor(req: operations.Request, name: str | None) -> str:

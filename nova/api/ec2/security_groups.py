@@ -99,7 +99,8 @@ def delete_security_group(req: operations.Request, given: operations.Given) -> d
         req.call('network', 'DELETE', f'/security-groups/{group["id"]}')
     except errors.ServiceRefused as refused:
         if refused.status == 409:
-            raise errors.Ec2Error('DependencyViolation', refused.message) from None
+            shown = refused.message.replace(group['id'], req.ids.one('sg', group['id']))
+            raise errors.Ec2Error('DependencyViolation', shown) from None
         raise
     return {'Return': True, 'GroupId': req.ids.one('sg', group['id'])}
 

@@ -2,6 +2,7 @@
 import base64
 from concurrent import futures
 import datetime
+import re
 
 import boto3
 import botocore.auth
@@ -142,6 +143,16 @@ def test_a_client_token_runs_once(ec2, image, flavor):
     again = run(ec2, image, flavor, ClientToken='once upon a time')
     assert first['ReservationId'] == again['ReservationId']
     assert first['Instances'][0]['InstanceId'] == again['Instances'][0]['InstanceId']
+    for more in ({'MaxCount': 2}, {'InstanceType': 'm1.small'}, {'UserData': 'other'}):
+        assert refused(run, ec2=ec2, image=image, flavor=flavor, ClientToken='once upon a time', **more) == (
+            'IdempotentParameterMismatch', 400)
+    assert refused(run, ec2=ec2, image=image, flavor=flavor, ClientToken='x' * 65) == ('InvalidParameterValue', 400)
+    failed = {'ClientToken': 'at last', 'SecurityGroupIds': ['sg-0123456789abcdef0']}
+    assert refused(run, ec2=ec2, image=image, flavor=flavor, **failed)[0] == 'InvalidGroup.NotFound'
+    assert refused(run, ec2=ec2, image=image, flavor=flavor, ClientToken='at last', MinCount=500, MaxCount=500) == (
+        'InstanceLimitExceeded', 400)
+    made = run(ec2, image, flavor, ClientToken='at last')                  # what was refused does not count
+    ec2.terminate_instances(InstanceIds=[made['Instances'][0]['InstanceId']])
     ec2.terminate_instances(InstanceIds=[first['Instances'][0]['InstanceId']])
 
 
@@ -183,6 +194,18 @@ def test_security_groups(ec2):
         {'ResourceId': made, 'ResourceType': 'security-group', 'Key': 'of', 'Value': 'web'}]
     ec2.delete_security_group(GroupId=made)
     assert refused(ec2.describe_security_groups, GroupIds=[made]) == ('InvalidGroup.NotFound', 400)
+
+
+def test_a_group_that_is_used_is_named_as_its_client_knows_it(ec2, image, flavor):
+    group = ec2.create_security_group(GroupName='used', Description='')['GroupId']
+    instance = run(ec2, image, flavor, SecurityGroupIds=[group])['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[instance], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    with pytest.raises(botocore.exceptions.ClientError) as error:
+        ec2.delete_security_group(GroupId=group)
+    said = error.value.response['Error']
+    assert said['Code'] == 'DependencyViolation' and group in said['Message']
+    assert not re.search('[0-9a-f]{8}-[0-9a-f]{4}-', said['Message'])
+    ec2.terminate_instances(InstanceIds=[instance])
 
 
 def test_volumes_and_snapshots(ec2, image, flavor):
