@@ -7,6 +7,7 @@ import base64
 import datetime
 import ipaddress
 import re
+from typing import Any
 
 from cryptography import x509
 
@@ -15,6 +16,7 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.api import cell_queries
+from nova.api import request as api_request
 from nova.api.projects import known
 from nova.api.proxies import vpn_script
 from nova.api.servers import category as server_category
@@ -39,20 +41,20 @@ _CONFIGURE = Object(Param('configure_project', Object(
 
 # ---- reading ---------------------------------------------------------------------
 
-def _index(req):
+def _index(req: api_request.Request) -> api_request.Document:
     req.authorize(RULE)
     with req.services.api_db.reader() as conn:
         found = vpns.servers(conn, req.services.conf.instance_cat_vpn)
         endpoints = vpns.endpoints(conn)
     uuids = [row.instance_uuid for row in found]
-    rows = {}
+    rows: dict[str, api_request.Row] = {}
     for _cell, some in cell_queries.ask(req, lambda conn: instances.get_many(conn, uuids))[0] if uuids else ():
         rows |= some
     return {'cloudpipes': [view(rows[row.instance_uuid], endpoints.get(row.project_id)) for row in found
                            if row.instance_uuid in rows]}
 
 
-def view(row, endpoint):
+def view(row: api_request.Row, endpoint: tuple[str, int] | None) -> api_request.Document:
     """A VPN instance as it is shown.
 
     :param row: of the server
@@ -65,7 +67,7 @@ def view(row, endpoint):
             'public_port': port, 'state': state, 'created_at': utils.isotime(row['created_at'])}
 
 
-def _addresses(row):
+def _addresses(row: api_request.Row) -> tuple[str | None, str | None]:
     """(fixed address, floating address) of version 4; None: it has none."""
     for vif in row['network_info'] or ():
         for subnet in vif['network']['subnets']:
@@ -78,7 +80,7 @@ def _addresses(row):
 
 # ---- making ----------------------------------------------------------------------
 
-def _create(req):
+def _create(req: api_request.Request) -> api_request.Document:
     """Make the VPN instance of a project, unless it has one."""
     req.authorize(RULE)
     project_id = _CREATE.validate(req.body or {'cloudpipe': {}}, req.version)['cloudpipe'].get(
@@ -87,7 +89,7 @@ def _create(req):
     return {'instance_id': run(req, project_id)}
 
 
-def run(req, project_id):
+def run(req: api_request.Request, project_id: str) -> str:
     """The uuid of the VPN instance of a project, which is made if there is none.
 
     :raises Conflict: another request is making it
@@ -104,13 +106,13 @@ def run(req, project_id):
         req.services.api_db.run(vpns.end, project_id, now)
 
 
-def _existing(req, project_id):
+def _existing(req: api_request.Request, project_id: str) -> str | None:
     with req.services.api_db.reader() as conn:
         found = vpns.servers(conn, req.services.conf.instance_cat_vpn, project_id)
     return found[0].instance_uuid if found else None
 
 
-def _make(req, project_id):
+def _make(req: api_request.Request, project_id: str) -> str:
     caller = nova_context.RequestContext(
         user_id=req.user_id, project_id=project_id, roles=list(req.context.roles), is_admin=True, overwrite=False,
         auth_token=req.context.auth_token, request_id=req.context.request_id)
@@ -129,7 +131,7 @@ def _make(req, project_id):
     return _asked(req, caller, VERSION, '/servers', {'server': server})['server']['id']
 
 
-def _group(req, caller):
+def _group(req: api_request.Request, caller: nova_context.RequestContext) -> str:
     """The id of the security group that lets clients in; made when the project has none of its name."""
     name = NAME.format(caller.project_id)[:255]
     groups = req.services.networks.groups_of(caller)
@@ -144,7 +146,7 @@ def _group(req, caller):
     return found
 
 
-def _script(req, project_id):
+def _script(req: api_request.Request, project_id: str) -> str:
     cert, context = req.services.cert, req.context
     made = cert.generate_vpn_cert(context, project_id=project_id)
     lists = re.findall('-----BEGIN X509 CRL-----.*?-----END X509 CRL-----\n',
@@ -154,7 +156,8 @@ def _script(req, project_id):
                              made['private_key'], revoked)
 
 
-def _asked(req, caller, version, path, body):
+def _asked(req: api_request.Request, caller: nova_context.RequestContext, version: str, path: str,
+           body: api_request.Document) -> Any:
     """The document of another operation, asked in the name of the project.
 
     :raises NovaException: it is refused, with its sentence and code
@@ -172,7 +175,7 @@ _REFUSALS = {400: exception.BadRequest, 403: exception.Forbidden, 404: exception
 
 # ---- where it is reached ----------------------------------------------------------
 
-def _configure(req, id):
+def _configure(req: api_request.Request, id: str) -> None:
     req.authorize(RULE)
     if id != 'configure-project':
         raise exception.BadRequest('Only the project of the caller is configured: os-cloudpipe/configure-project.')
@@ -181,7 +184,7 @@ def _configure(req, id):
     req.services.api_db.run(vpns.configure, req.project_id, address, port)
 
 
-def endpoint(address, port):
+def endpoint(address: str, port: int | str) -> tuple[str, int]:
     """(address, port) as they are stored.
 
     :raises BadRequest: they are none
@@ -196,12 +199,13 @@ def endpoint(address, port):
 
 
 _ANY = Object(closed=False)      # looked at where the option is on
-SERVED = {('os-cloudpipe', 'GET'): _index, ('os-cloudpipe', 'POST'): _create, ('os-cloudpipe/{id}', 'PUT'): _configure}
+SERVED: dict[tuple[str, str], Any] = {
+    ('os-cloudpipe', 'GET'): _index, ('os-cloudpipe', 'POST'): _create, ('os-cloudpipe/{id}', 'PUT'): _configure}
 CHECKS = {key: (RULE,) for key in SERVED}
 BODIES = {('os-cloudpipe', 'POST'): _ANY, ('os-cloudpipe/{id}', 'PUT'): _ANY}
 
 
-def serve(req, path, name, **parts):
+def serve(req: api_request.Request, path: str, name: str, **parts: Any) -> Any:
     """What one of them answers.
 
     :raises PolicyDenied, BadRequest, Conflict, QuotaExceeded, Unavailable:
@@ -209,11 +213,11 @@ def serve(req, path, name, **parts):
     return SERVED[path, name](req, **parts)
 
 
-def code(name):
+def code(name: str) -> int:
     """The code of success."""
     return 202 if name == 'PUT' else 200
 
 
-def offered(req):
+def offered(req: api_request.Request) -> bool:
     """Whether this deployment has them."""
-    return req.services.conf.api.nova_network_resources
+    return bool(req.services.conf.api.nova_network_resources)

@@ -1,9 +1,16 @@
 """nova-manage vpn: the VPN instances of projects, as os-cloudpipe makes and shows them."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from nova.cmd import tables
 from nova.cmd.manage import projects
 
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
-def _list(conf):
+
+def _list(conf: cfg.ConfigOpts) -> None:
     """List the projects that have a VPN instance, the address and port where clients reach it, and its state."""
     with projects.api(conf, '') as ask:
         found = ask('GET', '/os-cloudpipe')['cloudpipes']
@@ -12,14 +19,14 @@ def _list(conf):
          row['internal_ip']) for row in found])
 
 
-def run(conf, project):
+def run(conf: cfg.ConfigOpts, project: str) -> None:
     """Make the VPN instance of a project, unless it has one, and print the id of its server."""
     ident = _ident(conf, project)
     with projects.api(conf, ident) as ask:
         print(_run(ask, ident))
 
 
-def spawn(conf):
+def spawn(conf: cfg.ConfigOpts) -> int:
     """Make the VPN instances of all projects that have none: 1 when one was refused. The projects are those of the
     embedded identity service.
     """
@@ -36,7 +43,7 @@ def spawn(conf):
     return int(refused > 0)
 
 
-def change(conf, project, address, port):
+def change(conf: cfg.ConfigOpts, project: str, address: str, port: str) -> None:
     """Set the address and the port where clients reach the VPN instance of a project, as where another router passes
     them on. They are shown; nothing is set up for them.
     """
@@ -48,11 +55,11 @@ def change(conf, project, address, port):
     api_db.run(vpns.configure, _ident(conf, project), *checked)
 
 
-def _run(ask, project_id):
+def _run(ask: projects.Ask, project_id: str) -> str:
     return ask('POST', '/os-cloudpipe', {'cloudpipe': {'project_id': project_id}})['instance_id']
 
 
-def _ident(conf, project):
+def _ident(conf: cfg.ConfigOpts, project: str) -> str:
     """The id of a project that is named by it, or with the embedded identity service by its name."""
     if conf.identity.backend != 'embedded':
         return project
