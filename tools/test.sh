@@ -36,8 +36,9 @@ if [ -f "$venv/nova.stamp" ] && ! wants integration; then
 fi
 # where it cannot be installed, its tests say so and are skipped
 keystone_venv() {
-    [ -x "$NOVA_TEST_KEYSTONE/bin/keystone-manage" ] || python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone ||
-        say "Keystone cannot be installed."
+    { [ -x "$NOVA_TEST_KEYSTONE/bin/keystone-manage" ] && [ -x "$NOVA_TEST_KEYSTONE/bin/barbican-manage" ]; } ||
+        python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone barbican ||
+        say "Keystone and Barbican cannot be installed."
 }
 if wants integration && [ $root = yes ]; then
     export NOVA_TEST_GUEST_DIR=${NOVA_TEST_GUEST_DIR:-${TMPDIR:-/tmp}/nova-test-guest}

@@ -65,7 +65,10 @@ class ComputeManager:
             queue=queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,
                                   conf.max_concurrent_live_migrations))
         self.driver, self.queue = host.driver, host.queue
-        driver.use_keys(lambda uuid: host.conductor.get_disk_key(context.admin_context(), instance_uuid=uuid))
+        driver.use_keys(
+            lambda uuid: host.conductor.get_disk_key(context.admin_context(), instance_uuid=uuid),
+            lambda uuid, volume: host.conductor.get_volume_key(context.admin_context(), instance_uuid=uuid,
+                                                               volume_id=volume))
 
         notifier = notifications.Notifier(host)
         stray_guests = power_states.StrayGuests(host)

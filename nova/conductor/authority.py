@@ -192,6 +192,7 @@ RIGHTS = {
     # ---- what a host reads
     'get_request_spec': (here,),
     'get_disk_key': (here,),
+    'get_volume_key': (here,),
     'get_block_devices': (here,),
     'instances_on_host': (own_host,),
     'beside_on_host': (own_host,),

@@ -98,6 +98,8 @@ INTERFACE = Interface(
     Method('stray_guests', ('host', 'uuids'), call=True),
     # the passphrase of a server's encrypted local disks, made when it is first asked for; raises DiskKeyUnavailable
     Method('get_disk_key', ('instance_uuid',), call=True, since='1.1'),
+    # the same of an encrypted volume that it has
+    Method('get_volume_key', ('instance_uuid', 'volume_id'), call=True, since='1.1'),
     # -> RequestSpec
     Method('get_request_spec', ('instance_uuid',), call=True),
     # -> list of block device dicts

@@ -61,9 +61,9 @@ class ConductorManager:
         self.grants = image_grants.ImageGrants(services)
         self.rebuilds = rebuilds.Rebuilds(services, self.specs, self.grants)
         self.tasks = tasks.Tasks(services, self.events, self.grants, self.rebuilds)
-        self.volumes = volumes.Volumes(services, self.grants)
-        self.shares = shares.Shares(services)
         self.disk_keys = disk_keys.DiskKeys(services)
+        self.volumes = volumes.Volumes(services, self.grants, self.disk_keys)
+        self.shares = shares.Shares(services)
         self.builds = builds.Builds(services, self.events, self.specs, self.volumes)
         self.shelving = shelving.Shelving(services, self.events, self.specs, self.tasks, self.volumes)
 
@@ -112,6 +112,7 @@ class ConductorManager:
             'update_instance': tasks.update_instance, 'begin_task': tasks.begin_task, 'end_task': tasks.end_task,
             'begin_beside': tasks.begin_beside, 'end_beside': tasks.end_beside, 'beside_on_host': tasks.beside_on_host,
             'get_request_spec': self.specs.get_request_spec, 'get_disk_key': self.disk_keys.get_disk_key,
+            'get_volume_key': self.disk_keys.get_volume_key,
             # ---- moves
             'continue_live_migration': live.continue_live_migration, 'live_migrate_checked': live.live_migrate_checked,
             'prepare_live_migration': live.prepare_live_migration, 'report_live_migration': live.report_live_migration,

@@ -110,6 +110,7 @@ class ComputeDriver:
         self.conf, self.host, self.images, self.inspect_image, self.helper = conf, host, images, inspect_image, helper
         self.on_event = lambda uuid, power_state: None
         self.disk_key: Callable[[str], str] | None = None
+        self.volume_key: Callable[[str, str], str] | None = None
 
     @classmethod
     def capabilities(cls) -> Any:
@@ -129,9 +130,11 @@ class ComputeDriver:
         """Call ``callback(uuid, power_state)`` whenever a guest changes by itself."""
         self.on_event = callback
 
-    def use_keys(self, disk_key: Callable[[str], str]) -> None:
-        """Take ``disk_key(server uuid)``, which gives the passphrase of a server's encrypted disks, or raises."""
-        self.disk_key = disk_key
+    def use_keys(self, disk_key: Callable[[str], str] | None,
+                 volume_key: Callable[[str, str], str] | None = None) -> None:
+        """Take ``disk_key(server uuid)``, which gives the passphrase of a server's encrypted disks, or raises, and
+        ``volume_key(server uuid, volume id)``, the same of an encrypted volume."""
+        self.disk_key, self.volume_key = disk_key, volume_key
 
     def stop(self) -> None:
         """Let go of the hypervisor; guests go on."""

@@ -87,6 +87,14 @@ class Volumes:
         """The server uses it now: the volume is 'in-use'."""
         raise NotImplementedError
 
+    def passphrase(self, ctx: RequestContext, volume_id: str) -> str:
+        """What opens an encrypted volume (LUKS).
+
+        :param ctx: of a request of its owner, with a token
+        :raises InvalidVolume: it cannot be had, or the volume is encrypted in another way
+        """
+        raise exception.InvalidVolume(reason='this block storage has no encrypted volumes.')
+
     def detach(self, ctx: RequestContext, attachment_id: str) -> Any:
         """Give up a hold on a volume; no error when there is none."""
         raise NotImplementedError

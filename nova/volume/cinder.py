@@ -11,6 +11,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.runtime import rest_client
 from nova.volume import api
+from nova.volume import barbican
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -21,6 +22,7 @@ VERSION = {'OpenStack-API-Version': 'volume 3.44'}       # the first with os-com
 REIMAGE_VERSION = {'OpenStack-API-Version': 'volume 3.68'}
 SERVICE_TYPE = 'block-storage'                           # in the catalog, unless [cinder] names another
 PAGE = 1000
+LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')             # the second is an old name of the first
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
 ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden, 413: exception.Forbidden}
 _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
@@ -37,6 +39,7 @@ class CinderVolumes(api.Volumes):
     def __init__(self, conf: ConfigOpts) -> None:
         self._service = rest_client.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS)
         self._root = None
+        self._keys = barbican.Barbican(conf)
 
     @classmethod
     def new(cls, conf: ConfigOpts, api_db: Any, images: Any) -> CinderVolumes:
@@ -110,6 +113,13 @@ class CinderVolumes(api.Volumes):
             self._attachment(ctx, 'DELETE', attachment_id)
         except exception.NotFound:
             LOG.debug('Attachment %s is gone already.', attachment_id)
+
+    def passphrase(self, ctx: RequestContext, volume_id: str) -> str:
+        found = self._volume(ctx, 'GET', volume_id, '/encryption').json()
+        if found.get('control_location') not in (None, 'front-end') or found.get('provider') not in LUKS:
+            raise exception.InvalidVolume(reason=f'it is encrypted with {str(found.get("provider"))[:80]}, and hosts '
+                                                 'open LUKS alone.')
+        return self._keys.passphrase(ctx, str(found.get('encryption_key_id')))
 
     def begin_detaching(self, ctx: RequestContext, volume_id: str) -> None:
         self._volume(ctx, 'POST', volume_id, '/action', json={'os-begin_detaching': {}})

@@ -133,7 +133,7 @@ class Deletion:
                 if change and row['host'] == host:
                     _record_end_of_guest(change, row)
                 claims.free(conn, row)
-                if guest_options.encrypted(row['flavor'], row['image_properties']):
+                if row['volumes'] or guest_options.encrypted(row['flavor'], row['image_properties']):
                     disk_keys.delete(conn, instance_uuid)
                 instances.destroy(conn, instance_uuid, utils.utcnow(),
                                   expect={'host': host, 'cell_move': (None, cell_steps.INCOMING)})

@@ -6,6 +6,8 @@ the keys of their own servers, when they need them, and keep them in memory.
 """
 import base64
 import binascii
+import collections.abc
+import contextlib
 import hashlib
 import logging
 import os
@@ -52,12 +54,15 @@ class Sealer:
     def names(self) -> set[str]:
         return set(self._keys)
 
-    def seal(self, text: str, instance_uuid: str) -> str:
+    def seal(self, text: str, owner: str) -> str:
+        """
+        :param owner: what it is for, which has to be named again to open it
+        """
         nonce = secrets.token_bytes(NONCE_BYTES)
-        sealed = self._keys[self.first].encrypt(nonce, text.encode(), instance_uuid.encode())
+        sealed = self._keys[self.first].encrypt(nonce, text.encode(), owner.encode())
         return base64.b64encode(nonce + sealed).decode()
 
-    def open(self, name: str, sealed: str, instance_uuid: str) -> str:
+    def open(self, name: str, sealed: str, owner: str) -> str:
         """
         :raises Unusable: it was sealed with another key, or for another server
         """
@@ -65,7 +70,7 @@ class Sealer:
             raise Unusable('it was sealed with a key that the file of [conductor] disk_keys_file does not have')
         try:
             found = base64.b64decode(sealed, validate=True)
-            return self._keys[name].decrypt(found[:NONCE_BYTES], found[NONCE_BYTES:], instance_uuid.encode()).decode()
+            return self._keys[name].decrypt(found[:NONCE_BYTES], found[NONCE_BYTES:], owner.encode()).decode()
         except (exceptions.InvalidTag, ValueError):
             raise Unusable('what the database has of it was changed, or is of another server') from None
 
@@ -158,15 +163,57 @@ class DiskKeys:
             server, used = instances.get(conn, instance_uuid), disk_keys.sealed_with(conn)
         if not guest_options.encrypted(server['flavor'], server['image_properties']):
             raise Unusable('neither its flavor nor its image asks for encrypted disks')
-        sealer = self._sealer(used)
-        if used and not used & sealer.names:
-            raise Unusable('other keys of this deployment were sealed with a file that this conductor does not have')
+        sealer = self._usable(used)
         key = secrets.token_hex(KEY_BYTES)
         try:
             self._cell_db.run(disk_keys.insert, instance_uuid, sealer.first, sealer.seal(key, instance_uuid))
         except db_exc.DBDuplicateEntry:
             return self._found(instance_uuid) or self._made(instance_uuid)
         return key
+
+    # ---- volumes
+
+    def get_volume_key(self, ctx: Context, instance_uuid: str, volume_id: str) -> str:
+        """See interface.py."""
+        try:
+            with self._cell_db.reader() as conn:
+                row = disk_keys.of_volume(conn, instance_uuid, volume_id)
+            if row is None:
+                raise Unusable(f'there is none of volume {volume_id[:36]}')
+            return self._sealer().open(row['sealed_with'], row['sealed'], f'{instance_uuid} {volume_id}')
+        except Unusable as error:
+            raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
+
+    def keep_volume_key(self, instance_uuid: str, volume_id: str, find: collections.abc.Callable[[], str]) -> None:
+        """Keep the passphrase of an encrypted volume as long as the server has the volume: its hosts need it when no
+        token of its owner is there any more.
+
+        :param find: gives it; not called when it is here
+        """
+        with self._cell_db.reader() as conn:
+            if disk_keys.of_volume(conn, instance_uuid, volume_id) is not None:
+                return
+            used = disk_keys.sealed_with(conn)
+        key = find()
+        try:
+            sealer = self._usable(used)
+        except Unusable as error:
+            raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
+        with contextlib.suppress(db_exc.DBDuplicateEntry):
+            self._cell_db.run(disk_keys.insert_of_volume, instance_uuid, volume_id, sealer.first,
+                              sealer.seal(key, f'{instance_uuid} {volume_id}'))
+
+    def forget_volume_key(self, instance_uuid: str, volume_id: str) -> None:
+        self._cell_db.run(disk_keys.delete_of_volume, instance_uuid, volume_id)
+
+    # ---- the file
+
+    def _usable(self, used: set[str]) -> Sealer:
+        """What new keys may be sealed with."""
+        sealer = self._sealer(used)
+        if used and not used & sealer.names:
+            raise Unusable('other keys of this deployment were sealed with a file that this conductor does not have')
+        return sealer
 
     def _sealer(self, used: set[str] | None = None) -> Sealer:
         """As the file is now.

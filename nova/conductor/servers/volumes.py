@@ -16,6 +16,7 @@ from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Row
+from nova.conductor.servers.disk_keys import DiskKeys
 from nova.conductor.servers.image_grants import ImageGrants
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
@@ -32,8 +33,9 @@ BROKEN = ('error', 'error_deleting', 'deleting')
 class Volumes:
     """Works on volumes; see interface.py for its methods."""
 
-    def __init__(self, services: CellServices, grants: ImageGrants) -> None:
+    def __init__(self, services: CellServices, grants: ImageGrants, keys: DiskKeys) -> None:
         self._cell_db, self._storage, self._grants = services.cell_db, services.volumes, grants
+        self._keys = keys
         # (uuid of a device, column of its row, ids of which the block storage has one too many)
         self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
         # action in the background -> what takes it back
@@ -69,7 +71,7 @@ class Volumes:
             return device
         if device['attachment_id'] is None:
             device = self._reserve(system, row['uuid'], device)
-        return self._connect(system, device, connector)
+        return self._connect(ctx, device, connector)
 
     def _make(self, ctx: Context, row: Row, device: Row) -> Row:
         owner = context.RequestContext.from_dict({**ctx.to_dict(), 'overwrite': False})
@@ -118,10 +120,16 @@ class Volumes:
         with contextlib.suppress(exception.NotFound, exception.Forbidden):
             remove(context.admin_context(), ident)
 
-    def _connect(self, system: Context, device: Row, connector: Row) -> Row:
-        info = self._storage.connect(system, device['attachment_id'], connector, device['device_name'])
+    def _connect(self, ctx: Context, device: Row, connector: Row) -> Row:
+        info = self._storage.connect(_system(ctx), device['attachment_id'], connector, device['device_name'])
+        self._keep_key(ctx, device['instance_uuid'], device['volume_id'], info)
         self._cell_db.run(block_devices.update, device['uuid'], {'connection_info': info})
         return {**device, 'connection_info': info}
+
+    def _keep_key(self, ctx: Context, instance_uuid: str, volume_id: str, info: Row) -> None:
+        """Keep what opens an encrypted volume; the owner's request gets it."""
+        if info['data'].get('encrypted'):
+            self._keys.keep_volume_key(instance_uuid, volume_id, lambda: self._storage.passphrase(ctx, volume_id))
 
     def complete_volumes(self, ctx: Context, instance_uuid: str) -> None:
         for device in self._cell_db.run(block_devices.show_volumes, instance_uuid):
@@ -192,7 +200,7 @@ class Volumes:
         device = self._device(instance_uuid, bdm_uuid)
         if device['attachment_id'] is None:
             device = self._reserve(_system(ctx), instance_uuid, device)
-        return self._connect(_system(ctx), device, connector)
+        return self._connect(ctx, device, connector)
 
     def volume_attached(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> None:
         device = self._device(instance_uuid, bdm_uuid)
@@ -211,6 +219,7 @@ class Volumes:
             block_devices.delete(conn, bdm_uuid)
             block_devices.show_volumes(conn, instance_uuid)
         self._cell_db.run(forget)
+        self._keys.forget_volume_key(instance_uuid, device['volume_id'])
 
     def volume_stays(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> None:
         device = self._device(instance_uuid, bdm_uuid)

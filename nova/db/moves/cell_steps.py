@@ -32,6 +32,7 @@ from nova.db.tables.cell import instance_action_events
 from nova.db.tables.cell import instance_actions
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import share_mappings
+from nova.db.tables.cell import volume_keys
 from nova.db.tables.cell_moves import cell_moves
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ OUTGOING, INCOMING = 'leaving', 'coming'          # instances.cell_move
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))
 _COPIED = tuple(str(column.name) for column in instances.columns if column.name not in _PLACED)
-_RELATED = (block_device_mappings, share_mappings, disk_keys)
+_RELATED = (block_device_mappings, share_mappings, disk_keys, volume_keys)
 _DELETES = (states.DELETING, states.SOFT_DELETING)
 
 

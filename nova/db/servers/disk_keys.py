@@ -1,4 +1,4 @@
-"""The sealed keys of the encrypted disks of servers."""
+"""The sealed keys of the encrypted disks of servers, and of their encrypted volumes."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -8,9 +8,11 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db import statements
 from nova.db.tables.cell import disk_keys
+from nova.db.tables.cell import volume_keys
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import DiskKeysRow
+    from nova.db.tables.rows import VolumeKeysRow
 
 
 def get(conn: sa.Connection, instance_uuid: str) -> DiskKeysRow | None:
@@ -27,10 +29,33 @@ def insert(conn: sa.Connection, instance_uuid: str, sealed_with: str, sealed: st
 
 
 def delete(conn: sa.Connection, instance_uuid: str) -> None:
-    """Destroy the key of a server: nobody can read its disks any more."""
-    statements.delete(conn, disk_keys, instance_uuid=instance_uuid)
+    """Destroy the keys of a server: nobody can read its disks any more."""
+    for table in (disk_keys, volume_keys):
+        statements.delete(conn, table, instance_uuid=instance_uuid)
 
 
 def sealed_with(conn: sa.Connection) -> set[str]:
     """The names of the keys of the deployment that rows were sealed with."""
-    return set(conn.execute(sa.select(disk_keys.c.sealed_with).distinct()).scalars())
+    return set(conn.execute(sa.union(sa.select(disk_keys.c.sealed_with), sa.select(volume_keys.c.sealed_with)))
+               .scalars())
+
+
+# ---- volumes
+
+def of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str) -> VolumeKeysRow | None:
+    """The row of a volume that a server has; None: there is none."""
+    return next(iter(statements.rows(conn, volume_keys, ('id',), instance_uuid=instance_uuid, volume_id=volume_id)),
+                None)
+
+
+def insert_of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str, sealed_with: str, sealed: str) -> None:
+    """
+    :raises DBDuplicateEntry: of oslo.db; there is one
+    """
+    conn.execute(statements.insert(volume_keys), {
+        'instance_uuid': instance_uuid, 'volume_id': volume_id, 'created_at': utils.utcnow(),
+        'sealed_with': sealed_with, 'sealed': sealed})
+
+
+def delete_of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str) -> None:
+    statements.delete(conn, volume_keys, instance_uuid=instance_uuid, volume_id=volume_id)

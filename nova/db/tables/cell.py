@@ -252,6 +252,18 @@ disk_keys = _table(
     sa.Column('sealed', sa.String(255), nullable=False),
 )
 
+# The keys of encrypted volumes that servers have, sealed in the same way.
+volume_keys = _table(
+    'volume_keys',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('volume_id', sa.String(36), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('sealed_with', sa.String(16), nullable=False),
+    sa.Column('sealed', sa.Text, nullable=False),
+    sa.UniqueConstraint('instance_uuid', 'volume_id', name='uniq_volume_keys_instance_volume'),
+)
+
 services = _table(
     'services',
     sa.Column('id', sa.Integer, primary_key=True),

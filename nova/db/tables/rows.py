@@ -501,3 +501,12 @@ class VolumeAttachmentsRow(TypedDict):
     connector: Any
     created_at: datetime.datetime
     attached_at: datetime.datetime | None
+
+
+class VolumeKeysRow(TypedDict):
+    id: int
+    instance_uuid: str
+    volume_id: str
+    created_at: datetime.datetime
+    sealed_with: str
+    sealed: str

@@ -1,6 +1,8 @@
 """Servers with encrypted local disks on a whole cloud of fake hosts: who gets their keys, and what is refused."""
 import os
 import pathlib
+import types
+import uuid
 
 import pytest
 import sqlalchemy as sa
@@ -8,9 +10,14 @@ import sqlalchemy as sa
 from nova import context
 from nova import exception
 from nova.conductor import interface
+from nova.conductor.servers import disk_keys
+from nova.conductor.servers import volumes
+from nova.db.servers import block_devices
 from nova.db.tables import cell as tables
+from nova.tests import waiting
 from nova.tests.functional import cloud as fixture
 from nova.tests.functional import test_pci_cloud
+from nova.volume import embedded
 
 
 @pytest.fixture(scope='module')
@@ -97,3 +104,66 @@ def test_what_would_write_the_content_elsewhere_in_the_clear_is_a_conflict(clien
         assert answer.status_code == status, answer.text
     clients.user.wait_for(server['id'], 'VERIFY_RESIZE')
     assert clients.act(server, 'ACTIVE', confirmResize=None)
+
+
+# ---- encrypted volumes: the embedded block storage, with what Cinder says and gives of its own
+
+class Encrypting(embedded.EmbeddedVolumes):
+    asked = 0
+
+    def connect(self, ctx, attachment_id, connector, device):
+        info = super().connect(ctx, attachment_id, connector, device)
+        return {**info, 'data': {**info['data'], 'encrypted': True}}
+
+    def passphrase(self, ctx, volume_id):
+        self.asked += 1
+        if not ctx.auth_token:
+            raise exception.InvalidVolume(reason='no token')
+        return 'opens ' + volume_id
+
+
+@pytest.fixture
+def attached(clients):
+    """(conductor's work on volumes, its block storage, server, host, mapping of a volume that was attached)."""
+    cloud, server = clients.cloud, clients.boot('plain')
+    storage = Encrypting(cloud.conf, cloud.api_db, cloud.images)
+    services = types.SimpleNamespace(cell_db=cloud.cell_db, volumes=storage, conf=cloud.conf)
+    work = volumes.Volumes(services, None, disk_keys.DiskKeys(services))
+    volume = clients.user.post('/volume/v3/volumes', {'volume': {'size': 1}}).json()['volume']['id']
+    system, mapping = context.admin_context(), str(uuid.uuid4())
+    waiting.wait_for(lambda: storage.get(system, volume)['status'] == 'available', 30, 'the volume')
+    with cloud.cell_db.writer() as conn:
+        block_devices.insert(conn, server['id'], [{
+            'uuid': mapping, 'source_type': 'volume', 'destination_type': 'volume', 'volume_id': volume,
+            'device_name': '/dev/vdb', 'attachment_id': storage.attach(system, volume, server['id'])}])
+    return work, storage, server['id'], host_of(clients, server), mapping
+
+
+def volume_keys(clients, server):
+    with clients.cloud.cell_db.reader() as conn:
+        return conn.execute(sa.select(tables.volume_keys).where(
+            tables.volume_keys.c.instance_uuid == server)).mappings().all()
+
+
+def test_the_key_of_a_volume_is_got_once_by_its_owner_and_kept_while_the_server_has_it(clients, attached):
+    work, storage, server, host, mapping = attached
+    which, connector = {'instance_uuid': server, 'bdm_uuid': mapping}, {'host': host}
+    with pytest.raises(exception.InvalidVolume, match='no token'):
+        work.connect_volume(context.admin_context(), **which, connector=connector)
+    assert volume_keys(clients, server) == []
+    owner = context.RequestContext(user_id='u', project_id='p', auth_token='t', overwrite=False)
+    work.connect_volume(owner, **which, connector=connector)
+    (row,) = volume_keys(clients, server)
+    assert 'opens' not in str(dict(row)) and storage.asked == 2
+    work.connect_volume(context.admin_context(), **which, connector=connector)           # a restart has no token
+    assert storage.asked == 2
+    asked = {'instance_uuid': server, 'volume_id': row['volume_id']}
+    conductors = {each: clients.cloud.bus.of_host(each).client(interface.INTERFACE) for each in ('host1', 'host2')}
+    assert conductors[host].get_volume_key(context.admin_context(), **asked) == 'opens ' + row['volume_id']
+    other = next(each for each in conductors if each != host)
+    with pytest.raises(exception.NotOnHost):
+        conductors[other].get_volume_key(context.admin_context(), **asked)
+    with pytest.raises(exception.DiskKeyUnavailable, match='there is none of volume'):
+        conductors[host].get_volume_key(context.admin_context(), **{**asked, 'volume_id': server})
+    work.volume_detached(context.admin_context(), **which)
+    assert volume_keys(clients, server) == []

@@ -278,7 +278,7 @@ def recorded():
     made = Recorded()
     with service.listening(made) as address:
         conf = nova_conf.new(files=[], cinder__endpoint_override=address + '/v3/their-project',
-                             cinder__auth_type='none')
+                             cinder__auth_type='none', barbican__endpoint_override=address + '/v1')
         made.volumes = cinder.CinderVolumes(conf)
         yield made
 
@@ -334,3 +334,21 @@ def test_a_swap_for_the_service_itself(recorded):
     assert recorded.asked[-1][2] == {'os-migrate_volume_completion': {'new_volume': 'v2', 'error': False}}
     recorded.answers['GET', '/v3/p1/volumes/v1'][1]['volume']['migration_status'] = None
     assert recorded.volumes.complete_migration(user('p1'), 'v1', 'v2', False) == 'v2'
+
+
+def test_the_key_of_an_encrypted_volume(recorded):
+    """integration/test_barbican.py has a real Key Manager service."""
+    alice, encryption, secret = user('p1'), ('GET', '/v3/p1/volumes/v1/encryption'), '/v1/secrets/' + ABSENT
+    found = {'encryption_key_id': ABSENT, 'provider': 'luks', 'cipher': 'aes-xts-plain64', 'key_size': 256,
+             'control_location': 'front-end'}
+    recorded.answers = {encryption: (200, found), ('GET', secret): (200, {'secret_type': 'symmetric'}),
+                        ('GET', secret + '/payload'): (200, 'ab')}
+    assert recorded.volumes.passphrase(alice, 'v1') == b'"ab"'.hex()
+    assert [(path, headers['X_AUTH_TOKEN']) for _method, path, _body, headers in recorded.asked] == [
+        (encryption[1], 'x:p1'), (secret, 'x:p1'), (secret + '/payload', 'x:p1')]
+    for change, why in (({'provider': 'plain'}, 'hosts open LUKS alone'), ({'control_location': 'back-end'}, 'LUKS'),
+                        ({'encryption_key_id': '../orders'}, 'is none'),
+                        ({'encryption_key_id': SERVER}, 'does not give its key')):
+        recorded.answers[encryption] = (200, {**found, **change})
+        with pytest.raises(exception.InvalidVolume, match=why):
+            recorded.volumes.passphrase(alice, 'v1')

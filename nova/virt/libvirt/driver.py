@@ -396,6 +396,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
     def _define_secrets(self, guest: xml.Guest) -> None:
         """Give libvirt what opens the guest's disks and volumes; it forgets that when it restarts."""
         self.define_secrets(guest.volumes)
+        self.define_volume_keys(guest.uuid, guest.volumes)
         if any(disk.secret for disk in rescued.files(guest)):
             self.hypervisor.run('keep a key', volume_operations.define_passphrase, guest.uuid, guest.uuid,
                                 self._passphrase(guest.uuid))

@@ -84,6 +84,8 @@ class LiveMigration(driver.LiveMigration):
             raise exception.MigrationPreCheckError(reason='it has PCI devices of this host')
         if self.storage.elsewhere(guest):
             raise exception.MigrationPreCheckError(reason=resize.ELSEWHERE)
+        if any(each.source.get('luks') for each in guest.volumes):
+            raise exception.MigrationPreCheckError(reason='it has encrypted volumes; it can be moved while it is off')
         if any(disk.secret for disk in guest.disks):
             raise exception.MigrationPreCheckError(reason='its local disks are encrypted; it can be moved while it is '
                                                           'off')

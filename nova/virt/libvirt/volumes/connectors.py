@@ -142,7 +142,7 @@ class Connectors:
         if data.get('multiattach') or info.get('multiattach'):
             source['shareable'] = True
         if data.get('encrypted'):
-            raise _refused('it is encrypted, which this driver cannot undo')
+            source['encrypted'] = True
         return source
 
     def disconnect(self, info: dict[str, typing.Any]) -> None:

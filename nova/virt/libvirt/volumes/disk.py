@@ -25,7 +25,8 @@ Source = dict[str, typing.Any]
 class Volume:
     """
     target      name of the device, as libvirt wants it
-    source      what a connector gives: 'type' ('file', 'block' or 'network') and what that needs
+    source      what a connector gives: 'type' ('file', 'block' or 'network') and what that needs; 'luks': id of the
+                secret that opens it
     boot_order  1: the guest boots from it; None: never
     cache       QEMU's cache mode
     """

@@ -15,6 +15,7 @@ COPY = 'copy'                # kind of a snapshot: a whole copy in a qcow2 file 
 RELEASE_SECONDS = 60         # a guest's system must let a disk go; one that still boots does not hear it
 RETRY_S = 5                  # after which the request is repeated
 POLL = 0.2
+NO_COPY = 'it is encrypted, and QEMU would copy what it has without that'
 
 
 class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
@@ -46,8 +47,11 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
     def _volume(self, instance, device, machine, taken):
         options = self.conf.libvirt
         cache = {'file': self.storage.disk_cache, 'block': 'none', 'network': 'writeback', **options.disk_cachemodes}
-        return disk.volume(device, self.connectors.connect(device['connection_info']), instance.image_properties or {},
-                           machine, taken, disk.Choices(cache, options.detect_zeroes))
+        source = self.connectors.connect(device['connection_info'])
+        if source.pop('encrypted', False):
+            source['luks'] = device['volume_id']         # the id of its secret, too
+        return disk.volume(device, source, instance.image_properties or {}, machine, taken,
+                           disk.Choices(cache, options.detect_zeroes))
 
     def define_secrets(self, volumes):
         """Give libvirt what it needs to log in to the storages of volumes; it forgets that when it restarts."""
@@ -55,6 +59,15 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             if volume.source.get('secret'):
                 self.hypervisor.run('keep a secret', operations.define_secret, '', volume.source['auth'],
                                     volume.source['secret'])
+
+    def define_volume_keys(self, uuid, volumes):
+        """Give libvirt what opens the encrypted ones of a guest's volumes."""
+        for volume in volumes:
+            if volume.source.get('luks'):
+                if self.volume_key is None:
+                    raise exception.VirtError(operation='open the volume', reason='this service was given no keys')
+                self.hypervisor.run('keep a key', operations.define_passphrase, uuid, volume.volume_id,
+                                    self.volume_key(uuid, volume.volume_id))
 
     def attach_volume(self, context, instance, device):
         with self.hands.operation(instance.uuid):
@@ -66,6 +79,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             volume = self._volume(instance, wanted, guest.machine,
                                   {each.target for each in [*guest.disks, *before]})
             self.define_secrets([volume])
+            self.define_volume_keys(instance.uuid, [volume])
             guest.volumes = [*before, volume]
             self.storage.save(guest)         # first: what the guest has is known whatever comes
             try:
@@ -92,6 +106,8 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
     def disconnect(self, volumes):
         """Nothing on this host uses these Volumes any more."""
         for volume in volumes:
+            if volume.source.get('luks'):
+                self.hypervisor.run('forget a key', operations.forget_passphrase, '', volume.volume_id)
             if volume.source.get('connection'):      # else there is nothing of it but what QEMU has opened
                 self.connectors.disconnect(volume.source['connection'])
 
@@ -122,6 +138,8 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             if volume.volume_id == old['volume_id']:
                 fresh = self._volume(instance, {**new, 'device_name': volume.target}, guest.machine, set())
                 fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
+                if volume.source.get('luks') or fresh.source.get('luks'):
+                    raise exception.VirtError(operation=operation, reason=NO_COPY)
                 self._give(uuid, operation, fresh)
                 guest.volumes = [fresh if each is volume else each for each in guest.volumes]
                 self.storage.save(guest)
@@ -161,6 +179,9 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
     def extend_volume(self, context, instance, device):
         with self.hands.operation(instance.uuid), contextlib.suppress(exception.GuestNotFound):
             volume = self._of(self.hands.known(instance.uuid), device['volume_id'])
+            if volume is not None and volume.source.get('luks'):
+                raise exception.VirtError(operation='extend the volume', reason='it is encrypted; the guest sees its '
+                                          'new size after a stop and a start')
             if volume is not None:
                 self.hypervisor.guest('extend the volume', instance.uuid, operations.resize, volume.target,
                                       device['volume_size'] * GIB)
@@ -177,6 +198,8 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             volume = self._of(guest, volume_id)
             if volume is None:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
+            if volume.source.get('luks'):
+                raise exception.VirtError(operation=operation, reason=NO_COPY)
             path = create_info['new_file']
             if self.is_active(instance.uuid):
                 others = [each.target for each in [*guest.disks, *guest.volumes] if each.target != volume.target]

@@ -1,0 +1,7 @@
+"""[barbican]: the Key Manager service that has the keys of encrypted volumes. The names are those of keystoneauth1."""
+from nova.conf.clients import glance
+
+GROUP = 'barbican'
+
+OPTIONS = glance.OPTIONS
+SAMPLE_OPTIONS = glance.SAMPLE_OPTIONS

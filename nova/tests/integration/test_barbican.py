@@ -1,0 +1,138 @@
+"""Keys of encrypted volumes out of a real Barbican, which checks tokens with this product's identity service.
+
+Barbican comes from the environment that NOVA_TEST_KEYSTONE names (tools/test.sh integration makes it).
+"""
+import base64
+import contextlib
+import os
+import pathlib
+import secrets
+
+import pytest
+import requests
+import yaml
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova.tests.functional import cloud as fixture
+from nova.tests.integration import servers
+from nova.volume import barbican
+
+SETTINGS = '''[DEFAULT]
+host_href = {url}
+transport_url = fake:/
+db_auto_create = True
+[database]
+connection = sqlite:///{directory}/barbican.sqlite
+[secretstore]
+enabled_secretstore_plugins = store_crypto
+[crypto]
+enabled_crypto_plugins = simple_crypto
+[simple_crypto_plugin]
+kek = {kek}
+[queue]
+enable = False
+[keystone_authtoken]
+auth_type = password
+auth_url = {identity}
+username = {auth[username]}
+password = {auth[password]}
+project_name = {auth[project_name]}
+user_domain_id = default
+project_domain_id = default
+'''
+PIPES = '''[composite:main]
+use = egg:Paste#urlmap
+/v1: barbican
+[pipeline:barbican]
+pipeline = authtoken context app
+[filter:authtoken]
+paste.filter_factory = keystonemiddleware.auth_token:filter_factory
+[filter:context]
+paste.filter_factory = barbican.api.middleware.context:ContextMiddleware.factory
+[app:app]
+paste.app_factory = barbican.api.app:create_main_app
+'''
+SERVER = '''
+import os, socketserver, sys
+from wsgiref import simple_server
+from oslo_config import cfg
+from barbican.common import config
+config.CONF(['--config-file', sys.argv[1]], project='barbican')
+from paste import deploy
+class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    daemon_threads = True
+made = deploy.loadapp('config:' + sys.argv[2])
+def app(environ, start):
+    environ['webob.adhoc_attrs'] = {'request_id': 'req-1'}           # of a filter that is left out here
+    return made(environ, start)
+simple_server.make_server('127.0.0.1', int(sys.argv[3]), app, Server).serve_forever()
+'''
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory):
+    with fixture.running(tmp_path_factory.mktemp('cloud'), ['host1']) as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def url(cloud):
+    place = pathlib.Path(os.environ.get('NOVA_TEST_KEYSTONE', '/nonexistent')) / 'bin'
+    if not (place / 'barbican-manage').exists():
+        pytest.skip('NOVA_TEST_KEYSTONE names no environment with Barbican')
+    port = servers.free_port()
+    auth = yaml.safe_load(cloud.clouds_yaml.read_text())['clouds']['nova-service']['auth']
+    with servers._directory() as directory:
+        address = f'http://127.0.0.1:{port}'
+        file = directory / '.barbican' / 'barbican.conf'             # below HOME: some of it reads that alone
+        file.parent.mkdir()
+        file.write_text(SETTINGS.format(
+            url=address, directory=directory, identity=cloud.url + '/identity/v3', auth=auth,
+            kek=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()))
+        (directory / 'paste.ini').write_text(PIPES)
+        log = directory / 'log'
+        command = [place / 'python', '-W', 'ignore', '-c', SERVER, file, directory / 'paste.ini',
+                   str(port)]
+        with servers._running(command, log, env={**os.environ, 'HOME': str(directory)}) as process:
+            servers._wait(lambda: _answers(address), process, log)
+            yield address
+
+
+def _answers(url):
+    with contextlib.suppress(requests.ConnectionError):
+        return requests.get(url + '/v1/secrets', timeout=60).status_code == 401      # it wants a token
+    return False
+
+
+def store(client, url, kind, payload):
+    """The id of a new secret of a client's project."""
+    answer = client.session.post(url + '/v1/secrets', headers={'X-Auth-Token': client.token}, json={
+        'name': 'k', 'secret_type': kind, 'payload': payload, **(
+            {'payload_content_type': 'text/plain'} if kind == 'passphrase' else {
+                'algorithm': 'aes', 'bit_length': 256, 'mode': 'xts',
+                'payload_content_type': 'application/octet-stream', 'payload_content_encoding': 'base64'})})
+    assert answer.status_code == 201, answer.text
+    return answer.json()['secret_ref'].rpartition('/')[2]
+
+
+def caller(client, token=None):
+    return context.RequestContext(user_id=client.user_id, project_id=client.project_id, overwrite=False,
+                                  auth_token=token or client.token)
+
+
+def test_a_key_is_for_requests_of_its_owner(cloud, url):
+    """As Block Storage makes passphrases of keys: os_brick.utils.get_passphrase_from_secret gives the same."""
+    owner, other, key = cloud.client(), cloud.client('nova-service'), secrets.token_bytes(32)
+    keys = barbican.Barbican(nova_conf.new(files=[], barbican__endpoint_override=url))
+    symmetric = store(owner, url, 'symmetric', base64.b64encode(key).decode())
+    assert keys.passphrase(caller(owner), symmetric) == key.hex()
+    assert keys.passphrase(caller(owner), store(owner, url, 'passphrase', 'plain words')) == 'plain words'
+    for who, ident, why in ((other, symmetric, 'does not give'), (owner, symmetric[:-4] + 'ffff', 'does not give'),
+                            (owner, '../orders', 'is none'),
+                            (owner, store(owner, url, 'opaque', base64.b64encode(key).decode()), 'none of LUKS')):
+        with pytest.raises(exception.InvalidVolume, match=why):
+            keys.passphrase(caller(who), ident)
+    with pytest.raises(exception.Unavailable):
+        keys.passphrase(caller(owner, 'no token of ours'), symmetric)

@@ -1,0 +1,59 @@
+"""Keys of encrypted volumes, from a Key Manager service (Barbican v1) over HTTP.
+
+https://docs.openstack.org/api-guide/key-manager/secrets.html
+"""
+from __future__ import annotations
+
+import re
+from typing import Any
+from typing import TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova.runtime import rest_client
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
+SERVICE_TYPE = 'key-manager'             # in the catalog, unless [barbican] names another
+ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden}
+MOST_BYTES = 512                         # of a key; libvirt and QEMU bear more
+_ID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
+
+
+class Barbican:
+    """One client for all threads.
+
+    :param conf: uses [barbican] (see nova.runtime.rest_client)
+    """
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._service = rest_client.Service(conf, 'barbican', SERVICE_TYPE, 'Key Manager', ERRORS)
+
+    def passphrase(self, ctx: RequestContext, key_id: str) -> str:
+        """The passphrase of LUKS that a key stands for, as Block Storage makes it: a symmetric key in hexadecimal
+        digits, a passphrase as it is.
+
+        :raises InvalidVolume: there is no such key for the caller, or it is none
+        :raises Unavailable:
+        """
+        if not _ID.match(key_id):
+            raise exception.InvalidVolume(reason='the id of its key is none.')
+        kind = self._get(ctx, f'/{key_id}', 'application/json').json().get('secret_type')
+        content = self._get(ctx, f'/{key_id}/payload', 'text/plain' if kind == 'passphrase'
+                            else 'application/octet-stream').content
+        if kind not in ('symmetric', 'passphrase') or not 0 < len(content) <= MOST_BYTES:
+            raise exception.InvalidVolume(reason='its key is none of LUKS.')
+        return content.decode() if kind == 'passphrase' else content.hex()
+
+    def _get(self, ctx: RequestContext, path: str, kind: str) -> Any:
+        def address() -> str:
+            return self._service.endpoint().removesuffix('/v1') + '/v1/secrets' + path
+        answer = self._service.request(ctx, 'GET', address, {'Accept': kind})
+        if answer.status_code in (403, 404):
+            raise exception.InvalidVolume(reason='the Key Manager service does not give its key for this request. '
+                                                 "A request of the volume's owner gets it.")
+        if answer.status_code >= 400:
+            raise self._service.refusal(ctx, answer.status_code)
+        return answer
