@@ -28,6 +28,8 @@ ROWS = (
     ('Attach and detach a port', OPTIONAL, 'interfaces', 'test_a_port_comes_and_goes'),
     ('Consoles that users type at', CHOICE, 'consoles', 'test_a_console_is_somewhere'),
     ('Attach, detach and swap a volume', OPTIONAL, 'volumes', None),
+    ('Encrypt local disks, each server with a key of its own', OPTIONAL, 'encrypted_disks', None),
+    ('Open encrypted volumes (LUKS)', OPTIONAL, 'encrypted_volumes', None),
     ('Shared file systems', OPTIONAL, 'shares', None),
     ('Resize a server, migrate it while it is off', OPTIONAL, 'resize', 'test_a_resize_and_its_confirmation'),
     ('Live-migrate a server', OPTIONAL, 'live_migration', None),

@@ -248,6 +248,19 @@ class StableRescue:
     feature = 'stable_rescue'
 
 
+class EncryptedDisks:
+    """Local disks of servers whose flavor or image asks for it (nova.hardware.guest_options.encrypts) are encrypted
+    with what ``disk_key`` gives; see ``use_keys``."""
+
+    feature = 'encrypted_disks'
+
+
+class EncryptedVolumes:
+    """Volumes whose connection says 'encrypted' are opened with what ``volume_key`` gives (LUKS)."""
+
+    feature = 'encrypted_volumes'
+
+
 class Volumes:
     """A device is a row of block_device_mappings with its ``connection_info`` ({'driver_volume_type', 'data'}).
 
@@ -547,4 +560,4 @@ class Adoption:
 
 MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
           Consoles, Volumes, Shares, Resize, LiveMigration, ExtendVolume, AssistedSnapshots, HostControl, ImageCache,
-          Adoption)
+          Adoption, EncryptedDisks, EncryptedVolumes)

@@ -118,12 +118,12 @@ for _way in ('inbound', 'outbound'):
                 f"devices/interface/bandwidth/{_way}[@{_what}='1024']"], [])
 
 
-# what the disks are and not the domain: test_libvirt_storage.py, test_libvirt_encryption.py
-OF_DISKS = {'ephemeral_encryption', 'ephemeral_encryption_format'}
+# of disks, which the guest does not see: test_libvirt_storage.py, integration/test_libvirt_encryption.py
+ENCRYPTION = {'ephemeral_encryption', 'ephemeral_encryption_format'}
 
 
 def test_every_row_of_the_driver_has_a_proof():
-    assert {row.name for row in rows.ROWS if row.by == rows.GUEST} == set(PROOFS) | OF_DISKS
+    assert {row.name for row in rows.ROWS if row.by == rows.GUEST} == set(PROOFS) | ENCRYPTION
 
 
 @pytest.mark.parametrize('name', sorted(PROOFS))

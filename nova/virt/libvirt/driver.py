@@ -68,7 +68,7 @@ IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused 
 class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshots.Snapshots,
                     guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
                     rescue.Rescue, adoption.Adoption, volumes.Volumes, live_migration.LiveMigration,
-                    cold.ColdMoves):
+                    cold.ColdMoves, driver.EncryptedDisks, driver.EncryptedVolumes):
     """See the contract in nova/virt/driver.py.
 
     :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it;
