@@ -108,6 +108,18 @@ class Authorities:
         raise exception.InvalidInput(reason='the text was not encrypted for the certificate of this cloud, or not '
                                             'with RSA and PKCS #1 v1.5.')
 
+    def has_signed(self, project_id: str, digest: str, signature: str) -> bool:
+        """Whether a user of the project has made a signature (RSA, PKCS #1 v1.5, SHA-1) with a key whose certificate is
+        kept and not revoked. SHA-1 is what bundles have.
+
+        :param digest, signature: hexadecimal
+        """
+        data, signed = signing.checked_ciphertext(signature), signing.checked_ciphertext(digest)
+        with self._changing():
+            found = [row for name in self._names() for row in self._directory(name).issued(project_id)]
+        return any(row.revoked_at is None and row.user_id != signing.VPN
+                   and signing.is_signature(row.certificate, signed, data) for row in reversed(found))
+
     # ---- what operators do
 
     def issued(self, project_id: str | None = None, user_id: str | None = None) -> list[directory.Issued]:

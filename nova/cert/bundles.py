@@ -9,8 +9,7 @@ A bundle is an archive (tar) with one file, compressed (gzip), encrypted (AES-12
 it is a stranger's: nothing is believed before its digest is right, and nothing gets larger than the manifest said.
 
 Who has the manifest and the parts may have the image: a cloud opens bundles for any of its users who can read them, as
-far as they are for the same authority. The signature in the manifest is its user's and is not looked at: who registers
-an image is known by the request.
+far as they are for the same authority. Whose signature the manifest has is looked at by who registers it.
 """
 from __future__ import annotations
 

@@ -22,4 +22,8 @@ INTERFACE = Interface(
     Method('decrypt_text', ('project_id', 'text'), call=True, timeout=TIMEOUT),
     # -> as of generate_x509_cert, of the VPN instance of a project, which is a server for the project's users
     Method('generate_vpn_cert', ('project_id',), call=True, since='1.1', timeout=TIMEOUT, at_once=1),
+    # digest, signature: hexadecimal -> whether a user of the project has signed it (RSA, SHA-1), with a key whose
+    # certificate is not revoked
+    Method('verify_signature', ('project_id', 'digest', 'signature'), call=True, since='1.1', timeout=TIMEOUT,
+           at_once=1),
 )

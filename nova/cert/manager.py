@@ -23,7 +23,7 @@ class CertManager:
         self.methods = Methods(interface.INTERFACE, {
             'fetch_ca': self.fetch_ca, 'fetch_crl': self.fetch_crl, 'generate_x509_cert': self.generate_x509_cert,
             'revoke_certs': self.revoke_certs, 'decrypt_text': self.decrypt_text,
-            'generate_vpn_cert': self.generate_vpn_cert})
+            'generate_vpn_cert': self.generate_vpn_cert, 'verify_signature': self.verify_signature})
 
     def start(self) -> None:
         """Authorities are made when they are first asked for; a directory that cannot be used is found out now.
@@ -45,6 +45,9 @@ class CertManager:
 
     def generate_vpn_cert(self, ctx: Any, project_id: str) -> dict[str, str]:
         return _pair(concurrency.blocking(self._authorities.issue_vpn, project_id))
+
+    def verify_signature(self, ctx: Any, project_id: str, digest: str, signature: str) -> bool:
+        return bool(concurrency.blocking(self._authorities.has_signed, project_id, digest, signature))
 
     def revoke_certs(self, ctx: Any, user_id: str | None, project_id: str | None) -> int:
         """:raises InvalidInput: neither is given: that would be all"""

@@ -4,7 +4,9 @@ A stranger has written it: no document types, no entities, no depth, and a bound
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import dataclasses
+import hashlib
 import re
 from typing import NoReturn
 from xml.etree import ElementTree as etree
@@ -17,6 +19,7 @@ MAX_PARTS = 10000               # of 10 MiB each, as the tools make them
 MAX_DEPTH = 8
 MAX_ELEMENTS = 8 * MAX_PARTS
 MAX_TEXT = 1024                 # characters of one value
+SIGNED = ('machine_configuration', 'image')         # in the order in which the tools sign them
 CIPHERS, DIGESTS = ('AES-128-CBC',), ('SHA1',)
 _NAME = re.compile(r'[^/\\\x00-\x1f\x7f]{1,255}')
 _SHA1 = re.compile(r'[0-9A-Fa-f]{40}')
@@ -41,6 +44,8 @@ class Manifest:
     size, bundled_size            bytes of the image, and of all parts
     digest                        SHA-1 of the archive that the image is in
     encrypted_key, encrypted_iv   hexadecimal; for the authority of the cloud
+    signature                     hexadecimal; RSA, PKCS #1 v1.5, of ``signed``
+    signed                        SHA-1 of what the signature is of: the elements machine_configuration and image
     """
 
     name: str
@@ -53,6 +58,8 @@ class Manifest:
     digest: bytes
     encrypted_key: str
     encrypted_iv: str
+    signature: str
+    signed: bytes
     parts: tuple[Part, ...]
 
 
@@ -61,7 +68,7 @@ def parse(data: bytes) -> Manifest:
 
     :raises InvalidInput: it is none, or one that this code does not know
     """
-    root = _tree(data)
+    root, signed = _tree(data)
     if root.tag != 'manifest':
         _refuse('its root is not manifest')
     encrypted = _found(root, 'image/ec2_encrypted_key')
@@ -76,25 +83,36 @@ def parse(data: bytes) -> Manifest:
         bundled_size=_number(root, 'image/bundled_size'), digest=_digest(digest),
         encrypted_key=_checked(_value(encrypted), _HEX, 'ec2_encrypted_key'),
         encrypted_iv=_checked(_text(root, 'image/ec2_encrypted_iv'), _HEX, 'ec2_encrypted_iv'),
+        signature=_checked(_text(root, 'signature'), _HEX, 'signature'), signed=signed,
         parts=_parts(_found(root, 'image/parts')))
 
 
 # ---- XML -------------------------------------------------------------------------
 
 class _Builder:
-    """Makes a tree, and stops at what no manifest has."""
+    """Makes a tree, and stops at what no manifest has.
 
-    def __init__(self) -> None:
+    :ivar places: {name: (first byte, byte of the end tag)} of what is signed
+    """
+
+    def __init__(self, place: Callable[[], int]) -> None:
         self._tree, self._depth, self._elements = etree.TreeBuilder(), 0, 0
+        self._place, self.places = place, dict[str, tuple[int, int]]()
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         self._elements += 1
         if self._depth > MAX_DEPTH or self._elements > MAX_ELEMENTS:
             _refuse('it has more elements than a manifest')
+        if self._depth == 2 and name in SIGNED:
+            if name in self.places:
+                _refuse(f'it has two elements {name}')      # one of them would be signed, and the other one be read
+            self.places[name] = (self._place(), 0)
         self._tree.start(name, attributes)
 
     def end(self, name: str) -> None:
+        if self._depth == 2 and name in SIGNED:
+            self.places[name] = (self.places[name][0], self._place())
         self._depth -= 1
         self._tree.end(name)
 
@@ -108,17 +126,23 @@ class _Builder:
         return self._tree.close()
 
 
-def _tree(data: bytes) -> etree.Element:
+def _tree(data: bytes) -> tuple[etree.Element, bytes]:
+    """(root, SHA-1 of what is signed)"""
     if len(data) > MAX_BYTES:
         _refuse(f'it has more than {MAX_BYTES} bytes')
-    builder, parser = _Builder(), expat.ParserCreate()
+    parser = expat.ParserCreate()
+    builder = _Builder(lambda: parser.CurrentByteIndex)
     parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = builder.text, builder.doctype
     try:
         parser.Parse(data, True)
     except (expat.ExpatError, ValueError, LookupError):          # the latter two: an encoding that there is not
         _refuse('it is not XML')
-    return builder.close()
+    digest = hashlib.sha1(usedforsecurity=False)
+    for name in SIGNED:
+        first, last = builder.places.get(name, (0, 0))
+        digest.update(data[first:data.find(b'>', last) + 1])
+    return builder.close(), digest.digest()
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -10,10 +10,12 @@ import datetime
 import uuid
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import utils
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.oid import NameOID
 
@@ -124,6 +126,17 @@ def decrypted(key: rsa.RSAPrivateKey, data: bytes) -> str | None:
         return None
     text = found.decode('ascii')
     return text if text.isprintable() else None
+
+
+def is_signature(certificate: x509.Certificate, digest: bytes, signature: bytes) -> bool:
+    """Whether the key of a certificate has signed a SHA-1 digest."""
+    key = certificate.public_key()
+    try:
+        assert isinstance(key, rsa.RSAPublicKey)
+        key.verify(signature, digest, padding.PKCS1v15(), utils.Prehashed(hashes.SHA1()))
+    except (InvalidSignature, ValueError):               # ValueError: no digest
+        return False
+    return True
 
 
 def checked_ciphertext(text: str) -> bytes:

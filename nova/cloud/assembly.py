@@ -452,7 +452,11 @@ def _bundles(conf: cfg.ConfigOpts, bus: Bus | None) -> Bundles | None:
 
     def decrypt(project_id: str, text: str) -> str:
         return str(cert.decrypt_text(context.admin_context(), project_id=project_id, text=text))
-    return operations.Bundles(decrypt, conf.image.max_size << 30, imports.Imports())
+
+    def signed(project_id: str, digest: str, signature: str) -> bool:
+        return bool(cert.verify_signature(context.admin_context(), project_id=project_id, digest=digest,
+                                          signature=signature))
+    return operations.Bundles(decrypt, signed, conf.image.max_size << 30, imports.Imports())
 
 
 def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, bus: Bus | None) -> Ec2:

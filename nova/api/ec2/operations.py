@@ -20,11 +20,13 @@ class Bundles:
     """What opens bundled images.
 
     decrypt   (project id, hexadecimal text) -> what was encrypted for the authority of a project; as nova-cert
+    signed    (project id, digest, signature: hexadecimal) -> whether a user of a project has signed it
     limit     bytes of an image
     imports   of this process
     """
 
     decrypt: Callable[[str, str], str]
+    signed: Callable[[str, str, str], bool]
     limit: int
     imports: imports.Imports
 

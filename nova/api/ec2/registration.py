@@ -4,8 +4,9 @@ The manifest is read while the client waits, so that it hears of what is wrong w
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import re
-from typing import Any
+from typing import Any, TypeVar
 import urllib.parse
 
 from nova import exception
@@ -16,6 +17,7 @@ from nova.api.ec2 import tags
 from nova.cert import manifests
 
 _LOCATION = re.compile(r'([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f\ud800-\udfff]{1,1024})')
+T = TypeVar('T')
 TRUE = 'true'                   # in place of the id of a kernel: the image is one (euca-bundle-image --kernel true)
 FORMATS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}
 # Architectures as EC2 names them, and as the image and compute services do
@@ -31,7 +33,10 @@ def register_image(req: operations.Request, given: operations.Given) -> dict[str
     manifest = _manifest(req, bucket, key)
     if not 0 < manifest.size <= req.bundles.limit:
         raise _refused(f'an image of {manifest.size} bytes is too large: {req.bundles.limit} at most, or empty.')
-    secrets = [_decrypted(req, text) for text in (manifest.encrypted_key, manifest.encrypted_iv)]
+    if not _certified(req.bundles.signed, req.project_id, manifest.signed.hex(), manifest.signature):
+        raise _refused('no user of your project has signed it with a certificate of this cloud that is not revoked.')
+    secrets = [_certified(req.bundles.decrypt, req.project_id, text)
+               for text in (manifest.encrypted_key, manifest.encrypted_iv)]
     document = _document(req, given, manifest, bucket, key)
     req.bundles.imports.check(req.project_id)
     made = req.call('image', 'POST', '/images', document)
@@ -73,10 +78,13 @@ def _manifest(req: operations.Request, bucket: str, key: str) -> manifests.Manif
         raise errors.Ec2Error('InvalidManifest', error.message) from None
 
 
-def _decrypted(req: operations.Request, text: str) -> str:
-    assert req.bundles is not None
+def _certified(ask: Callable[..., T], *question: str) -> T:
+    """What the certificate service answers.
+
+    :raises Ec2Error: it refuses the manifest, or is away
+    """
     try:
-        return req.bundles.decrypt(req.project_id, text)
+        return ask(*question)
     except exception.InvalidInput as error:
         raise errors.Ec2Error('InvalidManifest', error.message) from None
     except exception.NovaException:

@@ -1,11 +1,16 @@
 """Bundled images in the object store become images: made as euca-bundle-image makes them, registered with boto3."""
+import hashlib
 import io
 import os
 import subprocess
 import tarfile
+import tempfile
 import threading
 import types
 
+import botocore.exceptions
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
 import pytest
 import requests
 
@@ -16,6 +21,7 @@ from nova.api.ec2 import operations
 from nova.api.ec2 import registration
 from nova.cert import manifests
 from nova.cert import signing
+from nova.cmd.manage import main as manage
 from nova.tests import waiting
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as whole
@@ -50,9 +56,10 @@ def pair(client):
 
 
 @pytest.fixture(scope='module')
-def s3(cloud, pair):
+def s3(cloud, pair, client):
     made = test_objectstore.connect(cloud, pair)
     made.create_bucket(Bucket='images')
+    made.signing_key = pair_of(client)[0]
     return made
 
 
@@ -80,11 +87,30 @@ def bundle_of(data, encrypted, **more):
     return test_bundles.Bundle(made.getvalue(), len(data), encrypted=encrypted, **more)
 
 
+def sign(text, key):
+    """A manifest with the signature of a user's key (PEM), made by openssl as the tools do."""
+    with tempfile.NamedTemporaryFile('w') as file:
+        file.write(key)
+        file.flush()
+        made = subprocess.run(['openssl', 'pkeyutl', '-sign', '-inkey', file.name, '-pkeyopt', 'digest:sha1'],
+                              input=hashlib.sha1(test_bundles.signed_part(text)).digest(), capture_output=True,
+                              check=True).stdout.hex()
+    return text.replace(b'<signature>00<', b'<signature>%s<' % made.encode())
+
+
+def pair_of(client):
+    """(key, certificate) of a user, PEM."""
+    made = client.post('/os-certificates', {}).json()['certificate']
+    return made['private_key'], made['data']
+
+
 def upload(s3, bundle, folder, xml=None):
     """Leave a bundle in the object store, as euca-upload-bundle does; the location of its manifest."""
+    if xml is None:
+        xml = sign(bundle.xml(), s3.signing_key)
     for name, part in bundle.parts.items():
         s3.put_object(Bucket='images', Key=f'{folder}/{name}', Body=part)
-    s3.put_object(Bucket='images', Key=f'{folder}/disk.img.manifest.xml', Body=bundle.xml() if xml is None else xml)
+    s3.put_object(Bucket='images', Key=f'{folder}/disk.img.manifest.xml', Body=xml)
     return f'images/{folder}/disk.img.manifest.xml'
 
 
@@ -224,7 +250,10 @@ def test_another_project_has_no_such_object(cloud, s3, small, ec2):
     assert refused(ec2.register_image, ImageLocation=location, Name='x') == ('InvalidManifest', 400)
     theirs.create_bucket(Bucket='images')
     assert refused(ec2.register_image, ImageLocation=location, Name='x') == ('InvalidManifest', 400)
-    theirs.put_object(Bucket='images', Key='mine/disk.img.manifest.xml', Body=small[0].xml())
+    copied = s3.get_object(Bucket='images', Key='mine/disk.img.manifest.xml')['Body'].read()
+    theirs.put_object(Bucket='images', Key='mine/disk.img.manifest.xml', Body=copied)
+    assert 'no user of your project' in reason(ec2.register_image, ImageLocation=location, Name='x')
+    theirs.put_object(Bucket='images', Key='mine/disk.img.manifest.xml', Body=sign(small[0].xml(), pair_of(other)[0]))
     kernel = own.describe_images(Owners=['self'])['Images'][0]['ImageId']
     assert refused(ec2.register_image, ImageLocation=location, KernelId=kernel, Name='x')[0] == 'InvalidAMIID.NotFound'
     made = ec2.register_image(ImageLocation=location, Name='x')['ImageId']
@@ -282,10 +311,37 @@ MANIFESTS = {
 @pytest.mark.parametrize('name', MANIFESTS)
 def test_a_manifest_that_is_none(ec2, s3, client, small, name):
     before = len(client.get('/image/v2/images').json()['images'])
-    location = upload(s3, small[0], 'hostile', MANIFESTS[name](small[0].xml()))
+    xml = MANIFESTS[name](small[0].xml())
+    location = upload(s3, small[0], 'hostile', sign(xml, s3.signing_key) if b'<image>' in xml else xml)
     code, status = refused(ec2.register_image, ImageLocation=location, Name='hostile')
     assert code in ('InvalidManifest', 'InvalidParameterValue') and status == 400
     assert len(client.get('/image/v2/images').json()['images']) == before
+
+
+def reason(call, **given):
+    with pytest.raises(botocore.exceptions.ClientError) as error:
+        call(**given)
+    assert error.value.response['Error']['Code'] == 'InvalidManifest'
+    return error.value.response['Error']['Message']
+
+
+def test_who_has_signed(cloud, ec2, s3, client, small, tmp_path, capsys):
+    """A user of the project, by a certificate of the cloud that is not revoked; what was signed is what is read."""
+    def register(xml):
+        return reason(ec2.register_image, ImageLocation=upload(s3, small[0], 'signed', xml), Name='x')
+    wanted = 'no user of your project has signed it'
+    key, certificate = pair_of(client)
+    signed = sign(small[0].xml(), key)
+    assert wanted in register(small[0].xml())                                       # 00
+    assert wanted in register(signed.replace(b'part.1</filename>', b'part.0</filename>'))
+    assert 'two elements' in register(signed.replace(b'<signature>', b'<image><size>1</size></image><signature>'))
+    own = signing.key_pem(rsa.generate_private_key(65537, 2048))
+    assert wanted in register(sign(small[0].xml(), own))
+    serial = x509.load_pem_x509_certificate(certificate.encode()).serial_number
+    config = tmp_path / 'manage.conf'
+    config.write_text(f'[DEFAULT]\nstate_path = {cloud.state_path}\n')
+    assert manage.main(['--config-file', str(config), 'cert', 'revoke', '--serial', f'{serial:040x}']) == 0
+    assert wanted in register(signed)
 
 
 @pytest.mark.parametrize('location', [
@@ -334,7 +390,8 @@ def test_a_certificate_service_that_is_away(cloud):
     """Found with a service that was stopped: what the bus raises then is an answer that clients repeat."""
     def away(project_id, text):
         raise exception.ServiceUnavailable(service='nova-cert')
-    request = types.SimpleNamespace(project_id='a' * 32, bundles=operations.Bundles(away, MIB, imports.Imports()))
+    request = types.SimpleNamespace(project_id='a' * 32, bundles=operations.Bundles(
+        away, away, MIB, imports.Imports()))
     with pytest.raises(errors.Ec2Error) as found:
-        registration._decrypted(request, '00')
+        registration._certified(request.bundles.decrypt, request.project_id, '00')
     assert (found.value.code, found.value.status) == ('Unavailable', 503)

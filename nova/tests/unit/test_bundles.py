@@ -270,13 +270,19 @@ MANIFESTS = {
     'a size of other digits': (_replaced(b'<size>', '<size>٣'.encode()), 'no number'),
     'a huge size': (_replaced(b'<size>', b'<size>' + b'9' * 18), 'no number'),
     'more parts than there are': (_replaced(b'parts count="', b'parts count="1'), 'as many parts'),
-    'no parts': (lambda text: text[:text.index(b'<parts')] + b'<parts count="0"/></image></manifest>', 'as many parts'),
+    'no parts': (lambda text: text[:text.index(b'<parts')] + (
+        b'<parts count="0"/></image><signature>00</signature></manifest>'), 'as many parts'),
     'the same index': (_replaced(b'index="1"', b'index="0"'), 'same index'),
     'an index too large': (_replaced(b'index="1"', b'index="100"'), 'index'),
     'another cipher': (_replaced(b'ec2_encrypted_key algorithm="AES-128-CBC"', b'ec2_encrypted_key algorithm="ROT13"'),
                        'algorithm'),
     'another digest': (_replaced(b'algorithm="SHA1"', b'algorithm="MD5"'), 'algorithm'),
     'a digest that is none': (_replaced(b'algorithm="SHA1">', b'algorithm="SHA1">zz'), 'digest'),
+    'no signature': (_replaced(b'<signature>00</signature>', b''), 'signature'),
+    'a signature that is none': (_replaced(b'<signature>00', b'<signature>xx'), 'signature'),
+    'a second image behind the one that is signed': (
+        _replaced(b'<signature>', b'<image><size>1</size></image><signature>'), 'two elements image'),
+    'a second machine': (_replaced(b'<image>', b'<machine_configuration/><image>'), 'two elements machine'),
     'a long key': (_replaced(b'AES-128-CBC">', b'AES-128-CBC">' + b'0' * 2000), 'too long'),
 }
 
@@ -290,6 +296,26 @@ def test_manifests_that_are_none(disk, name):
     assert spoilt != text
     with pytest.raises(exception.InvalidInput, match=sentence):
         manifests.parse(spoilt)
+
+
+def signed_part(text):
+    """What the tools sign: two elements as they stand in the manifest."""
+    machine, image = (text[text.index(b'<%s>' % name):text.index(b'</%s>' % name) + len(name) + 3]
+                      for name in (b'machine_configuration', b'image'))
+    return machine + image
+
+
+def test_what_is_signed(disk):
+    """Whatever stands before it, and however its tags are written."""
+    text = Bundle(tarred(disk[0]), len(disk[1])).xml()
+    wanted = hashlib.sha1(signed_part(text)).digest()
+    assert manifests.parse(text).signed == wanted
+    for before, after in ((b'<bundler>', b'<!-- \xc3\xbc </image> --><bundler>'),
+                          (b'</manifest>', b'<more/></manifest>')):
+        assert manifests.parse(text.replace(before, after)).signed == wanted
+    for before, after in ((b'</image>', b'</image >'), (b'<size>', b'<size> '), (b'x86_64', b'i386'),
+                          (b'part.1</filename>', b'part.2</filename>')):
+        assert manifests.parse(text.replace(before, after, 1)).signed != wanted
 
 
 # ---- noise -----------------------------------------------------------------------
