@@ -20,6 +20,7 @@ SERVICES = (
     ('network', 'neutron', '/network'),
     ('block-storage', 'cinder', '/volume/v3'),
     ('volumev3', 'cinderv3', '/volume/v3'),
+    ('s3', 'nova-objectstore', '/objectstore'),
 )
 
 _NAMESPACE = uuid.UUID('6f0b7a52-5f2c-4f2e-9d3c-0f6a4be1d9c1')
@@ -43,9 +44,10 @@ def build(urls: Iterable[Service], region: str = REGION) -> Catalog:
 
 
 def served(conf: cfg.ConfigOpts) -> list[Service]:
-    """The rows of what this deployment serves: volumes and networks may be elsewhere."""
-    elsewhere = {path for path, group in (('/volume', conf.volume), ('/network', conf.network))
-                 if group.backend != 'embedded'}
+    """The rows of what this deployment serves: volumes and networks may be elsewhere, objects nowhere."""
+    elsewhere = {path for path, here in (
+        ('/volume', conf.volume.backend == 'embedded'), ('/network', conf.network.backend == 'embedded'),
+        ('/objectstore', conf.objectstore.enabled)) if not here}
     return [row for row in SERVICES if not row[2].startswith(tuple(elsewhere))]
 
 

@@ -109,7 +109,7 @@ def test_catalog_lists(cloud):
     token = cloud.token()
     services = cloud.call('GET', '/v3/services', token=token).json['services']
     assert {row['type'] for row in services} == {
-        'identity', 'compute', 'image', 'network', 'block-storage', 'volumev3'}
+        'identity', 'compute', 'image', 'network', 'block-storage', 'volumev3', 's3'}
     compute = next(row for row in services if row['type'] == 'compute')
     endpoints = cloud.call('GET', f'/v3/endpoints?service_id={compute["id"]}', token=token).json['endpoints']
     assert {row['interface'] for row in endpoints} == {'public', 'internal', 'admin'}

@@ -272,6 +272,11 @@ def test_a_project_sees_its_own(cloud, s3, bucket):
     assert s3.get_object(Bucket=bucket, Key='canary')['Body'].read() == b'canary'
 
 
+def test_the_catalog_has_it_where_it_is_on(cloud):
+    answer = cloud.client().get('/identity/v3/auth/catalog').json()['catalog']
+    assert [entry['endpoints'][0]['url'] for entry in answer if entry['type'] == 's3'] == [cloud.url + '/objectstore']
+
+
 def test_who_signs_nothing_gets_nothing(cloud, pair, bucket):
     assert requests.get(f'{cloud.url}/objectstore/{bucket}').status_code == 403
     assert raw(cloud, {**pair, 'secret': 'x'}, 'GET', f'/{bucket}').status_code == 403
