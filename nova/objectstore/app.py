@@ -101,9 +101,9 @@ class Request:
             return self.environ.get(name.upper().replace('-', '_')) or None
         return digests.header_of(self.environ, name)
 
-    def body(self, most: int, sums: bool = True) -> payload.Payload:
+    def body(self, most: int, sums: bool = True, quick: bool = False) -> payload.Payload:
         """See payload.Payload."""
-        return payload.Payload(self.environ, most, self.chain, sums)
+        return payload.Payload(self.environ, most, self.chain, sums, quick)
 
     def number(self, name: str, least: int, most: int, default: int) -> int:
         text = self.params.get(name)
@@ -349,8 +349,8 @@ class Application:
         if req.header('x-amz-copy-source') is not None:
             return self._copy(req)
         _check_writes(req)
-        body = req.body(stores.MAX_PUT)
-        row = self._store.put(req.project, req.bucket, req.key, body, body.length, _kept(req), body.md5.hexdigest)
+        body = req.body(stores.MAX_PUT, quick=True)
+        row = self._store.put(req.project, req.bucket, req.key, body, body.length, _kept(req), body.etag)
         return 200, [('ETag', f'"{row.etag}"')], b''
 
     def _copy(self, req: Request) -> Answer:
@@ -398,7 +398,7 @@ class Application:
         place = (req.project, req.bucket, req.key, req.params['uploadId'], number)
         if req.header('x-amz-copy-source') is None:
             body = req.body(stores.MAX_PUT)
-            row = self._store.put_part(*place, body, body.length, body.md5.hexdigest)
+            row = self._store.put_part(*place, body, body.length, body.etag)
             return 200, [('ETag', f'"{row.etag}"')], b''
         source, file = self._source(req)
         with file:

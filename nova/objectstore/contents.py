@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent import futures
 import contextlib
 import os
 import pathlib
@@ -9,9 +10,11 @@ from typing import Any
 import uuid
 
 from nova import exception
+from nova.runtime import concurrency
 from nova.runtime import disk_space
 
-STEP = 64 << 20                    # bytes written between two looks at the free disk
+STEP = 16 << 20                    # bytes written between two looks at the free disk, and two flushes
+FLUSHES = 4                        # at the same time, ahead of the end of large contents
 PIECE = 1 << 20
 _PART = '.part'
 
@@ -24,6 +27,7 @@ class Contents:
 
     def __init__(self, directory: pathlib.Path, reserve: disk_space.Reserve) -> None:
         self._directory, self._reserve = directory, reserve
+        self._flushes = concurrency.Pool('flush', FLUSHES)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def write(self, pieces: Iterable[bytes], size: int = 0) -> str:
@@ -37,16 +41,24 @@ class Contents:
         path = self._path(name)
         path.parent.mkdir(exist_ok=True, mode=0o700)
         part = path.with_suffix(_PART)
+        ahead: futures.Future[None] | None = None
         try:
-            with open(part, 'xb') as file:
+            with open(part, 'xb') as file, contextlib.ExitStack() as stack:
+                stack.callback(lambda: ahead is None or futures.wait([ahead]))      # it has the descriptor
                 for piece in pieces:
                     file.write(piece)
                     written += len(piece)
                     if written >= STEP:
                         self._reserve.check(str(self._directory))
                         written = 0
+                        if ahead is None or ahead.done():
+                            # the disk writes while the rest comes, so that the end waits for little
+                            file.flush()
+                            ahead = self._flushes.submit(concurrency.blocking, os.fdatasync, file.fileno())
                 file.flush()
-                os.fsync(file.fileno())
+                if ahead is not None:
+                    ahead.result()
+                concurrency.blocking(os.fsync, file.fileno())
             part.rename(path)
             _sync(path.parent)
         except OSError as error:
@@ -56,6 +68,9 @@ class Contents:
             part.unlink(missing_ok=True)
             raise
         return name
+
+    def close(self) -> None:
+        self._flushes.stop(0)
 
     def open(self, name: str) -> Any:
         """A file to read from.

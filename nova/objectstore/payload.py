@@ -8,13 +8,15 @@ from collections.abc import Iterator
 import hashlib
 import re
 from typing import Any
+import uuid
 
 from nova import exception
 from nova.objectstore import digests
 from nova.objectstore import errors
 from nova.web import bodies
 
-PIECE = 256 * 1024                                 # bytes read at once
+PIECE = 64 * 1024                                  # bytes read at once: what the server takes from a connection
+MD5_MOST = 64 << 20                                # bytes of a whole object whose ETag is its MD5 in any case
 UNSIGNED = 'UNSIGNED-PAYLOAD'
 # kinds of framed contents: (their chunks are signed, checksums come behind them)
 FRAMED = {'STREAMING-UNSIGNED-PAYLOAD-TRAILER': (False, True), 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD': (True, False),
@@ -31,12 +33,14 @@ class Payload:
 
     :param chain: of the chunks, if they are signed
     :param sums: whether checksums of the headers are of this content
+    :param quick: without the MD5 of a large content, where the request does not say one: counting it takes longer than
+        writing to a fast disk
     :raises S3Error: its length is not known, or more than ``most``; while it is read: a digest or a signature does not
         fit
     """
 
     def __init__(self, environ: dict[str, Any], most: int, chain: digests.Chain | None = None,
-                 sums: bool = True) -> None:
+                 sums: bool = True, quick: bool = False) -> None:
         self._input, self._hash = environ['wsgi.input'], digests.header_of(environ, 'x-amz-content-sha256') or UNSIGNED
         self._framed, (signed, trailed) = self._hash in FRAMED, FRAMED.get(self._hash, (False, False))
         self._chain = chain if signed else None
@@ -48,8 +52,13 @@ class Payload:
         self._trailers = _names(digests.header_of(environ, 'x-amz-trailer')) if trailed else ()
         self._sums = digests.Sums(digests.sums_of(environ) if sums else {},
                           [each.removeprefix('x-amz-checksum-') for each in self._trailers])
-        self._md5 = digests.header_of(environ, 'content-md5')
-        self.md5 = hashlib.md5(usedforsecurity=False)
+        self._md5_wanted = digests.header_of(environ, 'content-md5')
+        self._md5 = None if quick and self._md5_wanted is None and self.length > MD5_MOST else hashlib.md5(
+            usedforsecurity=False)
+
+    def etag(self) -> str:
+        """Of what was read: its MD5; else what S3's clients take for no MD5."""
+        return self._md5.hexdigest() if self._md5 is not None else f'{uuid.uuid4().hex}-1'
 
     def _length(self, environ: dict[str, Any], most: int) -> int:
         try:
@@ -71,7 +80,8 @@ class Payload:
             left -= len(piece)
             if left < 0:
                 break
-            self.md5.update(piece)
+            if self._md5 is not None:
+                self._md5.update(piece)
             if not self._framed and self._hash != UNSIGNED:
                 whole.update(piece)
             self._sums.update(piece)
@@ -80,7 +90,8 @@ class Payload:
             raise errors.S3Error('IncompleteBody', 'The content has another length than the request says.')
         if not self._framed and self._hash not in (UNSIGNED, whole.hexdigest()):
             raise errors.S3Error('XAmzContentSHA256Mismatch', 'The content is not the one whose SHA-256 was signed.')
-        if self._md5 is not None and digests.decoded(self._md5) != self.md5.digest():
+        if self._md5_wanted is not None and self._md5 is not None and (
+                digests.decoded(self._md5_wanted) != self._md5.digest()):
             raise errors.S3Error('BadDigest', 'The content does not have the MD5 that Content-MD5 says.')
         self._sums.check()
 

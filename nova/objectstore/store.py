@@ -69,6 +69,7 @@ class Store:
 
     def close(self) -> None:
         self._db.dispose()
+        self._contents.close()
 
     # ---- buckets
 

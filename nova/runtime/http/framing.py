@@ -88,9 +88,13 @@ class Body:
             self._left -= len(piece)
             wanted -= len(piece)
             pieces.append(piece)
-        return b''.join(pieces)
+        return pieces[0] if len(pieces) == 1 else b''.join(pieces)
 
     def readline(self, size: int = -1) -> Any:
+        if size > 0 and not self._chunked and self._more():               # not a byte at a time
+            found = self._received(self._rfile.readline, min(size, self._left))
+            self._left -= len(found)
+            return found
         line = bytearray()
         while len(line) != size and (byte := self.read(1)):
             line += byte

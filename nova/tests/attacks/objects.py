@@ -164,15 +164,29 @@ class S3:
                           f'host:{self._root.netloc}', '', 'host', UNSIGNED))
         return {**params, 'X-Amz-Signature': self._proof(at, scope, text)}
 
+    def framed(self, sent: dict, pieces) -> Iterator[bytes]:
+        """A body of signed chunks behind a request of ``signed``."""
+        at, scope = sent['headers']['x-amz-date'], sent['headers']['authorization'].partition('=')[2].split(',')[0]
+        scope, last = scope.partition('/')[2], sent['headers']['authorization'][-64:]
+        key = self._key(scope)
+        for piece in (*pieces, b''):
+            text = '\n'.join(('AWS4-HMAC-SHA256-PAYLOAD', at, scope, last, EMPTY, hashlib.sha256(piece).hexdigest()))
+            last = hmac.digest(key, text.encode(), 'sha256').hex()
+            yield b'%x;chunk-signature=%s\r\n%s\r\n' % (len(piece), last.encode(), piece)
+
     def _canonical(self, path: str) -> str:
         return urllib.parse.quote(self._root.path.encode() + urllib.parse.unquote_to_bytes(path), safe='/-_.~')
 
     def _proof(self, at: str, scope: str, request: str) -> str:
+        digest = hashlib.sha256(request.encode('latin-1', 'replace')).hexdigest()
+        text = '\n'.join(('AWS4-HMAC-SHA256', at, scope, digest))
+        return hmac.digest(self._key(scope), text.encode(), 'sha256').hex()
+
+    def _key(self, scope: str) -> bytes:
         key = ('AWS4' + self._pair['secret']).encode()
         for part in scope.split('/'):
             key = hmac.digest(key, part.encode(), 'sha256')
-        digest = hashlib.sha256(request.encode('latin-1', 'replace')).hexdigest()
-        return hmac.digest(key, '\n'.join(('AWS4-HMAC-SHA256', at, scope, digest)).encode(), 'sha256').hex()
+        return key
 
     def post(self, sent: dict) -> base.Answer:
         """Guesses are held off for a while (503): asked again, so that the signature itself is what refuses."""

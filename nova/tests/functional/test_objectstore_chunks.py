@@ -206,6 +206,17 @@ def test_a_large_chunk_needs_little_memory(cloud):
     assert most < 4 << 20
 
 
+def test_what_is_large_has_an_etag_that_is_no_md5():
+    """Counting it takes longer than writing; clients know by the hyphen that it is none."""
+    environ = {'wsgi.input': None, 'CONTENT_LENGTH': str(payload.MD5_MOST + 1)}
+    first, second = (payload.Payload(environ, 1 << 40, quick=True).etag() for _ in range(2))
+    assert first.endswith('-1') and first != second
+    for more, quick in (({}, False), ({'HTTP_CONTENT_MD5': 'AAAA'}, True),
+                        ({'CONTENT_LENGTH': str(payload.MD5_MOST)}, True)):
+        made = payload.Payload({**environ, **more}, 1 << 40, quick=quick)
+        assert made.etag() == hashlib.md5().hexdigest()
+
+
 def test_checksums_of_uploads_in_parts(s3, bucket):
     data = [os.urandom(5 << 20), b'end']
     place = {'Bucket': bucket, 'Key': 'parts'}
