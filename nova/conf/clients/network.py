@@ -72,6 +72,7 @@ OPTIONS = [
                      'The port of the compute API belongs here when programs in guests use it.'),
     cfg.Opt('quota', type=cfg.types.Dict(cfg.types.Integer(min=-1)),
             default={'network': 100, 'subnet': 100, 'port': 500, 'security_group': 10,
-                     'security_group_rule': 100, 'router': 10, 'floatingip': 50, 'rbac_policy': 10},
+                     'security_group_rule': 100, 'router': 10, 'floatingip': 50, 'rbac_policy': 10,
+                     'subnetpool': 10},
             help='What one project may make through the network API. -1: no limit.'),
 ]

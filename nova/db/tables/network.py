@@ -47,6 +47,14 @@ segments = table(
     sa.Column('network_id', _id, nullable=False, unique=True),
 )
 
+# The VLAN of a network of that type, on a physical network of the hosts. The key arbitrates.
+vlans = table(
+    'network_vlans',
+    sa.Column('physical_network', _text, primary_key=True),
+    sa.Column('vlan', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column('network_id', _id, nullable=False, unique=True),
+)
+
 # Who else may use a network, or a network to the outside: '*' for all projects.
 shares = table(
     'network_shares',
@@ -83,6 +91,23 @@ hosts = table(
     sa.Column('seen_at', types.DateTime, nullable=False),
 )
 
+# Ranges that subnets are cut out of. Who cuts locks the row, so that two pieces never overlap.
+subnet_pools = table(
+    'subnet_pools',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('project_id', _text, nullable=False, default='', index=True),
+    sa.Column('name', _text, nullable=False, default=''),
+    sa.Column('shared', sa.Boolean, nullable=False, default=False),
+    sa.Column('ip_version', sa.Integer, nullable=False),
+    sa.Column('default_of', sa.Integer, unique=True),                # the version of IP whose default it is
+    sa.Column('prefixes', types.Json, nullable=False),               # [CIDR], none within or next to another's half
+    sa.Column('default_prefixlen', sa.Integer, nullable=False),
+    sa.Column('min_prefixlen', sa.Integer, nullable=False),
+    sa.Column('max_prefixlen', sa.Integer, nullable=False),
+    sa.Column('default_quota', sa.Integer),                          # of a project: IPv4 addresses, or IPv6 /64s
+    *_described(),
+)
+
 subnets = table(
     'subnets',
     sa.Column('id', _id, primary_key=True),
@@ -90,6 +115,7 @@ subnets = table(
     sa.Column('network_id', _id, nullable=False, index=True),
     sa.Column('name', _text, nullable=False, default='', index=True),
     sa.Column('cidr', sa.String(43), nullable=False),
+    sa.Column('subnetpool_id', _id, index=True),                     # that the range is cut out of
     sa.Column('ipv6_ra_mode', sa.String(20)),                        # slaac, dhcpv6-stateful, dhcpv6-stateless
     sa.Column('ipv6_address_mode', sa.String(20)),
     sa.Column('ip_version', sa.Integer, nullable=False, default=4),

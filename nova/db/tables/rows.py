@@ -477,6 +477,7 @@ class SubnetsRow(TypedDict):
     network_id: str
     name: str
     cidr: str
+    subnetpool_id: str | None
     ipv6_ra_mode: str | None
     ipv6_address_mode: str | None
     ip_version: int

@@ -17,6 +17,7 @@ from nova.network.face import ports
 from nova.network.face import qos
 from nova.network.face import routers
 from nova.network.face import sharing
+from nova.network.face import subnet_pools
 from nova.web import application
 from nova.web import params
 from nova.web.mapper import Methods
@@ -25,7 +26,7 @@ from nova.web.request import Response
 from nova.web.routes import Route
 
 RESOURCES = {resource.path: resource for resource in
-             (networks.NETWORKS, networks.SUBNETS, ports.PORTS, groups.GROUPS, groups.RULES,
+             (networks.NETWORKS, networks.SUBNETS, subnet_pools.POOLS, ports.PORTS, groups.GROUPS, groups.RULES,
               routers.ROUTERS, floating_ips.FLOATING_IPS, sharing.SHARES, qos.POLICIES)}
 ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES,
           *(row for resource in RESOURCES.values() for row in operations.routes(resource)))

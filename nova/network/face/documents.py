@@ -22,6 +22,7 @@ if typing.TYPE_CHECKING:
 EXTENSIONS = (
     ('agent', 'agent'), ('allowed-address-pairs', 'Allowed Address Pairs'),
     ('availability_zone', 'Availability Zone'), ('binding', 'Port Binding'),
+    ('default-subnetpools', 'Default Subnetpools'),
     ('expose-port-forwarding-in-fip', 'Expose Port Forwarding in FIP'),
     ('ext-gw-mode', 'Router Gateway Mode'), ('external-net', 'External Network'),
     ('extraroute', 'Extra Route'), ('extraroute-atomic', 'Atomically add/remove extra routes'),
@@ -40,13 +41,13 @@ EXTENSIONS = (
     ('qos', 'Quality of Service'), ('qos-bw-limit-direction', 'Direction for QoS bandwidth limit rule'),
     ('qos-rule-type-details', 'Details of QoS rule types'), ('quotas', 'Quota management support'),
     ('quota_details', 'Quota details management support'), ('security-group', 'security-group'),
+    ('subnet_allocation', 'Subnet Allocation'), ('subnetpool-prefix-ops', 'Subnet Pool Prefix Operations'),
     ('sorting', 'Sorting support'), ('standard-attr-description', 'standard-attr-description'),
     ('standard-attr-revisions', 'Resource revision numbers'), ('standard-attr-timestamp',
                                                                'Resource timestamps'),
 )
 # collections that clients ask for and that are empty here -> why nothing is made there
 EMPTY = {
-    'subnetpools': 'There are no subnet pools here: networks of projects have any ranges, a subnet names its own.',
     'address-scopes': 'There are no address scopes here: networks are apart unless a router joins them.',
     'address-groups': 'There are no address groups here: a rule names a range or a security group.',
     'trunks': 'There are no trunks here: a port carries untagged frames alone.',
@@ -224,6 +225,8 @@ REFUSED = (
                            ('DELETE', 'agents/{id}/dhcp-networks/{network}'))),
     *((method, 'routers/{id}/conntrack_helpers', 'Routers have no helpers of connection tracking here.')
       for method in ('GET', 'POST')),
+    ('PUT', 'subnetpools/{id}/onboard_network_subnets', 'A subnet keeps the range that it was made with: one that is '
+                                                        'in no pool is not put into one here.'),
     *(('POST', path, reason) for path, reason in EMPTY.items()),
 )
 

@@ -108,6 +108,22 @@ class RbacPolicyExists(exception.Conflict):
     template = 'An RBAC policy already exists with those values.'
 
 
+class SubnetPoolNotFound(exception.NotFound):
+    template = 'Subnet pool %(subnetpool_id)s could not be found.'
+
+
+class SubnetPoolInUse(exception.Conflict):
+    template = 'Subnet pool %(subnetpool_id)s still has subnets.'
+
+
+class SubnetAllocationError(exception.Conflict):
+    template = 'Failed to allocate subnet: %(reason)s'
+
+
+class SubnetPoolQuotaExceeded(exception.Conflict):
+    template = "The project's part of subnet pool %(subnetpool_id)s, its default_quota, is used up."
+
+
 class QosPolicyNotFound(exception.NotFound):
     template = 'QoS policy %(policy_id)s could not be found.'
 

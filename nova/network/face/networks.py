@@ -26,6 +26,7 @@ from nova.network.face import faults
 from nova.network.face import qos
 from nova.network.face import quotas
 from nova.network.face import resource
+from nova.network.face import subnet_pools
 
 if TYPE_CHECKING:
     from nova.network.face.app import Face
@@ -36,7 +37,7 @@ NETWORK_CONSTANTS = {
     'vlan_transparent': None,
     'l2_adjacency': True, 'dns_domain': ''}
 SUBNET_CONSTANTS: dict[str, Any] = {
-    'subnetpool_id': None, 'service_types': [], 'segment_id': None, 'dns_publish_fixed_ip': False,
+    'service_types': [], 'segment_id': None, 'dns_publish_fixed_ip': False,
     'router:external': False}
 IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
 VXLAN_BYTES = 50            # of a frame that carries another one (RFC 7348)
@@ -199,6 +200,7 @@ def subnet_views(conn: engine.Connection, context: nova_context.RequestContext,
     return [{
         **resource.times(row), 'name': row['name'], 'network_id': row['network_id'], 'cidr': row['cidr'],
         'ip_version': row['ip_version'], 'gateway_ip': row['gateway_ip'], 'enable_dhcp': row['enable_dhcp'],
+        'subnetpool_id': row['subnetpool_id'],
         'allocation_pools': row['allocation_pools'], 'dns_nameservers': row['dns_nameservers'],
         'host_routes': row['host_routes'], 'ipv6_ra_mode': row['ipv6_ra_mode'],
         'ipv6_address_mode': row['ipv6_address_mode'], **SUBNET_CONSTANTS,
@@ -216,17 +218,19 @@ def create_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
     a.owner(context, values)
     quotas.check(conn, face.conf, 'subnet', network['project_id'])
     overlay = network['network_type'] == db.OVERLAY
-    cidr = ipam.parse_cidr(values['cidr'], strict=False, versions=(4, 6) if overlay else (4,))
+    others = db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn)
+    pool, wanted = subnet_pools.cut(conn, context, values, network['project_id'], others)
+    cidr = ipam.parse_cidr(wanted, strict=False, versions=(4, 6) if overlay else (4,))
     if values['ip_version'] != cidr.version:
         raise exception.InvalidInput(reason=f"ip_version {values['ip_version']} is not that of {cidr}.")
     if not overlay:
         managers.check_dhcp(face.conf, values['enable_dhcp'])
         _check_range(face, context, network, cidr)
-    _check_overlap(db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn), cidr)
+    _check_overlap(others, cidr)
     gateway = str(cidr.network_address + 1) if values['gateway_ip'] is a.UNSET else values['gateway_ip']
     row = {'id': str(uuid.uuid4()), 'project_id': network['project_id'], 'network_id': network['id'],
            'name': values['name'], 'description': values['description'] or '', 'cidr': str(cidr),
-           'ip_version': cidr.version,
+           'ip_version': cidr.version, 'subnetpool_id': pool,
            'gateway_ip': gateway, 'enable_dhcp': values['enable_dhcp'],
            'dns_nameservers': values['dns_nameservers'] or [], 'host_routes': values['host_routes'] or [],
            **_modes(cidr, values)}
@@ -376,7 +380,8 @@ SUBNETS = resource.Resource(
     attributes={
         **a.DESCRIBED,
         'network_id': a.Attribute(a.ident, a.REQUIRED, put=False),
-        'cidr': a.Attribute(a.text(43), a.REQUIRED, put=False),
+        'cidr': a.Attribute(a.maybe(a.text(43)), put=False),
+        'prefixlen': a.Attribute(a.maybe(a.integer(0, 128)), put=False),
         'ip_version': a.Attribute(a.integer(4, 6), 4, put=False),
         'gateway_ip': a.Attribute(a.maybe(a.address), a.UNSET),
         'enable_dhcp': a.Attribute(a.boolean, True),
@@ -386,8 +391,8 @@ SUBNETS = resource.Resource(
                                                    20))),
         'ipv6_ra_mode': a.Attribute(a.one_of(None, *IPV6_MODES), put=False),
         'ipv6_address_mode': a.Attribute(a.one_of(None, *IPV6_MODES), put=False),
-        'subnetpool_id': a.Attribute(a.refused('there are no subnet pools here: name a cidr.'), put=False),
-        'use_default_subnetpool': a.Attribute(a.one_of(False), False, put=False),
+        'subnetpool_id': a.Attribute(a.maybe(a.ident), put=False),
+        'use_default_subnetpool': a.Attribute(a.boolean, False, put=False),
         'service_types': a.Attribute(a.refused('every port gets addresses of every subnet here.', []), ()),
     },
     listing=listing.Listing(t.subnets, {
@@ -396,7 +401,7 @@ SUBNETS = resource.Resource(
         'ip_version': t.subnets.c.ip_version, 'gateway_ip': t.subnets.c.gateway_ip,
         'enable_dhcp': t.subnets.c.enable_dhcp, 'description': t.subnets.c.description,
         'created_at': t.subnets.c.created_at, 'ipv6_ra_mode': t.subnets.c.ipv6_ra_mode,
-        'ipv6_address_mode': t.subnets.c.ipv6_address_mode,
+        'ipv6_address_mode': t.subnets.c.ipv6_address_mode, 'subnetpool_id': t.subnets.c.subnetpool_id,
     }, SUBNET_CONSTANTS),
     visible=db.visible_subnets, writable=resource.owner, views=subnet_views, create=create_subnet,
     update=update_subnet,

@@ -12,8 +12,6 @@ from nova.network import quotas
 from nova.network.face import attributes
 from nova.network.face import faults
 
-# known to clients, not offered by this service
-ABSENT = ('subnetpool',)
 _number = attributes.integer(-1, 2 ** 31 - 1)
 
 
@@ -22,7 +20,7 @@ def limits(conf: cfg.ConfigOpts, own: dict[str, int] | None = None) -> dict[str,
 
     :param own: {resource: limit} that was set for a project
     """
-    return {**{name: quotas.limit(conf, name, own) for name in quotas.COUNTED}, **dict.fromkeys(ABSENT, 0)}
+    return {name: quotas.limit(conf, name, own) for name in quotas.COUNTED}
 
 
 def check(conn: engine.Connection, conf: cfg.ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
@@ -38,7 +36,7 @@ def check(conn: engine.Connection, conf: cfg.ConfigOpts, name: str, project_id: 
 
 def details(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, Any]:
     return {name: {'limit': limit, 'reserved': 0,
-                   'used': quotas.used(conn, name, project_id) if name in quotas.COUNTED else 0}
+                   'used': quotas.used(conn, name, project_id)}
             for name, limit in limits(conf, db_limits.of(conn, project_id)).items()}
 
 

@@ -83,7 +83,7 @@ def _available(owner, path, key):
 
 
 def _routed(admin, owner, network, subnet):
-    """A router, a floating address with a forwarded port, and a share, by the owner."""
+    """A router, a floating address with a forwarded port, a share and a pool of subnets, by the owner."""
     outside = one(admin, '/network/v2.0/networks', 'network', name='outside', **{'router:external': True})['id']
     one(admin, '/network/v2.0/subnets', 'subnet', network_id=outside, cidr='172.24.9.0/24', ip_version=4)
     router = one(owner, '/network/v2.0/routers', 'router', name='canary-router',
@@ -96,7 +96,9 @@ def _routed(admin, owner, network, subnet):
                      protocol='tcp', external_port=80, internal_port=80, internal_port_id=port)['id']
     share = one(owner, '/network/v2.0/rbac-policies', 'rbac_policy', object_type='network', object_id=network,
                 action='access_as_shared', target_tenant='nobody')['id']
-    return {'router': router, 'floating_ip': floating, 'port_forwarding': forwarding, 'share': share}
+    pool = one(owner, '/network/v2.0/subnetpools', 'subnetpool', name='canary', prefixes=['10.97.0.0/16'])['id']
+    return {'router': router, 'floating_ip': floating, 'port_forwarding': forwarding, 'share': share,
+            'subnet_pool': pool}
 
 
 @pytest.fixture(scope='module')

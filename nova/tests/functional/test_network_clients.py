@@ -13,7 +13,7 @@ NOUNS = ('network', 'subnet', 'port', 'router', 'floating ip', 'security group',
          'ip availability', 'default security group', 'local ip')
 ABSENT = {'address scope': 'no address scopes', 'address group': 'no address groups', 'local ip': 'no local IPs',
           'network flavor': 'no flavors', 'network meter': 'not metered', 'network segment': 'has one segment',
-          'network trunk': 'no trunks', 'subnet pool': 'no subnet pools',
+          'network trunk': 'no trunks',
           'default security group rule': 'no other template', 'network flavor profile': 'no profiles'}
 ROWS = (
     ('network create outside --external --provider-network-type flat',),
@@ -96,7 +96,19 @@ ROWS = (
     ('network service provider list',),
     ('network flavor list',), ('network flavor profile list',), ('network meter list',), ('network meter rule list',),
     ('network segment list',), ('network segment range list', 'not supported'), ('network trunk list',),
-    ('subnet pool list',),
+    ('subnet pool create --pool-prefix 10.64.0.0/16 --default-prefix-length 26 --tag a pool',),
+    ('subnet pool create --pool-prefix 10.64.0.0/16 --address-scope none p', 'No AddressScope|No Address'),
+    ('subnet pool set pool --pool-prefix 10.65.0.0/16 --default --default-quota 128 --tag b',),
+    ('subnet pool unset pool --tag a',),
+    ('subnet pool show pool',),
+    ('subnet pool list --default',),
+    ('subnet create cut --network azure --subnet-pool pool --prefix-length 27',),
+    ('subnet create cut2 --network azure --use-default-subnet-pool',),
+    ('subnet create cut3 --network azure --subnet-pool pool --prefix-length 25', 'used up'),
+    ('subnet create cut3 --network azure --use-prefix-delegation', 'not delegated'),
+    ('subnet pool delete pool', 'still has subnets'),
+    ('subnet delete cut cut2',),
+    ('subnet pool delete pool',),
     ('address scope list',), ('address group list',), ('local ip list',), ('router ndp proxy list',),
     ('default security group rule list',),
     ('network flavor create --service-type L3_ROUTER_NAT f', ABSENT['network flavor']),
@@ -106,7 +118,6 @@ ROWS = (
     ('network segment range create --shared --network-type vxlan --minimum 1 --maximum 9 s',
      'not supported'),
     ('network trunk create --parent-port pp t', ABSENT['network trunk']),
-    ('subnet pool create --pool-prefix 10.0.0.0/8 p', ABSENT['subnet pool']),
     ('address scope create s', ABSENT['address scope']),
     ('address group create g', ABSENT['address group']),
     ('local ip create', ABSENT['local ip']),
@@ -119,11 +130,12 @@ ROWS = (
     ('network delete azure',),
 )
 # what needs an identity service, and what sends something whose answer the client does not look at
-BY_HAND = ('network rbac set', 'network agent add ', 'network agent remove ', 'network auto allocated topology ')
+BY_HAND = ('network rbac set', 'network agent add ', 'network agent remove ', 'network auto allocated topology ',
+           'network onboard subnet', 'subnet pool add network')
 # of things of which there can be none, or which test_network_qos.py walks through
 NEVER = ('network qos ', 'network trunk ', 'network subport ', 'network flavor ', 'network meter ', 'network segment ',
-         'subnet pool ', 'address ', 'local ip ', 'router ndp proxy ', 'default security group rule ',
-         'network l3 conntrack helper ', 'network onboard subnet', 'security group default statefulness ',
+         'address ', 'local ip ', 'router ndp proxy ', 'default security group rule ',
+         'network l3 conntrack helper ', 'security group default statefulness ',
          'network agent router set')
 
 
@@ -167,7 +179,8 @@ def test_what_the_client_does_not_show(face):
                                ('DELETE', 'auto-allocated-topology/x', None),
                                ('POST', 'agents/x/l3-routers', {'router_id': 'x'}),
                                ('DELETE', 'agents/x/l3-routers/y', None), ('DELETE', 'agents/x/dhcp-networks/y', None),
-                               ('POST', 'agents/x/dhcp-networks', {'network_id': 'x'}), ('PUT', 'agents/x', {})):
+                               ('POST', 'agents/x/dhcp-networks', {'network_id': 'x'}), ('PUT', 'agents/x', {}),
+                               ('PUT', 'subnetpools/x/onboard_network_subnets', {'network_id': 'x'})):
         answer = face('admin', method, path, body)
         assert answer.status_code == 400, path
         assert 'here' in answer.text or 'by themselves' in answer.text, answer.text

@@ -288,7 +288,7 @@ def test_a_networks_frames_fit_into_those_of_the_hosts(face):
 def test_quotas(face):
     assert face('demo', 'PUT', 'quotas/p1', {'quota': {'router': 1}}).status_code == 403
     assert put(face, 'quotas/p1', {'quota': {'router': 1}}, user='admin')['router'] == 1
-    assert face('admin', 'PUT', 'quotas/p1', {'quota': {'subnetpool': 1}}).status_code == 400
+    assert face('admin', 'PUT', 'quotas/p1', {'quota': {'trunk': 1}}).status_code == 400
     router(face)
     assert face('demo', 'POST', 'routers', {'router': {}}).json()['NeutronError']['type'] == 'OverQuota'
     assert face('demo', 'GET', 'quotas/p1/details').json()['quota']['router'] == {

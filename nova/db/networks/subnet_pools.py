@@ -1,0 +1,45 @@
+"""Pools of ranges that subnets are cut out of."""
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova.db.networks import networks
+from nova.db.tables import network as t
+
+
+def visible(context: nova_context.RequestContext) -> Any:
+    """Condition on pools that the caller may see and use: its own, and those that are for all."""
+    project_id, c = context.sees, t.subnet_pools.c
+    if not nova_context.one_project(project_id):
+        return c.id.is_not(None)
+    return sa.or_(c.project_id == project_id, c.shared)
+
+
+def default_id(conn: sa.Connection, context: nova_context.RequestContext, version: int) -> str | None:
+    """The id of the default pool of a version of IP, or None: there is none that the caller sees."""
+    c = t.subnet_pools.c
+    return conn.execute(sa.select(c.id).where(c.default_of == version, visible(context))).scalar()
+
+
+def pieces(conn: sa.Connection, pool_id: str) -> list[tuple[str, str]]:
+    """[(project, CIDR)] of the subnets of a pool."""
+    c = t.subnets.c
+    rows = conn.execute(sa.select(c.project_id, c.cidr).where(c.subnetpool_id == pool_id)).all()
+    return [(row.project_id, row.cidr) for row in rows]
+
+
+def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> dict[str, Any] | None:
+    """A pool that the caller sees, locked until the transaction ends; None: there is none."""
+    if networks.seen(conn, t.subnet_pools, visible(context), ident) is None:
+        return None
+    return networks.lock(conn, t.subnet_pools, ident)
+
+
+def is_default(values: list[str]) -> Any:
+    """Condition on pools that are the default of their version of IP, or are not, as a query says."""
+    wanted = {value.lower() in ('true', '1') for value in values}
+    column = t.subnet_pools.c.default_of
+    return sa.or_(*(column.is_not(None) if each else column.is_(None) for each in wanted))
