@@ -17,6 +17,7 @@ from nova.api.ec2 import errors
 from nova.cert import signing
 from nova.cloud import assembly
 from nova.cloud import object_store
+from nova.objectstore import audit
 from nova.runtime import wsgi
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as whole
@@ -158,12 +159,13 @@ def test_a_service_that_is_away(conf, client, pair):
 def test_the_object_store_asks_keystone(cloud, conf, pair, client):
     """Whose a token is. Signatures are checked by a call that the identity service of an all-in-one does not have."""
     conf.set_override('path', str(cloud.state_path / 'objects-of-the-fleet'), group='objectstore')
-    local = object_store.application(conf, policy.Policy(conf), object_store.LocalCallers(cloud.identity))
+    local = object_store.application(conf, policy.Policy(conf), object_store.LocalCallers(cloud.identity),
+                                     audit.logged)
     with serving(local, '/objectstore') as url:
         s3 = test_objectstore.connect(Remote(url), pair)
         s3.create_bucket(Bucket='bucket')
         s3.put_object(Bucket='bucket', Key='key', Body=b'abc')
-    application = object_store.application(conf, policy.Policy(conf), object_store.RemoteCallers(conf))
+    application = object_store.application(conf, policy.Policy(conf), object_store.RemoteCallers(conf), audit.logged)
     with serving(application, '/objectstore') as url:
         other = callers.Identity(cloud.admin()).in_project('fleet-stranger', 'reader')
         unscoped = callers.Identity(cloud.admin()).without_project()['unscoped']
