@@ -53,12 +53,16 @@ for program in openvpn nft; do
 done | awk '$2 == "=>" {print $3}' | sort -u | while read -r file; do
     cp -L "$file" root/lib/x86_64-linux-gnu/
 done
-sed -i '1i ::sysinit:/lib/vpn/load' root/etc/inittab
+sed -i -e '1i ::sysinit:/lib/vpn/load' -e '/^::sysinit:\/etc\/rc/a ::sysinit:/lib/vpn/boot' root/etc/inittab
 cat >root/lib/vpn/load <<'LOAD'
 #!/bin/sh
 for module in $(/bin/busybox cat /lib/vpn/order); do /bin/busybox insmod "/lib/vpn/$module"; done
 LOAD
-chmod 755 root/lib/vpn/load
+cat >root/lib/vpn/boot <<'BOOT'
+#!/bin/sh
+[ ! -x /etc/openvpn/start ] || /etc/openvpn/start >/dev/console 2>&1        # what the user data of the first boot left
+BOOT
+chmod 755 root/lib/vpn/load root/lib/vpn/boot
 mke2fs -q -t ext4 -L guest-root -d root -E root_owner=0:0 -O ^metadata_csum,^64bit -m 0 root.img ${ROOT_MIB}M
 
 qemu-img convert -q -O raw "$out/guest.qcow2" disk.img

@@ -32,7 +32,7 @@ VERSION = '2.91'                 # of the requests that make the server
 GROUP_VERSION = '2.35'           # the last that makes security groups
 ABANDONED_S = 120                # longer than a request lasts
 NAME = 'vpn-{}'
-PROJECT_ID = {'type': 'string', 'minLength': 1, 'maxLength': 64, 'pattern': '^[A-Za-z0-9_-]+$'}
+PROJECT_ID: dict[str, Any] = {'type': 'string', 'minLength': 1, 'maxLength': 64, 'pattern': '^[A-Za-z0-9_-]+$'}
 _CREATE = Object(Param('cloudpipe', Object(Param('project_id', PROJECT_ID)), required=True))
 _CONFIGURE = Object(Param('configure_project', Object(
     Param('vpn_ip', params.STRING, required=True),
@@ -182,6 +182,13 @@ def _configure(req: api_request.Request, id: str) -> None:
     given = _CONFIGURE.validate(req.body, req.version)['configure_project']
     address, port = endpoint(given['vpn_ip'], given['vpn_port'])
     req.services.api_db.run(vpns.configure, req.project_id, address, port)
+
+
+def checked_project(project_id: str) -> str:
+    """:raises BadRequest: it is no id of a project"""
+    if not re.fullmatch(PROJECT_ID['pattern'], project_id) or len(project_id) > PROJECT_ID['maxLength']:
+        raise exception.BadRequest('That is no id of a project.')
+    return project_id
 
 
 def endpoint(address: str, port: int | str) -> tuple[str, int]:

@@ -1,5 +1,7 @@
 """What a VPN instance does at its first boot: a script that makes OpenVPN's files, for an image that has OpenVPN.
 
+It leaves ``/etc/openvpn/start``, which begins at each boot: by cloud-init, or by an image that looks for it.
+
 Clients get addresses of a network of their own and reach the project's network with the address of the VPN instance, so
 that no port security has to let other addresses pass. Who comes in has a certificate of the project that is not
 revoked: an authority may be one for all projects, so the script looks at the organizational unit.
@@ -16,7 +18,7 @@ _SCRIPT = string.Template('''#!/bin/sh
 # OpenVPN for the project $project
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 umask 077
-mkdir -p /etc/openvpn /run /dev/net
+mkdir -p /etc/openvpn /run
 command -v openvpn >/dev/null || { echo "vpn: this image has no OpenVPN"; exit 1; }
 $files
 cat >/etc/openvpn/revoked <<'END'
@@ -29,8 +31,10 @@ cat >/etc/openvpn/verify <<'END'
 [ "$$X509_0_OU" = '$project' ] || exit 1
 while read -r serial; do [ "$$serial" != "$$tls_serial_0" ] || exit 1; done </etc/openvpn/revoked
 END
-chmod 700 /etc/openvpn/verify
-
+cat >/etc/openvpn/start <<'START'
+#!/bin/sh
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+[ -s /run/openvpn.pid ] && kill -0 "$$(cat /run/openvpn.pid)" 2>/dev/null && exit 0
 device=$$(ip -4 route | awk '$$1 == "default" { print $$5; exit }')
 [ -n "$$device" ] || device=$$(ip -4 route | awk '$$1 ~ "/" { print $$3; exit }')
 network=$$(ip -4 route | awk -v device="$$device" '$$1 ~ "/" && $$3 == device { print $$1; exit }')
@@ -65,8 +69,9 @@ verb 1
 END
 
 modprobe tun 2>/dev/null
-[ -c /dev/net/tun ] || mknod /dev/net/tun c 10 200
+mkdir -p /dev/net; [ -c /dev/net/tun ] || mknod /dev/net/tun c 10 200
 echo 1 >/proc/sys/net/ipv4/ip_forward
+nft delete table ip vpn 2>/dev/null
 nft -f - <<END || { echo "vpn: the addresses of clients cannot be translated"; exit 1; }
 table ip vpn {
     chain out {
@@ -78,6 +83,10 @@ END
 openvpn --config /etc/openvpn/server.conf --daemon openvpn --log /run/openvpn.log --writepid /run/openvpn.pid || {
     cat /run/openvpn.log; exit 1; }
 echo "vpn: port $port, clients of $$pool reach $$network"
+START
+chmod 700 /etc/openvpn/verify /etc/openvpn/start
+[ ! -d /var/lib/cloud/scripts/per-boot ] || ln -sf /etc/openvpn/start /var/lib/cloud/scripts/per-boot/vpn
+exec /etc/openvpn/start
 ''')
 
 

@@ -61,8 +61,9 @@ def _run(ask: projects.Ask, project_id: str) -> str:
 
 def _ident(conf: cfg.ConfigOpts, project: str) -> str:
     """The id of a project that is named by it, or with the embedded identity service by its name."""
+    from nova.api.proxies import cloudpipe
     if conf.identity.backend != 'embedded':
-        return project
+        return cloudpipe.checked_project(project)
     return projects.project_row(projects.identity(conf), project)['id']
 
 

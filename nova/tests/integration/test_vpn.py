@@ -190,6 +190,18 @@ def test_a_user_reaches_the_network_of_the_project(member, vpn, guest, outside, 
     assert outside.inside('ping', '-c', '1', '-W', '3', guest).returncode
 
 
+def test_it_is_there_again_after_a_reboot(admin, member, vpn, outside, tmp_path):
+    server = vpn['instance_id']
+    assert admin.post(f'/servers/{server}/action', {'reboot': {'type': 'HARD'}}).status_code == 202
+    time.sleep(1)
+    admin.wait_for(server, timeout=BOOT_S)
+    path = certified(member, tmp_path / 'again', vpn)
+    deadline = time.monotonic() + BOOT_S
+    while not outside.connect(path)[0]:
+        assert time.monotonic() < deadline
+        outside.leave()
+
+
 def test_who_belongs_to_another_project_does_not_get_in(cloud, vpn, outside, tmp_path):
     """By a certificate of the same authority."""
     other = callers.Identity(cloud.admin()).in_project('elsewhere', 'member')
