@@ -83,6 +83,8 @@ class Authorities:
             place = self._directory(name)
             if place.count(project_id, user_id) >= CERTIFICATES:
                 place.forget_ended(project_id, user_id, now)
+            if user_id == signing.VPN:
+                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # of instances that are gone
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)
@@ -114,6 +116,7 @@ class Authorities:
 
         :param digest, signature: hexadecimal
         """
+        _check_id(project_id)
         data, signed = signing.checked_ciphertext(signature), signing.checked_ciphertext(digest)
         with self._changing():
             found = [row for name in self._names() for row in self._directory(name).issued(project_id)]

@@ -140,6 +140,13 @@ class Directory:
             if certificates.ends_at(x509.load_pem_x509_certificate(path.read_bytes())) <= now:
                 path.unlink()
 
+    def forget_oldest(self, project_id: str, user_id: str, keep: int) -> None:
+        """Remove the certificates of a user but for so many that end last."""
+        ends = {path: certificates.ends_at(x509.load_pem_x509_certificate(path.read_bytes()))
+                for path in self._files(project_id, user_id)}
+        for path in sorted(ends, key=ends.__getitem__)[:max(0, len(ends) - keep)]:
+            path.unlink()
+
     def _files(self, project_id: str | None, user_id: str | None) -> Iterator[pathlib.Path]:
         """Ids have no character that means something to ``glob``."""
         for path in sorted((self._path / 'issued').glob(f'{project_id or "*"}/*.pem')):

@@ -40,25 +40,24 @@ class Imports:
     def __init__(self) -> None:
         self._places, self._turns = Streams(MOST), threading.BoundedSemaphore(AT_ONCE)
 
-    def check(self, project_id: str) -> None:
-        """:raises Ec2Error: there is no place for one more"""
-        self._take(project_id)
-        self._places.release(project_id)
+    def start(self, caller: calls.Caller, size: int, make: Callable[[], str], pieces: Iterable[bytes]) -> str:
+        """Make an image without data, and in a thread make it active; its id.
 
-    def start(self, caller: calls.Caller, image_id: str, size: int, pieces: Iterable[bytes]) -> None:
-        """Make an image active that has no data, in a thread.
-
-        :param pieces: the image, ``size`` bytes; a refusal that they raise is what the user hears
-        :raises Ec2Error: there is no place for one more
+        :param make: makes the image, gives its id
+        :param pieces: its data, ``size`` bytes; a refusal that they raise is what the user hears
+        :raises Ec2Error: there is no place for one more, and nothing is made
         """
         project_id = caller.user.project_id
-        self._take(project_id)
-        concurrency.spawn('ec2-import', self._work, _Import(caller, image_id, size), iter(pieces), project_id)
-
-    def _take(self, project_id: str) -> None:
         if not self._places.acquire(project_id):
             raise errors.Ec2Error('RequestLimitExceeded', 'Too many images are imported now: send the request again '
                                   'when one of them is available.', 503)
+        try:
+            image_id = make()
+            concurrency.spawn('ec2-import', self._work, _Import(caller, image_id, size), iter(pieces), project_id)
+        except BaseException:
+            self._places.release(project_id)
+            raise
+        return image_id
 
     def _work(self, work: _Import, pieces: Iterator[bytes], project_id: str) -> None:
         try:
@@ -68,6 +67,8 @@ class Imports:
                 work.run(pieces)
             finally:
                 self._turns.release()
+        except (errors.Ec2Error, errors.ServiceRefused) as error:
+            LOG.info('An image that was waiting is not imported: %s', error)
         except Exception:
             LOG.exception('An image could not be imported.')
         finally:

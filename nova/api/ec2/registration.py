@@ -38,13 +38,15 @@ def register_image(req: operations.Request, given: operations.Given) -> dict[str
     secrets = [_certified(req.bundles.decrypt, req.project_id, text)
                for text in (manifest.encrypted_key, manifest.encrypted_iv)]
     document = _document(req, given, manifest, bucket, key)
-    req.bundles.imports.check(req.project_id)
-    made = req.call('image', 'POST', '/images', document)
-    tags.put(req, 'ami', made['id'], tags.given(given.get('TagSpecifications'), 'image'))
-    folder = key[:key.rfind('/') + 1]
-    req.bundles.imports.start(req.caller, made['id'], manifest.size, imports.pieces_of(
-        req.caller, bucket, folder, manifest, secrets[0], secrets[1], req.bundles.limit, path_of))
-    return {'ImageId': req.ids.one('ami', made['id'])}
+    named = tags.given(given.get('TagSpecifications'), 'image')
+
+    def make() -> str:
+        made = str(req.call('image', 'POST', '/images', document)['id'])
+        tags.put(req, 'ami', made, named)
+        return made
+    pieces = imports.pieces_of(req.caller, bucket, key[:key.rfind('/') + 1], manifest, secrets[0], secrets[1],
+                               req.bundles.limit, path_of)
+    return {'ImageId': req.ids.one('ami', req.bundles.imports.start(req.caller, manifest.size, make, pieces))}
 
 
 def path_of(bucket: str, key: str) -> str:

@@ -213,7 +213,7 @@ def test_it_is_pending_and_tells_how_far_it_is(ec2, s3, client, encrypted, monke
 
 def test_what_a_stopped_process_left(ec2, s3, cloud, small, monkeypatch):
     """Its image is failed after a while, and is deregistered like any other."""
-    monkeypatch.setattr(imports.Imports, 'start', lambda *_given: None)
+    monkeypatch.setattr(imports.Imports, '_work', lambda self, _work, _pieces, project: self._places.release(project))
     made = ec2.register_image(ImageLocation=upload(s3, small[0], 'left'), Name='left')['ImageId']
     assert shown(ec2, made)['State'] == 'pending'
     monkeypatch.setattr(imports, 'LOST_S', -1)

@@ -197,6 +197,47 @@ def test_a_user_has_so_many(found, monkeypatch, clock):
     assert len(found.issued(PROJECT, USER)) == 1
 
 
+def test_a_vpn_instance_has_one_for_servers(found, tmp_path, monkeypatch):
+    """And always gets one: those of instances that are gone make room."""
+    monkeypatch.setattr(authorities, 'CERTIFICATES', 3)
+    made = [found.issue_vpn(PROJECT) for _ in range(5)][-1]
+    assert len(found.issued(PROJECT, signing.VPN)) == 3
+    (tmp_path / 'ca.pem').write_text(found.trusted(PROJECT))
+    (tmp_path / 'leaf.pem').write_text(signing.pem(made.certificate))
+    for purpose, good in (('sslserver', True), ('sslclient', False)):
+        done = openssl('verify', '-purpose', purpose, '-CAfile', tmp_path / 'ca.pem', tmp_path / 'leaf.pem')
+        assert (done.returncode == 0) == good, done.stderr
+    (tmp_path / 'leaf.pem').write_text(issue(found, USER, PROJECT)[1])
+    assert openssl('verify', '-purpose', 'sslserver', '-CAfile', tmp_path / 'ca.pem', tmp_path / 'leaf.pem').returncode
+
+
+def test_who_has_signed(found, tmp_path):
+    """A user of the project, with a key whose certificate is not revoked, also after a rotation; no VPN instance."""
+    def sign(key, digest=bytes(20)):
+        (tmp_path / 'key').write_text(key)
+        return openssl('pkeyutl', '-sign', '-inkey', tmp_path / 'key', '-pkeyopt', 'digest:sha1', data=digest
+                       ).stdout.hex()
+    key, certificate = issue(found, USER, PROJECT)
+    signature, digest = sign(key), bytes(20).hex()
+    assert found.has_signed(PROJECT, digest, signature)
+    found.rotate()
+    assert found.has_signed(PROJECT, digest, signature)
+    assert not found.has_signed(OTHER, digest, signature)
+    assert not found.has_signed(PROJECT, 'ff' * 20, signature)
+    assert not found.has_signed(PROJECT, digest, sign(issue(found, USER, OTHER)[0]))
+    assert not found.has_signed(PROJECT, digest, sign(signing.key_pem(found.issue_vpn(PROJECT).key)))
+    for wrong in ('', '00', 'ff' * 256, 'ff' * 512):
+        assert not found.has_signed(PROJECT, digest, wrong)
+    for wrong in ('x', '0', 'ff' * 513):
+        with pytest.raises(exception.InvalidInput):
+            found.has_signed(PROJECT, digest, wrong)
+    with pytest.raises(exception.InvalidInput):
+        found.has_signed('../..', digest, signature)
+    assert not found.has_signed(PROJECT, '00', signature)
+    found.revoke(PROJECT, USER)
+    assert not found.has_signed(PROJECT, digest, signature)
+
+
 def test_time_passes(found, tmp_path, clock):
     """Lists are signed again, authorities follow each other, and nothing outlives who signed it."""
     _key, old = issue(found, USER, PROJECT)
