@@ -140,7 +140,7 @@ def all_routes() -> list[Route]:
     return rows
 
 
-class ComputeApi(application.Api):
+class ComputeApi(application.Api[Request]):
     """The compute API: paths below /v2.1, /v2 and /v3.0, and its root.
 
     :param services: Services

@@ -10,7 +10,7 @@ from nova import objects
 Row = dict[str, typing.Any]
 Vif = dict[str, typing.Any]              # nova/objects/network_info.py
 Fault = dict[str, typing.Any]            # nova/objects/faults.py
-Expected = dict[str, list]               # {column: allowed values}
+Expected = dict[str, list[typing.Any]]               # {column: allowed values}
 
 
 class Conductor(typing.Protocol):

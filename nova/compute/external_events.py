@@ -20,7 +20,8 @@ class ExternalEvents:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._acts: dict[str, typing.Callable[[context.RequestContext, objects.Instance, dict], None]] = {
+        self._acts: dict[str, typing.Callable[
+            [context.RequestContext, objects.Instance, dict[str, typing.Any]], None]] = {
             'network-vif-deleted': self._vif_deleted,
             'volume-extended': self._volume_extended,
         }

@@ -11,7 +11,7 @@ from nova import exception
 from nova import notify
 from nova import utils
 from nova.db import engine
-from nova.db.cells import cells
+from nova.db.cells import cells as db_cells
 from nova.db.servers import instance_actions
 from nova.db.services import services
 from nova.image import api as image_api
@@ -47,7 +47,7 @@ class CellServices:
 
     conf: cfg.ConfigOpts
     api_db: engine.Database
-    cells: cells.Cells
+    cells: db_cells.Cells
     scheduler: RpcClient
     compute: RpcClient
     network: RpcClient
@@ -58,7 +58,7 @@ class CellServices:
     lowest_versions: collections.abc.Callable[[], dict[str, int]] = _no_versions
 
     @property
-    def cell(self) -> cells.Cell:
+    def cell(self) -> db_cells.Cell:
         """The conductor's own cell."""
         return self.cells.default
 

@@ -7,6 +7,8 @@
 """
 from __future__ import annotations
 
+from typing import Any
+
 
 PREFIX = 'tap'
 
@@ -16,7 +18,7 @@ def devname(port_id: str) -> str:
     return PREFIX + port_id[:11]
 
 
-def fixed_ips(vif: dict[str, str]) -> list[tuple[str, int]]:
+def fixed_ips(vif: dict[str, Any]) -> list[tuple[str, int]]:
     """[(address, version)] of one VIF."""
     return [
         (ip['address'], subnet['version']) for subnet in vif['network']['subnets'] for ip in subnet['ips']

@@ -139,7 +139,8 @@ class Signatures:
         self.key: Any = None
         self.trusted: Callable[[str], Any] = lambda key_id: None
         self.enrolling = None            # name of the method that makes a key known
-        self._replays, self._noted = Replays(), set()
+        self._replays = Replays()
+        self._noted: set[tuple[str, str, str]] = set()
         self._look, self._due = None, 0.0
 
     def warn(self) -> None:

@@ -11,10 +11,10 @@ from nova.scheduler import explain
 P = typing.ParamSpec('P')
 
 
-def measured(function: collections.abc.Callable[P, list]) -> collections.abc.Callable[P, list]:
+def measured(function: collections.abc.Callable[P, list[typing.Any]]) -> collections.abc.Callable[P, list[typing.Any]]:
     """A method that answers with a list, an item for each server, and an empty one where a server got no host."""
     @functools.wraps(function)
-    def method(*args: P.args, **kwargs: P.kwargs) -> list:
+    def method(*args: P.args, **kwargs: P.kwargs) -> list[typing.Any]:
         begun = time.monotonic()
         try:
             answer = function(*args, **kwargs)

@@ -37,8 +37,9 @@ class Heartbeats:
         self._written_at = float('-inf')
         self._silent = threading.Event()         # and ``after_silence`` was not called yet
         self._lock = threading.Lock()
-        self._waiting, self._at_work = {}, False
-        self._known = {}             # {(host, binary): (number of its row, identity)}
+        self._waiting: dict[typing.Any, typing.Any] = {}
+        self._at_work = False
+        self._known: dict[typing.Any, typing.Any] = {}             # {(host, binary): (number of its row, identity)}
 
     def add(self, host: str, binary: str, topic: str, version: int, zone: str, identity: str) -> None:
         """Let a heartbeat be written soon."""

@@ -1,6 +1,7 @@
 """What is counted, compared with what there is: claims on hosts, and the sizes of servers in the quota."""
 import logging
 import time
+from typing import Any
 
 from nova import states
 from nova.conductor.cell_services import CellServices
@@ -65,7 +66,8 @@ class QuotaCheck:
         if time.monotonic() < self._sizes_due:
             return 0
         self._sizes_due = time.monotonic() + SIZES_S         # a doubt that comes while this runs counts
-        marker, wrong = '', []
+        marker = ''
+        wrong: list[Any] = []
         while True:
             with self._api_db.reader() as conn:
                 counted = mappings.sizes(conn, self._cell_uuid, marker, PAGE)

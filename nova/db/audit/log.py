@@ -213,7 +213,7 @@ class _Bucket:
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate, self._burst = rate, burst
-        self._left, self._at = burst, time.monotonic()
+        self._left, self._at = float(burst), time.monotonic()
 
     def take(self) -> bool:
         now = time.monotonic()

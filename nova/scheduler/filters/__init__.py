@@ -67,7 +67,7 @@ def available(names: collections.abc.Iterable[str]) -> dict[str, typing.Any]:
 
     :raises InvalidOption: there is no such thing
     """
-    found = {}
+    found: dict[str, typing.Any] = {}
     for name in names:
         if name in ALL:
             found |= builtin_filters()
@@ -138,7 +138,7 @@ def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
     found: dict[str, typing.Any] = {each.name: frozenset() for each in reading}
     of_cells = [each for each in reading if type(each).facts is not Filter.facts]
 
-    def read(cell: db_cells.Cell) -> dict[str, frozenset]:
+    def read(cell: db_cells.Cell) -> dict[str, frozenset[typing.Any]]:
         with cell.db.reader() as conn:
             return {each.name: each.facts(conn, spec) for each in of_cells}
     answers, down = cells.scatter(read) if of_cells else ([], [])

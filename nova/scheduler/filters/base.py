@@ -59,7 +59,7 @@ class Filter:
         """Whether ``facts`` is needed for this request."""
         return False
 
-    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset:
+    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         """What the database knows besides the table, a set; of several cells their union.
 
         Read once a request, in each cell, and found as ``request.facts[name]``.

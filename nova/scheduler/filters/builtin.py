@@ -33,7 +33,8 @@ class ComputeFilter(base.Filter):
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         # one mask serves all requests for a while: hosts are given many times as long before they count as down
-        known, now = hosts.once(self.name, dict), time.monotonic()
+        known: dict[typing.Any, typing.Any] = hosts.once(self.name, dict)
+        now = time.monotonic()
         seen, until, mask = known.get('mask', (None, 0, None))
         if seen is not hosts.seen or now > until:
             mask = self._alive(hosts)

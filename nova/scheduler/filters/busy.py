@@ -54,7 +54,7 @@ class IoOpsFilter(base.Filter):
     def wants(self, spec: objects.RequestSpec) -> bool:
         return True
 
-    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset:
+    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return frozenset((host, node, number) for (host, node), number in hosts_db.busy_servers(conn).items())
 
     def _busy(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
@@ -116,7 +116,7 @@ class TypeAffinityFilter(base.Filter):
     def wants(self, spec: objects.RequestSpec) -> bool:
         return True
 
-    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset:
+    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return hosts_db.with_flavor(conn, spec.flavor['flavor_id'])
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:

@@ -30,7 +30,7 @@ class _OfNamedServers(base.Filter):
     def wants(self, spec: objects.RequestSpec) -> bool:
         return bool(request_fields.hints(spec, self.hint))
 
-    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset:
+    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return hosts_db.of_servers(conn, spec.project_id, request_fields.hints(spec, self.hint))
 
 

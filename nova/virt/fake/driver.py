@@ -57,7 +57,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
                  helper: Any = None) -> None:
         super().__init__(conf, host, images, inspect_image, helper)
         self.machine = machine.Machine(host, conf.fake.state_dir, conf.fake.delays, conf.fake.failures)
-        self.cached_images = []      # ids of images that were fetched ahead of time
+        self.cached_images: list[str] = []      # ids of images that were fetched ahead of time
         self.connect()
 
     @property
