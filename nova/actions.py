@@ -204,7 +204,9 @@ FINISH = Step('finish_resize', DESTINATION, (states.RESIZE_MIGRATED, states.RESI
 CONFIRM = Step('confirm_resize', SOURCE, (states.RESIZE_CONFIRMING,), notification='resize_confirm')
 REVERT = Step('revert_resize', DESTINATION, (states.RESIZE_REVERTING,), notification='resize_revert')
 TAKE_BACK = Step('finish_revert_resize', SOURCE, (states.RESIZE_REVERTING,))
-MOVE_STEPS = (PREPARE, SEND, FINISH, CONFIRM, REVERT, TAKE_BACK)
+# Of a resize that leaves the guest running, the only step.
+GROW = Step('grow_instance', SOURCE, (states.RESIZE_PREP, states.RESIZE_FINISH), states.RESIZE_FINISH, 'resize_finish')
+MOVE_STEPS = (PREPARE, SEND, FINISH, CONFIRM, REVERT, TAKE_BACK, GROW)
 # task state -> the step that a server in it waits for; TAKE_BACK follows REVERT when the move's row says so
 STEP_OF_TASK = {task: step for step in reversed(MOVE_STEPS) for task in reversed(step.tasks)}
 

@@ -32,6 +32,7 @@ ROWS = (
     ('Open encrypted volumes (LUKS)', OPTIONAL, 'encrypted_volumes', None),
     ('Shared file systems', OPTIONAL, 'shares', None),
     ('Resize a server, migrate it while it is off', OPTIONAL, 'resize', 'test_a_resize_and_its_confirmation'),
+    ('Give a running server more CPUs and memory', OPTIONAL, 'growth', None),
     ('Live-migrate a server', OPTIONAL, 'live_migration', None),
     ('Extend a volume that a guest uses', OPTIONAL, 'extend_volume', None),
     ('Snapshots of volumes that the hypervisor helps with', OPTIONAL, 'assisted_snapshots', None),

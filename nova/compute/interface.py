@@ -49,6 +49,7 @@ INTERFACE = Interface(
     Method('confirm_resize', ('instance', 'migration')),             # on the source
     Method('revert_resize', ('instance', 'migration')),              # on the destination
     Method('finish_revert_resize', ('instance', 'migration')),       # on the source
+    Method('grow_instance', ('instance', 'migration'), since='1.1'),     # where it is, while it runs
     Method('drop_moved', ('instance',)),       # nothing of the server stays on this host
     # ---- live migration: compute/moves/live_migration.py ----
     # on the destination -> {'facts', 'connector'}, on the source -> facts; raises MigrationPreCheckError

@@ -136,6 +136,7 @@ class ComputeManager:
             'confirm_resize': self._resize.confirm_resize,
             'revert_resize': self._resize.revert_resize,
             'finish_revert_resize': self._resize.finish_revert_resize,
+            'grow_instance': self._resize.grow_instance,
             'drop_moved': self._resize.drop_moved,
             'check_live_migration_destination': migration.check_live_migration_destination,
             'check_live_migration_source': migration.check_live_migration_source,

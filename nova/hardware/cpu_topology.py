@@ -10,6 +10,7 @@ from typing import Any
 
 from nova import exception
 from nova.hardware import cpus
+from nova.hardware import growth
 from nova.hardware import guest_request
 from nova.objects import numa
 
@@ -19,7 +20,7 @@ NO_LIMIT = 65536
 
 def choose(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None,
            topology: numa.GuestTopology | None = None) -> dict[str, int]:
-    """{'sockets', 'cores', 'threads'} whose product is the number of vCPUs.
+    """{'sockets', 'cores', 'threads'} whose product is the number of vCPUs that it has, or may get.
 
     Of what the limits allow, what keeps most of the preferences, then most sockets, then most cores. Threads of a
     guest are those of its pinned CPUs, so that what it takes for siblings are siblings; a guest that is not pinned
@@ -29,7 +30,9 @@ def choose(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None,
     :param topology: the pinned GuestTopology, if it has one
     :raises InvalidInput: a value is none, the image exceeds the flavor's limits, or no such product is within them
     """
-    requested, vcpus = guest_request.Requested(flavor.get('extra_specs'), properties), flavor['vcpus']
+    requested = guest_request.Requested(flavor.get('extra_specs'), properties)
+    # those that may come while it runs have their places from the beginning
+    vcpus = max(flavor['vcpus'], growth.of_flavor(flavor)[0])
     if vcpus > cpus.LIMIT:
         raise exception.InvalidInput(reason=f'{vcpus} vCPUs are more than {cpus.LIMIT}.')
     limits = {part: _limit(requested, part) for part in PARTS}

@@ -23,6 +23,8 @@ ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
 TRUSTED_CERTIFICATES = 'COMPUTE_TRUSTED_CERTS'
 # One with it encrypts local disks.
 ENCRYPTION = 'COMPUTE_EPHEMERAL_ENCRYPTION_LUKS'
+# One with it gives running guests more CPUs and memory (growth.py).
+GROWTH = 'CUSTOM_GUEST_GROWTH'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +113,8 @@ PROCESSOR = (
         traits={'passthrough': 'COMPUTE_ADDRESS_SPACE_PASSTHROUGH', 'emulate': 'COMPUTE_ADDRESS_SPACE_EMULATED'}),
     _hw('maxphysaddr_bits', POSITIVE, GUEST, "is the width of physical addresses, with the mode emulate",
         traits={ANY: 'COMPUTE_ADDRESS_SPACE_EMULATED'}),
+    _spec('hw:max_vcpus', POSITIVE, GUEST, 'is how many vCPUs a resize may give the guest while it runs',
+          traits={ANY: GROWTH}),
     _image('hw_pmu', BOOLEAN, GUEST, "says whether the guest sees a performance monitoring unit", traits=_ALWAYS),
     _image('hw_time_hpet', BOOLEAN, GUEST, 'gives an x86 guest the HPET', traits=_ENABLED),
     _spec('quota:cpu_shares', POSITIVE, GUEST, "is the guest's weight among others that want the processor",
@@ -130,6 +134,8 @@ PROCESSOR = (
 )
 
 MEMORY = (
+    _spec('hw:max_mem_mb', POSITIVE, GUEST, 'is how many MiB of memory a resize may give the guest while it runs',
+          traits={ANY: GROWTH}),
     _hw('locked_memory', BOOLEAN, GUEST, "keeps the guest's memory from being swapped", traits=_ENABLED),
     _hw('mem_encryption', BOOLEAN, GUEST, "encrypts the guest's memory (AMD SEV)",
         traits={TRUE: 'HW_CPU_X86_AMD_SEV'}),

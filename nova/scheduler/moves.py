@@ -12,6 +12,7 @@ from nova import states
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.moves import migrations as server_migrations
+from nova.db.placement import claims
 from nova.db.placement import compute_nodes
 from nova.db.placement import zones
 from nova.db.servers import instances
@@ -61,8 +62,14 @@ class Moves:
         request = dataclasses.replace(request, hypervisor=hypervisor,
                                       aggregate=migration['arguments'].get('aggregate'))
 
+        needed = request.resources
+        if migration['arguments'].get('grows'):          # it has its room, and needs the difference
+            had = claims.resources({**row, 'numa_topology': None})
+            request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})
+
         def write(conn: engine.Connection, claim: node_claims.Claim, hosts: host_view.Hosts) -> Row | None:
             node = compute_nodes.get(conn, claim.node_id)
+            _check_size(node, needed)
             zone = _zone(conn, node, request)
             if not server_migrations.hold(conn, migration_id, node, request.resources, LOOKING):
                 LOG.info('Move %s does not look for a host any more.', migration_id)
@@ -159,6 +166,14 @@ def _hypervisor(conn: engine.Connection, migration: Row) -> str | None:
         return None
     nodes = compute_nodes.by_host(conn, migration['source_compute'])
     return next((node['hypervisor_type'] for node in nodes if node['node'] == migration['source_node']), None)
+
+
+def _check_size(node: Row, needed: dict[str, int]) -> None:
+    """
+    :raises ClaimFailed: the node has less than the server needs in all
+    """
+    if any(needed[name] > node[name] for name in needed):
+        raise exception.ClaimFailed(host=node['host'], instance_id='')
 
 
 def _zone(conn: engine.Connection, node: Row, request: pipeline.Request) -> str | None:

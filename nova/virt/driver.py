@@ -421,6 +421,19 @@ class Resize:
         raise NotImplementedError
 
 
+class Growth:
+    """Guests that run get more CPUs and memory, within the maximum of their flavor (nova/hardware/growth.py)."""
+
+    feature = 'growth'
+
+    def grow(self, instance: Any, flavor: Any) -> Any:
+        """Give a guest the vCPUs and the memory of this flavor, which are no less than it has; again: the same.
+
+        :raises VirtError: it has not got them, and what it has is what it had
+        """
+        raise NotImplementedError
+
+
 class LiveMigration:
     """Moving a running guest. What one host finds out about it travels to the other one as ``facts``, a plain dict.
 
@@ -559,5 +572,5 @@ class Adoption:
 
 
 MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
-          Consoles, Volumes, Shares, Resize, LiveMigration, ExtendVolume, AssistedSnapshots, HostControl, ImageCache,
-          Adoption, EncryptedDisks, EncryptedVolumes)
+          Consoles, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, AssistedSnapshots, HostControl,
+          ImageCache, Adoption, EncryptedDisks, EncryptedVolumes)

@@ -7,6 +7,7 @@ from typing import Any
 from nova import actions
 from nova import context as nova_context
 from nova import exception
+from nova import states
 from nova.api import casts
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
@@ -23,6 +24,7 @@ from nova.db.projects import quotas
 from nova.db.servers import request_specs
 from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
+from nova.hardware import growth
 from nova.hardware import guest_options
 from nova.web.params import HOST
 from nova.web.params import Object
@@ -59,13 +61,20 @@ def resize(req: api_request.Request, id: str) -> None:
         values['disk_config'] = server_spec.disk_config(body['OS-DCF:diskConfig'], row['image_properties'])
     req.services.api_db.run(quotas.check_and_grow, limits, row['project_id'], id, flavor['vcpus'],
                             flavor['memory_mb'])
-    ignore = [] if req.services.conf.allow_resize_to_same_host else [row['host']]
     try:
-        cell.db.run(_begin_move, req.context, id, action, server_migrations.RESIZE, flavor, {'ignore': ignore}, values)
+        cell.db.run(_begin_move, req.context, id, action, server_migrations.RESIZE, flavor,
+                    _arguments(req, row, flavor), values)
     except Exception:
         _count_anew(req, cell, id)
         raise
     _continue(req, cell, id)
+
+
+def _arguments(req: api_request.Request, row: InstancesRow, flavor: dict[str, Any]) -> dict[str, Any]:
+    """Of the move: the guest of a server that may grow stays where it is, and runs."""
+    if row['vm_state'] == states.ACTIVE and growth.while_running(row['flavor'], flavor):
+        return {'grows': True, 'host': row['host']}
+    return {'ignore': [] if req.services.conf.allow_resize_to_same_host else [row['host']]}
 
 
 def _ready(req: api_request.Request, server_id: str, action: actions.Action) -> tuple[db_cells.Cell, InstancesRow]:

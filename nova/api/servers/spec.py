@@ -9,6 +9,7 @@ import unicodedata
 
 from nova import exception
 from nova.hardware import cpu_topology
+from nova.hardware import growth
 from nova.hardware import guest_request
 from nova.hardware import pci_spec
 from nova.objects import numa
@@ -224,12 +225,14 @@ def check_image(image: Document, flavor: Document) -> None:
 def guest_topology(flavor: Document, properties: Document) -> numa.GuestTopology | None:
     """The objects.numa.GuestTopology that a flavor and the properties of an image ask for; None when they ask for none.
 
-    :raises InvalidInput: they ask for what is none, or contradict each other
+    :raises InvalidInput: they ask for what is none, or contradict each other; see growth.check, too
     """
-    if not guest_request.concerns(flavor, properties):
-        return None
-    cpu_topology.choose(flavor, properties)
-    return guest_request.topology(flavor, properties)
+    topology = None
+    if guest_request.concerns(flavor, properties):
+        cpu_topology.choose(flavor, properties)
+        topology = guest_request.topology(flavor, properties)
+    growth.check(flavor, properties, topology)
+    return topology
 
 
 def check_same_topology(flavor: Document, old: Document, new: Document) -> None:

@@ -127,6 +127,23 @@ class Resize:
             task.ends_with(lambda: host.conductor.move_reverted(
                 ctx, migration_id=migration.id, host=host.name, power_state=power_state, network_info=networks))
 
+    def grow_instance(self, ctx: context.RequestContext, instance: objects.Instance,
+                      migration: objects.Migration) -> None:
+        """Give the guest what its new flavor has, while it runs."""
+        self._host.queue.submit(instance.uuid, self._grow, ctx, instance, migration)
+
+    def _grow(self, ctx: context.RequestContext, instance: objects.Instance,
+              migration: objects.Migration) -> None:
+        host = self._host
+        with self._step(ctx, instance, migration, actions.GROW) as task:
+            if not isinstance(host.driver, virt.Growth):
+                raise exception.Unsupported(f'Host {host.name} gives running guests no CPUs and no memory.')
+            host.driver.grow(task.instance, migration.new_flavor)
+            power_state = host.driver.power_state(task.instance)
+            task.ends_with(lambda: host.conductor.move_finished(
+                ctx, migration_id=migration.id, host=host.name, power_state=power_state,
+                network_info=task.instance.network_info))
+
     def drop_moved(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """The server is deleted, or lives elsewhere: nothing of it stays on this host."""
         host = self._host

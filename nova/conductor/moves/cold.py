@@ -12,6 +12,12 @@ for every caller: the API that began it, a host that has started again, or the r
     resize_confirming  confirming       the source forgets it                           confirm_resize
     resize_reverting   reverting        the destination removes it, the row goes back   revert_resize
                                         the source brings it back                       finish_revert_resize
+
+A resize that leaves the guest running (``grows`` in the move's arguments, hardware/growth.py) claims the difference on
+the server's own host, and has one step, with which it is over:
+
+    resize_prep        pre-migrating    the room is claimed; the host gives the guest   grow_instance
+    resize_finish      pre-migrating    the CPUs and the memory
 """
 import logging
 import typing
@@ -46,6 +52,11 @@ _FAULT = ('code', 'message', 'details', 'created')
 _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')      # statuses after the destination's part
 
 
+def grows(migration: Row) -> bool:
+    """Whether the guest keeps running, and where it is."""
+    return bool(migration['arguments'].get('grows'))
+
+
 def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
     """Return (method of a compute, its host) that a server in this task state waits for.
 
@@ -55,7 +66,7 @@ def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
     """
     if task_state == states.RESIZE_PREP and migration['held_host'] is None:
         return None
-    step = actions.STEP_OF_TASK[task_state]
+    step = actions.GROW if grows(migration) else actions.STEP_OF_TASK[task_state]
     if step is actions.REVERT and not migration['swapped']:
         step = actions.TAKE_BACK
     return _step_of(step, migration)
@@ -129,7 +140,8 @@ class ColdMoves:
         if selections:
             with self._cell_db.reader() as conn:
                 migration = server_migrations.get(conn, migration['id'])
-            self._send_step(ctx, row, migration, 'prep_resize', migration['dest_compute'])
+            first = actions.GROW if grows(migration) else actions.PREPARE
+            self._send_step(ctx, row, migration, first.method, migration['dest_compute'])
 
     def move_refused(self, ctx: Context, migration_id: int, host: str, fault: Fault) -> None:
         """The destination cannot take it: try the next one."""
@@ -200,6 +212,11 @@ class ColdMoves:
 
     def move_finished(self, ctx: Context, migration_id: int, host: str, power_state: int, network_info: list) -> None:
         """The destination has the guest: the server waits for its owner."""
+        migration = self._move(migration_id)
+        if grows(migration):
+            self._grown(ctx, migration, host, power_state)
+            return
+
         def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] == 'finished':
@@ -212,6 +229,24 @@ class ColdMoves:
             if change:
                 change.record('resize_finish', END, row, host)
             server_migrations.update(conn, migration_id, {'status': 'finished', 'arguments': arguments})
+        self._cell_db.run(write)
+
+    def _grown(self, ctx: Context, migration: Row, host: str, power_state: int) -> None:
+        """The guest has what its new flavor says: the move is over."""
+        if migration['status'] in server_migrations.OVER:
+            return                                              # a repeated call
+        flavor = migration['new_flavor']
+        self._settle_quota(migration['instance_uuid'], 'new_flavor', migration)
+        self._api_db.run(_note_flavor, migration['instance_uuid'], flavor)
+
+        def write(conn: Connection) -> None:
+            change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
+            row = _end(conn, change, migration, actions.GROW.task_event, host, None, {
+                'power_state': power_state, **server_migrations.flavor_values(flavor)},
+                {'task_state': states.RESIZE_FINISH, 'host': host})
+            if change:
+                change.record('resize_finish', END, row, host)
+            server_migrations.keep(conn, migration['id'])
         self._cell_db.run(write)
 
     def move_confirmed(self, ctx: Context, migration_id: int, host: str | None) -> None:
@@ -286,7 +321,7 @@ class ColdMoves:
             return
         task_state = row['task_state']
         try:
-            if task_state in (states.RESIZE_MIGRATED, states.RESIZE_FINISH):
+            if task_state in (states.RESIZE_MIGRATED, states.RESIZE_FINISH) and not grows(migration):
                 self._return_move(ctx, row, migration_id, host, event, fault)
             else:
                 self._end_move(ctx, row, migration, host, event, fault)

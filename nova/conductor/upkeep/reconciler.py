@@ -224,6 +224,11 @@ class Reconciler:
             self._fail(action, row)
             return
         method, host = cold.next_step(row['task_state'], moves[-1]) or (None, None)
+        if method == actions.GROW.method and row['task_state'] == states.RESIZE_FINISH:
+            # the guest may have got it: what it has stays counted until its host says how it ended
+            if self._services.host_is_up(host):
+                self._moves.continue_move(context.on_behalf_of(action), row['uuid'])
+            return
         if method == 'finish_revert_resize' and self._services.host_is_up(host):
             self._moves.continue_move(context.on_behalf_of(action), row['uuid'])
             return

@@ -3,6 +3,7 @@
     create   a row; an older move of the server that is still open ends with it
     hold     the destination's share, after claims.claim in the same transaction
     swap     the server's row and the held share change places: the usage of no node changes
+    keep     the server's row has got the flavor on its node, and with it what is held
     release  gives back what is held
     update   other columns, while the row is as expected
 
@@ -175,7 +176,7 @@ def update(conn: sa.Connection, migration_id: int, values: dict[str, Any],
            expect: dict[str, Any] | None = None) -> bool:
     """UPDATE a move, if ``expect`` ({column: allowed value or values}) holds; whether it did.
 
-    Columns of what is held are changed by hold, swap and release alone.
+    Columns of what is held are changed by hold, swap, keep and release alone.
     """
     conditions = [migrations.c.id == migration_id]
     for name, allowed in (expect or {}).items():
@@ -237,6 +238,16 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
     if pci.requested(row['flavor']) or pci.requested(flavor):
         pci_devices.swap(conn, uuid)
     return changed
+
+
+def keep(conn: sa.Connection, migration_id: int) -> None:
+    """End a move whose server stays on its node and has, in this transaction, got the new flavor: of what the move
+    holds that is the server's which it has more than before."""
+    migration = get(conn, migration_id, lock=True)
+    old, new = migration['old_flavor'], migration['new_flavor']
+    update(conn, migration_id, {f'held_{name}': migration[f'held_{name}'] - (new[name] - old[name])
+                                for name in ('vcpus', 'memory_mb')})
+    release(conn, migration_id, status='confirmed')
 
 
 def release(conn: sa.Connection, migration_id: int, status: str | None = None,

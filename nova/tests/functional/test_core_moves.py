@@ -552,7 +552,16 @@ def test_what_the_quota_counts_wrongly_is_mended(cloud):
     (states.RESIZE_REVERTING, 's', True, ('revert_resize', 'd')),
     (states.RESIZE_REVERTING, 'd', False, ('finish_revert_resize', 's'))])
 def test_the_next_step(task, held, swapped, step):
-    migration = {'held_host': held, 'swapped': swapped, 'source_compute': 's', 'dest_compute': 'd'}
+    migration = {'held_host': held, 'swapped': swapped, 'source_compute': 's', 'dest_compute': 'd', 'arguments': {}}
+    assert cold.next_step(task, migration) == step
+
+
+@pytest.mark.parametrize(('task', 'held', 'step'), [
+    (states.RESIZE_PREP, None, None), (states.RESIZE_PREP, 's', ('grow_instance', 's')),
+    (states.RESIZE_FINISH, 's', ('grow_instance', 's'))])
+def test_the_next_step_of_a_guest_that_keeps_running(task, held, step):
+    migration = {'held_host': held, 'swapped': False, 'source_compute': 's', 'dest_compute': held,
+                 'arguments': {'grows': True}}
     assert cold.next_step(task, migration) == step
 
 

@@ -46,6 +46,10 @@ PROOFS = {
     'maxphysaddr_bits': ({'hw:maxphysaddr_mode': 'emulate', 'hw:maxphysaddr_bits': '42'}, {}, 'kvm', [
         "cpu/maxphysaddr[@mode='emulate'][@bits='42']"], []),
     'pmu': ({}, {'hw_pmu': 'no'}, 'qemu', ["features/pmu[@state='off']"], []),
+    'max_vcpus': ({'hw:max_vcpus': '6'}, {}, 'qemu', [
+        "vcpu[@current='4'][.='6']", "cpu/topology[@sockets='6']"], ['maxMemory', 'cpu/numa']),
+    'max_mem_mb': ({'hw:max_mem_mb': '4096'}, {}, 'qemu', [
+        "maxMemory[@unit='MiB'][@slots='16'][.='4096']", "cpu/numa/cell[@cpus='0-3']"], ['vcpu[@current]']),
     'time_hpet': ({}, {'hw_time_hpet': 'yes'}, 'kvm', ["clock/timer[@name='hpet'][@present='yes']"], []),
     'quota_cpu_shares': ({'quota:cpu_shares': '2048'}, {}, 'qemu', ["cputune[shares='2048']"], []),
     'quota_cpu_period': ({'quota:cpu_period': '20000'}, {}, 'qemu', ["cputune[period='20000']"], []),

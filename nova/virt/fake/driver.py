@@ -45,7 +45,7 @@ BOOT = ('kernel starts', 'disks are there', 'network is up', 'booted')
 
 
 class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot, rescue.Rescue,
-                 guest_operations.GuestOperations, live_migration.LiveMigration, resize.Resize,
+                 guest_operations.GuestOperations, live_migration.LiveMigration, resize.Resize, resize.Growth,
                  host_control.HostControl, host_control.AssistedSnapshots,
                  host_control.ExtendVolume, image_cache.ImageCache, interfaces.Interfaces, volumes.Volumes,
                  shares.Shares, adoption.Adoption, driver.EncryptedDisks, driver.EncryptedVolumes):

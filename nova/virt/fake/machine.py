@@ -103,6 +103,7 @@ class Machine:
         with self.lock:
             devices = pci.given(instance, self.guests)
             guest = self.guests.setdefault(instance.uuid, {'console': []})
+            guest['vcpus'], guest['memory_mb'] = instance.vcpus, instance.memory_mb
             guest['disk_gb'] = instance.root_gb + instance.ephemeral_gb
             guest['networks'] = [vif['id'] for vif in network_info]
             guest['numa_topology'] = instance.numa_topology

@@ -60,3 +60,12 @@ class Resize(machine.Feature, driver.Resize):
     def kept_guests(self) -> Any:
         with self.machine.lock:
             return sorted(self.machine.kept)
+
+
+class Growth(machine.Feature, driver.Growth):
+    """What a guest has stands in the machine."""
+
+    def grow(self, instance: Any, flavor: Any) -> None:
+        with self.machine.operation('grow'), self.machine.lock:
+            self.machine.guest(instance).update(vcpus=flavor['vcpus'], memory_mb=flavor['memory_mb'])
+            self.machine.save()

@@ -48,6 +48,7 @@ from nova.virt.libvirt.volumes import operations as volume_operations
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.life import adoption
+from nova.virt.libvirt.life import growth
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.life import rescue
 from nova.virt.libvirt.life import rescued
@@ -67,7 +68,7 @@ IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused 
 
 class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshots.Snapshots,
                     guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
-                    rescue.Rescue, adoption.Adoption, volumes.Volumes, live_migration.LiveMigration,
+                    rescue.Rescue, growth.Growth, adoption.Adoption, volumes.Volumes, live_migration.LiveMigration,
                     cold.ColdMoves, driver.EncryptedDisks, driver.EncryptedVolumes):
     """See the contract in nova/virt/driver.py.
 

@@ -19,12 +19,17 @@ REALTIME_PRIORITY = 1              # the lowest above ordinary threads; the host
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
 
 
-def vcpu(count: int, cell_cpus: Iterable[int] | None = None) -> etree.Element:
-    """The number of vCPUs, and for a guest without topology the CPUs that they may run on (usage.floating_cell)."""
+def vcpu(count: int, cell_cpus: Iterable[int] | None = None, most: int = 0) -> etree.Element:
+    """The number of vCPUs, and for a guest without topology the CPUs that they may run on (usage.floating_cell).
+
+    :param most: that it may get while it runs
+    """
     element = etree.Element('vcpu', placement='static')
     if cell_cpus:
         element.set('cpuset', cpus.show(cell_cpus))
-    element.text = str(count)
+    if most > count:
+        element.set('current', str(count))
+    element.text = str(max(count, most))
     return element
 
 
@@ -64,6 +69,11 @@ def cpu(topology: Mapping[str, int], guest: numa.GuestTopology | None = None, mo
         for number, cell in enumerate(guest.cells):
             _add(nodes, 'cell', id=number, cpus=cpus.show(cell.cpuset), memory=cell.memory * 1024)
     return root
+
+
+def one_node(processor: etree.Element, vcpus: int, memory_mb: int) -> None:
+    """Let a guest see one NUMA node with all that it has or may get: libvirt plugs memory into a node alone."""
+    _add(_add(processor, 'numa'), 'cell', id=0, cpus=f'0-{vcpus - 1}', memory=memory_mb * 1024)
 
 
 def numatune(guest: numa.GuestTopology) -> etree.Element:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import cpu_topology
+from nova.hardware import growth
 from nova.hardware import guest_options
 from nova.objects import numa
 from nova.virt import driver
@@ -42,6 +43,9 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     arch = _foreign(instance.image_properties)
     if arch:
         settings.setdefault('firmware_type', 'uefi')         # it has no other
+        if any(growth.maximum(settings)):
+            raise exception.ImageUnacceptable(image_id=image['id'], reason=f"the flavor's hw:{growth.VCPUS} and hw:"
+                                              f'{growth.MEMORY} are for a PC; QEMU gives a running {arch} no CPUs')
     machine = _known(image, 'hw_machine_type',
                      xml.MACHINES.get(arch or '') or guest_options.machine(settings, xml.DEFAULT_MACHINE),
                      xml.MACHINE_TYPE.match)

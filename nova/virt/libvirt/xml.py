@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.hardware import cpus
+from nova.hardware import growth
 from nova.objects import numa
 from nova.objects import pci
 from nova.virt.libvirt import cells
@@ -165,9 +166,13 @@ def domain(guest: Guest, host: numa.HostTopology | None = None,
     _add(root, 'name', guest.name)
     _add(root, 'uuid', guest.uuid)
     identity.metadata(root, guest)
+    most_vcpus, most_mb = growth.maximum(guest.settings)
+    if most_mb > guest.memory_mb:
+        _add(root, 'maxMemory', most_mb, unit='MiB', slots=growth.SLOTS)
     _add(root, 'memory', guest.memory_mb, unit='MiB')
     _add(root, 'currentMemory', guest.memory_mb, unit='MiB')
-    root.append(placement.vcpu(guest.vcpus, None if topology else cpus.parse(guest.cpuset) if guest.cpuset else None))
+    root.append(placement.vcpu(guest.vcpus, None if topology else cpus.parse(guest.cpuset) if guest.cpuset else None,
+                               most_vcpus))
     if topology and host:
         root.extend(placement.elements(host, topology))
     machine.tuning(root, guest)
@@ -178,8 +183,11 @@ def domain(guest: Guest, host: numa.HostTopology | None = None,
     machine.boot(root, guest)
     machine.features(root, guest)
     mode = processor.mode or CPU_MODES[guest.virt_type]
-    shown = guest.processor or {'sockets': guest.vcpus, 'cores': 1, 'threads': 1}
-    root.append(placement.cpu(shown, topology, None if mode == 'none' else mode))
+    vcpus = max(guest.vcpus, most_vcpus)
+    root.append(placement.cpu(guest.processor or {'sockets': vcpus, 'cores': 1, 'threads': 1}, topology,
+                              None if mode == 'none' else mode))
+    if most_mb > guest.memory_mb:
+        placement.one_node(root[-1], vcpus, guest.memory_mb)
     processors.add(root[-1], processor)
     machine.processor(root[-1], guest)
     machine.clock(root, guest)

@@ -1,0 +1,84 @@
+"""Guests that get more CPUs and memory while they run: the maximum that a flavor says, and which resizes are within it.
+
+``hw:max_vcpus`` and ``hw:max_mem_mb`` are rows of guest_option_rows.py; ADR 0041 has the reasons.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+import re
+from typing import Any
+
+from nova import exception
+from nova.hardware import guest_option_rows as rows
+from nova.objects import numa
+from nova.objects import pci
+
+VCPUS, MEMORY = 'max_vcpus', 'max_mem_mb'
+# MiB: Linux takes memory up in blocks of this size, and none that begins inside of one (x86: SECTION_SIZE_BITS is 27)
+BLOCK_MB = 128
+# modules of memory that a guest takes between two starts; each resize is one
+SLOTS = 16
+# vCPUs of QEMU's PC without an IOMMU that remaps interrupts
+MOST_VCPUS = 255
+# sizes of a flavor that a running guest keeps
+_STAYS = ('root_gb', 'ephemeral_gb', 'swap')
+
+Flavor = Mapping[str, Any]
+
+
+def maximum(settings: Mapping[str, str]) -> tuple[int, int]:
+    """(vCPUs, MiB of memory) that a guest may get while it runs, 0 where nothing is said.
+
+    :param settings: guest_options.settings
+    """
+    return int(settings.get(VCPUS) or 0), int(settings.get(MEMORY) or 0)
+
+
+def of_flavor(flavor: Flavor) -> tuple[int, int]:
+    """The same of a flavor."""
+    specs = flavor.get('extra_specs') or {}
+    return maximum({name: specs.get(f'hw:{name}', '0') for name in (VCPUS, MEMORY)})
+
+
+def check(flavor: Flavor, properties: Mapping[str, Any] | None, topology: numa.GuestTopology | None) -> None:
+    """Refuse a maximum that no guest of this flavor and this image can have.
+
+    :param topology: that it asks for on its host
+    :raises InvalidInput: with the sentence
+    """
+    vcpus, memory_mb = of_flavor(flavor)
+    if not vcpus and not memory_mb:
+        return
+    other = next((words for words, found in (
+        ('a NUMA topology, pinned CPUs and pages of a size', topology is not None),
+        ('devices of the host', bool(pci.requested(dict(flavor)))),
+        ('encrypted memory', _encrypted(flavor, properties))) if found), None)
+    if other:
+        raise _refusal(f'hw:{VCPUS} and hw:{MEMORY} exclude {other}: a guest has what it starts with.')
+    if vcpus and not flavor['vcpus'] <= vcpus <= MOST_VCPUS:
+        raise _refusal(f"hw:{VCPUS} {vcpus} is not between the flavor's vCPUs, {flavor['vcpus']}, and {MOST_VCPUS}.")
+    if memory_mb and (memory_mb < flavor['memory_mb'] or (memory_mb - flavor['memory_mb']) % BLOCK_MB):
+        raise _refusal(f"hw:{MEMORY} {memory_mb} is not the flavor's memory, {flavor['memory_mb']} MiB, and a multiple "
+                       f'of {BLOCK_MB} MiB more: guests take memory up in such blocks.')
+
+
+def while_running(old: Flavor, new: Flavor) -> bool:
+    """Whether a running guest of the old flavor can become one of the new flavor, which was checked, as it runs."""
+    vcpus, memory_mb = of_flavor(old)
+    if not vcpus and not memory_mb or pci.requested(dict(old)):
+        return False
+    if (old.get('extra_specs') or {}) != (new.get('extra_specs') or {}):
+        return False
+    if any((old.get(name) or 0) != (new.get(name) or 0) for name in _STAYS):
+        return False
+    return all(old[name] == new[name] or most and old[name] < new[name] <= most
+               for name, most in (('vcpus', vcpus), ('memory_mb', memory_mb)))
+
+
+def _encrypted(flavor: Flavor, properties: Mapping[str, Any] | None) -> bool:
+    values = ((flavor.get('extra_specs') or {}).get('hw:mem_encryption'), (properties or {}).get('hw_mem_encryption'))
+    return any(re.fullmatch(rows.TRUE, str(value).strip()) for value in values)
+
+
+def _refusal(reason: str) -> exception.InvalidInput:
+    return exception.InvalidInput(reason=reason)

@@ -1,0 +1,77 @@
+"""Which resizes leave a guest running, and which maxima no guest can have."""
+import pytest
+
+from nova import exception
+from nova.api.servers import spec
+from nova.hardware import cpu_topology
+from nova.hardware import growth
+from nova.hardware import guest_options
+from nova.objects import pci
+
+MOST = {'hw:max_vcpus': '4', 'hw:max_mem_mb': '1024'}
+
+
+def flavor(vcpus=2, memory_mb=256, specs=MOST, **more):
+    return {'vcpus': vcpus, 'memory_mb': memory_mb, 'root_gb': 1, 'ephemeral_gb': 0, 'swap': 0, 'extra_specs': specs,
+            **more}
+
+
+CASES = {
+    'both': ({}, {'vcpus': 4, 'memory_mb': 1024}, True),
+    'CPUs': ({}, {'vcpus': 3}, True),
+    'memory': ({}, {'memory_mb': 384}, True),
+    'neither': ({}, {}, True),
+    'fewer CPUs': ({}, {'vcpus': 1, 'memory_mb': 512}, False),
+    'less memory': ({}, {'vcpus': 3, 'memory_mb': 128}, False),
+    'more than the maximum': ({}, {'vcpus': 5}, False),
+    'a larger disk': ({}, {'vcpus': 3, 'root_gb': 2}, False),
+    'swap': ({}, {'vcpus': 3, 'swap': 64}, False),
+    'another maximum': ({}, {'vcpus': 3, 'specs': {**MOST, 'hw:max_vcpus': '8'}}, False),
+    'other extra specs': ({}, {'vcpus': 3, 'specs': {**MOST, 'quota:cpu_shares': '10'}}, False),
+    'no maximum': ({'specs': {}}, {'vcpus': 3, 'specs': {}}, False),
+    'a maximum of CPUs alone, and CPUs': ({'specs': {'hw:max_vcpus': '4'}},
+                                          {'vcpus': 3, 'specs': {'hw:max_vcpus': '4'}}, True),
+    'a maximum of CPUs alone, and memory': ({'specs': {'hw:max_vcpus': '4'}},
+                                            {'memory_mb': 512, 'specs': {'hw:max_vcpus': '4'}}, False),
+}
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_while_running(name):
+    old, new, wanted = CASES[name]
+    assert growth.while_running(flavor(**old), flavor(**new)) is wanted
+
+
+REFUSED = {
+    "is not between the flavor's vCPUs, 2": ({'hw:max_vcpus': '1'}, {}),
+    'and 255': ({'hw:max_vcpus': '256'}, {}),
+    'a multiple of 128 MiB': ({'hw:max_mem_mb': '300'}, {}),
+    "is not the flavor's memory": ({'hw:max_mem_mb': '128'}, {}),
+    'exclude a NUMA topology': ({**MOST, 'hw:numa_nodes': '1'}, {}),
+    'exclude a NUMA topology, pinned CPUs': ({**MOST, 'hw:cpu_policy': 'dedicated'}, {}),
+    'and pages of a size': ({**MOST, 'hw:mem_page_size': 'small'}, {}),
+    'exclude encrypted memory': ({**MOST, 'hw:mem_encryption': 'true'}, {'hw_firmware_type': 'uefi'}),
+    '4 vCPUs are no product': ({**MOST, 'hw:cpu_max_sockets': '3', 'hw:cpu_max_cores': '1', 'hw:cpu_max_threads': '1'},
+                               {}),
+}
+
+
+@pytest.mark.parametrize('words', REFUSED)
+def test_a_maximum_that_no_guest_can_have(words):
+    specs, properties = REFUSED[words]
+    guest_options.check(specs, properties)
+    with pytest.raises(exception.InvalidInput, match=words):
+        spec.guest_topology(flavor(specs=specs), properties)
+
+
+def test_devices_of_the_host_stay_where_they_are():
+    requests = pci.dump([pci.Request(count=1, spec=({'vendor_id': '10de'},), alias_name='gpu')])
+    with pytest.raises(exception.InvalidInput, match='exclude devices of the host'):
+        spec.guest_topology(flavor(pci_requests=requests), {})
+    assert not growth.while_running(flavor(pci_requests=requests), flavor(vcpus=3))
+
+
+def test_what_a_guest_can_have_passes():
+    assert spec.guest_topology(flavor(specs={**MOST, 'hw:cpu_policy': 'shared'}), {}) is None
+    assert cpu_topology.choose(flavor(), {}) == {'sockets': 4, 'cores': 1, 'threads': 1}
+    assert cpu_topology.choose(flavor(specs={**MOST, 'hw:cpu_max_sockets': '2'}), {})['cores'] == 2
