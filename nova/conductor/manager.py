@@ -73,7 +73,8 @@ class ConductorManager:
         self.live = live.LiveMigrations(services, self.events, self.specs, self.tasks, self.volumes, self.grants)
         self.evacuations = evacuation.Evacuations(services, self.events, self.specs)
         self.maintenance = maintenance.Maintenance(services, self.moves, self.live)
-        self.deletion = deletion.Deletion(services, self.events, self.volumes, self.shares, self.grants, self.moves)
+        self.deletion = deletion.Deletion(services, self.events, self.volumes, self.shares, self.grants, self.moves,
+                                          self.disk_keys)
 
         # ---- upkeep
         self.claim_check = usage_checks.ClaimCheck(services)

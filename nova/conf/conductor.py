@@ -14,6 +14,10 @@ OPTIONS = [
                help='Seconds after which a task that never ends is failed and its server freed for other actions.'),
     cfg.IntOpt('audit_interval', default=300, min=10, max=86400,
                help='Seconds between two comparisons of the usage of compute nodes with their servers.'),
+    cfg.StrOpt('disk_keys', default='database', choices=('database', 'barbican'),
+               help='Where new keys of encrypted disks of servers are kept. database: in that of the cell, sealed with '
+                    'disk_keys_file. barbican: in the Key Manager service that [barbican] names, by the account there. '
+                    'Keys that there are stay where they are.'),
     cfg.StrOpt('disk_keys_file', max_length=4096,
                help='File with the key that seals, in the database, the keys of encrypted disks of servers: base64 of '
                     '32 bytes a line. The first line seals; the others open what was sealed before. All conductors of '

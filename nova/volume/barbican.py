@@ -1,4 +1,4 @@
-"""Keys of encrypted volumes, from a Key Manager service (Barbican v1) over HTTP.
+"""Keys of encrypted volumes and disks, in a Key Manager service (Barbican v1), over HTTP.
 
 https://docs.openstack.org/api-guide/key-manager/secrets.html
 """
@@ -47,10 +47,38 @@ class Barbican:
             raise exception.InvalidVolume(reason='its key is none of LUKS.')
         return content.decode() if kind == 'passphrase' else content.hex()
 
+    # ---- those of the system's own account
+
+    @property
+    def has_account(self) -> bool:
+        return self._service.has_account
+
+    def store(self, ctx: RequestContext, name: str, passphrase: str) -> str:
+        """Keep a passphrase; its id.
+
+        :param ctx: without a token
+        :raises Unavailable, Forbidden:
+        """
+        body = {'name': name, 'secret_type': 'passphrase', 'payload': passphrase, 'payload_content_type': 'text/plain'}
+        answer = self._service.request(ctx, 'POST', lambda: self._root() + '/v1/secrets', {}, json=body)
+        if answer.status_code >= 400:
+            raise self._service.refusal(ctx, answer.status_code)
+        return str(answer.json()['secret_ref']).rstrip('/').rpartition('/')[2]
+
+    def destroy(self, ctx: RequestContext, key_id: str) -> None:
+        """Forget a key for ever; no error when there is none.
+
+        :raises Unavailable, Forbidden:
+        """
+        answer = self._service.request(ctx, 'DELETE', lambda: f'{self._root()}/v1/secrets/{key_id}', {})
+        if answer.status_code >= 400 and answer.status_code != 404:
+            raise self._service.refusal(ctx, answer.status_code)
+
+    def _root(self) -> str:
+        return str(self._service.endpoint()).removesuffix('/v1')
+
     def _get(self, ctx: RequestContext, path: str, kind: str) -> Any:
-        def address() -> str:
-            return self._service.endpoint().removesuffix('/v1') + '/v1/secrets' + path
-        answer = self._service.request(ctx, 'GET', address, {'Accept': kind})
+        answer = self._service.request(ctx, 'GET', lambda: f'{self._root()}/v1/secrets{path}', {'Accept': kind})
         if answer.status_code in (403, 404):
             raise exception.InvalidVolume(reason='the Key Manager service does not give its key for this request. '
                                                  "A request of the volume's owner gets it.")

@@ -12,6 +12,7 @@ from nova.conductor.cell_services import Row
 from nova.conductor.events import Change
 from nova.conductor.events import Events
 from nova.conductor.moves.cold import ColdMoves
+from nova.conductor.servers.disk_keys import DiskKeys
 from nova.conductor.servers.image_grants import ImageGrants
 from nova.conductor.servers.shares import Shares
 from nova.conductor.servers.volumes import Volumes
@@ -39,10 +40,10 @@ class Deletion:
     """Deletes servers."""
 
     def __init__(self, services: CellServices, events: Events, volumes: Volumes, shares: Shares,
-                 grants: ImageGrants, moves: ColdMoves) -> None:
+                 grants: ImageGrants, moves: ColdMoves, keys: DiskKeys) -> None:
         self._services, self._cell_db, self._api_db = services, services.cell_db, services.api_db
         self._events, self._volumes, self._shares, self._grants = events, volumes, shares, grants
-        self._moves = moves
+        self._moves, self._keys = moves, keys
 
     def delete_instance(self, ctx: Context, instance_uuid: str) -> None:
         """Delete a server here and now, unless its host is up: then that host does it.
@@ -124,6 +125,7 @@ class Deletion:
         self._volumes.release_volumes(ctx, instance_uuid, row)
         self._shares.release_shares(ctx, instance_uuid, host)
         self._remove_shelved_image(ctx, row)
+        self._keys.destroy_disk_key(ctx, instance_uuid)
         other_hosts = set()
 
         def write(conn: Connection) -> None:

@@ -1,8 +1,9 @@
 """The keys of the encrypted disks of servers: each server has one, from its first disk until it is deleted.
 
 A key is a random passphrase. The database has it sealed (AES-256-GCM, bound to the server's id) with a key of the
-deployment, which is in a file of the conductors: who has the database alone, or a copy of it, opens no disk. Hosts get
-the keys of their own servers, when they need them, and keep them in memory.
+deployment, which is in a file of the conductors: who has the database alone, or a copy of it, opens no disk. Or it is
+in a Key Manager service, and the database has its id. Hosts get the keys of their own servers, when they need them, and
+keep them in memory.
 """
 import base64
 import binascii
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers import aead
 from oslo_config.cfg import ConfigOpts
 from oslo_db import exception as db_exc
 
+from nova import context
 from nova import exception
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Context
@@ -25,10 +27,12 @@ from nova.db.servers import disk_keys
 from nova.db.servers import instances
 from nova.hardware import guest_options
 from nova.runtime import host_identity
+from nova.volume import barbican
 
 LOG = logging.getLogger(__name__)
 
 FILE = 'disk-keys'
+BARBICAN = 'barbican'                    # in the place of a key's name: it is there
 KEY_BYTES, NONCE_BYTES = 32, 12
 MOST_BYTES = 65536                       # of the file
 
@@ -73,6 +77,10 @@ class Sealer:
             return self._keys[name].decrypt(found[:NONCE_BYTES], found[NONCE_BYTES:], owner.encode()).decode()
         except (exceptions.InvalidTag, ValueError):
             raise Unusable('what the database has of it was changed, or is of another server') from None
+
+
+def _system(ctx: Context) -> Context:
+    return context.admin_context(ctx.request_id)
 
 
 def name_of(key: bytes) -> str:
@@ -144,32 +152,60 @@ class DiskKeys:
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._path = services.cell_db, path_of(services.conf)
+        self._in_barbican = services.conf.conductor.disk_keys == BARBICAN
+        self._barbican = barbican.Barbican(services.conf)
 
     def get_disk_key(self, ctx: Context, instance_uuid: str) -> str:
         try:
-            return self._found(instance_uuid) or self._made(instance_uuid)
+            return self._found(ctx, instance_uuid) or self._made(ctx, instance_uuid)
         except Unusable as error:
             raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
 
-    def _found(self, instance_uuid: str) -> str | None:
+    def destroy_disk_key(self, ctx: Context, instance_uuid: str) -> None:
+        """Before the row of a server that ends: what is not in the database goes.
+
+        :raises Unavailable: the Key Manager service does not answer
+        """
+        with self._cell_db.reader() as conn:
+            row = disk_keys.get(conn, instance_uuid)
+        if row is not None and row['sealed_with'] == BARBICAN:
+            self._barbican.destroy(_system(ctx), row['sealed'])
+
+    def _found(self, ctx: Context, instance_uuid: str) -> str | None:
         with self._cell_db.reader() as conn:
             row = disk_keys.get(conn, instance_uuid)
         if row is None:
             return None
-        return self._sealer().open(row['sealed_with'], row['sealed'], instance_uuid)
+        if row['sealed_with'] != BARBICAN:
+            return self._sealer().open(row['sealed_with'], row['sealed'], instance_uuid)
+        try:
+            return self._barbican.passphrase(_system(ctx), row['sealed'])
+        except exception.InvalidVolume:
+            raise Unusable('the Key Manager service does not have it, or does not give it to this system') from None
 
-    def _made(self, instance_uuid: str) -> str:
+    def _made(self, ctx: Context, instance_uuid: str) -> str:
         with self._cell_db.reader() as conn:
             server, used = instances.get(conn, instance_uuid), disk_keys.sealed_with(conn)
         if not guest_options.encrypted(server['flavor'], server['image_properties']):
             raise Unusable('neither its flavor nor its image asks for encrypted disks')
-        sealer = self._usable(used)
         key = secrets.token_hex(KEY_BYTES)
+        kept = self._stored(ctx, instance_uuid, key) if self._in_barbican else self._sealed(used, instance_uuid, key)
         try:
-            self._cell_db.run(disk_keys.insert, instance_uuid, sealer.first, sealer.seal(key, instance_uuid))
+            self._cell_db.run(disk_keys.insert, instance_uuid, *kept)
         except db_exc.DBDuplicateEntry:
-            return self._found(instance_uuid) or self._made(instance_uuid)
+            if self._in_barbican:
+                self._barbican.destroy(_system(ctx), kept[1])
+            return self._found(ctx, instance_uuid) or self._made(ctx, instance_uuid)
         return key
+
+    def _sealed(self, used: set[str], instance_uuid: str, key: str) -> tuple[str, str]:
+        sealer = self._usable(used)
+        return sealer.first, sealer.seal(key, instance_uuid)
+
+    def _stored(self, ctx: Context, instance_uuid: str, key: str) -> tuple[str, str]:
+        if not self._barbican.has_account:
+            raise Unusable('[barbican] names no account, which keys of disks need ([conductor] disk_keys)')
+        return BARBICAN, self._barbican.store(_system(ctx), f'disks of server {instance_uuid}', key)
 
     # ---- volumes
 
@@ -210,6 +246,7 @@ class DiskKeys:
 
     def _usable(self, used: set[str]) -> Sealer:
         """What new keys may be sealed with."""
+        used = used - {BARBICAN}
         sealer = self._sealer(used)
         if used and not used & sealer.names:
             raise Unusable('other keys of this deployment were sealed with a file that this conductor does not have')

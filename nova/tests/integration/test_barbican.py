@@ -7,6 +7,7 @@ import contextlib
 import os
 import pathlib
 import secrets
+import types
 
 import pytest
 import requests
@@ -15,7 +16,10 @@ import yaml
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
+from nova.conductor.servers import disk_keys
+from nova.db.servers import disk_keys as db
 from nova.tests.functional import cloud as fixture
+from nova.tests.functional import test_pci_cloud
 from nova.tests.integration import servers
 from nova.volume import barbican
 
@@ -34,6 +38,18 @@ kek = {kek}
 [queue]
 enable = False
 [keystone_authtoken]
+auth_type = password
+auth_url = {identity}
+username = {auth[username]}
+password = {auth[password]}
+project_name = {auth[project_name]}
+user_domain_id = default
+project_domain_id = default
+'''
+ACCOUNT = '''[conductor]
+disk_keys = barbican
+[barbican]
+endpoint_override = {url}
 auth_type = password
 auth_url = {identity}
 username = {auth[username]}
@@ -136,3 +152,28 @@ def test_a_key_is_for_requests_of_its_owner(cloud, url):
             keys.passphrase(caller(who), ident)
     with pytest.raises(exception.Unavailable):
         keys.passphrase(caller(owner, 'no token of ours'), symmetric)
+
+
+def test_keys_of_disks_by_the_account_of_the_system(cloud, url, tmp_path):
+    """The database has the id alone; the key is gone from Barbican when the server ends."""
+    auth = yaml.safe_load(cloud.clouds_yaml.read_text())['clouds']['nova-admin']['auth']
+    (tmp_path / 'nova.conf').write_text(ACCOUNT.format(url=url, identity=cloud.url + '/identity/v3', auth=auth))
+    conf = nova_conf.new(files=[str(tmp_path / 'nova.conf')], state_path=str(tmp_path))
+    keys = disk_keys.DiskKeys(types.SimpleNamespace(conf=conf, cell_db=cloud.cell_db))
+    clients = test_pci_cloud.Clients(cloud)
+    clients.flavor('sealed', hw__ephemeral_encryption='true')
+    server, system = clients.boot('sealed')['id'], context.admin_context()
+    key = keys.get_disk_key(system, server)
+    assert len(key) == 64 and keys.get_disk_key(system, server) == key
+    with cloud.cell_db.reader() as conn:
+        row = db.get(conn, server)
+    assert row['sealed_with'] == 'barbican' and key not in str(row) and not (tmp_path / 'disk-keys').exists()
+    address = f'{url}/v1/secrets/{row["sealed"]}'
+    codes = [client.session.get(address, headers={'X-Auth-Token': client.token}).status_code
+             for client in (cloud.admin(), cloud.client())]
+    assert codes[0] == 200 and codes[1] in (403, 404)
+    for _attempt in range(2):
+        keys.destroy_disk_key(system, server)
+    assert cloud.admin().session.get(address, headers={'X-Auth-Token': cloud.admin().token}).status_code == 404
+    with pytest.raises(exception.DiskKeyUnavailable, match='does not have it'):
+        keys.get_disk_key(system, server)
