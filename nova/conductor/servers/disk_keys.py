@@ -185,7 +185,7 @@ class DiskKeys:
 
     def _made(self, ctx: Context, instance_uuid: str) -> str:
         with self._cell_db.reader() as conn:
-            server, used = instances.get(conn, instance_uuid), disk_keys.sealed_with(conn)
+            server, used = instances.get(conn, instance_uuid), disk_keys.sealed_with(conn, BARBICAN)
         if not guest_options.encrypted(server['flavor'], server['image_properties']):
             raise Unusable('neither its flavor nor its image asks for encrypted disks')
         key = secrets.token_hex(KEY_BYTES)
@@ -229,7 +229,7 @@ class DiskKeys:
         with self._cell_db.reader() as conn:
             if disk_keys.of_volume(conn, instance_uuid, volume_id) is not None:
                 return
-            used = disk_keys.sealed_with(conn)
+            used = disk_keys.sealed_with(conn, BARBICAN)
         key = find()
         try:
             sealer = self._usable(used)
@@ -246,9 +246,8 @@ class DiskKeys:
 
     def _usable(self, used: set[str]) -> Sealer:
         """What new keys may be sealed with."""
-        used = used - {BARBICAN}
         sealer = self._sealer(used)
-        if used and not used & sealer.names:
+        if not used <= sealer.names:
             raise Unusable('other keys of this deployment were sealed with a file that this conductor does not have')
         return sealer
 

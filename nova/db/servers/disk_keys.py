@@ -34,10 +34,14 @@ def delete(conn: sa.Connection, instance_uuid: str) -> None:
         statements.delete(conn, table, instance_uuid=instance_uuid)
 
 
-def sealed_with(conn: sa.Connection) -> set[str]:
-    """The names of the keys of the deployment that rows were sealed with."""
-    return set(conn.execute(sa.union(sa.select(disk_keys.c.sealed_with), sa.select(volume_keys.c.sealed_with)))
-               .scalars())
+def sealed_with(conn: sa.Connection, apart: str) -> set[str]:
+    """The names of the keys of the deployment that the newest rows were sealed with.
+
+    :param apart: a name that does not count
+    """
+    found = (conn.execute(sa.select(table.c.sealed_with).where(table.c.sealed_with != apart).order_by(
+        table.c.id.desc()).limit(1)).scalar() for table in (disk_keys, volume_keys))
+    return {name for name in found if name is not None}
 
 
 # ---- volumes

@@ -168,7 +168,7 @@ class Walk:
         self.server = made['id']
 
     def rescue(self) -> None:
-        self.fleet.act(self.server, 'rescue', {'rescue_image_ref': self.fleet.image})
+        self.fleet.act(self.server, 'rescue', {'rescue_image_ref': self.fleet.image}, code=200)
 
     def snapshot(self) -> None:
         self.fleet.act(self.server, 'createImage', {'name': f'of-{self.server}'})
