@@ -43,7 +43,7 @@ OUTGOING, INCOMING = 'leaving', 'coming'          # instances.cell_move
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))
 _COPIED = tuple(str(column.name) for column in instances.columns if column.name not in _PLACED)
-_RELATED = (block_device_mappings, share_mappings, disk_keys, volume_keys)
+_RELATED = (block_device_mappings, share_mappings, volume_keys)
 _DELETES = (states.DELETING, states.SOFT_DELETING)
 
 
@@ -168,7 +168,8 @@ def _delete(conn: sa.Connection, found: dict[str, Snapshot]) -> None:
     uuids = list(found)
     actions = [action['id'] for snapshot in found.values() for action in snapshot.actions]
     conn.execute(sa.delete(instance_action_events).where(instance_action_events.c.action_id.in_(actions)))
-    for table in (instance_actions, *_RELATED, cell_moves):
+    # a server that waits for a host has no disks: there it gets another key
+    for table in (instance_actions, *_RELATED, disk_keys, cell_moves):
         conn.execute(sa.delete(table).where(table.c.instance_uuid.in_(uuids)))
     conn.execute(sa.delete(instances).where(instances.c.uuid.in_(uuids)))
 
