@@ -3,12 +3,11 @@
 
     tools/ec2_walk.py [--environment DIRECTORY] [--only awscli|libcloud|ansible]
 
-The clients are installed into DIRECTORY (/tmp/nova-ec2-clients) unless they are there. The cloud is an all-in-one in this process, with the
-fake driver; it ends with the walk. Each step is printed; the exit code is 1 when a client failed, or when an operation of the table was
-asked for by none of them.
+The clients are installed into DIRECTORY (/tmp/nova-ec2-clients) unless they are there. The cloud is an all-in-one in
+this process, with the fake driver; it ends with the walk. Each step is printed; the exit code is 1 when a client failed,
+or when awscli did not ask for an operation of the table.
 """
 import argparse
-import os
 import pathlib
 import re
 import shlex
@@ -26,16 +25,19 @@ from nova.tests.functional import cloud as whole
 
 CLIENTS = ['awscli>=1.40', 'apache-libcloud>=3.8', 'ansible>=10', 'boto3']
 SCRIPTS = TREE / 'tools' / 'ec2'
-REGION = 'RegionOne'
+REGION, CIDR = 'RegionOne', '10.77.0.0/24'
 TAGS = "'ResourceType={},Tags=[{{Key=Name,Value=walk}}]'"
 RULE = '--protocol tcp --port 22 --cidr 10.0.0.0/8'
 TEMPLATE = """'{"ImageId":"{ami}","InstanceType":"m1.tiny"}'"""
-# (name that later steps have for what is printed, command of aws ec2); a name that begins with ! is an error that is wanted
+RUN = ('run-instances --image-id {ami} --instance-type m1.tiny --key-name walk --security-group-ids {group} '
+       '--subnet-id {subnet} --user-data file://{home}/key.pub --count 1 --client-token one --tag-specifications '
+       + TAGS.format('instance') + ' --query Instances[0].InstanceId')
+# (name that later steps have for what is printed, command of aws ec2); a name that begins with ! is a wanted error
 AWSCLI = (
     ('', 'describe-regions'), ('zone', 'describe-availability-zones --query AvailabilityZones[0].ZoneName'),
     ('', 'describe-account-attributes'), ('vpc', 'describe-vpcs --query Vpcs[0].VpcId'),
-    ('subnet', 'describe-subnets --filters Name=tag:shared,Values=no --query Subnets[0].SubnetId'),
-    ('subnet', 'describe-subnets --query Subnets[0].SubnetId'),
+    ('', 'describe-vpc-attribute --vpc-id {vpc} --attribute enableDnsSupport'),
+    ('subnet', 'describe-subnets --filters Name=cidr-block,Values=' + CIDR + ' --query Subnets[0].SubnetId'),
     ('', 'describe-instance-types --instance-types m1.tiny'),
     ('ami', 'describe-images --owners self amazon --query Images[0].ImageId'),
     ('', 'describe-image-attribute --image-id {ami} --attribute description'),
@@ -46,17 +48,13 @@ AWSCLI = (
     ('rule', 'authorize-security-group-ingress --group-id {group} ' + RULE
      + ' --query SecurityGroupRules[0].SecurityGroupRuleId'),
     ('', 'authorize-security-group-egress --group-id {group} --protocol udp --port 53 --cidr 10.0.0.0/8'),
-    ('', 'describe-security-groups --group-ids {group}'), ('', 'describe-security-group-rules --filters Name=group-id,Values={group}'),
+    ('', 'describe-security-groups --group-ids {group}'),
+    ('', 'describe-security-group-rules --filters Name=group-id,Values={group}'),
     ('', 'revoke-security-group-ingress --group-id {group} --security-group-rule-ids {rule}'),
     ('', 'revoke-security-group-egress --group-id {group} --protocol udp --port 53 --cidr 10.0.0.0/8'),
     ('', 'create-placement-group --group-name walk --strategy spread'), ('', 'describe-placement-groups'),
     ('!DryRunOperation', 'run-instances --dry-run --image-id {ami} --instance-type m1.tiny'),
-    ('i', 'run-instances --image-id {ami} --instance-type m1.tiny --key-name walk --security-group-ids {group} --subnet-id {subnet} '
-     '--user-data file://{home}/key.pub --count 1 --client-token one --tag-specifications ' + TAGS.format('instance')
-     + ' --query Instances[0].InstanceId'),
-    ('i', 'run-instances --image-id {ami} --instance-type m1.tiny --key-name walk --security-group-ids {group} --subnet-id {subnet} '
-     '--user-data file://{home}/key.pub --count 1 --client-token one --tag-specifications ' + TAGS.format('instance')
-     + ' --query Instances[0].InstanceId'),
+    ('i', RUN), ('i', RUN),                                           # the same one, by its token
     ('', 'wait instance-running --instance-ids {i}'), ('', 'describe-instances --filters Name=tag:Name,Values=walk'),
     ('', 'describe-instance-status --instance-ids {i}'), ('', 'wait instance-status-ok --instance-ids {i}'),
     *(('', 'describe-instance-attribute --instance-id {i} --attribute ' + name) for name in (
@@ -79,13 +77,17 @@ AWSCLI = (
     ('', 'wait snapshot-completed --snapshot-ids {snap}'), ('', 'describe-snapshots --owner-ids self'),
     ('', 'delete-snapshot --snapshot-id {snap}'), ('', 'wait volume-available --volume-ids {vol}'),
     ('', 'delete-volume --volume-id {vol}'), ('', 'wait volume-deleted --volume-ids {vol}'),
-    ('', 'create-tags --resources {i} --tags Key=a,Value=b'), ('', 'describe-tags --filters Name=resource-id,Values={i}'),
+    ('', 'create-tags --resources {i} --tags Key=a,Value=b'),
+    ('', 'describe-tags --filters Name=resource-id,Values={i}'),
     ('', 'delete-tags --resources {i} --tags Key=a'), ('', 'reboot-instances --instance-ids {i}'),
     ('', 'wait instance-running --instance-ids {i}'), ('', 'stop-instances --instance-ids {i}'),
     ('', 'wait instance-stopped --instance-ids {i}'), ('', 'start-instances --instance-ids {i}'),
     ('', 'wait instance-running --instance-ids {i}'),
-    ('made', 'create-image --instance-id {i} --name made --query ImageId'), ('', 'wait image-available --image-ids {made}'),
-    ('', 'modify-image-attribute --image-id {made} --launch-permission Remove=[{{Group=all}}]'),
+    ('made', 'create-image --instance-id {i} --name made --query ImageId'),
+    ('', 'wait image-available --image-ids {made}'),
+    ('', 'modify-image-attribute --image-id {made} --launch-permission Add=[{{UserId=0123456789abcdef}}]'),
+    ('', 'modify-image-attribute --image-id {made} --launch-permission Remove=[{{UserId=0123456789abcdef}}]'),
+    ('!UnauthorizedOperation', 'modify-image-attribute --image-id {made} --launch-permission Add=[{{Group=all}}]'),
     ('', 'deregister-image --image-id {made}'),
     ('lt', 'create-launch-template --launch-template-name walk --launch-template-data ' + TEMPLATE
      + ' --query LaunchTemplate.LaunchTemplateId'),
@@ -96,11 +98,27 @@ AWSCLI = (
     ('second', 'run-instances --launch-template LaunchTemplateName=walk --query Instances[0].InstanceId'),
     ('', 'delete-launch-template-versions --launch-template-id {lt} --versions 1'),
     ('', 'delete-launch-template --launch-template-id {lt}'),
-    ('', 'terminate-instances --instance-ids {i} {second}'), ('', 'wait instance-terminated --instance-ids {i} {second}'),
+    ('', 'terminate-instances --instance-ids {i} {second}'),
+    ('', 'wait instance-terminated --instance-ids {i} {second}'),
     ('', 'delete-placement-group --group-name walk'), ('', 'delete-security-group --group-id {group}'),
-    ('', 'delete-key-pair --key-name walk'), ('!InvalidInstanceID.NotFound', 'describe-instances --instance-ids i-00000000000000dea'),
+    ('', 'delete-key-pair --key-name walk'),
+    ('!InvalidInstanceID.NotFound', 'describe-instances --instance-ids i-00000000000000dea'),
     ('!InvalidAction', 'describe-spot-instance-requests'),
 )
+
+
+def networks(admin, client):
+    """A network of the project, which a router joins with an external one that has addresses."""
+    def make(by, kind, **values):
+        answer = by.post(f'/network/v2.0/{kind}s', {kind: values})
+        answer.raise_for_status()
+        return answer.json()[kind]['id']
+    outside = make(admin, 'network', name='outside', **{'router:external': True})
+    make(admin, 'subnet', network_id=outside, cidr='203.0.113.0/24', ip_version=4)
+    inside = make(client, 'network', name='inside')
+    subnet = make(client, 'subnet', network_id=inside, cidr=CIDR, ip_version=4)
+    router = make(client, 'router', name='out', external_gateway_info={'network_id': outside})
+    client.put(f'/network/v2.0/routers/{router}/add_router_interface', {'subnet_id': subnet}).raise_for_status()
 
 
 class Walk:
@@ -112,6 +130,7 @@ class Walk:
     def __init__(self, cloud, directory, home):
         client = cloud.client()
         client.upload_image(b'\0' * 1024, name='small')
+        networks(cloud.admin(), client)
         pair = client.post(f'/identity/v3/users/{client.user_id}/credentials/OS-EC2', {
             'tenant_id': client.project_id}).json()['credential']
         self.directory, self.home, self.failed = directory, home, []
@@ -122,7 +141,7 @@ class Walk:
             directory / 'bin', HOME=str(home), AWS_ACCESS_KEY_ID=pair['access'], AWS_SECRET_ACCESS_KEY=pair['secret'],
             AWS_DEFAULT_REGION=REGION, AWS_REGION=REGION, AWS_ENDPOINT_URL=self.endpoint, AWS_MAX_ATTEMPTS='1',
             AWS_EC2_METADATA_DISABLED='true', AWS_PAGER='', ANSIBLE_LOCALHOST_WARNING='false', LC_ALL='C.UTF-8',
-            ANSIBLE_NOCOLOR='1', EC2_WALK_KEY=str(home / 'key.pub'))
+            ANSIBLE_NOCOLOR='1', EC2_WALK_KEY=str(home / 'key.pub'), EC2_WALK_CIDR=CIDR)
 
     def run(self, what, command, wanted=''):
         """What a command printed; its failure is shown and counted.
@@ -177,7 +196,7 @@ def main():
             getattr(walk, name)()
     asked = {re.sub('(^|-)(.)', lambda found: found[2].upper(), text.split()[0]) for _name, text in AWSCLI}
     left = [] if given.only else sorted(table.OPERATIONS.keys() - asked)
-    print(f'{len(walk.failed)} steps failed' + (f'; operations that no client asked for: {", ".join(left)}' if left else ''))
+    print(f'{len(walk.failed)} steps failed' + (f'; not asked for: {", ".join(left)}' if left else ''))
     return 1 if walk.failed or left else 0
 
 

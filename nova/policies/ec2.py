@@ -9,7 +9,7 @@ READS = (
     'DescribeNetworkInterfaces',
     'DescribePlacementGroups', 'DescribeRegions',
     'DescribeSecurityGroupRules', 'DescribeSecurityGroups', 'DescribeSnapshots', 'DescribeSubnets',
-    'DescribeTags', 'DescribeVolumes', 'DescribeVpcs',
+    'DescribeTags', 'DescribeVolumes', 'DescribeVpcAttribute', 'DescribeVpcs',
 )
 WRITES = (
     'AllocateAddress', 'AssociateAddress', 'AttachVolume', 'AuthorizeSecurityGroupEgress',

@@ -3,6 +3,7 @@ import os
 import time
 import urllib.parse
 
+from libcloud.compute import base
 from libcloud.compute import providers
 from libcloud.compute import types
 
@@ -22,17 +23,19 @@ def until(what, done):
 def main():
     cls = providers.get_driver(types.Provider.EC2)
     driver = cls(os.environ['AWS_ACCESS_KEY_ID'], os.environ['AWS_SECRET_ACCESS_KEY'], secure=False, host=URL.hostname,
-                 port=URL.port, region='us-east-1', signature_version='4')
-    driver.connection.request_path = URL.path
+                 port=URL.port, region='us-east-1',
+                 signature_version='2')        # its version 4 leaves the port out of the host
+    driver.path = URL.path                       # below which EC2 has it, and this cloud something else
 
-    def step(name, function, *args, **more):
+    def step(name, function, /, *args, **more):
         found = function(*args, **more)
         print('ok     libcloud', name, flush=True)
         return found
 
     def node():
         return driver.list_nodes(ex_node_ids=[made.id])[0]
-    step('list_locations', driver.list_locations)
+    driver.region_name = os.environ['AWS_REGION']
+    here = step('list_locations', driver.list_locations)[0]
     step('ex_list_availability_zones', driver.ex_list_availability_zones)
     image = step('list_images', driver.list_images, ex_owner='self')[0]
     step('get_image', driver.get_image, image.id)
@@ -45,8 +48,8 @@ def main():
     step('ex_revoke_security_group_ingress', driver.ex_revoke_security_group_ingress, group['group_id'], 22, 22,
          cidr_ips=['10.0.0.0/8'])
     step('ex_list_networks', driver.ex_list_networks)
-    subnet = step('ex_list_subnets', driver.ex_list_subnets)[0]
-    from libcloud.compute import base
+    subnet = next(row for row in step('ex_list_subnets', driver.ex_list_subnets)
+                  if row.extra['cidr_block'] == os.environ['EC2_WALK_CIDR'])
     size = base.NodeSize('m1.tiny', 'm1.tiny', 512, 1, 0, 0, driver)
     made = step('create_node', driver.create_node, name='libcloud', image=image, size=size, ex_keyname='libcloud',
                 ex_security_group_ids=[group['group_id']], ex_subnet=subnet, ex_userdata='#!/bin/sh',
@@ -63,7 +66,7 @@ def main():
     address = next(row for row in driver.ex_describe_all_addresses() if row.ip == address.ip)
     step('ex_disassociate_address', driver.ex_disassociate_address, address, domain='vpc')
     step('ex_release_address', driver.ex_release_address, address, domain='vpc')
-    volume = step('create_volume', driver.create_volume, 1, 'libcloud', location=driver.list_locations()[0])
+    volume = step('create_volume', driver.create_volume, 1, 'libcloud', location=here)
 
     def volume_is(state):
         return next(row for row in driver.list_volumes() if row.id == volume.id).extra['state'] == state

@@ -75,6 +75,8 @@ class Application:
         address = environ.get('REMOTE_ADDR') or ''
         user = self._services.user_of(signed, address)
         action = signed['params'].get('Action', '')
+        if action == signing.WHO:
+            return protocol.who(user.user_id, user.project_id, request_id)
         row = table.OPERATIONS.get(action)
         if row is None:
             raise errors.Ec2Error('InvalidAction', f'The action {action[:64]!r} is not valid for this web service.')

@@ -36,15 +36,19 @@ def apply(items: Sequence[Item], given: Sequence[dict[str, Any]] | None, rows: M
     return found
 
 
+def _tags(item: Item) -> Sequence[dict[str, str]]:
+    return item.get('Tags') or item.get('TagSet') or ()            # the latter of network interfaces
+
+
 def _values_of(name: str, rows: Mapping[str, Values]) -> Values:
     if name in rows:
         return rows[name]
     if name == 'tag-key':
-        return lambda item: [tag['Key'] for tag in item.get('Tags') or ()]
+        return lambda item: [tag['Key'] for tag in _tags(item)]
     if name == 'tag-value':
-        return lambda item: [tag['Value'] for tag in item.get('Tags') or ()]
+        return lambda item: [tag['Value'] for tag in _tags(item)]
     if name.startswith('tag:'):
-        return lambda item: [tag['Value'] for tag in item.get('Tags') or () if tag['Key'] == name[4:]]
+        return lambda item: [tag['Value'] for tag in _tags(item) if tag['Key'] == name[4:]]
     raise errors.Ec2Error('InvalidParameterValue', f'The filter {name[:255]!r} is invalid.')
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
+from nova.api.ec2 import interfaces
 from nova.api.ec2 import launch_templates
 from nova.api.ec2 import operations
 from nova.api.ec2 import placement_groups
@@ -28,7 +29,8 @@ STARTS = {'stopped': 'os-start', 'suspended': 'resume', 'paused': 'unpause', 'sh
           'shelved_offloaded': 'unshelve'}
 FIELDS = {'instance-id': 'InstanceId', 'image-id': 'ImageId', 'instance-type': 'InstanceType', 'key-name': 'KeyName',
           'private-ip-address': 'PrivateIpAddress', 'ip-address': 'PublicIpAddress', 'launch-time': 'LaunchTime',
-          'private-dns-name': 'PrivateDnsName', 'root-device-type': 'RootDeviceType'}
+          'private-dns-name': 'PrivateDnsName', 'vpc-id': 'VpcId', 'subnet-id': 'SubnetId',
+          'root-device-type': 'RootDeviceType'}
 
 
 def _nested(*path: str) -> filters.Values:
@@ -45,6 +47,8 @@ FILTERS: dict[str, filters.Values] = {
     'availability-zone': _nested('Placement', 'AvailabilityZone'),
     'instance.group-name': lambda item: [group['GroupName'] for group in item['SecurityGroups']],
     'group-name': lambda item: [group['GroupName'] for group in item['SecurityGroups']],
+    **dict.fromkeys(('instance.group-id', 'group-id'), lambda item: [
+        group.get('GroupId') for group in item['SecurityGroups']]),
     'block-device-mapping.volume-id': lambda item: [
         mapping['Ebs']['VolumeId'] for mapping in item['BlockDeviceMappings']],
 }
@@ -77,6 +81,7 @@ class _Shown:
         self._images = req.ids.shown('ami', {_image_of(server) for server in servers})
         self._volumes = req.ids.shown('vol', {volume['id'] for server in servers
                                               for volume in server.get('os-extended-volumes:volumes_attached') or ()})
+        self._interfaces = interfaces.Interfaces(req, [server['id'] for server in servers])
 
     def one(self, server: dict[str, Any], index: int = 0) -> dict[str, Any]:
         private, public = _addresses(server, 'fixed'), _addresses(server, 'floating')
@@ -96,7 +101,7 @@ class _Shown:
             'BlockDeviceMappings': [{'Ebs': {
                 'VolumeId': self._volumes[volume['id']], 'Status': 'attached',
                 'DeleteOnTermination': bool(volume.get('delete_on_termination'))}} for volume in volumes],
-            'SecurityGroups': [{'GroupName': group['name']} for group in server.get('security_groups') or ()],
+            **self._interfaces.of(server),
             'Tags': tags.shown(server['metadata']), 'VirtualizationType': 'hvm',
         }
 
@@ -115,7 +120,7 @@ def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = Non
 
     :raises Ec2Error: one is not there
     """
-    if instance_ids is not None and len(instance_ids) <= 8:
+    if instance_ids is not None and len(instance_ids) <= interfaces.FEW:
         return [_server(req, uuid, shown)
                 for uuid, shown in zip(req.ids.uuids('i', instance_ids), instance_ids)]
     found = req.pages('compute', '/servers/detail', 'servers')
@@ -176,7 +181,7 @@ def describe_instance_status(req: operations.Request, given: operations.Given) -
 # ---- run
 
 def run_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    asked, given = given, launch_templates.merged(req, given)
+    asked, given = given, run_parameters.of_request(launch_templates.merged(req, given))
     run_parameters.check(given)
     least, most = given.get('MinCount', 1), given.get('MaxCount', 1)
     if not 1 <= least <= most:
@@ -254,8 +259,8 @@ def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:
             device['uuid'] = req.find('snap', ebs['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']['id']
         if ebs.get('VolumeSize'):
             device['volume_size'] = ebs['VolumeSize']
-        if ebs.get('VolumeType'):
-            device['volume_type'] = ebs['VolumeType']
+        if run_parameters.volume_type(ebs):
+            device['volume_type'] = run_parameters.volume_type(ebs)
         devices.append({name: value for name, value in device.items() if value is not None})
     if devices:
         root = {'boot_index': 0, 'source_type': 'image', 'destination_type': 'local', 'uuid': source['imageRef'],
@@ -347,12 +352,21 @@ def _user_data(req: operations.Request, server: dict[str, Any]) -> dict[str, Any
     return {'UserData': {'Value': server.get('OS-EXT-SRV-ATTR:user_data')}}
 
 
+def _groups(req: operations.Request, server: dict[str, Any]) -> list[dict[str, Any]]:
+    found = req.call('compute', 'GET', f'/servers/{server["id"]}/os-security-groups')['security_groups']
+    return [{'GroupId': req.ids.one('sg', group['id']), 'GroupName': group['name']} for group in found]
+
+
 # attribute: function of (request, server) that gives its part of the answer
 ATTRIBUTES: dict[str, Any] = {
     'instanceType': lambda req, server: {'InstanceType': {'Value': server['flavor'].get('original_name')}},
     'userData': _user_data,
     'disableApiTermination': lambda req, server: {'DisableApiTermination': {'Value': server['locked']}},
     'rootDeviceName': lambda req, server: {'RootDeviceName': {'Value': server.get('OS-EXT-SRV-ATTR:root_device_name')}},
+    'instanceInitiatedShutdownBehavior': lambda req, server: {'InstanceInitiatedShutdownBehavior': {'Value': 'stop'}},
+    'ebsOptimized': lambda req, server: {'EbsOptimized': {'Value': False}},
+    'kernel': lambda req, server: {}, 'ramdisk': lambda req, server: {},       # of the image, if there are any
+    'groupSet': lambda req, server: {'Groups': _groups(req, server)},
     'blockDeviceMapping': lambda req, server: {
         'BlockDeviceMappings': _Shown(req, [server]).one(server)['BlockDeviceMappings']},
 }
@@ -380,7 +394,8 @@ OPERATIONS = [
     operations.row('DescribeInstanceStatus', describe_instance_status,
                    'InstanceIds IncludeAllInstances' + operations.PAGED),
     operations.row('RunInstances', run_instances,
-                   f'{run_parameters.TAKES} MinCount MaxCount SubnetId PrivateIpAddress ClientToken LaunchTemplate',
+                   f'{run_parameters.TAKES} MinCount MaxCount SubnetId PrivateIpAddress ClientToken LaunchTemplate '
+                   'NetworkInterfaces',
                    run_parameters.IGNORES, makes='server'),
     operations.row('StartInstances', start_instances, 'InstanceIds'),
     operations.row('StopInstances', stop_instances, 'InstanceIds Hibernate', 'Force'),

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import dataclasses
+import functools
 from typing import Any
 
 from nova.api.ec2 import calls
@@ -55,6 +56,11 @@ class Request:
     @property
     def project_id(self) -> str:
         return self.caller.user.project_id
+
+    @functools.cached_property
+    def vpc(self) -> str:
+        """The id of the one VPC of the project."""
+        return self.ids.one('vpc', ids.derived('vpc', self.project_id))
 
     def call(self, service: str, method: str, path: str, body: Any = None, **more: Any) -> Any:
         """See ``calls.Caller.call``."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
-from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 
@@ -42,7 +41,7 @@ def describe_regions(req: operations.Request, given: operations.Given) -> dict[s
 
 def describe_account_attributes(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     limits = req.call('compute', 'GET', '/limits')['limits']['absolute']
-    values = {'supported-platforms': ['VPC'], 'default-vpc': [_vpc(req)],
+    values = {'supported-platforms': ['VPC'], 'default-vpc': [req.vpc],
               'max-instances': [str(limits['maxTotalInstances'])]}
     wanted = given.get('AttributeNames') or values
     return {'AccountAttributes': [
@@ -50,12 +49,8 @@ def describe_account_attributes(req: operations.Request, given: operations.Given
         for name in wanted if name in values]}
 
 
-def _vpc(req: operations.Request) -> str:
-    return req.ids.one('vpc', ids.derived('vpc', req.project_id))
-
-
 def describe_vpcs(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    shown = [{'VpcId': _vpc(req), 'State': 'available', 'IsDefault': True, 'OwnerId': req.project_id,
+    shown = [{'VpcId': req.vpc, 'State': 'available', 'IsDefault': True, 'OwnerId': req.project_id,
               'InstanceTenancy': 'default'}]
     shown = filters.choose(shown, 'VpcId', given.get('VpcIds'), 'vpc')
     return {'Vpcs': filters.apply(shown, given.get('Filters'), {
@@ -63,11 +58,24 @@ def describe_vpcs(req: operations.Request, given: operations.Given) -> dict[str,
         'state': lambda vpc: vpc['State'], 'owner-id': lambda vpc: vpc['OwnerId']})}
 
 
+# what a VPC is asked for: the resolver comes with an address, by DHCP; hosts have no public names
+VPC_ATTRIBUTES = {'enableDnsSupport': ('EnableDnsSupport', True), 'enableDnsHostnames': ('EnableDnsHostnames', False)}
+
+
+def describe_vpc_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    if given['VpcId'] != req.vpc:
+        raise errors.not_found('vpc', given['VpcId'])
+    if given['Attribute'] not in VPC_ATTRIBUTES:
+        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
+    name, value = VPC_ATTRIBUTES[given['Attribute']]
+    return {'VpcId': given['VpcId'], name: {'Value': value}}
+
+
 def describe_subnets(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     rows = [row for row in req.call('network', 'GET', '/subnets')['subnets'] if row['ip_version'] == 4]
     uuids = [row['id'] for row in rows]
     names, kept = req.ids.shown('subnet', uuids), tags.of(req, 'subnet', uuids)
-    shown = [{'SubnetId': names[row['id']], 'VpcId': _vpc(req), 'CidrBlock': row['cidr'], 'State': 'available',
+    shown = [{'SubnetId': names[row['id']], 'VpcId': req.vpc, 'CidrBlock': row['cidr'], 'State': 'available',
               'OwnerId': row.get('project_id'), 'Tags': kept[row['id']]} for row in rows]
     shown = filters.choose(shown, 'SubnetId', given.get('SubnetIds'), 'subnet')
     shown = filters.apply(shown, given.get('Filters'), {
@@ -91,7 +99,7 @@ def describe_network_interfaces(req: operations.Request, given: operations.Given
         fixed = (port['fixed_ips'] or [{}])[0]
         instance = servers.get(port['device_id'])
         shown.append({
-            'NetworkInterfaceId': names[port['id']], 'MacAddress': port['mac_address'], 'VpcId': _vpc(req),
+            'NetworkInterfaceId': names[port['id']], 'MacAddress': port['mac_address'], 'VpcId': req.vpc,
             'SubnetId': subnets.get(fixed.get('subnet_id')), 'PrivateIpAddress': fixed.get('ip_address'),
             'OwnerId': port.get('project_id'), 'Status': 'in-use' if port['device_id'] else 'available',
             'Description': port.get('name') or '', 'Groups': [
@@ -222,6 +230,7 @@ OPERATIONS = [
     operations.row('DescribeRegions', describe_regions, 'RegionNames Filters', 'AllRegions'),
     operations.row('DescribeAccountAttributes', describe_account_attributes, 'AttributeNames'),
     operations.row('DescribeVpcs', describe_vpcs, 'VpcIds Filters'),
+    operations.row('DescribeVpcAttribute', describe_vpc_attribute, 'VpcId Attribute'),
     operations.row('DescribeSubnets', describe_subnets, 'SubnetIds' + operations.PAGED),
     operations.row('DescribeNetworkInterfaces', describe_network_interfaces, 'NetworkInterfaceIds' + operations.PAGED),
     operations.row('DescribeAddresses', describe_addresses, 'AllocationIds PublicIps Filters'),

@@ -20,7 +20,7 @@ VERSION = '2016-11-15'
 MOST_PARAMETERS = 2000
 MOST_STEPS = 8                       # of a name, as in BlockDeviceMapping.1.Ebs.VolumeSize
 MOST_ITEMS = 1000                    # of a list
-_INDEX = re.compile(r'[1-9][0-9]{0,4}\Z')
+_INDEX = re.compile(r'(0|[1-9][0-9]{0,4})\Z')            # libcloud counts some lists from 0, and EC2 takes it
 _INTEGER = re.compile(r'-?[0-9]{1,18}\Z')
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 # Of each request, and no part of an operation.
@@ -114,10 +114,12 @@ def _value(shape: Any, below: Any, where: str) -> Any:
 
 
 def _list(shape: Any, below: Any, where: str) -> list[Any]:
+    if isinstance(below, str):                       # libcloud names one key pair so, and EC2 takes it
+        below = {'1': below}
     if not isinstance(below, dict):
         raise errors.invalid(where, below)
     if len(below) > MOST_ITEMS or not all(_INDEX.match(index) for index in below):
-        raise errors.invalid(where, f'a list of at most {MOST_ITEMS} items, numbered from 1')
+        raise errors.invalid(where, f'a list of at most {MOST_ITEMS} items with numbers')
     return [_value(shape.member, below[index], f'{where}.{index}') for index in sorted(below, key=int)]
 
 
@@ -175,6 +177,17 @@ def answer(operation: str, values: dict[str, Any], request_id: str, version: str
         etree.SubElement(root, 'return').text = 'true'
     else:
         _add_members(root, shape, values)
+    return _text(root)
+
+
+def who(user_id: str, project_id: str, request_id: str) -> bytes:
+    """The answer of STS to who it is that has signed: the project is the account."""
+    root = etree.Element('GetCallerIdentityResponse', xmlns='https://sts.amazonaws.com/doc/2011-06-15/')
+    found = etree.SubElement(root, 'GetCallerIdentityResult')
+    for name, value in (('Arn', f'arn:aws:iam::{project_id}:user/{user_id}'), ('UserId', user_id),
+                        ('Account', project_id)):
+        etree.SubElement(found, name).text = value
+    etree.SubElement(etree.SubElement(root, 'ResponseMetadata'), 'RequestId').text = request_id
     return _text(root)
 
 

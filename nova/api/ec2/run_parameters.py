@@ -11,6 +11,9 @@ from nova.api.ec2 import tags
 TAKES = ('ImageId InstanceType KeyName SecurityGroups SecurityGroupIds UserData Placement TagSpecifications '
          'BlockDeviceMappings')
 IGNORES = 'Monitoring EbsOptimized'
+# of a network interface: the parameter of the instance that says the same, and what changes nothing
+_INTERFACE = {'SubnetId': 'SubnetId', 'Groups': 'SecurityGroupIds', 'PrivateIpAddress': 'PrivateIpAddress'}
+_PLAIN_INTERFACE = (('DeviceIndex', 0), ('DeleteOnTermination', True), ('AssociatePublicIpAddress', False))
 LONGEST_USER_DATA = 16384                # bytes
 _PLACEMENT = {'AvailabilityZone', 'GroupName'}
 _EBS = {'SnapshotId', 'VolumeSize', 'DeleteOnTermination', 'VolumeType'}
@@ -33,6 +36,37 @@ def check(given: Mapping[str, Any]) -> None:
     if others := sorted(set(given.get('Monitoring') or ()) - {'Enabled'}):
         raise errors.unsupported(f'The parameter Monitoring.{others[0]} of RunInstances is not supported.')
     user_data(given)
+
+
+def of_request(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a request in the form that a template has them: those of the one network interface that an
+    instance may be given in place of it, and without tags for volumes where it makes none, as Ansible sends them.
+
+    :raises Ec2Error: there are several, or it asks for what is not carried out
+    """
+    found = dict(given)
+    if found.get('TagSpecifications') and not found.get('BlockDeviceMappings'):
+        found['TagSpecifications'] = [each for each in found['TagSpecifications']
+                                      if each.get('ResourceType') != 'volume']
+    interfaces = found.pop('NetworkInterfaces', None)
+    if not interfaces:
+        return found
+    one = {name: value for name, value in interfaces[0].items() if (name, value) not in _PLAIN_INTERFACE}
+    if len(interfaces) > 1 or set(one) - _INTERFACE.keys():
+        raise errors.unsupported('An instance is started with one network interface, of device index 0: a SubnetId, '
+                                 'Groups, a PrivateIpAddress, deleted with the instance.')
+    if any(found.get(name) for name in (*_INTERFACE.values(), 'SecurityGroups')):
+        raise errors.Ec2Error('InvalidParameterCombination', 'A subnet, an address and groups are given with '
+                                                             'the network interface, or without one.')
+    return {**found, **{_INTERFACE[name]: value for name, value in one.items()}}
+
+
+def volume_type(given: Mapping[str, Any]) -> str | None:
+    """The type of a volume that a client asks for; None: the cloud's default. ``standard``, EC2's oldest type, is what
+    clients send who have no wish.
+    """
+    found = given.get('VolumeType')
+    return str(found) if found not in (None, 'standard') else None
 
 
 def user_data(given: Mapping[str, Any]) -> bytes | None:

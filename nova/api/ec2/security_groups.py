@@ -61,7 +61,8 @@ def describe_security_groups(req: operations.Request, given: operations.Given) -
         sorted_rules = {key: [_permission(req, rule, names) for rule in group['security_group_rules']
                               if rule['direction'] == direction] for direction, key in DIRECTIONS.items()}
         shown.append({'GroupId': names[group['id']], 'GroupName': group['name'], 'OwnerId': req.project_id,
-                      'Description': group.get('description') or '', 'Tags': kept[group['id']], **sorted_rules})
+                      'VpcId': req.vpc, 'Description': group.get('description') or '', 'Tags': kept[group['id']],
+                      **sorted_rules})
     shown = filters.choose(shown, 'GroupId', given.get('GroupIds'), 'sg')
     wanted = given.get('GroupNames') or ()
     for name in wanted:
@@ -71,7 +72,8 @@ def describe_security_groups(req: operations.Request, given: operations.Given) -
         shown = [group for group in shown if group['GroupName'] in wanted]
     shown = filters.apply(shown, given.get('Filters'), {
         'group-id': lambda group: group['GroupId'], 'group-name': lambda group: group['GroupName'],
-        'description': lambda group: group['Description'], 'owner-id': lambda group: group['OwnerId'],
+        'vpc-id': lambda group: group['VpcId'], 'description': lambda group: group['Description'],
+        'owner-id': lambda group: group['OwnerId'],
         'ip-permission.protocol': lambda group: [row['IpProtocol'] for row in group['IpPermissions']],
         'ip-permission.from-port': lambda group: [row['FromPort'] for row in group['IpPermissions']],
         'ip-permission.to-port': lambda group: [row['ToPort'] for row in group['IpPermissions']],
@@ -84,6 +86,8 @@ def describe_security_groups(req: operations.Request, given: operations.Given) -
 def create_security_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     if not given.get('GroupName'):
         raise errors.missing('GroupName')
+    if given.get('VpcId') not in (None, req.vpc):
+        raise errors.not_found('vpc', given['VpcId'])
     if any(group['name'] == given['GroupName'] for group in _groups(req)):
         raise errors.Ec2Error('InvalidGroup.Duplicate', f'The security group {given["GroupName"]!r} exists.')
     found = tags.given(given.get('TagSpecifications'), 'security-group')
@@ -235,7 +239,7 @@ OPERATIONS = [
     operations.row('DescribeSecurityGroups', describe_security_groups, 'GroupIds GroupNames' + operations.PAGED),
     operations.row('DescribeSecurityGroupRules', describe_security_group_rules,
                    'SecurityGroupRuleIds' + operations.PAGED),
-    operations.row('CreateSecurityGroup', create_security_group, 'GroupName Description TagSpecifications', 'VpcId',
+    operations.row('CreateSecurityGroup', create_security_group, 'GroupName Description TagSpecifications VpcId',
                    makes='security_group'),
     operations.row('DeleteSecurityGroup', delete_security_group, 'GroupId GroupName'),
     operations.row('AuthorizeSecurityGroupIngress', _authorize('ingress'), _RULES + ' GroupName',

@@ -10,7 +10,7 @@ from nova.api.ec2 import errors
 
 _CREDENTIAL = re.compile(r'Credential=([^,\s/]+)/(\d{8})/([^,\s/]*)/([^,\s/]+)/aws4_request')
 _SIGNATURE = re.compile(r'Signature=([0-9a-f]{64})')
-_SERVICES = ('ec2',)                      # a signature for another service is no signature here
+WHO = 'GetCallerIdentity'                 # of STS, which clients of EC2 ask who they are
 FORM = 'application/x-www-form-urlencoded'
 Pairs = list[tuple[str, str]]
 
@@ -52,7 +52,8 @@ def signed_of(environ: dict[str, Any], body: bytes, pairs: Pairs) -> dict[str, A
     else:
         found = _CREDENTIAL.fullmatch('Credential=' + params.get('X-Amz-Credential', ''))
         signature = _SIGNATURE.fullmatch('Signature=' + params.get('X-Amz-Signature', ''))
-    if found and signature and found[4] in _SERVICES:
+    # a signature for another service is no signature here
+    if found and signature and found[4] == ('sts' if params.get('Action') == WHO else 'ec2'):
         access, proof = found[1], signature[1]
     elif not authorization and params.get('AWSAccessKeyId') and params.get('Signature'):
         access, proof = params['AWSAccessKeyId'], params['Signature']

@@ -7,6 +7,7 @@ from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
+from nova.api.ec2 import run_parameters
 from nova.api.ec2 import tags
 
 TOKEN = tags.HIDDEN + 'client-token'          # in a volume's metadata
@@ -63,7 +64,7 @@ def create_volume(req: operations.Request, given: operations.Given) -> dict[str,
 
     def make() -> str:
         body: dict[str, Any] = {'size': given.get('Size'), 'availability_zone': given.get('AvailabilityZone'),
-                                'volume_type': given.get('VolumeType'), 'name': found.get('Name'),
+                                'volume_type': run_parameters.volume_type(given), 'name': found.get('Name'),
                                 'metadata': {**found, **({TOKEN: token} if token else {})}}
         if given.get('SnapshotId'):
             body['snapshot_id'] = _snapshot(req, given['SnapshotId'])['id']

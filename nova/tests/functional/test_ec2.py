@@ -554,3 +554,99 @@ def test_generated_requests_never_fail_in_the_server(cloud):
     admin.upload_image(b'\0' * 1024, name='fuzzed')
     codes, faults = ec2_requests.run(ec2_requests.Client(cloud.url + PATH, keys_of(admin)), 3, 250)
     assert not faults and codes['OK'] > 25, (codes, faults)
+
+
+# ---- what clients need that are not boto3: each was found by tools/ec2_walk.py
+
+def signed_get(cloud, pair, service, params):
+    request = botocore.awsrequest.AWSRequest('GET', cloud.url + PATH, params=params)
+    keys = botocore.credentials.Credentials(pair['access'], pair['secret'])
+    botocore.auth.SigV4Auth(keys, service, 'RegionOne').add_auth(request)
+    prepared = request.prepare()
+    return requests.get(prepared.url, headers=dict(prepared.headers), timeout=30)
+
+
+def test_who_a_client_is(cloud, pair, demo):
+    """Ansible asks STS before it makes a security group."""
+    sts = boto3.client('sts', endpoint_url=cloud.url + PATH, region_name='RegionOne',
+                       aws_access_key_id=pair['access'], aws_secret_access_key=pair['secret'])
+    found = sts.get_caller_identity()
+    assert (found['Account'], found['UserId']) == (demo.project_id, demo.user_id)
+    who = {'Action': 'GetCallerIdentity', 'Version': '2011-06-15'}
+    assert signed_get(cloud, pair, 'ec2', who).status_code == 403            # a signature is for one service
+    assert signed_get(cloud, pair, 'sts', {'Action': 'DescribeVpcs', 'Version': '2016-11-15'}).status_code == 403
+
+
+def test_lists_as_libcloud_writes_them(cloud, pair, ec2, image):
+    assert ec2.create_key_pair(KeyName='libcloud')
+    found = signed_get(cloud, pair, 'ec2', {'Action': 'DescribeKeyPairs', 'Version': '2016-11-15',
+                                            'KeyName': 'libcloud'})
+    assert found.status_code == 200 and '<keyName>libcloud<' in found.text, found.text
+    found = signed_get(cloud, pair, 'ec2', {'Action': 'CreateTags', 'Version': '2016-11-15', 'ResourceId.0': image,
+                                            'Tag.0.Key': 'from', 'Tag.0.Value': 'nought'})
+    assert found.status_code == 200, found.text
+    assert {'Key': 'from', 'Value': 'nought'} in ec2.describe_images(ImageIds=[image])['Images'][0]['Tags']
+    ec2.delete_tags(Resources=[image], Tags=[{'Key': 'from'}])
+    ec2.delete_key_pair(KeyName='libcloud')
+
+
+def test_an_instance_says_where_it_is(ec2, image, flavor):
+    vpc = ec2.describe_vpcs()['Vpcs'][0]['VpcId']
+    subnet = ec2.describe_subnets()['Subnets'][0]['SubnetId']
+    group = ec2.create_security_group(GroupName='where', Description='x', VpcId=vpc)['GroupId']
+    assert refused(ec2.create_security_group, GroupName='other', Description='x', VpcId='vpc-00000000') == (
+        'InvalidVpcID.NotFound', 400)
+    found = ec2.describe_security_groups(Filters=[{'Name': 'vpc-id', 'Values': [vpc]}, {
+        'Name': 'group-name', 'Values': ['where']}])['SecurityGroups']
+    assert [(row['GroupId'], row['VpcId']) for row in found] == [(group, vpc)]
+    interface = {'DeviceIndex': 0, 'SubnetId': subnet, 'Groups': [group], 'DeleteOnTermination': True}
+    for more in ({'NetworkInterfaces': [interface, interface]},
+                 {'NetworkInterfaces': [{**interface, 'DeviceIndex': 1}]},
+                 {'NetworkInterfaces': [{**interface, 'AssociatePublicIpAddress': True}]}):
+        assert refused(run, ec2=ec2, image=image, flavor=flavor, **more)[0] == 'UnsupportedOperation'
+    assert refused(run, ec2=ec2, image=image, flavor=flavor, NetworkInterfaces=[interface], SubnetId=subnet)[0] == (
+        'InvalidParameterCombination')
+    made = run(ec2, image, flavor, NetworkInterfaces=[interface], TagSpecifications=[
+        {'ResourceType': kind, 'Tags': [{'Key': 'Name', 'Value': 'where'}]} for kind in ('instance', 'volume')])
+    ids = [made['Instances'][0]['InstanceId']]
+    ec2.get_waiter('instance_running').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    one = ec2.describe_instances(InstanceIds=ids, Filters=[
+        {'Name': 'instance.group-id', 'Values': [group]}, {'Name': 'subnet-id', 'Values': [subnet]}])[
+            'Reservations'][0]['Instances'][0]
+    assert one['SecurityGroups'] == [{'GroupId': group, 'GroupName': 'where'}]
+    assert (one['VpcId'], one['SubnetId']) == (vpc, subnet)
+    assert [row['PrivateIpAddress'] for row in one['NetworkInterfaces']] == [one['PrivateIpAddress']]
+    groups = ec2.describe_instance_attribute(InstanceId=ids[0], Attribute='groupSet')['Groups']
+    assert groups == one['SecurityGroups']
+    eni = one['NetworkInterfaces'][0]['NetworkInterfaceId']
+    ec2.create_tags(Resources=[eni], Tags=[{'Key': 'a', 'Value': 'b'}])
+    tagged = ec2.describe_network_interfaces(Filters=[{'Name': 'tag:a', 'Values': ['b']}])['NetworkInterfaces']
+    assert [row['NetworkInterfaceId'] for row in tagged] == [eni]
+    assert ec2.describe_vpc_attribute(VpcId=vpc, Attribute='enableDnsSupport')['EnableDnsSupport'] == {'Value': True}
+    assert refused(ec2.describe_vpc_attribute, VpcId='vpc-00000000', Attribute='enableDnsSupport')[0] == (
+        'InvalidVpcID.NotFound')
+    ec2.terminate_instances(InstanceIds=ids)
+    ec2.get_waiter('instance_terminated').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    ec2.delete_security_group(GroupId=group)
+
+
+def test_launch_permissions_change_the_image(cloud, ec2, demo):
+    """A change of visibility was sent as another kind of document than it is, and ended in an InternalError."""
+    uuid = demo.upload_image(b'\0' * 1024, name='given')
+    image = next(row['ImageId'] for row in ec2.describe_images(Owners=['self'])['Images'] if row['Name'] == 'given')
+    for change, members in (({'Add': [{'UserId': 'f' * 32}]}, ['f' * 32]), ({'Remove': [{'UserId': 'f' * 32}]}, [])):
+        ec2.modify_image_attribute(ImageId=image, LaunchPermission=change)
+        found = ec2.describe_image_attribute(ImageId=image, Attribute='launchPermission')['LaunchPermissions']
+        assert [row['UserId'] for row in found] == members
+    assert demo.get(f'/image/v2/images/{uuid}').json()['visibility'] == 'shared'
+    assert refused(ec2.modify_image_attribute, ImageId=image, LaunchPermission={'Add': [{'Group': 'all'}]})[0] == (
+        'UnauthorizedOperation')
+
+
+def test_the_type_standard_is_no_wish(ec2):
+    volume = ec2.create_volume(Size=1, AvailabilityZone='nova', VolumeType='standard')['VolumeId']
+    assert ec2.describe_volumes(VolumeIds=[volume])['Volumes']
+    ec2.get_waiter('volume_available').wait(VolumeIds=[volume], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    ec2.delete_volume(VolumeId=volume)
+    assert refused(ec2.create_volume, Size=1, AvailabilityZone='nova', VolumeType='none-such')[0] == (
+        'InvalidParameterValue')
