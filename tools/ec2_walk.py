@@ -4,8 +4,8 @@
     tools/ec2_walk.py [--environment DIRECTORY] [--only awscli|libcloud|ansible]
 
 The clients are installed into DIRECTORY (/tmp/nova-ec2-clients) unless they are there. The cloud is an all-in-one in
-this process, with the fake driver; it ends with the walk. Each step is printed; the exit code is 1 when a client failed,
-or when awscli did not ask for an operation of the table.
+this process, with the fake driver; it ends with the walk. Each step is printed; the exit code is 1 when a client
+failed, or when awscli did not ask for an operation of the table.
 """
 import argparse
 import pathlib

@@ -1,5 +1,6 @@
-"""The EC2 API's own tables on MariaDB and PostgreSQL: ids, tags, client tokens and launch templates."""
+"""The EC2 API's own tables on MariaDB and PostgreSQL: ids, tags, client tokens and launch templates; that of VPNs."""
 from concurrent import futures
+import datetime
 import uuid
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from nova import exception
 from nova import utils
 from nova.db.ec2 import launch_templates
+from nova.db.projects import vpns
 from nova.tests.functional import cloud as whole
 from nova.tests.functional.test_ec2 import demo        # noqa: F401
 from nova.tests.functional.test_ec2 import ec2         # noqa: F401
@@ -53,3 +55,19 @@ def test_versions_made_at_the_same_moment_have_numbers_of_their_own(cloud):
     assert db.run(launch_templates.delete_version, row['id'], 1) == 'default'
     assert db.run(launch_templates.delete_version, row['id'], 2) is None
     assert add(0) == launch_templates.MOST_VERSIONS + 1, 'a number never comes again'
+
+
+def test_one_request_makes_the_vpn_instance_of_a_project(cloud):
+    db, now = cloud.api_db, utils.utcnow()
+    old = now - datetime.timedelta(seconds=120)
+    with futures.ThreadPoolExecutor(6) as pool:
+        begun = list(pool.map(lambda number: db.run(vpns.begin, 'counted', now + datetime.timedelta(
+            microseconds=number), old), range(6)))
+    assert begun.count(True) == 1
+    db.run(vpns.end, 'counted', now + datetime.timedelta(microseconds=begun.index(True)))
+    assert db.run(vpns.begin, 'counted', now, old) and not db.run(vpns.begin, 'counted', now, old)
+    for address, port in (('198.51.100.7', 1194), ('2001:db8::1', 53)):
+        db.run(vpns.configure, 'counted', address, port)
+        with db.reader() as conn:
+            assert vpns.endpoints(conn) == {'counted': (address, port)}
+            assert not vpns.servers(conn, 'vpn') and not vpns.servers(conn, 'vpn', 'counted')
