@@ -96,10 +96,15 @@ def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any
 
     :param request: {'port_id', 'network_id', 'fixed_ip', 'tag'}
     :param action: the row of actions.ACTIONS, with the policy rule of the operation
+    :raises Conflict: its host is down: the request would wait for an answer that does not come
     """
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, server_id, action)
+        up = row['host'] is None or server_lookup.host_is_up(req, conn, row['host'])
+    server_actions.check_state(row, action)
+    if not up:
+        raise exception.Conflict(f'The host of instance {server_id} is down: no interface can be attached there.')
     inside = {vif['network']['id'] for vif in row['network_info']}
     try:
         request = req.services.networks.check_attach(req.context, row['project_id'], inside, request)

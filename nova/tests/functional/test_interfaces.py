@@ -227,6 +227,30 @@ def test_the_state_of_the_server_decides(user, server, network):
     user.post(f'/servers/{server}/action', {'unlock': None})
 
 
+def test_a_host_that_is_down_is_refused_at_once(running, user, server, network):
+    """The request waited 15 s for an answer, and had made a port meanwhile."""
+    before = ports(user)
+    set_forced_down(running, True)
+    try:
+        began = time.monotonic()
+        answer = attach(user, server, net_id=network)
+        assert answer.status_code == 409 and 'is down: no interface can be attached' in message(answer)
+        assert time.monotonic() - began < 5 and ports(user) == before
+    finally:
+        set_forced_down(running, False)
+    assert attach(user, server, net_id=network).status_code == 200
+
+
+def set_forced_down(running, down):
+    services = tables_cell.services
+    with running.cell_db.writer() as conn:
+        conn.execute(sa.update(services).where(services.c.topic == 'compute').values(forced_down=down))
+
+
+def ports(user):
+    return sorted(port['id'] for port in user.get('/network/v2.0/ports').json()['ports'])
+
+
 def test_many_at_once(running, user, server, network):
     """Ports of one server are attached one after the other; none fails, no address is given twice."""
     barrier = threading.Barrier(8)
