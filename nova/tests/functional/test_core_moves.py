@@ -19,6 +19,7 @@ from nova.db.tables import cell as tables_cell
 from nova.tests import core
 
 HOSTS = ('host1', 'host2', 'host3')
+MORE = {**core.FLAVOR, 'flavor_id': '3', 'name': 'more', 'memory_mb': 1024, 'vcpus': 2}
 BIG = {**core.FLAVOR, 'flavor_id': '2', 'name': 'big', 'memory_mb': 1024, 'vcpus': 2, 'root_gb': 2}
 
 
@@ -467,6 +468,45 @@ def test_a_move_that_hangs_is_given_up(cloud, host):
     assert cloud.migration(number)['status'] == 'error' and cloud.row(uuid)['fault']
     cloud.start_compute(dead)
     cloud.settle()
+    cloud.check()
+
+
+def test_a_guest_that_keeps_running_is_given_up_before_its_host_begins(cloud):
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    cloud.bus.lost = lambda topic, method, server: method == 'grow_instance'
+    number = cloud.move(uuid, MORE, host=source, ignore=[], grows=True)
+    cloud.settle()
+    cloud.kill_compute(source)
+    cloud.bus.lost = None
+    pass_time(cloud, 100000)
+    cloud.conductor.reconciler.reconcile()
+    cloud.settle()
+    assert cloud.state(uuid)[:2] == (states.ACTIVE, None) and cloud.migration(number)['status'] == 'error'
+    assert cloud.row(uuid)['vcpus'] == 1
+    cloud.start_compute(source)
+    cloud.settle()
+    cloud.check()
+
+
+def test_what_a_guest_may_have_got_stays_counted_until_its_host_is_back(cloud):
+    uuid = cloud.boot()
+    source = cloud.row(uuid)['host']
+    cloud.computes[source].driver.delays['grow'] = 0.5
+    number = cloud.move(uuid, MORE, host=source, ignore=[], grows=True)
+    wait(lambda: cloud.row(uuid)['task_state'] == states.RESIZE_FINISH)
+    cloud.kill_compute(source)
+    cloud.force_down(source)
+    for _ in range(2):
+        pass_time(cloud, 100000)
+        cloud.conductor.reconciler.reconcile()
+        cloud.settle()
+    assert cloud.row(uuid)['task_state'] == states.RESIZE_FINISH and cloud.counted(uuid) == (2, 1024)
+    assert cloud.migration(number)['held_vcpus'] == 1 and cloud.conductor.claim_check.audit() == []
+    cloud.start_compute(source)
+    cloud.settle()
+    assert cloud.state(uuid)[:2] == (states.ACTIVE, None) and cloud.row(uuid)['vcpus'] == 2
+    assert cloud.migration(number)['status'] == 'confirmed'
     cloud.check()
 
 
