@@ -231,7 +231,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             raise
 
     def has_disks(self, instance: Instance, source: str) -> bool:
-        self.storage.check_reach(instance.uuid)          # else a guest would be made anew beside its own disks
+        self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
         return shared_storage.came_over(self.storage.load(instance.uuid), source, self.host)
 
     # ---- life -------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         uuid = instance.uuid
         with self._operation(uuid):
             self._remove(uuid)           # what an attempt left that did not come to its end
-            self.storage.remove(uuid)    # also disks of another host: the guest is made anew
+            self.storage.remove(uuid)    # also disks of another host: the guest is created again
             try:
                 disks, boot_files = self.storage.create(context, instance, request)
                 guest = self._guest_of(instance, request, disks, boot_files)

@@ -91,7 +91,7 @@ def described(domain: libvirt.virDomain) -> tuple[str, str | None]:
 def mark(domain: libvirt.virDomain, namespace: str, text: str) -> None:
     """Say whose it is, in its definition and while it runs; its deployment starts it from now on, and libvirt does not.
 
-    :param text: the element; None: it is nobody's
+    :param text: the element; None: it has no owner
     """
     flags = libvirt.VIR_DOMAIN_AFFECT_CONFIG | (libvirt.VIR_DOMAIN_AFFECT_LIVE if domain.isActive() else 0)
     if text is None and not _has_owner(domain):

@@ -8,7 +8,7 @@ import struct
 FICLONE = 0x40049409                     # linux/fs.h: let a file share all blocks of another one
 FIEMAP = 0xc020660b                      # linux/fs.h: where the extents of a file lie
 LAST, SHARED = 0x1, 0x2000               # linux/fiemap.h: the last extent; one that other files have, too
-REQUEST = struct.Struct('=QQIIII')       # start, length, flags, extents found, extents asked for, reserved
+REQUEST = struct.Struct('=QQIIII')       # start, length, flags, extents found, extents requested, reserved
 EXTENT = struct.Struct('=QQQ16xI12x')    # logical, physical, length (bytes), flags
 AT_ONCE = 512                            # extents of one call
 UNABLE = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL)

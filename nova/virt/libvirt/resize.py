@@ -56,7 +56,7 @@ class Resize(hands.Feature, driver.Resize):
             if guest is not None:        # it is the guest; what was put aside before is of no use
                 self.hands.power_off(instance, timeout)
                 self.hands.remove(uuid, keep_disks=True)
-                self.hands.disconnect(guest.volumes)     # whoever brings it up connects them anew
+                self.hands.disconnect(guest.volumes)     # the host that starts it connects them again
                 shutil.rmtree(kept, ignore_errors=True)
                 stored.release(guest)                    # a snapshot that stayed would be taken for this attempt's
                 variables = stored.path(uuid, spec.NVRAM)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.storage import Storage
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
-NVRAM = 'disk.nvram'                     # UEFI variables, beside the disks
+NVRAM = 'disk.nvram'                     # UEFI variables, next to the disks
 MEMORY_MINIMUM = 16                      # MiB: QEMU starts no machine with less
 TRUE = ('1', 'true', 'yes', 'on')
 

@@ -1,4 +1,4 @@
-"""What QEMU's agent does inside of a guest: password, a quiet file system, the time.
+"""What QEMU's agent does in a guest: password, a quiet file system, the time.
 
 A guest has a channel to an agent when its image says hw_qemu_guest_agent=yes; whether an agent answers there is up to
 its system. Every request waits AGENT_SECONDS at most.
@@ -124,7 +124,7 @@ def check(operation: str, guest: Any) -> None:
 
 
 def _bounded(domain: Any, operation: str, request: Any) -> None:
-    """Runs in ``Host.guest``. What the agent says, in words that tell what to do."""
+    """Runs in ``Host.guest``. Turn the agent's errors into sentences that say what to do."""
     try:
         if domain.state()[0] not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
             raise exception.VirtError(operation=operation, reason='the guest is paused or off, and its agent with it')

@@ -48,7 +48,7 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
                 self.hands.storage.save(guest)
                 self.hands.start(guest)
             except Exception as error:
-                with contextlib.suppress(exception.VirtError, OSError):     # the first error is the one to tell
+                with contextlib.suppress(exception.VirtError, OSError):     # the first error is the one to report
                     self._back(uuid, network_info)
                 if isinstance(error, OSError):
                     raise exception.VirtError(operation='rescue the guest', reason=error.strerror) from error

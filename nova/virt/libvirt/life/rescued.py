@@ -1,4 +1,4 @@
-"""A rescued guest as data: the disks that it runs with meanwhile, beside those that it goes back to. Pure functions."""
+"""A rescued guest as data: the disks that it runs with meanwhile, and those that it goes back to. Pure functions."""
 from __future__ import annotations
 
 import dataclasses

@@ -11,7 +11,7 @@ from nova.virt.libvirt.local_disks import rbd
 
 OPERATION = 'use Ceph'
 RBD = 'rbd'
-CACHE = 'writeback'                      # librbd's own: QEMU tells it of each flush of the guest
+CACHE = 'writeback'                      # librbd's own: QEMU passes each flush of the guest to it
 
 
 def pool(conf: typing.Any, qemu_img: typing.Any, host: str) -> rbd.Rbd | None:

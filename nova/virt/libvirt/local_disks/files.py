@@ -73,7 +73,7 @@ class Files:
         return []
 
     def check_new(self, uuid: str) -> None:
-        """The directory, which is made anew, would say so."""
+        """Do nothing: the directory cannot be created where there is one."""
 
     def remove_unused(self) -> None:
         """They are in the directory."""

@@ -49,7 +49,7 @@ class Pool:
     def remove(self, image: str) -> None:
         """Remove an image with its snapshots; no error when there is none.
 
-        :raises VirtError: somebody has it open, or has clones of it
+        :raises VirtError: it is open, or has clones
         """
         end = time.monotonic() + WATCHED_S
         while True:

@@ -1,4 +1,4 @@
-"""The record of a guest as one host tells it to another, which makes its own of it.
+"""The record of a guest as one host sends it to another, which makes its own of it.
 
 The other host is believed in what the guest is. Where its files lie, who owns them and what it is plugged into is this
 host's own knowledge: of each path only the last part counts, and only when it is the name of a file that we make.
@@ -72,10 +72,10 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     :raises VirtError: it is not what our hosts say
     """
     try:
-        told = {name: value for name, value in values.items() if name not in OWN}
-        guest = xml.Guest.from_dict({**told, 'interfaces': [], 'disks': [
+        sent = {name: value for name, value in values.items() if name not in OWN}
+        guest = xml.Guest.from_dict({**sent, 'interfaces': [], 'disks': [
             {name: value for name, value in disk.items() if name not in NOT_KEPT} for disk in values['disks']]})
-        pooled = [told.get('pooled') is True for told in values['disks']]
+        pooled = [disk.get('pooled') is True for disk in values['disks']]
         disks = [_own(disk, uuid, stored, each) for disk, each in zip(guest.disks, pooled, strict=True)]
     except (KeyError, TypeError, AttributeError):
         raise _refusal() from None

@@ -31,7 +31,7 @@ BASE_IMAGE = 'disk.base'                 # the image below the root disk, where 
 
 
 class ColdMoves:
-    """Mixed into the libvirt driver, beside its Resize."""
+    """Mixed into the libvirt driver, as its Resize is."""
 
     # What LibvirtDriver has.
     conf: Any

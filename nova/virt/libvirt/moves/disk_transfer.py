@@ -1,7 +1,7 @@
 """Files of a guest from another host, fetched through the libvirt there: the same door that migrations use.
 
 libvirt's storage API streams a file of a directory that is made a pool for as long as this takes; holes are not sent.
-What is sent are the bytes of the file, whatever a guest has written into it; nobody reads them as a format.
+What is sent are the bytes of the file, whatever a guest has written into it; they are never parsed as a format.
 https://libvirt.org/html/libvirt-libvirt-storage.html describes the calls.
 """
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Live migration of QEMU guests, with the disks that this host has of them or with those that both hosts share.
 
 The destination makes the guest's files and a definition of its own; the source sends the running machine into it. What
-became of a migration whose end nobody saw is read from the two hypervisors, never guessed.
+became of a migration whose end was missed is read from the two hypervisors, never guessed.
 """
 from __future__ import annotations
 

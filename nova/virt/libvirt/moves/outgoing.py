@@ -79,7 +79,7 @@ def flags(options: Any, copied: bool, incremental: bool, tls: bool, seen: bool) 
     :param options: [libvirt]
     :param copied: local disks go along
     :param incremental: of them only what lies above their images, which the destination has
-    :param seen: what is not copied both hosts see alike, and none of them caches it
+    :param seen: both hosts see the same content of what is not copied, and neither caches it
     """
     found = _BASE
     if copied:
@@ -165,7 +165,7 @@ def arrived(domain: Any) -> bool:
         return False
     try:
         domain.jobStats()
-    except libvirt.libvirtError as error:                # it tells of a migration at its source alone
+    except libvirt.libvirtError as error:                # it reports a migration at its source alone
         if error.get_error_code() in (libvirt.VIR_ERR_OPERATION_UNSUPPORTED, libvirt.VIR_ERR_OPERATION_INVALID):
             return False
         raise

@@ -3,13 +3,13 @@
 The record names the host that the guest belongs to, and while it leaves for one that shares its disks the one that it
 goes to. From that follows who may remove the files:
 
-* a host removes only a directory whose record names it, and names nobody that comes after it;
+* a host removes only a directory whose record names it, and names no host that comes after it;
 * a directory with the record of another host is that host's, or stands on storage that both share.
 
 Nothing is written to find out whether two hosts share: both look at the record, and see the same file or not.
 
 How the destination reaches the guest's volumes is its own knowledge, too. While the record is the source's it stands
-beside that one, in a file that is named after the destination.
+next to that one, in a file that is named after the destination.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RECORD_NEEDED = ('its disks lie in a pool of Ceph, and the hosts do not share th
 
 
 def sight(stored: storage.Storage, uuid: str) -> list[str | int] | None:
-    """What two hosts see alike only where it is the same file; None where nothing is."""
+    """What two hosts see as equal only where it is the same file; None where there is no file."""
     try:
         with open(stored.path(uuid, storage.RECORD), 'rb') as file:
             status, data = os.fstat(file.fileno()), file.read()

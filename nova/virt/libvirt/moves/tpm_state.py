@@ -17,7 +17,7 @@ PLACE = '/var/lib/libvirt/swtpm'         # by the guests' uuids
 # version: (directory, file)
 STATES = {'2.0': ('tpm2', 'tpm2-00.permall'), '1.2': ('tpm1.2', 'tpm-00.permall')}
 LARGEST = 1 << 20                        # bytes; it has some thousands
-COPY = 'tpm.state'                       # beside the disks, until libvirt has it
+COPY = 'tpm.state'                       # next to the disks, until libvirt has it
 
 
 def version(settings: dict[str, str]) -> str | None:

@@ -97,7 +97,7 @@ def _bus(kind: str, properties: dict[str, typing.Any], machine: str) -> str:
 
 
 def _target(name: str | None, prefix: str, taken: set[str]) -> str:
-    """The letter of the name that was asked for, when it is free."""
+    """The letter of the requested name, if it is free."""
     letters = (name or '')[-1:] + string.ascii_lowercase
     for letter in letters:
         if letter in string.ascii_lowercase and prefix + letter not in taken:
@@ -224,7 +224,7 @@ def passphrase(uuid: str) -> str:
 
 
 def secret(usage_type: str, usage: str, uuid: str | None = None) -> str:
-    """The XML of a secret of libvirt that nobody can read back and that is gone with libvirtd."""
+    """The XML of a secret of libvirt that cannot be read back and that ends with libvirtd."""
     root = etree.Element('secret', ephemeral='yes', private='yes')
     if uuid:
         etree.SubElement(root, 'uuid').text = uuid
