@@ -22,7 +22,7 @@ from nova.cert import signing
 from nova.runtime import certificates
 from nova.runtime import host_identity
 
-CERTIFICATES = 100          # that one user may have in one project at once: nobody fills the disk, or a revocation list
+CERTIFICATES = 100          # that one user may have in one project at once: no user fills a disk or a revocation list
 _ID = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_@-]{0,63}')
 ROOT, PROJECTS = 'root', 'projects'
 
@@ -46,7 +46,7 @@ class Authorities:
                     raise exception.Unavailable(f'{path} cannot be written by this user: nova-cert keeps its authority '
                                                 'there.')
 
-    # ---- what is asked for over the network
+    # ---- requests over the network
 
     def trusted(self, project_id: str) -> str:
         """The certificates of a project's authority, then those above it, as PEM. Each the newest first.
@@ -162,7 +162,7 @@ class Authorities:
                 self._ready(ROOT)
             elif forget:
                 for each in self._names():
-                    self._directory(each).clear()               # those of projects are made when they are asked for
+                    self._directory(each).clear()               # those of projects are made when they are requested
             return self._make(name, forget)
 
     # ---- steps
@@ -204,7 +204,7 @@ class Authorities:
         return made.certificate
 
     def _fresh_lists(self, name: str) -> list[x509.CertificateRevocationList]:
-        """The list of each certificate of an authority, signed anew where little of its time is left."""
+        """The list of each certificate of an authority, renewed where little of its time is left."""
         soon = utils.utcnow() + datetime.timedelta(days=signing.LIST_DAYS / 2)
         found, wanted = self._directory(name).lists(), {each.subject for each in self._ready(name)}
         if {each.issuer for each in found} != wanted or any(

@@ -1,4 +1,4 @@
-"""Bundled images back into images: parts are put together, decrypted, and unpacked, in one pass and little memory.
+"""Bundled images back into images: parts are joined, decrypted, and unpacked, in one pass and little memory.
 
     manifest = manifests.parse(data)
     key, iv = (cert.decrypt_text(ctx, project_id=…, text=text) for text in (manifest.encrypted_key,

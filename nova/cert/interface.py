@@ -10,7 +10,7 @@ INTERFACE = Interface(
     'cert', '1.1',
     # -> what users of the project trust and encrypt for: its authority, the newest first, then those above it
     Method('fetch_ca', ('project_id',), call=True, timeout=TIMEOUT),
-    # -> revocation lists of all these authorities, signed anew when half of their time is over
+    # -> revocation lists of all these authorities, renewed when half of their time is over
     Method('fetch_crl', ('project_id',), call=True, timeout=TIMEOUT),
     # -> {'private_key', 'certificate', 'serial': 40 hexadecimal digits}: a new pair of a user in a project; the key is
     # kept nowhere. One at a time: it is a second of a processor. Raises QuotaExceeded

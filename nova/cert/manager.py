@@ -26,7 +26,7 @@ class CertManager:
             'generate_vpn_cert': self.generate_vpn_cert, 'verify_signature': self.verify_signature})
 
     def start(self) -> None:
-        """Authorities are made when they are first asked for; a directory that cannot be used is found out now.
+        """Authorities are made when they are first requested; a directory that cannot be used is found out now.
 
         :raises Unavailable: it cannot be used
         """

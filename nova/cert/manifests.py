@@ -28,7 +28,7 @@ _HEX = re.compile(r'[0-9A-Fa-f]{2,1024}')
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One piece of the encrypted image: the name of its object, beside the manifest, and its SHA-1 digest."""
+    """One piece of the encrypted image: the name of its object, next to the manifest, and its SHA-1 digest."""
 
     name: str
     digest: bytes

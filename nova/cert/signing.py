@@ -1,4 +1,4 @@
-"""What nova-cert signs: authorities, certificates of users, revocation lists. Without files.
+"""Authorities, certificates of users and revocation lists, and their signatures. Without files.
 
 RSA, because bundles of images are encrypted for these keys, and EC keys do not encrypt.
 """
@@ -26,8 +26,8 @@ ORGANIZATION = 'nova'
 VPN = 'vpn'                                  # in place of a user's id, of VPN instances
 AUTHORITY_BITS, USER_BITS = 3072, 2048       # an authority lives for ten years, a user's certificate for one
 AUTHORITY_DAYS, USER_DAYS = 3650, 365
-LEFT_DAYS = 400                              # an authority signs nothing that would outlive it
-LIST_DAYS = 30                               # a revocation list that nobody renews is not trusted for longer
+LEFT_DAYS = 400                              # an authority issues nothing that would outlive it
+LIST_DAYS = 30                               # a revocation list that is not renewed is not trusted for longer
 MAX_ENCRYPTED = 512                          # bytes: RSA of 4096 bits
 SHORTEST_TEXT = 16                           # characters of a text that was encrypted; see ``decrypted``
 
@@ -45,7 +45,7 @@ def authority(name: str, now: datetime.datetime, parent: Signer | None = None) -
 
     :param name: of a project, or of the whole
     :param now: naive UTC, as everywhere here
-    :param parent: that signs it; None: it signs itself
+    :param parent: its issuer; None: it is self-signed
     """
     key = rsa.generate_private_key(65537, AUTHORITY_BITS)
     # Who verifies looks an authority up by its subject: no two of them have the same.
@@ -114,7 +114,7 @@ def revocation_list(signer: Signer, revoked: Mapping[int, datetime.datetime],
 def decrypted(key: rsa.RSAPrivateKey, data: bytes) -> str | None:
     """The text that was encrypted for a key; None when it was for another one.
 
-    OpenSSL answers a wrong padding with random bytes, so that nobody learns from refusals how a message is padded. What
+    OpenSSL answers a wrong padding with random bytes, so that refusals say nothing of how a message is padded. What
     is no printable text, or shorter than a key, is therefore taken for one that was not for this key: at random it
     happens less often than once in a billion.
     """
