@@ -204,7 +204,7 @@ class Session:
             self._host_took = now
             self._to_host = self._to_host[taken:]
 
-    # ---- inside
+    # ---- implementation
 
     def _report(self, reason: str) -> None:
         if not self._reported:
@@ -290,7 +290,7 @@ class Relay:
         self._ring()
 
     def end(self, session: Session, reason: str, code: int = POLICY) -> None:
-        """End a session for a reason that its client is told.
+        """End a session, and send its client the reason.
 
         :param code: GOING_AWAY: it may try again
         """

@@ -239,7 +239,7 @@ class Sessions:
             for cell, some in by_cell.items():
                 try:
                     self._keep_of(cell, some)
-                except Exception:                # the database is away: they go on, and are asked for again
+                except Exception:                # the database is away: they go on, and are checked again
                     LOG.warning('Whether %s console sessions may go on is not known now.', len(some), exc_info=True)
 
     def _keep_of(self, cell: Any, sessions: list[relay.Session]) -> None:

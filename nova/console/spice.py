@@ -31,12 +31,12 @@ def link(password: str) -> Greeting:
     :raises ValueError: one of both sides does not speak SPICE
     """
     head = yield Step(of_client=_HEADER.size)
-    asked = yield Step(of_client=_size(head))
-    if len(asked) < 18:
+    request = yield Step(of_client=_size(head))
+    if len(request) < 18:
         raise ValueError('a short link message')
-    head_of_reply = yield Step(to_host=head + asked, of_host=_HEADER.size)
+    head_of_reply = yield Step(to_host=head + request, of_host=_HEADER.size)
     reply = yield Step(of_host=_size(head_of_reply))
-    selects = _selects(asked)
+    selects = _selects(request)
     ticket = yield Step(to_client=head_of_reply + reply, of_client=TICKET + (4 if selects else 0))
     key = serialization.load_der_public_key(reply[KEY])
     if not isinstance(key, rsa.RSAPublicKey):
@@ -55,7 +55,7 @@ def _size(head: bytes) -> int:
     return int(size)
 
 
-def _selects(asked: bytes) -> bool:
+def _selects(request: bytes) -> bool:
     """Whether a link message says that its client names the kind of authentication before the ticket."""
-    common, _channel, offset = _CAPABILITIES.unpack_from(asked, 6)
-    return bool(common) and offset + 4 <= len(asked) and bool(asked[offset] & AUTH_SELECTION)
+    common, _channel, offset = _CAPABILITIES.unpack_from(request, 6)
+    return bool(common) and offset + 4 <= len(request) and bool(request[offset] & AUTH_SELECTION)

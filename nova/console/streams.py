@@ -99,7 +99,7 @@ class Stream:
 
     @property
     def has_more(self) -> bool:
-        """Whether ``receive`` has bytes of which no event of the socket tells."""
+        """Whether ``receive`` has bytes that no event of the socket reports."""
         return bool(self._plain)
 
     def receive(self, size: int = PIECE) -> bytes | None:
@@ -180,7 +180,7 @@ class Stream:
 def connect(host: str, port: int, seconds: float = CONNECT_S) -> Stream:
     """A stream to a port of a hypervisor; all that is read and written before the session ends in so many seconds, too.
 
-    :raises Broken: nobody answers
+    :raises Broken: the host does not answer
     """
     deadline = time.monotonic() + seconds
     try:
