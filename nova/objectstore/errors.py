@@ -1,4 +1,4 @@
-"""What S3 clients are told when a request is refused: a code that they know, a sentence and an HTTP status."""
+"""The answers to S3 requests that are refused: a code that clients know, a sentence and an HTTP status."""
 from __future__ import annotations
 
 PHRASES = {200: 'OK', 204: 'No Content', 206: 'Partial Content', 304: 'Not Modified', 400: 'Bad Request',

@@ -1,4 +1,4 @@
-"""What objects there are: tables of one SQLite file beside their contents."""
+"""Which objects exist: tables of one SQLite file next to their contents."""
 from __future__ import annotations
 
 import sqlalchemy as sa

@@ -26,7 +26,7 @@ from nova.runtime import disk_space
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # bytes of an object in parts, and of one that comes at once
 MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20
 MAX_UPLOADS = 1000                                # of a project at once
-UPLOADS_DAYS = 7                                  # after which an upload that nobody completed is removed
+UPLOADS_DAYS = 7                                  # after which an incomplete upload is removed
 _BUCKET = re.compile(r'[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]')
 _CONTROL = re.compile('[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]')
 LAST = chr(0x10ffff)
@@ -132,7 +132,7 @@ class Store:
 
     def read(self, project: str, bucket: str, key: str) -> tuple[Any, Any]:
         """(row, open file) of an object."""
-        while True:                                       # it may be written anew between the two looks
+        while True:                                       # it may be replaced between the two reads
             row = self.find(project, bucket, key)
             try:
                 return row, self._contents.open(row.file)
@@ -212,7 +212,7 @@ class Store:
         return self._object(conn, bucket_id, key), [before.file] if before else []
 
     def _named(self, name: str, write: Any) -> Any:
-        """Carry a write out that gives a new content its name; else the content is removed."""
+        """Run a write that gives a new content its name; remove the content if the write fails."""
         try:
             row, gone = self._db.run(write)
         except BaseException:
@@ -350,7 +350,7 @@ class Store:
             t.parts.c.number)).all()
 
     def _expire(self, conn: Any) -> None:
-        """End uploads that nobody completed; their files go with what nothing names."""
+        """End incomplete uploads; their files are removed with those that no row names."""
         ended = utils.utcnow() - datetime.timedelta(days=UPLOADS_DAYS)
         rows = conn.execute(sa.select(t.uploads.c.id, t.buckets.c.project_id).join(t.buckets).where(
             t.uploads.c.created_at < ended)).all()
