@@ -24,7 +24,7 @@ def matches(secret: str, signed: dict[str, Any]) -> bool:
     params, headers = dict(signed['params']), _headers(signed)
     version_4 = _is_v4(params, headers)
     if not version_4 and (params.get('SignatureVersion'), params.get('SignatureMethod')) != ('2', 'HmacSHA256'):
-        return False                           # the library signs its own name of the method, not the one that was sent
+        return False                           # the library uses its own name of the method, not the one that was sent
     for name in ('Signature', 'X-Amz-Signature'):
         params.pop(name, None)
     if version_4 and (params.get('SignatureMethod') == 'HmacSHA1' or 'host' not in _signed_headers(params, headers)):

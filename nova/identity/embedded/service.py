@@ -177,7 +177,7 @@ class IdentityService(directory.Directory):
         """Issue a token for a request that a client of EC2 has signed.
 
         Like an application credential a pair of keys is what its owner has made for programs, after a login by the
-        rules: they are not asked for again.
+        rules: they are not requested again.
 
         :param signed: see ``nova.identity.signatures``
         :param address: where the request comes from

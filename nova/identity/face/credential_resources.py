@@ -125,6 +125,6 @@ ROUTES = [
     Row('POST', EC2, create_ec2, 'self_or_admin', status=201, body=schemas.Body(schemas.EC2_CREATE)),
     Row('GET', EC2 + '/{credential_id}', show_ec2, 'self_or_admin'),
     Row('DELETE', EC2 + '/{credential_id}', delete_ec2, 'self_or_admin', status=204),
-    # For services alone: whoever sees a signed request on its way could else have a token for it.
+    # For services alone: otherwise an eavesdropper could exchange a signed request for a token.
     Row('POST', '/v3/ec2tokens', token_of_signature, 'service', body=schemas.Body(schemas.EC2_TOKENS)),
 ]

@@ -41,7 +41,7 @@ def login(req: operations.Request) -> Response:
 
 
 def _subject(req: operations.Request, allow_expired: bool = False) -> tuple[str, tokens.TokenData]:
-    """The token that is asked about, and what it stands for: the caller's own, or anyone's for a service."""
+    """The token in question, and what it stands for: the caller's own, or anyone's for a service."""
     token = req.header('X-Subject-Token')
     trusted = {'admin', 'service'} & set(req.caller.roles)
     try:

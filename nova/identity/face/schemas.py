@@ -57,7 +57,7 @@ _PROJECT: dict[str, Any] = {'name': name(64), 'description': maybe(TEXT), 'enabl
 PROJECT_CREATE = wrapped('project', obj(['name'], **_PROJECT))
 PROJECT_UPDATE = wrapped('project', obj(**_PROJECT))
 
-# An option that would be ignored must not be accepted, nor a rule that nobody can keep; null takes an option away.
+# An option that would be ignored must not be accepted, nor a rule that no password can meet; null takes an option away.
 METHODS = ('password', 'totp', 'token', 'application_credential')
 _RULE: dict[str, Any] = {'type': 'array', 'items': {'enum': list(METHODS)}, 'minItems': 1, 'uniqueItems': True}
 _OPTIONS = obj(multi_factor_auth_enabled=maybe(FLAG), ignore_password_expiry=maybe(FLAG),

@@ -98,8 +98,8 @@ def upload(req: ImageRequest, image_id: str) -> None:
 
 def _declared_length(environ: dict[str, typing.Any]) -> int | None:
     """Bytes that will come, None when the client does not say (chunked)."""
-    declared, length = environ.get(SIZE_HEADER), bodies.length_of(environ)
-    if declared is not None and (not SIZE.fullmatch(declared) or length not in (None, int(declared))):
+    stated, length = environ.get(SIZE_HEADER), bodies.length_of(environ)
+    if stated is not None and (not SIZE.fullmatch(stated) or length not in (None, int(stated))):
         raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
     if length is None and not bodies.is_chunked(environ):
         return 0
@@ -120,8 +120,8 @@ def _received(environ: dict[str, typing.Any], length: int | None) -> Iterator[by
         yield chunk
     if length is not None and received < length:
         raise exception.BadRequest('The connection broke off before all data had come.')
-    declared = environ.get(SIZE_HEADER)
-    if declared is not None and received != int(declared):
+    stated = environ.get(SIZE_HEADER)
+    if stated is not None and received != int(stated):
         raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
 
 
