@@ -91,7 +91,7 @@ def _senders(conf: cfg.ConfigOpts) -> dict[str, Any]:
 
     from nova import exception
 
-    asked, options = conf.notifications.notification_format, conf.oslo_messaging_notifications
+    wanted_form, options = conf.notifications.notification_format, conf.oslo_messaging_notifications
     url = options.transport_url or conf.transport_url
     if not url and any(name.startswith('messaging') for name in options.driver):
         raise exception.InvalidInput(reason='[oslo_messaging_notifications] names a driver that needs a broker: set '
@@ -101,7 +101,7 @@ def _senders(conf: cfg.ConfigOpts) -> dict[str, Any]:
     # where it has no connection yet, its driver for RabbitMQ takes -1 for no retry at all
     retry = options.retry if options.retry >= 0 else sys.maxsize
     return {form: oslo_messaging.Notifier(transport, topics=names, retry=retry)
-            for form, names in topics.items() if asked in (form, 'both')}
+            for form, names in topics.items() if wanted_form in (form, 'both')}
 
 
 class _Caller(dict[str, Any]):
@@ -140,12 +140,12 @@ class Notifier:
         """Queue an event of a server when the transaction is committed. The transaction holds the server's row.
 
         :param name, phase: of a row of events.EVENTS
-        :param row: the columns of the server, as the transaction leaves them; nobody changes them from now on
+        :param row: the columns of the server, as the transaction leaves them; they must not change from now on
         :param host: that it happened on; None: this one
         :param by: binary in the publisher's id; None: the event's
         :param action: name of the action that it belongs to
         :param server_uuid: where the row is not the server's
-        :param about: what payloads.Subject has beside the columns
+        :param about: what payloads.Subject has in addition to the columns
         """
         uuid = server_uuid or row['uuid']
         event = Event(name, phase, uuid, row, action, By(ctx, by, host), about)

@@ -1,4 +1,4 @@
-"""Every event that is told: its name, its phases, its payload, when, and what it is called in the older form.
+"""Every event that is published: its name, its phases, its payload, when, and what it is called in the older form.
 
 The emission, the reference in the documentation and the samples' test read these rows.
 """
@@ -20,7 +20,7 @@ class Event:
     when      a sentence
     payload   name of its row in payloads.PAYLOADS
     phases    a None among them: the name stands alone
-    by        the service that it is told of: the first part of the publisher's id
+    by        the service that publishes it: the first part of the publisher's id
     legacy    name in the older form, None: there is none
     once      the older form has one event for all phases, at the end
     """
@@ -38,7 +38,7 @@ class Event:
         return [typed(self.name, phase) for phase in self.phases]
 
     def old_type(self, phase: str | None) -> str | None:
-        """What the older form calls a phase; None: it does not tell it."""
+        """What the older form calls a phase; None: it does not publish it."""
         if self.legacy is None:
             return None
         if not self.once:
@@ -115,7 +115,7 @@ ROWS = (
               legacy='live.migration.abort'),
     _instance('live_migration_force_complete', 'The source completes a live migration, as it was asked to.',
               legacy='live.migration.force.complete'),
-    # ---- what comes and goes beside
+    # ---- attachments and other background actions
     _instance('interface_attach', 'A server gets a port.', phases=WITH_ERROR, legacy=None),
     _instance('interface_detach', 'A server loses a port.', legacy=None),
     _instance('volume_attach', 'A server gets a volume.', _VOLUME, phases=WITH_ERROR, legacy='volume.attach',
@@ -169,7 +169,7 @@ ROWS = (
 
 EVENTS = {row.name: row for row in ROWS}
 
-# Events that the compute API's documentation knows and that are never told here, each with the reason.
+# Events that the compute API's documentation knows and that are never published here, each with the reason.
 NEVER = {
     'server_group.add_member': 'A server is a member from the moment at which it is made, which instance.create tells.',
     'aggregate.cache_images': 'The progress of pre-caching is read from the aggregate, whenever somebody asks.',

@@ -33,9 +33,9 @@ class Payload:
 
 
 class Subject(dict[str, Any]):
-    """What an event is of: the columns of a row, and beside them
+    """The subject of an event: the columns of a row, and in addition
 
-    ctx      who asked for it
+    ctx      the context of the request
     about    {name: value} of what the row has not: fault, volume_id, old_state, …
     """
 
