@@ -90,8 +90,8 @@ class CrossCellClaimer:
                     part: claimer.Decisions) -> claimer.Placed:
         """Claim for demands all of whose servers go to this cell; what found room."""
         uuids = [uuid for each in part.values() for uuid in each.demand.uuids]
-        leaving = transfer.leave(uuids, cell)
-        ready = {number: each for number, each in part.items() if leaving.keys() >= set(each.demand.uuids)}
+        departing = transfer.leave(uuids, cell)
+        ready = {number: each for number, each in part.items() if departing.keys() >= set(each.demand.uuids)}
 
         def claim(conn: engine.Connection) -> claimer.BatchClaim:
             taken = claimer.take_batch(conn, hosts, ready, self._rules)
@@ -172,14 +172,14 @@ class _CrossCellAttempt:
                          rankings: claimer.Rankings) -> dict[str, Selections]:
         """Claim in another cell, and copy the servers there."""
         try:
-            leaving = self._transfer.leave(list(rankings), cell)
+            departing = self._transfer.leave(list(rankings), cell)
         except db_cells.UNREACHABLE as error:
             raise exception.ServiceUnavailable(service='database') from error
 
         def claim(conn: engine.Connection) -> dict[str, Selections]:
             claims_here = node_claims.NodeClaims(conn, hosts, request, cell.uuid)
             found, places = {}, {}
-            for uuid in leaving:
+            for uuid in departing:
                 number, taken = claims_here.first(rankings[uuid], uuid)
                 places[uuid] = {'host': taken.host, 'node': hosts.node[taken.position], **taken.values}
                 found[uuid] = self._rules.selections(hosts, rankings[uuid][number:])
@@ -207,7 +207,7 @@ class _CrossCellAttempt:
         return found
 
     def _is_split(self, request: pipeline.Request) -> bool:
-        """Whether servers that must stand together are in several cells: two requests did not see each other's."""
+        """Whether servers with affinity are in several cells: two requests did not see each other's."""
         group = request.group
         if group is None or not group.policies & groups.TOGETHER:
             return False

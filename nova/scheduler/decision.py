@@ -18,7 +18,7 @@ BATCH = 64               # servers of one batch; with more, the requests of a ba
 class Rules:
     """By what hosts are chosen.
 
-    order       how hosts of equal weight are told apart
+    order       how one of several hosts of equal weight is chosen
     alternates  further hosts that a caller learns for each server
     """
 

@@ -68,7 +68,7 @@ def find(api_db: engine.Database, cells: db_cells.Cells, group_id: str, project_
 
     :param cells: db.cells.Cells
     :param project_id: of its servers: a group of another project is none of theirs, whatever its id
-    :raises NoValidHost: its members must stand together, and some are in a cell that does not answer
+    :raises NoValidHost: its members have affinity, and some are in a cell that does not answer
     """
     with api_db.reader() as conn:
         row = server_groups.find(conn, group_id)
@@ -97,7 +97,7 @@ def refreshed(cells: db_cells.Cells, group: Group) -> Group:
 
 
 def split(group: Group, hosts: host_view.Hosts) -> bool:
-    """Whether members that must stand together are in cells, each of which allowed its own, and do not.
+    """Whether members with affinity are in cells, each of which allowed its own, and do not.
 
     :param hosts: a view of the hosts
     """
@@ -122,7 +122,7 @@ def shared(localities: collections.abc.Iterable[frozenset[str]]) -> frozenset[st
 
 def places(request: pipeline.Request, hosts: host_view.Hosts, positions: collections.abc.Iterable[int]
            ) -> collections.abc.Iterator[pipeline.Request]:
-    """The requests for one place each in which servers that must stand together could all find room.
+    """The requests for one place each in which servers with affinity could all find room.
 
     :param positions: of the hosts that would do for one of them, best first
     """

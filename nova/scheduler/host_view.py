@@ -198,7 +198,7 @@ class Hosts:
     def distinct(self, name: str) -> tuple[list[typing.Any], np.ndarray]:
         """(distinct values of a column, for each host its position among them).
 
-        Documents of the type db.types.Shared are one object when they are equal, and are told apart as that.
+        Documents of the type db.types.Shared are one object when they are equal, and are compared by identity.
         """
         def make() -> tuple[list[typing.Any], np.ndarray]:
             numbers, found, codes = {}, [], np.empty(len(self.rows), dtype=np.int64)

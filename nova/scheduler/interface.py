@@ -3,7 +3,7 @@ from nova.rpc.interface import Interface, Method
 
 INTERFACE = Interface(
     'scheduler', '1.0',
-    # chooses and claims a host for each of instance_uuids, all alike -> list (as instance_uuids) of lists of
+    # chooses and claims a host for each of instance_uuids, of equal requests -> list (as instance_uuids) of lists of
     # Selection: the first is claimed, the others are alternates; raises NoValidHost, nothing claimed
     Method('select_destinations', ('spec', 'instance_uuids'), call=True),
 
@@ -14,7 +14,7 @@ INTERFACE = Interface(
     # the destination of a move: claimed into the migrations row, which holds it (server_migrations.hold) and must be
     # in one of scheduler.moves.LOOKING and hold nothing. The flavor is the move's new_flavor.
     # ignore: names of hosts that are out of the question; target: name of the one host that is wanted, or None;
-    # force: filters are not asked, room is
+    # force: filters are skipped, room is checked
     Method('select_move', ('spec', 'migration_id', 'ignore', 'target', 'force'), call=True),
     # a host for an offloaded server: claimed into the server's own row, which gets host, node and zone while it is
     # SHELVED_OFFLOADED, in task UNSHELVING and without a host
@@ -25,7 +25,7 @@ INTERFACE = Interface(
     # ---- how servers would be placed now; nothing is written
     #
     # seeds: the uuids of the servers to be, which break ties; instance_uuid: of a server that exists, or None: it would
-    # be placed anew, by what counts in a move, and its own host without its share; limit, offset: the hosts that each
+    # be placed again, by what counts in a move, and its own host without its share; limit, offset: the hosts that each
     # list names.
     # -> {'seed': the first one; 'hosts': how many there are; 'asked': {resource: amount};
     #     'filters': [{'name', 'asked': whether it was, 'passed', 'removed': numbers of hosts, 'reason': or None,

@@ -21,7 +21,7 @@ from nova.scheduler.resources import special_resources
 
 MOST = 16               # best hosts that a claim tries before the scheduler looks again
 BLOCK = 64              # hosts of which the best one is looked at first
-MAX_TOGETHER = 100      # places that are tried for servers of one request that must stand together
+MAX_TOGETHER = 100      # places that are tried for servers of one request with affinity
 
 _64 = 2 ** 64 - 1
 _ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)      # multipliers that mix bits well
@@ -78,7 +78,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """How hosts of equal weight, or nearly so, are told apart.
+    """How one of several hosts of equal weight, or nearly so, is chosen.
 
     subset    one of so many of the best is taken, which one the server's uuid decides
     shuffle   equals come in an order that differs from server to server, so that they spread; False: as in the table
