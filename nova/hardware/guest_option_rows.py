@@ -37,7 +37,7 @@ class Option:
     by        who carries it out
     meaning   end of a sentence that begins with its name
     traits    {pattern of values: trait that the host must have}; for GUEST alone
-    refused   {pattern of values: why nobody does it, a sentence}
+    refused   {pattern of values: why it is refused, a sentence}
     """
 
     name: str

@@ -1,6 +1,6 @@
 """What a flavor and an image ask of a guest, read by the table of guest_option_rows.py.
 
-An extra spec, or a property, of the table is carried out or refused: by the API where nobody does it (``check``), by
+An extra spec, or a property, of the table is carried out or refused: by the API where no part does it (``check``), by
 the scheduler where a host does not (``traits``). What is left of it for drivers are ``settings``.
 """
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _given(specs: Specs, properties: Specs) -> Iterator[tuple[str, rows.Option, 
 
 
 def check(specs: Specs, properties: Specs) -> None:
-    """Refuse what nobody does, or what contradicts itself, for a server of this flavor and this image.
+    """Refuse what no part does, or what contradicts itself, for a server of this flavor and this image.
 
     :param specs: extra specs of the flavor
     :param properties: of the image

@@ -38,7 +38,7 @@ class Volumes:
         raise NotImplementedError
 
     def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
-        """Volumes of the caller's project, newest first; beside what ``get`` has 'created_at', 'metadata' and
+        """Volumes of the caller's project, newest first; in addition to what ``get`` has 'created_at', 'metadata' and
         'snapshot_id'."""
         raise NotImplementedError
 

@@ -54,7 +54,7 @@ class EmbeddedVolumes(api.Volumes):
     :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
     :param images: nova.image.api.Images
-    :param guests: store.guests.Guests; None: nobody can be told of a volume that a guest has
+    :param guests: store.guests.Guests; None: no host can be notified of a volume that a guest has
     """
 
     @classmethod
@@ -200,7 +200,7 @@ class EmbeddedVolumes(api.Volumes):
 
     def extend(self, ctx: nova_context.RequestContext, volume_id: str, size: int, online: bool = False) -> None:
         """
-        :param online: also while a server has it, whose guest is told
+        :param online: also while a server has it, whose guest is notified
         :raises InvalidVolume, BadRequest: it is in use, or would not grow
         """
         allowed = ('available', 'in-use') if online else ('available',)

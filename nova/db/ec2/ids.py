@@ -50,14 +50,14 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
                     table.c.prefix == prefix, column.in_(some[start:start + PART])))
                 found.update((short.get(value, value), uuid) for value, uuid in rows)
         unknown = [digits for digits in long if digits not in found] if prefix == SERVER else []
-        told = {digits: uuid for digits in unknown[:PART] if (uuid := _server(conn, digits)) is not None}
-    if told:
-        db.run(_add, prefix, list(told.values()))
-    return found | told
+        added = {digits: uuid for digits in unknown[:PART] if (uuid := _server(conn, digits)) is not None}
+    if added:
+        db.run(_add, prefix, list(added.values()))
+    return found | added
 
 
 def _server(conn: sa.Connection, digits: str) -> str | None:
-    """The uuid of a server that the metadata service told its id, and of which the EC2 API has not heard."""
+    """The uuid of a server whose id the metadata service gave out, and which the EC2 API does not know yet."""
     start = '-'.join((digits[:8], digits[8:12], digits[12:16], digits[16:]))
     column = instance_mappings.c.instance_uuid
     return conn.execute(sa.select(column).where(column.startswith(start)).limit(1)).scalar()

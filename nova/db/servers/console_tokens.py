@@ -145,7 +145,7 @@ def follow(conn: sa.Connection, instance_uuid: str, host: str, places: dict[str,
 
 
 def delete_of_project(conn: sa.Connection, project_id: str) -> None:
-    """Nothing opens a console of the servers of a project any more, nor one that it asked for."""
+    """Nothing opens a console of the servers of a project any more, nor one that it requested."""
     servers = sa.select(instances.c.uuid).where(instances.c.project_id == project_id)
     conn.execute(sa.delete(table).where(sa.or_(table.c.project_id == project_id, table.c.instance_uuid.in_(servers))))
 

@@ -17,7 +17,7 @@ console_auth_tokens = sa.Table(
     sa.Column('internal_access_path', sa.String(255)),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('expires_at', types.DateTime, nullable=False),
-    sa.Column('project_id', sa.String(255)),                         # of who asked for it, for the audit of sessions
+    sa.Column('project_id', sa.String(255)),                         # of the requesting user, for the audit of sessions
     sa.Column('user_id', sa.String(255)),
     sa.Column('secret', sa.String(255)),                             # the console's password, sealed with the token
     sa.Column('user_token_id', sa.String(64)),                       # of the user's token that ends it; NULL: none does

@@ -105,7 +105,7 @@ def unfinished(conn: sa.Connection, table: sa.Table, equal: dict[str, Any]) -> l
 
 
 def being_copied(conn: sa.Connection, volume_id: str) -> bool:
-    """Whether a snapshot or a copy of a volume is being made, which nobody may write to meanwhile."""
+    """Whether a snapshot or a copy of a volume is being made, so that it must not be written to."""
     return bool(unfinished(conn, volume_snapshots, {'volume_id': volume_id})
                 or unfinished(conn, volumes, {'source_volume_id': volume_id})
                 or unfinished(conn, volume_backups, {'volume_id': volume_id, 'snapshot_id': None}))

@@ -143,7 +143,7 @@ class Daemon:
             monitor.run('block-export-add', type='nbd', id=node, node_name=node, name=name, writable=not readonly)
 
     def close(self, *nodes: str) -> None:
-        """End exports, whoever uses them.
+        """End exports, also those in use.
 
         :param nodes: as ``names`` gives them
         :raises InvalidVolume: it does not answer
@@ -226,7 +226,7 @@ class Daemon:
         return qmp.Monitor(self.directory, MONITOR)
 
     def _pid(self) -> int | None:
-        """Of the daemon; None: it does not run. By its directory it is told from a process that has its number now."""
+        """Of the daemon; None: it does not run. Its directory shows that no other process has its number."""
         try:
             with open(os.path.join(self.directory, PID)) as file:
                 pid = int(file.read())

@@ -398,7 +398,7 @@ def delete_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return {'attachments': []}
 
 
-# ---- types, limits and what clients ask beside -------------------------------
+# ---- types, limits and other requests of clients -------------------------------
 
 def list_types(request: VolumeRequest) -> dict[str, Any]:
     return {'volume_types': [views.volume_type(row) for row in request.store.types()]}

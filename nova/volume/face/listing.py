@@ -31,7 +31,7 @@ def page(request: VolumeRequest, table: sa.Table, key: str,
     What is of volumes of administrative servers is for administrators and services.
     """
     query = request.query
-    if 'metadata' in query:              # else a client would take all for those that it has asked for
+    if 'metadata' in query:              # else a client would take all for those that it requested
         raise exception.BadRequest('Lists are not filtered by metadata here.')
     everyone = request.context.is_admin and true(query.get('all_tenants', query.get('all_projects', '')))
     project_id = query.get('project_id') or nova_context.ALL_PROJECTS if everyone else request.context.project_id

@@ -73,7 +73,7 @@ def brief(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
 
 
 def held(attachment: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """An attachment inside its volume."""
+    """An attachment, as part of its volume."""
     return {'id': row['id'], 'attachment_id': attachment['id'], 'volume_id': row['id'],
             'server_id': attachment['instance_uuid'], 'host_name': attachment['host'],
             'device': attachment['device'], 'attached_at': _time(attachment['attached_at'])}

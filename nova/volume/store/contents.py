@@ -56,7 +56,7 @@ class Contents:
         self._submit(row['id'], self._fill, ctx, row['id'])
 
     def make_snapshot(self, row: Row) -> None:
-        """Begin the copy for a snapshot whose row is 'creating', of a volume that nobody writes to."""
+        """Begin the copy for a snapshot whose row is 'creating', of a volume that is not written to."""
         self._submit(row['id'], self._snapshot, row['id'])
 
     def copy_snapshot(self, row: Row, write: Callable[[str], None]) -> None:
@@ -253,7 +253,7 @@ class Contents:
     # ---- after a start
 
     def recover(self) -> None:
-        """Compare files with rows: begin again what was cut off, name what is lost, remove what belongs to nobody."""
+        """Compare files with rows: begin again what was cut off, name what is lost, remove what no row names."""
         with self._db.reader() as conn:
             every = [db.every(conn, table) for table in (volumes, volume_snapshots, volume_backups)]
         all_volumes, all_snapshots, all_backups = every
@@ -262,7 +262,7 @@ class Contents:
         for row in all_volumes:
             self._recover_volume(row)
         for row in all_snapshots:
-            if row['status'] == CREATING:            # whoever wrote the copy has not heard what became of it
+            if row['status'] == CREATING:            # the writer of the copy does not know its result
                 self.snapshot_ended(row['id'], ERROR)
             elif row['status'] == AVAILABLE and self._files.size(self._files.snapshot(row['id'])) is None:
                 LOG.error('The file of snapshot %s is gone.', row['id'])

@@ -89,7 +89,7 @@ class VolumeFiles:
         return True
 
     def copy(self, source: str, path: str, size: int) -> None:
-        """Make a file with what is in one that nobody writes to, holes stay holes.
+        """Make a file with what is in one that is not written to, holes stay holes.
 
         :param size: bytes; what is beyond the source is zeros
         :raises InsufficientStorage: there is no room for it

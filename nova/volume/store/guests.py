@@ -1,4 +1,4 @@
-"""Tells the hosts of servers what they must do for a volume that a guest has."""
+"""Calls the hosts of servers for changes of volumes that guests have."""
 from __future__ import annotations
 
 import logging
