@@ -30,7 +30,7 @@ class _Options:
 
 
 class FloatingIps:
-    """A floating IP is {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}; all are asked for in the name of one caller."""
+    """A floating IP is {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}; all are read in the name of one caller."""
 
     def __init__(self, api_db: Database, conf: ConfigOpts, context: RequestContext) -> None:
         self._api_db, self._face, self._context = api_db, _Options(conf), context
@@ -85,8 +85,8 @@ class FloatingIps:
             if not places:
                 raise exception.BadRequest(f'The server has no address {fixed}.' if fixed else
                                            'The server has no IPv4 address that a floating IP could lead to.')
-            port, inside = places[0]
-            self._update(conn, row, {'port_id': port, 'fixed_ip_address': inside})
+            port, fixed_ip = places[0]
+            self._update(conn, row, {'port_id': port, 'fixed_ip_address': fixed_ip})
         self._run(change)
 
     def remove(self, instance_uuid: str, address: str) -> None:

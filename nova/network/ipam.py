@@ -147,7 +147,7 @@ def _free(conn: Connection, subnet_id: str, low: int, high: int, count: int,
 def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False) -> SubnetsRow:
     """The subnet of a network that a requested address belongs to.
 
-    :param gateways: True: the gateway's may be asked for
+    :param gateways: True: the gateway's may be requested
 
     :raises InvalidInput: not an address, or none of a guest there
     """

@@ -200,7 +200,7 @@ class NetworkManager:
     def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
         """Ports, groups or rules changed somewhere: bring this host in line, and have agents do so.
 
-        Each of several services tells all agents: one that is away leaves nothing untold, and agents join what comes
+        Each of several services notifies all agents: one that is away loses no notification, and agents join what comes
         while they look.
         """
         if self._agents is not None and self.gateways.others:

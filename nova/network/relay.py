@@ -44,7 +44,7 @@ _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([ -~\t]*)\Z")
 
 
 def key_of(master: bytes, host: str) -> bytes:
-    """The key with which one host signs: it cannot speak for another one."""
+    """The key of one host for signatures: it cannot speak for another one."""
     return hmac.new(master, b'relay of host ' + host.encode(), hashlib.sha256).digest()
 
 

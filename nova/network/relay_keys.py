@@ -1,4 +1,4 @@
-"""The key with which a host's relay signs requests of guests for metadata."""
+"""The key for the signatures of a host's relay on requests of guests for metadata."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

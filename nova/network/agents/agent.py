@@ -89,7 +89,7 @@ class NetworkAgent:
         self._plumb()
 
     def _plumb_once(self) -> None:
-        # asked before the driver begins: without an answer nothing on the host is touched
+        # called before the driver begins: without an answer nothing on the host is touched
         state = host_state.from_json(self._services.host_state(
             nova_context.admin_context(), host=self._host, physical=dict(self._conf.network.physical_networks),
             address=self._address))

@@ -125,7 +125,7 @@ def _check_mtu(face: Face, kind: str, mtu: int | None) -> None:
 
 
 def _free_number(conn: engine.Connection) -> int:
-    """A number that no network has; two that choose the same one at a time are told apart by the key."""
+    """A number that no network has; the unique key refuses the second of two that choose the same one at a time."""
     while True:
         number = random.choice(db.SEGMENTS)
         if not db.many(conn, t.segments, [number], 'number'):
@@ -322,9 +322,9 @@ def _modes(cidr: Cidr, values: dict[str, Any]) -> dict[str, Any]:
 
 def _check_versions(cidr: Cidr, row: Mapping[str, Any]) -> None:
     """Name servers, routes and pools are of the subnet's version of IP."""
-    told = [*row['dns_nameservers'], *(each for route in row['host_routes'] for each in
-                                       (route['nexthop'], route['destination'].partition('/')[0]))]
-    if any(ipaddress.ip_address(each).version != cidr.version for each in told):
+    given = [*row['dns_nameservers'], *(each for route in row['host_routes'] for each in
+                                        (route['nexthop'], route['destination'].partition('/')[0]))]
+    if any(ipaddress.ip_address(each).version != cidr.version for each in given):
         raise exception.InvalidInput(reason=f'Name servers and routes of {cidr} are of IPv{cidr.version}.')
 
 

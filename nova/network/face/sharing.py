@@ -65,7 +65,7 @@ def delete(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 
 
 def _check_unused(conn: engine.Connection, row: Mapping[str, Any]) -> None:
-    """Nobody has a port in the network by this rule alone."""
+    """No project has a port in the network by this rule alone."""
     network = db_networks.lock(conn, t.networks, row['network_id'])
     if network is None or network['shared']:
         return

@@ -94,7 +94,7 @@ class Namespace:
         return made
 
     def show(self, device: str) -> Any:
-        """What ``ip`` tells of a device, or None."""
+        """What ``ip`` reports of a device, or None."""
         text = self.run('ip', '-json', 'address', 'show', 'dev', device, check=False)
         return json.loads(text)[0] if text.strip() else None
 

@@ -11,7 +11,7 @@ from nova.network.linux.namespaces import Namespace
 
 TABLE = 'nova_router'
 SETTINGS = {'net__ipv4__ip_forward': '1', 'net__ipv6__conf__all__forwarding': '1',
-            # whoever lives near learns of an address that came here at once (gratuitous ARP)
+            # neighbours learn of an address that came here at once (gratuitous ARP)
             'net__ipv4__conf__all__arp_notify': '1', 'net__ipv4__conf__default__arp_notify': '1',
             # an address is answered for on the interface that has it alone
             'net__ipv4__conf__all__arp_ignore': '1'}

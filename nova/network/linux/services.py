@@ -12,7 +12,7 @@ from nova.network.linux import dhcp
 from nova.network.linux import frames
 from nova.network.linux import runner
 
-WEEK_S = 7 * 86400                # an advertised prefix stays good while nobody renews it
+WEEK_S = 7 * 86400                # an advertised prefix stays valid without renewal
 
 
 class Services(dhcp.Dhcp):
@@ -73,7 +73,7 @@ class Services(dhcp.Dhcp):
                 f'--dhcp-option=tag:{tag},option6:dns-server,{servers}']
 
     def serve(self, overlay: Overlay, lease_time: int, more_servers: list[str]) -> None:
-        """Serve these guests: start the server, tell it of changes, or start it again when its arguments changed."""
+        """Serve these guests: start the server, notify it of changes, or start it again when its arguments changed."""
         domain = '.' + self.domain if self.domain else ''
         names = ''.join(f'{lease["address"]} {lease["name"]}{domain} {lease["name"]}\n'
                         for lease in overlay.leases if lease['name'])

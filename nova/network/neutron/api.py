@@ -23,7 +23,7 @@ DEFAULT = 'default'
 
 
 class API:
-    """The facade. Everything is asked in the name of the caller, whose token goes along.
+    """The facade. Every request is made in the name of the caller, whose token goes along.
 
     :param conf: the configuration
     """

@@ -63,8 +63,8 @@ class FloatingIps:
         if not places:
             raise exception.BadRequest(f'The server has no address {fixed}.' if fixed else
                                        'The server has no IPv4 address that a floating IP could lead to.')
-        port_id, inside = places[0]
-        self._change(row, {'port_id': port_id, 'fixed_ip_address': inside})
+        port_id, fixed_ip = places[0]
+        self._change(row, {'port_id': port_id, 'fixed_ip_address': fixed_ip})
 
     def remove(self, instance_uuid: str, address: str) -> None:
         row = self._of_address(address)

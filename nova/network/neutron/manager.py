@@ -258,7 +258,7 @@ class NeutronManager:
     # ---- reading
 
     def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Document]:
-        """A server's ports in order, as our mark says: whoever owns a port may write any server's id and ``compute:…``
+        """A server's ports in order, as our mark says: the owner of a port may write any server's id and ``compute:…``
         into it. Ports below a trunk are the trunk's, and stay where they are.
         """
         rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
