@@ -95,7 +95,7 @@ class Action:
     host          needs a server that has a host
     capability    name of the driver feature it needs, or None
     event         name of the instance action record
-    method        method of the compute's RPC interface, or None where no compute is asked first
+    method        method of the compute's RPC interface, or None where no compute is called first
     conductor     method of the conductor's RPC interface that goes on with it, with the instance's uuid, where the
                   server may have no host
     restart       what a compute does at its start with one that was interrupted; None: nothing, the reconciler does
@@ -372,7 +372,7 @@ def _first(pairs: typing.Iterable[tuple[str, Action]]) -> dict[str, Action]:
 OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
 # name in an action's record -> the action; those that share one have the same notification but softDelete
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))
-# records of actions that go on beside the main one of a server
+# records of background actions, which run during the main one of a server
 BACKGROUND = frozenset(action.record for action in ROWS if action.background)
 # task states in which a server waits for a conductor, or for the next message to a host
 WAITING = (states.SCHEDULING, states.DELETING, *(task for action in ROWS if action.conductor for task in action.tasks))

@@ -51,7 +51,7 @@ class Service:
     """A part of ``runtime.service.Process`` around a manager. ``create`` makes one and knows the defaults.
 
     :param manager: object, class or path of one; a class is called with ``host``, ``conf`` and ``bus``
-    :param report_interval: None, or what [DEFAULT] has: all services of a process report alike
+    :param report_interval: None, or what [DEFAULT] has: all services of a process report at one interval
     :param periodic_enable: False: no periodic tasks
     :param periodic_fuzzy_delay: seconds at most that pass, by chance, before the first periodic task
     :param periodic_interval_max: seconds at most between two runs of a periodic task

@@ -13,7 +13,7 @@ from nova.runtime import concurrency
 LOG = logging.getLogger(__name__)
 
 MIGRATION = 'live-migration'
-COPIES, COPIES_AT_ONCE = 'copies', 4       # of volumes, beside the tasks that wait for them
+COPIES, COPIES_AT_ONCE = 'copies', 4       # of volumes, in the background of the tasks that wait for them
 LOOK_S = 1           # seconds between two looks whether the awaited task was given up
 
 

@@ -123,7 +123,7 @@ class Volumes:
 
 
 class _Copies:
-    """Copies of the volumes of one server that are made beside one of its tasks."""
+    """Copies of the volumes of one server that are made in the background of one of its tasks."""
 
     def __init__(self) -> None:
         self.asked, self.begun, self.changed = 0, 0, threading.Condition()
@@ -138,7 +138,7 @@ class _Copies:
             self.changed.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
-        """Until all that were asked for have begun; False: some have not, in so many seconds."""
+        """Wait until all requested copies have begun; False: some have not within timeout_s."""
         with self.changed:
             return self.changed.wait_for(lambda: self.begun >= self.asked, timeout_s)
 

@@ -244,7 +244,7 @@ class Events:
 
     def publish(self, ctx: Context | None, name: str, phase: str | None, row: Row, host: str | None,
                 migration: Row | None = None) -> None:
-        """Publish what no transaction of this conductor makes true: a host is asked, or says what it does.
+        """Publish what no transaction of this conductor makes true: a host is called, or says what it does.
 
         :param name: of a row of notify.events, without ``instance.``
         """

@@ -132,14 +132,14 @@ INTERFACE = Interface(
     Method('share_attached', ('instance_uuid', 'share_id', 'status'), call=True),
     Method('share_detached', ('instance_uuid', 'share_id', 'host'), call=True),
     # snapshots of all volumes of a server that boots from one; the image, without data, names them -> True: they are
-    # complete, and it is active. wait: False, it is active at once; True: only when asked again after they are complete
+    # complete, and it is active. wait: False, it is active at once; True: only at a later call, after they are complete
     Method('snapshot_volumes', ('instance_uuid', 'image_id', 'wait'), call=True,
            newer=(Newer('wait', '1.1', optional=True),)),
     # {uuid: power state} as the hypervisor has it: mends rows of servers that nothing else works on
     Method('report_power_states', ('host', 'states'), call=True),
 
     # ---- services ----
-    # the key that a host signs with: public half (base64), and proof that it may join (rpc/join_tokens.py) or None
+    # a host's key for signatures: public half (base64), and proof that it may join (rpc/join_tokens.py) or None
     # -> {'state': pending, approved or renewing, 'deployment': public half of the control plane's key, 'proof',
     # 'deployments': [{'public', 'vouched_by', 'voucher', 'good'}], all it has and had, oldest first}
     Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1', unpinned=True),

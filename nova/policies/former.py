@@ -4,8 +4,8 @@ An operation of the older API could ask two rules, one of the core (``compute:``
 (``compute_extension:``): both had to pass. So what a file says of both is joined by "and". A file that says something
 of the core's name alone narrows what is the default today and never widens it, because the other half is not known.
 
-Not here, on purpose: ``compute:get_all_tenants``. Files of that time open it to everybody, since the code asked for an
-administrator beside it.
+Not here, on purpose: ``compute:get_all_tenants``. Files of that time open it to everybody, since the code required an
+administrator as well.
 """
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ _CORE = (
 )
 NAMES: dict[str, tuple[str, ...]] = {
     **{EXTENSION + name: rules for name, rules in _EXTENSIONS}, **{CORE + name: rules for name, rules in _CORE}}
-# The core's half was all that the older API asked.
+# The core's half was all that the older API checked.
 _CORE_ALONE = frozenset(rule for name, rules in _CORE for rule in rules if rule.startswith(_S))
 
 
@@ -182,7 +182,7 @@ def text(rule: str, known: Mapping[str, str], written: Mapping[str, str],
 
 
 def _bound(check: str, known: Mapping[str, str]) -> list[str]:
-    """What keeps a rule within the caller's own, where today's default does. The older API's code looked at that beside
+    """What keeps a rule within the caller's own, where today's default does. The older API's code checked that besides
     its rules, so that its files could open them to everybody: quotas of a project, key pairs of a user.
     """
     named = re.findall(r'rule:(\w+)', check)

@@ -20,7 +20,7 @@ def split(token: Any) -> tuple[Any, Any]:
 
 
 def succession(public: bytes) -> bytes:
-    """The text that the deployment's key signs for its successor."""
+    """The text under the signature of the deployment's key for its successor."""
     return b'the next key of the deployment\0' + public
 
 

@@ -1,7 +1,7 @@
 """Queues for answers have the name of the host in theirs, so that a broker can keep other hosts from reading them.
 
 oslo.messaging 18.3.1 names them at random, or by counters in files that every process of a machine can write. The queue
-is told to whom this process asks: a random name alone is no secret.
+is known to the services that this process calls: a random name alone is no secret.
 """
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Enrolment:
 def _answer(conn: engine.Connection, state: str) -> dict[str, Any]:
     """What a host is answered, and by which it follows the deployment's keys: see Enrolment._follow_deployment."""
     rows = message_keys.of_deployment(conn)
-    if not rows:                                     # a conductor that signs nothing has not made it
+    if not rows:                                     # a conductor without signatures has not made it
         message_keys.signing_key(conn, signatures.Key)
         rows = message_keys.of_deployment(conn)
     return {'state': state, 'proof': None,

@@ -1,4 +1,4 @@
-"""Which images a task of a compute may use: what the rows of its server say, which was looked up as the user who asked.
+"""Which images a task of a compute may use: what the rows of its server say, looked up as the user of the request.
 
 A grant is made at each begin of a task, so that a task that is repeated, hours later or on another host, has a valid
 one.

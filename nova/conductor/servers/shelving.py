@@ -1,4 +1,4 @@
-"""Shelved servers: leaving their hosts, and coming back."""
+"""Shelved servers: how they are offloaded from their hosts, and unshelved."""
 import logging
 
 from nova import exception

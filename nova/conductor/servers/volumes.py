@@ -290,7 +290,7 @@ class Volumes:
     def snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str, wait: bool = False) -> bool:
         """Make snapshots of all volumes; the image has no data of its own and names them.
 
-        :param wait: leave the image as it is until the snapshots are complete: whoever asks does so until True comes
+        :param wait: leave the image as it is until the snapshots are complete: callers repeat it until True comes
         :raises InvalidVolume: a snapshot failed; none of them stays
         """
         system = _system(ctx)

@@ -115,7 +115,7 @@ class Reconciler:
     def messages_lost(self) -> None:
         """Take up soon what waits.
 
-        After queues were declared again: what was in them, and in the queues of hosts, no service has begun. After a
+        After new queue declarations: what was in them, and in the queues of hosts, no service has begun. After a
         database was away, or no service could report: no service was sent what was written in that first moment. At
         the start: what waits for a conductor may have waited for one that died, or was sent to it.
         """
