@@ -348,7 +348,7 @@ def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells
     """The Volumes that [volume] backend names.
 
     :param images: nova.image.api.Images, what the embedded volumes are made from
-    :param cells: Cells, where guests are that the embedded block storage tells of changes of their volumes
+    :param cells: Cells, where guests are that the embedded block storage notifies of changes of their volumes
     """
     from nova.runtime import entry_points
     if conf.volume.backend == 'embedded':

@@ -39,7 +39,7 @@ class Manager:
 
 
 def service(conf: ConfigOpts, bus: Any, storage: Any) -> services.Service:
-    """The service, which has no queue: it is asked over HTTP.
+    """The service, which has no queue: it is called over HTTP.
 
     :param storage: nova.volume.embedded.EmbeddedVolumes
     """

@@ -27,7 +27,7 @@ def held(conf: cfg.ConfigOpts, api_db: Any, cells: db_cells.Cells, local: Iterab
     :param local: names of the compute hosts of this machine
     """
     def gone(projects: set[str]) -> set[str]:
-        """With an identity service elsewhere nobody tells: a console ends with its token there."""
+        """An external identity service sends no notifications: a console ends with its token there."""
         if not projects or conf.identity.backend != 'embedded':
             return set()
         with api_db.reader() as conn:

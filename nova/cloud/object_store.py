@@ -1,4 +1,4 @@
-"""The object store of a cloud: its files, who may reach them, and who signs."""
+"""The object store of a cloud: its files, who may reach them, and whose signatures hold."""
 from __future__ import annotations
 
 import base64

@@ -119,7 +119,7 @@ class Api(typing.Generic[R]):
         raise NotImplementedError
 
     def headers(self, req: R) -> Headers:
-        """Headers of an operation's answer beside those of its handler."""
+        """Headers of an operation's answer in addition to those of its handler."""
         return ()
 
     def finish(self, req: R, code: int, headers: Headers, error: Exception | None) -> Headers:

@@ -126,7 +126,7 @@ class Fields:
                 target: typing.Any = None) -> Callable[[typing.Any], dict[str, typing.Any]]:
         """``build(row)`` -> dict, for this request.
 
-        :param view: what getters get beside the row; the request itself unless given
+        :param view: what getters get in addition to the row; the request itself unless given
         :param target: whose resource it is, for the rules; the caller's own project unless given
         """
         build = self.compiled(req.version, self.allowed(req, target))

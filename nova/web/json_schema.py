@@ -11,7 +11,7 @@ _Errors = collections.abc.Iterator[jsonschema.ValidationError]
 
 
 def _is_too_long(instance: typing.Any, schema: dict[str, typing.Any]) -> bool:
-    """Whether maxItems refuses the list already: then nobody looks at each of its items."""
+    """Whether maxItems refuses the list already: then the library need not look at each of its items."""
     return isinstance(instance, list) and len(instance) > schema.get('maxItems', len(instance))
 
 
@@ -21,7 +21,7 @@ def _items(validator: typing.Any, items: typing.Any, instance: typing.Any, schem
 
 
 def _unique_items(_validator: typing.Any, unique: bool, instance: typing.Any, schema: dict[str, typing.Any]) -> _Errors:
-    """The library compares each item with each where they cannot be sorted, as numbers beside texts cannot."""
+    """The library compares each item with each where they cannot be sorted, as numbers mixed with texts cannot."""
     if unique and isinstance(instance, list) and not _is_too_long(instance, schema) and len(
             {json.dumps(item, sort_keys=True) for item in instance}) < len(instance):
         yield jsonschema.ValidationError('has items that are equal')

@@ -10,13 +10,13 @@ Row = TypeVar('Row', bound=Mapping[str, Any])
 
 
 def limit(req: Any, name: str = 'limit') -> int:
-    """How many items this page has at most: what was asked for, within [api] max_limit.
+    """How many items this page has at most: what was requested, within [api] max_limit.
 
     ``limit=0`` is an empty page.
     """
     maximum = req.services.conf.api.max_limit
-    asked = req.query.one(name)
-    return maximum if asked is None else min(asked, maximum)
+    wanted = req.query.one(name)
+    return maximum if wanted is None else min(wanted, maximum)
 
 
 def marker(req: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""What a request may carry: parameters with their versions, compiled once per version into validators.
+"""What a request may contain: parameters with their versions, compiled once per version into validators.
 
     CREATE = Object(
         Param('flavor', Object(

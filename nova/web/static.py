@@ -14,7 +14,7 @@ TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=u
          '.json': 'application/json', '.txt': 'text/plain; charset=utf-8', '.wasm': 'application/wasm'}
 COMPRESS = 6                    # level of gzip: 9 takes three times as long for one byte in a hundred
 FOREVER = 'public, max-age=31536000, immutable'
-ASK_AGAIN = 'no-cache'          # kept, and asked for by its entity tag each time
+ASK_AGAIN = 'no-cache'          # kept, and requested by its entity tag each time
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ class Microversions:
 
     :param service: its name in the header
     :param major: the number before the point
-    :param minimum, maximum: minor versions; the minimum is served where no version is asked for
+    :param minimum, maximum: minor versions; the minimum is served where the request names no version
     :param legacy: the header that was there before HEADER; None: there was none
     :param legacy_until: the older header wins where HEADER names a version below this one
     :param other_major: class of the refusal of another major number

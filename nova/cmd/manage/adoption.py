@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
 
 REFUSED, NOTHING_DONE = 1, 3
-BUS = 'nova-inprocess:///adoption'       # a message to nobody: the conductor finds the server waiting
+BUS = 'nova-inprocess:///adoption'       # a message without a receiver: the conductor finds the server waiting
 WAIT_S = 300                             # for the compute service
 POLL_S = 0.5
 
@@ -143,7 +143,7 @@ def _await(cells: db_cells.Cells, uuid: str) -> int:
     from nova import utils
     from nova.db.servers import instance_actions
     from nova.db.servers import listing
-    told, deadline = set(), time.monotonic() + WAIT_S
+    reported, deadline = set(), time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         for cell in cells.all():             # it goes to the cell of its host
             with cell.db.reader() as conn:
@@ -154,8 +154,8 @@ def _await(cells: db_cells.Cells, uuid: str) -> int:
                 told_why = ((row['fault'] or {}).get('details') or '').strip().splitlines()
                 print(f'Server {uuid} is {row["vm_state"]}.' + (f' {told_why[-1].strip()}' if told_why else ''))
                 return REFUSED if row['vm_state'] == 'error' else 0
-            if cell.uuid not in told:
-                told.add(cell.uuid)
+            if cell.uuid not in reported:
+                reported.add(cell.uuid)
                 cell.db.run(instance_actions.expedite, utils.utcnow(), (uuid,))
         time.sleep(POLL_S)
     print(f'Server {uuid} still waits for its host; it goes on without this command.')
