@@ -1,6 +1,6 @@
 """How many servers may wait to be built: more are refused with 503 and Retry-After instead of piling up.
 
-A cloud builds so many servers a second. What is asked for beyond that waits, and what waits for too long is begun again
+A cloud builds so many servers a second. Requests beyond that wait, and what waits for too long is begun again
 and again by who looks after lost tasks. A bound on the servers that wait keeps all of them younger than that.
 """
 import logging
@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 COUNT_EVERY = 64             # servers that a process accepts between two counts while few wait
 LOOK_S = 0.5                 # between two counts while many wait
-RETRY_S = 2, 30              # shortest and longest wait that a client is asked for
+RETRY_S = 2, 30              # shortest and longest wait in Retry-After
 
 
 class Builds:

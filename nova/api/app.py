@@ -75,7 +75,7 @@ class Services:
     streams    request.Streams: the event streams that are open
     builds     admission.Builds; the Application sets it
     auditor    nova.db.audit.log.Auditor; the Application sets it
-    notifier   nova.notify: who is told of what the API does
+    notifier   nova.notify: where notifications of the API go
     """
 
     conf: cfg.ConfigOpts

@@ -20,7 +20,7 @@ def send(cell: db_cells.Cell | None, method: Callable[..., object], context: nov
          **arguments: Any) -> None:
     """Cast ``method(context, **arguments)``.
 
-    :param cell: which has the open action rows: its reconciler sends at its next look what nobody took. None: another
+    :param cell: which has the open action rows: its reconciler sends at its next look what no host took. None: another
         one looks after what the message is about
     """
     try:

@@ -13,7 +13,7 @@ from nova.web.fields import Fields
 
 STATUS = 'UNKNOWN'
 COMPUTE = 'nova-compute'
-# Whoever filters, sorts or pages by something else gets the servers of the cells that answer.
+# A request that filters, sorts or pages by something else gets the servers of the cells that answer.
 KNOWN_OF = frozenset({'all_tenants', 'deleted', 'project_id', 'tenant_id'})
 
 Field = fields.Field

@@ -33,9 +33,9 @@ from nova.web.routes import Route
 LOG = logging.getLogger(__name__)
 
 HEADER = 'HTTP_IDEMPOTENCY_KEY'
-ABANDONED_S = 60                 # longer than a request lasts: whoever began it is not at work any more
+ABANDONED_S = 60                 # longer than a request lasts: the process that began it has ended
 MAX_KEY = 255
-OF_USERS = ('/os-keypairs', '/os-certificates')     # a private key is nobody else's, not even the project's
+OF_USERS = ('/os-keypairs', '/os-certificates')     # a private key is its user's alone, not even the project's
 
 
 class Once:
@@ -122,7 +122,7 @@ def _keep(req: api_request.Request, once: Once, answer: Response) -> None:
     try:
         req.services.api_db.run(db.finish, req.project_id, once.key_hash, once.tried_at, sealed)
     except Exception:
-        # What was asked for is done: a client that asks again finds it (see the module).
+        # The request is done: a client that repeats it finds it done (see the module).
         LOG.exception('The answer of request %s could not be kept.', req.request_id)
 
 

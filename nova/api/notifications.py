@@ -17,7 +17,7 @@ from nova.notify import events
 def tell(req: api_request.Request, name: str, row: api_request.Row | None, **about: Any) -> None:
     """All phases of an event that is done in one transaction.
 
-    :param row: the columns of what it is of; None: nothing is told
+    :param row: the columns of what it is of; None: nothing is published
     :param about: host and by, of the publisher, where they are others than this service's
     """
     notifier = req.services.notifier
@@ -46,7 +46,7 @@ def read(req: api_request.Request, database: engine.Database, get: Callable[...,
 def updated(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row | None, **about: Any) -> None:
     """A server has another name, other tags, or is new.
 
-    :param row: its columns; None: nothing is told
+    :param row: its columns; None: nothing is published
     :param about: old_state, old_task_state, old_display_name: what was
     """
     notifier = req.services.notifier

@@ -52,7 +52,7 @@ def document(rows: list[Route], version: int, actions: str = MERGED) -> dict[str
     :param rows: Route rows; those above the API's root are left out
     :param version: minor version
     :param actions: MERGED: one operation for POST …/action, with one form of the body for each action. SPLIT: an
-        operation for each action, behind '#' in its path, for tools that tell apart by operation what is answered
+        operation for each action, behind '#' in its path, for tools that distinguish answers by operation
     """
     operations: dict[str, dict[str, list[Route]]] = {}
     for row in served(rows, version):
@@ -135,7 +135,7 @@ def _operation(rows: list[Route], path: str, version: int, used: set[int], merge
     """One operation; of several rows when they are actions of one path.
 
     :param used: a set to which the codes of its faults are added
-    :param merge: actions are told apart by the body
+    :param merge: actions are distinguished by the body
     """
     row = rows[0]
     merged = merge and row.action is not None

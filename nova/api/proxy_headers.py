@@ -1,11 +1,11 @@
-"""What a proxy in front of a face says of a request: from where it came, and under which address it was asked for.
+"""What a proxy in front of a face says of a request: from where it came, and to which address it was sent.
 
     [filter:proxy_headers]
     paste.filter_factory = nova.api.proxy_headers:factory
 
 ``Forwarded`` (RFC 7239) or ``X-Forwarded-For``, ``-Proto`` and ``-Host``; and ``X-Forwarded-Prefix``. From a client
 these are lies. They are believed with [oslo_middleware] enable_proxy_headers_parsing, from the proxies that [http]
-trusted_proxies names, and are read from the right: each trusted proxy has written the element of whom it was asked by,
+trusted_proxies names, and are read from the right: each trusted proxy has written the element of its own client,
 and what stands left of the first address that is no such proxy is the client's own words.
 
 Where both forms are there they must agree: a proxy that writes one of them may pass on the other as a client sent it.

@@ -25,7 +25,7 @@ Document = dict[str, typing.Any]                      # of a body, or a part of 
 Target = dict[str, str | None]                        # for the policy: {'project_id', 'user_id'} of a resource
 
 ADOPTS = 'nova.adopts'    # in the environ of a command: uuid of a guest that is there, for the server that is created
-INNER = 'nova.inner'      # in the environ of what another operation asked for: not counted against the caller's rate
+INNER = 'nova.inner'      # in the environ of another operation's request: not counted against the caller's rate
 
 
 class Request(request.Request):

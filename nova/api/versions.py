@@ -1,7 +1,7 @@
 """The microversions of the compute API: one row each.
 
 The newest version, the version document and the documentation come from HISTORY. A behaviour that changes with a
-version is asked for by its name: ``req.has('keypair_import_only')``.
+version is tested by its name: ``req.has('keypair_import_only')``.
 """
 from nova.web.versions import HEADER
 from nova.web.versions import Microversions

@@ -107,7 +107,7 @@ def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any
         raise exception.Conflict(f'The host of instance {server_id} is down: no interface can be attached there.')
     inside = {vif['network']['id'] for vif in row['network_info']}
     try:
-        request = req.services.networks.check_attach(req.context, row['project_id'], inside, request)
+        request = req.services.networks.check_attach(req.context, row['project_id'], attached, request)
         # the id of a new port is chosen here, so that what is begun can be found again
         request['port_id'] = request['port_id'] or str(uuid.uuid4())
         row = server_actions.begin(req, cell, server_id, action, request)

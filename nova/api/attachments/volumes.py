@@ -1,7 +1,7 @@
 """/servers/{id}/os-volume_attachments: the volumes of a server.
 
 A mapping and the open record of the action are written first, the volume is reserved by the block storage, which
-lets one of several requests have it, and the host is told. A server without a host has its volumes reserved.
+lets one of several requests have it, and the host is notified. A server without a host has its volumes reserved.
 """
 import dataclasses
 import uuid

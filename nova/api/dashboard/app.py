@@ -37,8 +37,8 @@ def origin(url: str) -> str:
 
 class Dashboard:
     """
-    :param identity: URL of the Identity API with its /v3; None: /identity/v3 beside the page
-    :param base: URL that the catalog gives to what is served beside the page, which is where the browser found it;
+    :param identity: URL of the Identity API with its /v3; None: /identity/v3 at the page's address
+    :param base: URL that the catalog gives to what is served at the page's address, as the browser knows it;
         None: the catalog's addresses are those of others
     :param connect: origins of further APIs
     """

@@ -31,8 +31,8 @@ def _document(minor: int) -> tuple[bytes, str]:
 def show(req: api_request.Request) -> Response:
     """The OpenAPI document of the microversion in the query; without one that of the request below a version, else the
     newest."""
-    asked = req.query.one('microversion', None if req.segments else 'latest')     # none at the root
-    body, tag = _document(req.version if asked is None else versions.parse(asked))
+    wanted = req.query.one('microversion', None if req.segments else 'latest')     # none at the root
+    body, tag = _document(req.version if wanted is None else versions.parse(wanted))
     headers = [('ETag', tag), ('Cache-Control', f'public, max-age={MAX_AGE_S}'),
                ('Vary', f'Accept-Encoding, {versions.VARY}')]
     known = {each.strip() for each in req.environ.get('HTTP_IF_NONE_MATCH', '').split(',')}

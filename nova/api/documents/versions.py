@@ -28,7 +28,7 @@ def _entry(api: tuple[str, ...], host_url: str) -> api_request.Document:
 @functools.lru_cache(maxsize=256)
 def _document(api: tuple[str, ...], host_url: str) -> bytes:
     version = _entry(api, host_url)
-    # The guide has a WADL document beside the one for people; for programs there is the OpenAPI document today.
+    # The guide has a WADL document besides the one for people; for programs there is the OpenAPI document today.
     version['links'] += [{'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'},
                          {'rel': 'describedby', 'type': 'application/json',
                           'href': f'{version["links"][0]["href"]}openapi.json'}]

@@ -14,7 +14,7 @@ from nova.api.ec2 import operations
 from nova.db.ec2 import client_tokens as db
 
 LONGEST = 64                     # characters
-ABANDONED_S = 120                # longer than a request lasts: whoever began it is not at work any more
+ABANDONED_S = 120                # longer than a request lasts: the process that began it has ended
 
 
 def once(req: operations.Request, operation: str, given: operations.Given, find: Callable[[], str | None],

@@ -245,7 +245,7 @@ def _networks(req: operations.Request, given: operations.Given) -> Any:
 
 
 def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """What the servers boot from: the image, and the block devices beside it."""
+    """What the servers boot from: the image, and the other block devices."""
     if not given.get('ImageId'):
         raise errors.missing('ImageId')
     source: dict[str, Any] = {'imageRef': req.find('ami', given['ImageId'], 'image', '/images/{}')['id']}

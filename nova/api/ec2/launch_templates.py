@@ -42,7 +42,7 @@ def merged(req: operations.Request, given: operations.Given) -> operations.Given
 
 def _check(data: Row) -> None:
     """
-    :raises Ec2Error: the data have what RunInstances would not carry out, or are too long
+    :raises Ec2Error: the data have what RunInstances would refuse, or are too long
     """
     if others := sorted(set(data) - KEPT):
         raise errors.unsupported(f'The parameter LaunchTemplateData.{others[0]} is not supported.')

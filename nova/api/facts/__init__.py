@@ -1,7 +1,7 @@
 """What the bodies of answers hold, by operation and microversion.
 
 Most of it is in the types of the Field rows that make the answers (``tables`` says which table an operation shows).
-``rest.tsv`` has what no Field says: answers that handlers put together by themselves, keys around a table, and fields
+``rest.tsv`` has what no Field says: answers that handlers build by themselves, keys around a table, and fields
 whose form differs from one operation to another; its rows take the place of a table's. ``forms.tsv`` names the other
 form that an object may have, ``headers.tsv`` the headers that only some answers have. The OpenAPI document and the
 reference pages are made of them; contract tests compare them with the public facts, and real answers with them.

@@ -129,15 +129,15 @@ def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Docu
 
 def _visibility(req: api_request.Request) -> api_request.Document:
     """What the caller sees: its own project's; administrators may ask for the private ones or for all."""
-    asked = req.query.one('is_public')
-    if not req.context.is_admin or asked is None:
+    wanted = req.query.one('is_public')
+    if not req.context.is_admin or wanted is None:
         return {'project_id': _own(req)}
-    if asked.lower() == 'none':
+    if wanted.lower() == 'none':
         return {'project_id': nova_context.ALL_PROJECTS}
     try:
-        public = strutils.bool_from_string(asked, strict=True)
+        public = strutils.bool_from_string(wanted, strict=True)
     except ValueError:
-        raise exception.BadRequest(f'Invalid is_public filter [{asked[:40]}]') from None
+        raise exception.BadRequest(f'Invalid is_public filter [{wanted[:40]}]') from None
     return {'project_id': _own(req)} if public else {'project_id': nova_context.ALL_PROJECTS, 'is_public': False}
 
 

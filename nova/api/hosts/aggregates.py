@@ -139,7 +139,7 @@ def _follow(req: api_request.Request, conn: engine.Connection, hosts: list[str])
 
 def _change(req: api_request.Request, event: str, function: Callable[..., Any], *args: Any) -> api_request.Document:
     """``function(conn, *args)``, of db.aggregates, as the only change of members and zones; an answer of its row."""
-    req.services.cells.all()             # the first time it writes, which nobody can while the lock is held
+    req.services.cells.all()             # the first time it writes, which is impossible while the lock is held
 
     def run(conn: engine.Connection) -> dict[str, Any]:
         aggregates.lock(conn)

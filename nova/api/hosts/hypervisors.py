@@ -92,7 +92,7 @@ ONE = Query(_WITH_SERVERS, closed=UUID_SINCE, single=UUID_SINCE)
 class _View:
     """What getters need: the request, and what was looked up for the nodes of the answer.
 
-    servers    {node: [{uuid, name}]}, None where nobody asked for it
+    servers    {node: [{uuid, name}]}, None where the request does not want it
     workloads  {node: servers with a task in progress}
     """
 

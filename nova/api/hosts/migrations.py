@@ -95,7 +95,7 @@ def index(req: api_request.Request) -> api_request.Document:
     if project_id != req.project_id and not everybody:
         req.authorize(ALL_PROJECTS)
     if not req.allows(HOSTS) and ('host' in query or 'source_compute' in query):
-        req.authorize(HOSTS)                 # whether a filter matches would tell the host
+        req.authorize(HOSTS)                 # whether a filter matches would reveal the host
     paged = req.has('migration_paging')
     limit = paging.limit(req) if paged else None
     since, before = query.one('changes-since'), query.one('changes-before')

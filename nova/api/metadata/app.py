@@ -1,4 +1,4 @@
-"""The metadata service: tells a guest who it is, in the formats of EC2 and OpenStack.
+"""The metadata service: describes a guest to itself, in the formats of EC2 and OpenStack.
 
 A guest is known by its source address, which the network's anti-spoofing guarantees. A request through a proxy names
 the instance in headers and proves it by a signature with the shared secret; without one it is refused. A request of a

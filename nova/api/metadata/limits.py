@@ -9,7 +9,7 @@ from nova import exception
 
 BURST_S = 10                # seconds' worth of requests that may come at once: all of cloud-init's
 AT_ONCE = 4                 # requests of one guest at the same time: half of the threads that serve a bridge
-MAX_GUESTS = 10000          # beyond it the one that asked longest ago is forgotten
+MAX_GUESTS = 10000          # beyond it the one with the oldest request is dropped
 
 
 class GuestLimits:

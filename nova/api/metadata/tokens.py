@@ -23,7 +23,7 @@ _MAC = 24                        # bytes
 
 class Tokens:
     """
-    :param key: gives the key of the deployment; asked once
+    :param key: gives the key of the deployment; called once
     :param clock: seconds since the epoch
     """
 

@@ -1,6 +1,6 @@
 """Vendor data of other services: ``vendor_data2.json`` has one member for each address that the operator lists.
 
-Each gets a POST that describes the server, and answers with JSON. Only what is listed is asked, no redirect and no
+Each gets a POST that describes the server, and answers with JSON. Only listed services are called, no redirect and no
 proxy of the environment is followed, and time, size and depth of an answer are bounded.
 """
 import logging

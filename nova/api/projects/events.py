@@ -105,7 +105,7 @@ class _Feed:
             fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._told]
         for row in fresh:
             self._told[row['uuid'], row['changed_at']] = None
-            if not self._down:               # what happens meanwhile in a cell that is down is told when it is back
+            if not self._down:               # what happens meanwhile in a cell that is down is reported when it is back
                 self._reached = max(self._reached, row['changed_at'])
         self._told = {key: None for key in self._told if key[1] >= self._reached - _OVERLAP}
         return fresh

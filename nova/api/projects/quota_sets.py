@@ -20,7 +20,7 @@ _RULE = 'os_compute_api:os-quota-sets:'
 _CLASS = 'os_compute_api:os-quota-class-sets:'
 
 # key in the API -> (resource, or None for what the network service limits; last version of sets, of class sets).
-# A class keeps what it is told of such a one, too: it is shown again, and limits nothing.
+# A class keeps a limit of such a one, too: it is shown again, and limits nothing.
 KEYS = {
     'cores': ('cores', None, None),
     'fixed_ips': (None, 35, 49),

@@ -209,7 +209,7 @@ def begin_with_image(req: api_request.Request, cell: db_cells.Cell, server_id: s
                      image: api_request.Document, arguments: dict[str, Any] | None = None) -> tuple[InstancesRow, str]:
     """Begin an action that fills an image, and make the image; (the server's row as it is then, the image's id).
 
-    The action first: it names the image, so that one which nobody finishes can be found and removed.
+    The action first: it names the image, so that an unfinished one can be found and removed.
     """
     image_id = str(uuid.uuid4())
     row = begin(req, cell, server_id, action, {'image_id': image_id, **(arguments or {})})

@@ -76,9 +76,9 @@ def create(req: api_request.Request) -> Response:
                 {name: event.get(name) for name in ('name', 'tag', 'status')})
             if event['name'] == 'volume-extended':
                 cell.db.run(instance_actions.insert, req.context, [row['uuid']], 'extend_volume', finished=True)
-    for uuid, told in accepted.items():
+    for uuid, of_server in accepted.items():
         cell, row = found[uuid]
-        casts.to_host(req, cell, row, cell.rpc.compute.external_instance_event, events=told)
+        casts.to_host(req, cell, row, cell.rpc.compute.external_instance_event, events=of_server)
     failed = any(event['code'] != 200 for event in events)
     return Response({'events': events}, status=207 if failed else 200)
 

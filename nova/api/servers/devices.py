@@ -23,7 +23,7 @@ _LETTERS = 'abcdefghijklmnopqrstuvwxyz'
 ROOT = '/dev/vda'
 DEVICE_PATH = re.compile(r'/dev/x?[a-z]?d?[a-z]{1,8}[0-9]{0,3}\Z')
 MAPPING = 'block_device_mapping'           # property of an image that is made of volume snapshots
-# what the metadata of a volume's image has besides its properties, and what tells of other volumes than these
+# what the metadata of a volume's image has besides its properties, and what is about other volumes than these
 _NO_PROPERTIES = frozenset({MAPPING, 'bdm_v2', 'container_format', 'disk_format', 'min_disk', 'min_ram', 'size',
                             'checksum', 'image_id', 'image_name', 'signature_verified'})
 
@@ -136,7 +136,7 @@ def _path(name: str | None) -> str | None:
 
 
 def _check(device: Device, image: Image) -> None:
-    """:raises InvalidBlockDevice: source and destination do not go together"""
+    """:raises InvalidBlockDevice: source and destination do not fit"""
     source, destination = device['source_type'], device['destination_type']
     if destination == 'local' and source in ('volume', 'snapshot'):
         raise Invalid(reason=f'Mapping {source} to local is not supported.')

@@ -34,7 +34,7 @@ _STATUS = {(vm_state, None): default for vm_state, (default, _) in states.STATUS
 
 
 class View:
-    """What getters need beside the row, worked out once a request.
+    """What getters need in addition to the row, worked out once a request.
 
     :param host_statuses: {host: 'UP', 'DOWN', 'MAINTENANCE' or 'UNKNOWN'} (see ``host_statuses``)
     """

@@ -159,7 +159,7 @@ def to_query(req: api_request.Request, all_tenants_rule: str) -> listing.Query |
         filters['soft_deleted'] = hidden
         rows = 'all' if hidden and rows == 'deleted' else rows
     owner = _owner(req, all_tenants_rule)
-    if owner == '':                      # asked for, and no project's id
+    if owner == '':                      # requested, and no project's id
         return None
     return listing.Query(owner, filters=filters, matches=matches, sort=_sort(req, privileged),
                                 marker=paging.marker(req), limit=paging.limit(req) + 1, rows=rows)
@@ -198,8 +198,8 @@ def _soft_deleted(values: QueryValues, filters: dict[str, Any], privileged: bool
     """
     if rows == 'deleted':
         return privileged and _boolean('soft_deleted', values.one('soft_deleted') or 'false') or None
-    asked = privileged and 'soft_deleted' in values and _boolean('soft_deleted', values.one('soft_deleted') or 'true')
-    if asked or rows == 'all' or filters.keys() & {'status', 'vm_state', 'changes-since', 'uuid'}:
+    wanted = privileged and 'soft_deleted' in values and _boolean('soft_deleted', values.one('soft_deleted') or 'true')
+    if wanted or rows == 'all' or filters.keys() & {'status', 'vm_state', 'changes-since', 'uuid'}:
         return None
     return False
 

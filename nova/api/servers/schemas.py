@@ -1,4 +1,4 @@
-"""What requests about servers may carry."""
+"""What requests about servers may contain."""
 import ipaddress
 from collections.abc import Iterable
 from typing import Any
