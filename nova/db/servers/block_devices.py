@@ -14,9 +14,6 @@ from nova.db.tables.cell import instances
 if TYPE_CHECKING:
     from nova.db.tables.rows import BlockDeviceMappingsRow
 
-_OF_MANY = sa.select(block_device_mappings).where(block_device_mappings.c.instance_uuid.in_(
-    sa.bindparam('uuids', expanding=True))).order_by(block_device_mappings.c.id)
-
 
 def insert(conn: sa.Connection, instance_uuid: str, devices: list[dict[str, Any]]) -> None:
     """Store the block devices of a server: a list of {column: value}."""
@@ -34,14 +31,6 @@ def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict]) -> N
         conn.execute(statements.insert(block_device_mappings), [
             {**device, 'uuid': str(uuidlib.uuid4()), 'instance_uuid': uuid, 'created_at': now}
             for uuid in uuids for device in devices])
-
-
-def by_instances(conn: sa.Connection, uuids: Any) -> Any:
-    """{instance uuid: [row]} of several servers; each has an entry."""
-    found: dict[Any, Any] = {uuid: [] for uuid in uuids}
-    for row in conn.execute(_OF_MANY, {'uuids': list(uuids)}).mappings():
-        found[row['instance_uuid']].append(dict(row))
-    return found
 
 
 def by_instance(conn: sa.Connection, uuid: str) -> list[BlockDeviceMappingsRow]:

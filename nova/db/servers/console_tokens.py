@@ -144,12 +144,6 @@ def follow(conn: sa.Connection, instance_uuid: str, host: str, places: dict[str,
             expires_at=min(end, row['user_token_ends_at'] or end)))
 
 
-def delete_of_project(conn: sa.Connection, project_id: str) -> None:
-    """Nothing opens a console of the servers of a project any more, nor one that it requested."""
-    servers = sa.select(instances.c.uuid).where(instances.c.project_id == project_id)
-    conn.execute(sa.delete(table).where(sa.or_(table.c.project_id == project_id, table.c.instance_uuid.in_(servers))))
-
-
 def expire(conn: sa.Connection) -> int:
     """Remove those whose time is over and that no session uses; their number."""
     now = utils.utcnow()
