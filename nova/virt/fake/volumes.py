@@ -40,9 +40,3 @@ class Volumes(machine.Feature, driver.Volumes):
         """{volume id: device name} of a guest."""
         with self.machine.lock:
             return dict(self.machine.guests[uuid].get('volumes', {}))
-
-    def _keep_volumes(self, instance: Instance, devices: list[dict[str, Any]]) -> None:
-        """The volumes that a guest is made with."""
-        self.machine.guests[instance.uuid]['volumes'] = {
-            device['volume_id']: device['device_name'] for device in devices
-            if device.get('destination_type') == 'volume'}
