@@ -105,7 +105,7 @@ def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any
     server_actions.check_state(row, action)
     if not up:
         raise exception.Conflict(f'The host of instance {server_id} is down: no interface can be attached there.')
-    inside = {vif['network']['id'] for vif in row['network_info']}
+    attached = {vif['network']['id'] for vif in row['network_info']}
     try:
         request = req.services.networks.check_attach(req.context, row['project_id'], attached, request)
         # the id of a new port is chosen here, so that what is begun can be found again
