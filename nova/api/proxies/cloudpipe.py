@@ -3,11 +3,13 @@
 A VPN instance is an administrative server of the category ``instance_cat_vpn`` in a project, with a certificate of
 nova-cert. The rows are those of documents/removed.py, as of certificates.py.
 """
+from __future__ import annotations
+
 import base64
 import datetime
 import ipaddress
 import re
-from typing import Any
+import typing
 
 from cryptography import x509
 
@@ -16,9 +18,9 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.api import cell_queries
-from nova.api import request as api_request
 from nova.api.projects import known
 from nova.api.proxies import vpn_script
+from nova.api.request import Request
 from nova.api.servers import category as server_category
 from nova.db.placement import categories
 from nova.db.projects import vpns
@@ -27,13 +29,16 @@ from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param
 
+Document = dict[str, typing.Any]
+
 RULE = 'nova:cloudpipe'
 VERSION = '2.91'                 # of the requests that make the server
 GROUP_VERSION = '2.35'           # the last that makes security groups
 ABANDONED_S = 120                # longer than a request lasts
 NAME = 'vpn-{}'
-PROJECT_ID: dict[str, Any] = {'type': 'string', 'minLength': 1, 'maxLength': 64, 'pattern': '^[A-Za-z0-9_-]+$'}
-_CREATE = Object(Param('cloudpipe', Object(Param('project_id', PROJECT_ID)), required=True))
+PROJECT_ID = '[A-Za-z0-9_-]{1,64}'
+_CREATE = Object(Param('cloudpipe', Object(Param('project_id', {
+    'type': 'string', 'pattern': f'^{PROJECT_ID}$'})), required=True))
 _CONFIGURE = Object(Param('configure_project', Object(
     Param('vpn_ip', params.STRING, required=True),
     Param('vpn_port', {'type': ['integer', 'string']}, required=True)), required=True))
@@ -41,20 +46,20 @@ _CONFIGURE = Object(Param('configure_project', Object(
 
 # ---- reading ---------------------------------------------------------------------
 
-def _index(req: api_request.Request) -> api_request.Document:
+def _index(req: Request) -> Document:
     req.authorize(RULE)
     with req.services.api_db.reader() as conn:
         found = vpns.servers(conn, req.services.conf.instance_cat_vpn)
         endpoints = vpns.endpoints(conn)
     uuids = [row.instance_uuid for row in found]
-    rows: dict[str, api_request.Row] = {}
+    rows = {}
     for _cell, some in cell_queries.ask(req, lambda conn: instances.get_many(conn, uuids))[0] if uuids else ():
         rows |= some
     return {'cloudpipes': [view(rows[row.instance_uuid], endpoints.get(row.project_id)) for row in found
                            if row.instance_uuid in rows]}
 
 
-def view(row: api_request.Row, endpoint: tuple[str, int] | None) -> api_request.Document:
+def view(row: typing.Any, endpoint: tuple[str, int] | None) -> Document:
     """A VPN instance as it is shown.
 
     :param row: of the server
@@ -67,7 +72,7 @@ def view(row: api_request.Row, endpoint: tuple[str, int] | None) -> api_request.
             'public_port': port, 'state': state, 'created_at': utils.isotime(row['created_at'])}
 
 
-def _addresses(row: api_request.Row) -> tuple[str | None, str | None]:
+def _addresses(row: typing.Any) -> tuple[str | None, str | None]:
     """(fixed address, floating address) of version 4; None: it has none."""
     for vif in row['network_info'] or ():
         for subnet in vif['network']['subnets']:
@@ -80,16 +85,16 @@ def _addresses(row: api_request.Row) -> tuple[str | None, str | None]:
 
 # ---- making ----------------------------------------------------------------------
 
-def _create(req: api_request.Request) -> api_request.Document:
+def _create(req: Request) -> Document:
     """Make the VPN instance of a project, unless it has one."""
     req.authorize(RULE)
-    project_id = _CREATE.validate(req.body or {'cloudpipe': {}}, req.version)['cloudpipe'].get(
-        'project_id', req.project_id)
+    given = _CREATE.validate(req.body or {'cloudpipe': {}}, req.version)['cloudpipe']
+    project_id = checked_project(given.get('project_id', req.project_id))
     known.check(req, project_id)
     return {'instance_id': run(req, project_id)}
 
 
-def run(req: api_request.Request, project_id: str) -> str:
+def run(req: Request, project_id: str) -> str:
     """The uuid of the VPN instance of a project, which is made if there is none.
 
     :raises Conflict: another request is making it
@@ -106,13 +111,13 @@ def run(req: api_request.Request, project_id: str) -> str:
         req.services.api_db.run(vpns.end, project_id, now)
 
 
-def _existing(req: api_request.Request, project_id: str) -> str | None:
+def _existing(req: Request, project_id: str) -> str | None:
     with req.services.api_db.reader() as conn:
         found = vpns.servers(conn, req.services.conf.instance_cat_vpn, project_id)
     return found[0].instance_uuid if found else None
 
 
-def _make(req: api_request.Request, project_id: str) -> str:
+def _make(req: Request, project_id: str) -> str:
     caller = nova_context.RequestContext(
         user_id=req.user_id, project_id=project_id, roles=list(req.context.roles), is_admin=True, overwrite=False,
         auth_token=req.context.auth_token, request_id=req.context.request_id)
@@ -131,7 +136,7 @@ def _make(req: api_request.Request, project_id: str) -> str:
     return _asked(req, caller, VERSION, '/servers', {'server': server})['server']['id']
 
 
-def _group(req: api_request.Request, caller: nova_context.RequestContext) -> str:
+def _group(req: Request, caller: nova_context.RequestContext) -> str:
     """The id of the security group that lets clients in; made when the project has none of its name."""
     name = NAME.format(caller.project_id)[:255]
     groups = req.services.networks.groups_of(caller)
@@ -146,7 +151,7 @@ def _group(req: api_request.Request, caller: nova_context.RequestContext) -> str
     return found
 
 
-def _script(req: api_request.Request, project_id: str) -> str:
+def _script(req: Request, project_id: str) -> str:
     cert, context = req.services.cert, req.context
     made = cert.generate_vpn_cert(context, project_id=project_id)
     lists = re.findall('-----BEGIN X509 CRL-----.*?-----END X509 CRL-----\n',
@@ -156,8 +161,7 @@ def _script(req: api_request.Request, project_id: str) -> str:
                              made['private_key'], revoked)
 
 
-def _asked(req: api_request.Request, caller: nova_context.RequestContext, version: str, path: str,
-           body: api_request.Document) -> Any:
+def _asked(req: Request, caller: nova_context.RequestContext, version: str, path: str, body: Document) -> Document:
     """The document of another operation, asked in the name of the project.
 
     :raises NovaException: it is refused, with its sentence and code
@@ -175,7 +179,7 @@ _REFUSALS = {400: exception.BadRequest, 403: exception.Forbidden, 404: exception
 
 # ---- where it is reached ----------------------------------------------------------
 
-def _configure(req: api_request.Request, id: str) -> None:
+def _configure(req: Request, id: str) -> None:
     req.authorize(RULE)
     if id != 'configure-project':
         raise exception.BadRequest('Only the project of the caller is configured: os-cloudpipe/configure-project.')
@@ -186,7 +190,7 @@ def _configure(req: api_request.Request, id: str) -> None:
 
 def checked_project(project_id: str) -> str:
     """:raises BadRequest: it is no id of a project"""
-    if not re.fullmatch(PROJECT_ID['pattern'], project_id) or len(project_id) > PROJECT_ID['maxLength']:
+    if not re.fullmatch(PROJECT_ID, project_id):
         raise exception.BadRequest('That is no id of a project.')
     return project_id
 
@@ -206,13 +210,13 @@ def endpoint(address: str, port: int | str) -> tuple[str, int]:
 
 
 _ANY = Object(closed=False)      # looked at where the option is on
-SERVED: dict[tuple[str, str], Any] = {
+SERVED: dict[tuple[str, str], typing.Callable[..., Document | None]] = {
     ('os-cloudpipe', 'GET'): _index, ('os-cloudpipe', 'POST'): _create, ('os-cloudpipe/{id}', 'PUT'): _configure}
 CHECKS = {key: (RULE,) for key in SERVED}
 BODIES = {('os-cloudpipe', 'POST'): _ANY, ('os-cloudpipe/{id}', 'PUT'): _ANY}
 
 
-def serve(req: api_request.Request, path: str, name: str, **parts: Any) -> Any:
+def serve(req: Request, path: str, name: str, **parts: str) -> Document | None:
     """What one of them answers.
 
     :raises PolicyDenied, BadRequest, Conflict, QuotaExceeded, Unavailable:
@@ -225,6 +229,6 @@ def code(name: str) -> int:
     return 202 if name == 'PUT' else 200
 
 
-def offered(req: api_request.Request) -> bool:
+def offered(req: Request) -> bool:
     """Whether this deployment has them."""
-    return bool(req.services.conf.api.nova_network_resources)
+    return req.services.conf.api.nova_network_resources

@@ -245,7 +245,8 @@ def test_an_address_that_is_none(admin, body):
 
 @pytest.mark.parametrize('body, code', [
     ({'cloudpipe': {'project_id': 'f' * 32}}, 400), ({'cloudpipe': {'project_id': '../x'}}, 400),
-    ({'cloudpipe': {'project_id': "x'\nrm -rf /"}}, 400), ({'cloudpipe': []}, 400), ({'cloudpipe': {'a': 1}}, 400)])
+    ({'cloudpipe': {'project_id': "x'\nrm -rf /"}}, 400), ({'cloudpipe': {'project_id': 'x\n'}}, 400),
+    ({'cloudpipe': []}, 400), ({'cloudpipe': {'a': 1}}, 400)])
 def test_a_project_that_is_none(admin, image, body, code):
     answer = admin.post(PIPES, body)
     assert answer.status_code == code, answer.text
