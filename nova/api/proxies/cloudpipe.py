@@ -52,7 +52,7 @@ def _index(req: Request) -> Document:
         found = vpns.servers(conn, req.services.conf.instance_cat_vpn)
         endpoints = vpns.endpoints(conn)
     uuids = [row.instance_uuid for row in found]
-    rows = {}
+    rows: dict[str, typing.Any] = {}
     for _cell, some in cell_queries.ask(req, lambda conn: instances.get_many(conn, uuids))[0] if uuids else ():
         rows |= some
     return {'cloudpipes': [view(rows[row.instance_uuid], endpoints.get(row.project_id)) for row in found

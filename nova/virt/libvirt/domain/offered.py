@@ -13,9 +13,9 @@ from nova.hardware import guest_option_rows
 VIFS = ('e1000', 'e1000e', 'rtl8139', 'ne2k_pci', 'pcnet', 'vmxnet3')
 SOUNDS = ('ac97', 'es1370', 'ich6', 'ich9', 'pcspk', 'sb16', 'usb')
 BUSES = ('ide', 'sata', 'scsi', 'usb')
-_ALWAYS = (guest_option_rows.ALL_OPTIONS, 'COMPUTE_NET_VIRTIO_PACKED', 'COMPUTE_USB_MODEL_QEMU_XHCI',
-           'COMPUTE_USB_MODEL_NEC_XHCI', 'COMPUTE_VIOMMU_MODEL_INTEL', 'COMPUTE_VIOMMU_MODEL_VIRTIO',
-           'COMPUTE_VIOMMU_MODEL_AUTO')
+_ALWAYS = (guest_option_rows.ALL_OPTIONS, guest_option_rows.GROWTH, 'COMPUTE_NET_VIRTIO_PACKED',
+           'COMPUTE_USB_MODEL_QEMU_XHCI', 'COMPUTE_USB_MODEL_NEC_XHCI', 'COMPUTE_VIOMMU_MODEL_INTEL',
+           'COMPUTE_VIOMMU_MODEL_VIRTIO', 'COMPUTE_VIOMMU_MODEL_AUTO')
 
 
 def of(capabilities: Iterable[etree.Element], virt_type: str) -> frozenset[str]:

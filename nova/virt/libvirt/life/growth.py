@@ -23,7 +23,8 @@ from nova.virt.libvirt.life import hands
 TAKE_BACK_S = 10                         # that a guest has to give back memory of a resize that failed
 POLL_S = 0.2
 OPERATION = 'give the guest more'
-BOTH = libvirt.VIR_DOMAIN_AFFECT_LIVE | libvirt.VIR_DOMAIN_AFFECT_CONFIG
+NO_ROOM = 'it was started without room for so many CPUs, or so much memory'
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE    # the definition is made again at each start
 
 
 class Growth(hands.Feature, driver.Growth):
@@ -34,21 +35,26 @@ class Growth(hands.Feature, driver.Growth):
         with self.hands.operation(uuid):
             guest = self.hands.known(uuid)
             vcpus, memory_mb = flavor['vcpus'], max(flavor['memory_mb'], spec.MEMORY_MINIMUM)
+            most = growth.maximum(guest.settings)
+            if vcpus > max(guest.vcpus, most[0]) or memory_mb > max(guest.memory_mb, most[1]):
+                raise exception.VirtError(operation=OPERATION, reason=NO_ROOM)
             with contextlib.suppress(exception.GuestNotFound):
                 refusal = self.hands.hypervisor.guest(OPERATION, uuid, _refusal, vcpus, memory_mb)
                 if refusal:
                     raise exception.VirtError(operation=OPERATION, reason=refusal)
-                plugged = self.hands.hypervisor.guest(OPERATION, uuid, _plug, memory_mb)
+                plugged = self.hands.hypervisor.guest(OPERATION, uuid, plug, memory_mb)
                 try:
                     self.hands.hypervisor.guest(OPERATION, uuid, _set_vcpus, vcpus)
                 except exception.VirtError:
-                    self._take_back(uuid, plugged)
+                    self.take_back(uuid, plugged)
                     raise
             guest.vcpus, guest.memory_mb = vcpus, memory_mb
+            guest.facts['flavor'] = flavor['name']
             self.hands.storage.save(guest)
 
-    def _take_back(self, uuid: str, module: str | None) -> None:
-        """
+    def take_back(self, uuid: str, module: str | None) -> None:
+        """Have the guest give back what ``plug`` gave.
+
         :raises VirtError: the guest keeps the memory
         """
         if module is None:
@@ -87,13 +93,13 @@ def _refusal(domain: libvirt.virDomain, vcpus: int, memory_mb: int) -> str | Non
     root = _live(domain)
     missing, most = _missing(root, memory_mb), int(root.findtext('maxMemory') or 0) // 1024
     if vcpus > int(root.findtext('vcpu') or 0) or missing > 0 and memory_mb > most:
-        return 'it was started without room for more CPUs and memory; a hard reboot makes it'
+        return NO_ROOM
     if missing > 0 and len(root.findall('./devices/memory')) >= growth.SLOTS:
         return f'it has got memory {growth.SLOTS} times since its start; a hard reboot makes it one piece'
     return None
 
 
-def _plug(domain: libvirt.virDomain, memory_mb: int) -> str | None:
+def plug(domain: libvirt.virDomain, memory_mb: int) -> str | None:
     """Plug what is missing; the address of the module, None: nothing is, or it is off."""
     missing = _missing(_live(domain), memory_mb) if domain.isActive() else 0
     if missing <= 0:
@@ -103,14 +109,14 @@ def _plug(domain: libvirt.virDomain, memory_mb: int) -> str | None:
     target = tree.add(module, 'target')
     tree.add(target, 'size', missing, unit='MiB')
     tree.add(target, 'node', 0)
-    domain.attachDeviceFlags(etree.tostring(module, encoding='unicode'), BOTH)
+    domain.attachDeviceFlags(etree.tostring(module, encoding='unicode'), LIVE)
     return next(iter(_modules(domain).keys() - before.keys()), None)
 
 
 def _set_vcpus(domain: libvirt.virDomain, vcpus: int) -> None:
     count = _live(domain).find('vcpu')
     if domain.isActive() and count is not None and int(count.get('current', vcpus)) < vcpus:
-        domain.setVcpusFlags(vcpus, BOTH)
+        domain.setVcpusFlags(vcpus, LIVE)
 
 
 def _has(domain: libvirt.virDomain, module: str) -> bool:
@@ -120,4 +126,4 @@ def _has(domain: libvirt.virDomain, module: str) -> bool:
 def _unplug(domain: libvirt.virDomain, module: str) -> None:
     element = _modules(domain).get(module)
     if element is not None:
-        domain.detachDeviceFlags(etree.tostring(element, encoding='unicode'), BOTH)
+        domain.detachDeviceFlags(etree.tostring(element, encoding='unicode'), LIVE)
