@@ -31,6 +31,8 @@ from nova.tests.integration import prepared
 HOST = 'compute1'
 SETTLES_S, COMPARES_S = 120, 20
 TPM = {'hw:tpm_version': '2.0', 'hw:tpm_model': 'tpm-crb'}
+# a guest with room, and what it gets while it runs: (flavor, vCPUs, MiB)
+GROWING, ROOM = (('room', 1, 256), ('more', 2, 384)), {'hw:max_vcpus': '2', 'hw:max_mem_mb': '512'}
 Facts = dict[str, typing.Any]
 
 
@@ -46,6 +48,11 @@ class Fleet(moving_cloud.Fleet):
         assert answer.status_code == 200, answer.text
         answer = self.admin.post('/flavors/large/os-extra_specs', {'extra_specs': TPM})
         assert answer.status_code == 200, answer.text
+        for name, vcpus, ram in GROWING:
+            answer = self.admin.post('/flavors', {'flavor': {'name': name, 'id': name, 'vcpus': vcpus, 'ram': ram,
+                                                             'disk': 1}})
+            assert answer.status_code == 200, answer.text
+            self.admin.post(f'/flavors/{name}/os-extra_specs', {'extra_specs': {**TPM, **ROOM}})
 
     def command(self, file: pathlib.Path) -> list[str | pathlib.Path]:
         return [sys.executable, '-m', dying_compute.__name__, '--config-file', file]
@@ -83,6 +90,7 @@ class Action:
     after    and of those that bring it back
     new      each time with a server of its own
     booted   the guest must have booted: it takes part
+    flavor   of a server of its own
     gives_up a restart takes it back (nova.actions.Restart): then all is as before, and its record says that it failed
     """
 
@@ -94,6 +102,7 @@ class Action:
     new: bool = False
     booted: bool = False
     gives_up: bool = False
+    flavor: str = 'small'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,6 +149,7 @@ ACTIONS = {row.name: row for row in (
     Action('detach interface', lambda walk: walk.detach_port(), ('ACTIVE',), before=('attach interface',),
            booted=True),
     Action('resize', lambda walk: walk.resize(), ('VERIFY_RESIZE',), after=('revert',)),
+    Action('grow', lambda walk: walk.grow(), ('ACTIVE',), after=('delete',), new=True, flavor=GROWING[0][0]),
     Action('confirm', _act('confirmResize', code=204), ('ACTIVE',), before=('resize',)),
     Action('revert', _act('revertResize'), ('ACTIVE',), before=('resize',)),
     Action('rebuild', lambda walk: walk.rebuild(), ('ACTIVE',)),
@@ -160,11 +170,12 @@ class Walk:
     def __init__(self, fleet: Fleet, tell: typing.Callable[[str], typing.Any] = print) -> None:
         self.fleet, self._tell = fleet, tell
         self.server = self.volume = self.other = self.port = ''
+        self.flavor = 'small'
 
     # ---- what actions ask for ----
 
     def ask_for_server(self) -> None:
-        made = self.fleet.admin.boot(self.fleet.image, flavor='small', networks='auto', host=HOST, version='2.95')
+        made = self.fleet.admin.boot(self.fleet.image, flavor=self.flavor, networks='auto', host=HOST, version='2.95')
         self.server = made['id']
 
     def rescue(self) -> None:
@@ -179,6 +190,9 @@ class Walk:
     def resize(self) -> None:
         found = self.fleet.admin.get(f'/servers/{self.server}').json()['server']['flavor']['original_name']
         self.fleet.act(self.server, 'resize', {'flavorRef': 'large' if found == 'small' else 'small'})
+
+    def grow(self) -> None:
+        self.fleet.act(self.server, 'resize', {'flavorRef': GROWING[1][0]})
 
     def attach_volume(self) -> None:
         self.volume = self.volume or self._new_volume()
@@ -229,6 +243,7 @@ class Walk:
 
         :param only: numbers of steps; negative ones count from the end; None: all
         """
+        self.flavor = action.flavor
         if action.new:
             self.fleet.clear()
             self.server = ''
@@ -425,6 +440,9 @@ class Walk:
             except RuntimeError:
                 return []
             root = etree.fromstring(text)
+            count = root.find('vcpu')
+            found.append(f'{option} {root.findtext("memory")} KiB, {count.get("current", count.text)} CPUs'
+                         if count is not None else '')
             found += sorted(f'{option} {each.tag} {each.get("type")} {each.find("target").get("dev") or ""}'
                             if each.tag == 'disk' else f'{option} {each.tag} {each.get("type")}'
                             for kind in ('disk', 'interface', 'tpm') for each in root.findall(f'devices/{kind}'))
