@@ -74,6 +74,7 @@ AWSCLI = (
     ('', 'wait volume-in-use --volume-ids {vol}'), ('', 'detach-volume --volume-id {vol}'),
     ('', 'wait volume-available --volume-ids {vol}'), ('', 'modify-volume --volume-id {vol} --size 2'),
     ('snap', 'create-snapshot --volume-id {vol} --description walk --query SnapshotId'),
+    ('', 'describe-snapshot-attribute --snapshot-id {snap} --attribute createVolumePermission'),
     ('', 'wait snapshot-completed --snapshot-ids {snap}'), ('', 'describe-snapshots --owner-ids self'),
     ('', 'delete-snapshot --snapshot-id {snap}'), ('', 'wait volume-available --volume-ids {vol}'),
     ('', 'delete-volume --volume-id {vol}'), ('', 'wait volume-deleted --volume-ids {vol}'),

@@ -8,7 +8,8 @@ READS = (
     'DescribeInstances', 'DescribeKeyPairs', 'DescribeLaunchTemplateVersions', 'DescribeLaunchTemplates',
     'DescribeNetworkInterfaces',
     'DescribePlacementGroups', 'DescribeRegions',
-    'DescribeSecurityGroupRules', 'DescribeSecurityGroups', 'DescribeSnapshots', 'DescribeSubnets',
+    'DescribeSecurityGroupRules', 'DescribeSecurityGroups', 'DescribeSnapshotAttribute',
+    'DescribeSnapshots', 'DescribeSubnets',
     'DescribeTags', 'DescribeVolumes', 'DescribeVpcAttribute', 'DescribeVpcs',
 )
 WRITES = (

@@ -79,8 +79,9 @@ class _Shown:
     def __init__(self, req: operations.Request, servers: Sequence[dict[str, Any]]) -> None:
         self._instances = req.ids.shown('i', [server['id'] for server in servers])
         self._images = req.ids.shown('ami', {_image_of(server) for server in servers})
-        self._volumes = req.ids.shown('vol', {volume['id'] for server in servers
-                                              for volume in server.get('os-extended-volumes:volumes_attached') or ()})
+        volumes = {volume['id'] for server in servers
+                   for volume in server.get('os-extended-volumes:volumes_attached') or ()}
+        self._volumes, self._devices = req.ids.shown('vol', volumes), _devices(req) if volumes else {}
         self._interfaces = interfaces.Interfaces(req, [server['id'] for server in servers])
 
     def one(self, server: dict[str, Any], index: int = 0) -> dict[str, Any]:
@@ -98,12 +99,18 @@ class _Shown:
             'Monitoring': {'State': 'disabled'}, 'PrivateIpAddress': private[0] if private else None,
             'PublicIpAddress': public[0] if public else None,
             'RootDeviceType': 'instance-store' if _image_of(server) else 'ebs',
-            'BlockDeviceMappings': [{'Ebs': {
+            'BlockDeviceMappings': [{'DeviceName': self._devices.get(volume['id']), 'Ebs': {
                 'VolumeId': self._volumes[volume['id']], 'Status': 'attached',
                 'DeleteOnTermination': bool(volume.get('delete_on_termination'))}} for volume in volumes],
             **self._interfaces.of(server),
             'Tags': tags.shown(server['metadata']), 'VirtualizationType': 'hvm',
         }
+
+
+def _devices(req: operations.Request) -> dict[str, str]:
+    """{uuid of a volume: where its server has it}, as the block storage says."""
+    return {volume['id']: attachment['device'] for volume in req.pages('volume', '/volumes/detail', 'volumes')
+            for attachment in volume['attachments'] if attachment.get('device')}
 
 
 def _image_of(server: dict[str, Any]) -> str | None:

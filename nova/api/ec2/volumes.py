@@ -32,7 +32,7 @@ def _volumes(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[s
     return [{
         'VolumeId': volumes[row['id']], 'Size': row['size'], 'State': STATES.get(row['status'], 'error'),
         'AvailabilityZone': row.get('availability_zone'), 'CreateTime': _time(row['created_at']),
-        'Encrypted': bool(row.get('encrypted')), 'SnapshotId': snapshots[row.get('snapshot_id')],
+        'Encrypted': bool(row.get('encrypted')), 'SnapshotId': snapshots[row.get('snapshot_id')] or '',
         'VolumeType': row.get('volume_type'), 'MultiAttachEnabled': bool(row.get('multiattach')),
         'Attachments': [_attachment(req, row, part, names, volumes) for part in row['attachments']],
         'Tags': tags.shown(row['metadata'])} for row in rows]
@@ -58,6 +58,9 @@ def describe_volumes(req: operations.Request, given: operations.Given) -> dict[s
 
 
 def create_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    for name in ('Encrypted', 'MultiAttachEnabled'):              # false is what there is
+        if given.get(name):
+            raise errors.unsupported(f'The parameter {name} of CreateVolume is not supported.')
     found, token = tags.given(given.get('TagSpecifications'), 'volume'), given.get('ClientToken')
     if not given.get('SnapshotId') and not given.get('Size'):
         raise errors.missing('Size')
@@ -170,6 +173,14 @@ def _snapshot(req: operations.Request, shown: str) -> dict[str, Any]:
     return dict(req.find('snap', shown, 'volume', '/snapshots/{}')['snapshot'])
 
 
+def describe_snapshot_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """Who may make volumes of it: no other project."""
+    if given['Attribute'] != 'createVolumePermission':
+        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
+    req.find('snap', given['SnapshotId'], 'volume', '/snapshots/{}')
+    return {'SnapshotId': given['SnapshotId'], 'CreateVolumePermissions': []}
+
+
 def create_snapshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     volume = _volume(req, given['VolumeId'])
     found = tags.given(given.get('TagSpecifications'), 'snapshot')
@@ -187,13 +198,15 @@ def delete_snapshot(req: operations.Request, given: operations.Given) -> dict[st
 OPERATIONS = [
     operations.row('DescribeVolumes', describe_volumes, 'VolumeIds' + operations.PAGED),
     operations.row('CreateVolume', create_volume,
-                   'Size SnapshotId AvailabilityZone VolumeType TagSpecifications ClientToken',
+                   'Size SnapshotId AvailabilityZone VolumeType TagSpecifications ClientToken Encrypted '
+                   'MultiAttachEnabled',
                    makes='volume'),
     operations.row('DeleteVolume', delete_volume, 'VolumeId'),
     operations.row('AttachVolume', attach_volume, 'VolumeId InstanceId Device'),
     operations.row('DetachVolume', detach_volume, 'VolumeId InstanceId', 'Device'),
     operations.row('ModifyVolume', modify_volume, 'VolumeId Size'),
     operations.row('DescribeSnapshots', describe_snapshots, 'SnapshotIds OwnerIds' + operations.PAGED),
+    operations.row('DescribeSnapshotAttribute', describe_snapshot_attribute, 'SnapshotId Attribute'),
     operations.row('CreateSnapshot', create_snapshot, 'VolumeId Description TagSpecifications', makes='snapshot'),
     operations.row('DeleteSnapshot', delete_snapshot, 'SnapshotId'),
 ]

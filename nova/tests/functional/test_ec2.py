@@ -644,7 +644,8 @@ def test_launch_permissions_change_the_image(cloud, ec2, demo):
 
 
 def test_the_type_standard_is_no_wish(ec2):
-    volume = ec2.create_volume(Size=1, AvailabilityZone='nova', VolumeType='standard')['VolumeId']
+    volume = ec2.create_volume(Size=1, AvailabilityZone='nova', VolumeType='standard', Encrypted=False)['VolumeId']
+    assert refused(ec2.create_volume, Size=1, AvailabilityZone='nova', Encrypted=True)[0] == 'UnsupportedOperation'
     assert ec2.describe_volumes(VolumeIds=[volume])['Volumes']
     ec2.get_waiter('volume_available').wait(VolumeIds=[volume], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
     ec2.delete_volume(VolumeId=volume)

@@ -12,6 +12,7 @@ import botocore.config
 import botocore.exceptions
 import pytest
 
+from nova import utils
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_callers as matrix
@@ -36,6 +37,8 @@ def identity(tmp_path_factory):
             auth = callers.by_password(keystone.ADMIN, password, {'project': {
                 'name': 'admin', 'domain': callers.DOMAIN}})
             made = callers.Identity(callers.Caller(cloud.url, auth, VERSION, identity=url), VERSION)
+            made.databases = {'api': f'sqlite:///{cloud.state_path}/api.sqlite',
+                              'cell': f'sqlite:///{cloud.state_path}/cell1.sqlite'}
             made.image = cloud.admin().upload_image(name='everybodys', visibility='public')
             yield made
 
@@ -234,3 +237,81 @@ project_domain_id = default
         finally:
             process.kill()
             process.wait()
+
+
+def test_the_ec2_daemon_asks_keystone_and_its_catalog(identity, owner, tmp_path):
+    """nova-api-ec2 as a process, with compute alone in Keystone's catalog: a life of an instance."""
+    made = identity.admin.post('/identity/v3/services', {'service': {
+        'type': 'compute', 'name': 'nova'}}).json()['service']
+    identity.admin.post('/identity/v3/endpoints', {'endpoint': {
+        'service_id': made['id'], 'interface': 'public', 'region_id': 'RegionOne',
+        'url': identity.admin.url + '/compute/v2.1'}})
+    server = owner.boot(identity.image, name='ec2', networks='none', metadata={'Name': 'ec2'})['id']
+    owner.wait_for(server)
+    port, config = servers.free_port(), tmp_path / 'nova.conf'
+    config.write_text(f'''
+[DEFAULT]
+state_path = {tmp_path}
+[api_database]
+connection = {identity.databases['api']}
+[database]
+connection = {identity.databases['cell']}
+[monitoring]
+port = 0
+[ec2]
+port = {port}
+auth_type = password
+auth_url = {os.environ['OS_KEYSTONE_AUTHTOKEN__AUTH_URL']}
+username = {keystone.ADMIN}
+password = {os.environ['OS_KEYSTONE_AUTHTOKEN__PASSWORD']}
+project_name = admin
+user_domain_id = default
+project_domain_id = default
+''')
+    pair = owner.post(f'/identity/v3/users/{owner.user_id}/credentials/OS-EC2', {
+        'tenant_id': owner.project_id}).json()['credential']
+
+    def client(kind, **more):
+        keys = {'aws_access_key_id': pair['access'], 'aws_secret_access_key': pair['secret'], **more}
+        return boto3.client(kind, endpoint_url=f'http://127.0.0.1:{port}/services/Cloud', region_name='RegionOne',
+                            config=botocore.config.Config(retries={'max_attempts': 0}), **keys)
+    log = tmp_path / 'log'
+    with servers._running([prepared.BIN / 'nova-api-ec2', '--config-file', config], log,
+                          env=prepared.environment()) as process:
+        servers._wait(lambda: _listens(port), process, log)
+        assert client('sts').get_caller_identity()['Account'] == owner.project_id
+        ec2, quick = client('ec2'), {'WaiterConfig': {'Delay': 0.2, 'MaxAttempts': 200}}
+        with pytest.raises(botocore.exceptions.ClientError, match='AuthFailure'):
+            client('ec2', aws_secret_access_key='wrong').describe_regions()
+        assert ec2.describe_availability_zones()['AvailabilityZones'] and ec2.describe_account_attributes()
+        assert 'm1.tiny' in {row['InstanceType'] for row in ec2.describe_instance_types()['InstanceTypes']}
+        ec2.create_key_pair(KeyName='ec2')
+        ec2.create_placement_group(GroupName='ec2', Strategy='spread')
+        found = ec2.describe_instances(Filters=[{'Name': 'tag:Name', 'Values': ['ec2']}])['Reservations']
+        one = found[0]['Instances'][0]
+        made = one['InstanceId']
+        assert made == utils.ec2_id(server) and one['NetworkInterfaces'] == []
+        ec2.create_tags(Resources=[made], Tags=[{'Key': 'a', 'Value': 'b'}])
+        assert owner.get(f'/servers/{server}').json()['server']['metadata']['a'] == 'b'
+        assert ec2.describe_instance_status(InstanceIds=[made])['InstanceStatuses']
+        assert ec2.describe_instance_attribute(InstanceId=made, Attribute='instanceType')['InstanceType']
+        ec2.get_console_output(InstanceId=made)
+        ec2.reboot_instances(InstanceIds=[made])
+        ec2.get_waiter('instance_running').wait(InstanceIds=[made], **quick)
+        ec2.stop_instances(InstanceIds=[made])
+        ec2.get_waiter('instance_stopped').wait(InstanceIds=[made], **quick)
+        ec2.start_instances(InstanceIds=[made])
+        ec2.get_waiter('instance_running').wait(InstanceIds=[made], **quick)
+        for call in (ec2.describe_volumes, ec2.describe_images, ec2.describe_subnets):
+            with pytest.raises(botocore.exceptions.ClientError, match='This cloud has no'):
+                call()                                            # no such service in the catalog
+        ec2.terminate_instances(InstanceIds=[made])
+        ec2.get_waiter('instance_terminated').wait(InstanceIds=[made], **quick)
+        ec2.delete_placement_group(GroupName='ec2')
+        ec2.delete_key_pair(KeyName='ec2')
+
+
+def _listens(port):
+    with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', port), 1):
+        return True
+    return False
