@@ -99,6 +99,8 @@ def describe_image_attribute(req: operations.Request, given: operations.Given) -
         members = _members(req, image['id']) if image['visibility'] == 'shared' else ()
         shared = [{'UserId': member} for member in members]
         answer['LaunchPermissions'] = [{'Group': 'all'}] if image['visibility'] == 'public' else shared
+    elif attribute == 'productCodes':
+        answer['ProductCodes'] = []                                    # nothing is sold here
     else:
         raise errors.unsupported(f'The attribute {attribute[:64]!r} is not known here.')
     return answer

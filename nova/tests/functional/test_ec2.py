@@ -639,6 +639,7 @@ def test_launch_permissions_change_the_image(cloud, ec2, demo):
         found = ec2.describe_image_attribute(ImageId=image, Attribute='launchPermission')['LaunchPermissions']
         assert [row['UserId'] for row in found] == members
     assert demo.get(f'/image/v2/images/{uuid}').json()['visibility'] == 'shared'
+    assert ec2.describe_image_attribute(ImageId=image, Attribute='productCodes')['ProductCodes'] == []
     assert refused(ec2.modify_image_attribute, ImageId=image, LaunchPermission={'Add': [{'Group': 'all'}]})[0] == (
         'UnauthorizedOperation')
 
