@@ -120,7 +120,7 @@ INTERFACE = Interface(
     Method('volume_attached', ('instance_uuid', 'bdm_uuid'), call=True),
     Method('volume_detached', ('instance_uuid', 'bdm_uuid'), call=True),
     Method('volume_stays', ('instance_uuid', 'bdm_uuid'), call=True),
-    # one volume in another's place -> connection_info; it is done; it is not
+    # one volume in another's place -> connection_info; it is done -> id that the volume has now; it is not
     Method('connect_new_volume', ('attachment_id', 'connector', 'device_name'), call=True),
     Method('volume_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id', 'connection_info'),
            call=True),

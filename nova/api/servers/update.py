@@ -89,6 +89,10 @@ def rebuild(req: api_request.Request, id: str) -> Response:
     server_spec.check_image(image, {**row['flavor'], 'root_gb': 0} if backed else row['flavor'])
     guest_options.check(row['flavor'].get('extra_specs'), image['properties'])
     server_spec.check_same_topology(row['flavor'], row['image_properties'], image['properties'] or {})
+    if guest_options.encrypted(row['flavor'], image['properties']) != guest_options.encrypted(
+            row['flavor'], row['image_properties']):
+        raise exception.BadRequest('The image says otherwise than the server whether local disks are encrypted. That '
+                                   'stays as it was when the server was made.')
     image |= server_spec.trusted(body.get('trusted_image_certificates', row['trusted_certs']), backed)
     server_spec.check_metadata(body.get('metadata', {}), limits)
     files = server_spec.injected_files(body.get('personality'), limits)

@@ -135,10 +135,10 @@ class Deletion:
                 if change and row['host'] == host:
                     _record_end_of_guest(change, row)
                 claims.free(conn, row)
-                if row['volumes'] or guest_options.encrypted(row['flavor'], row['image_properties']):
-                    disk_keys.delete(conn, instance_uuid)
                 instances.destroy(conn, instance_uuid, utils.utcnow(),
                                   expect={'host': host, 'cell_move': (None, cell_steps.INCOMING)})
+                if guest_options.encrypted(row['flavor'], row['image_properties']):
+                    disk_keys.delete(conn, instance_uuid)
                 if moving:
                     other_hosts.update(self._moves.end_all(conn, instance_uuid) - {host})
             except exception.InstanceNotFound:

@@ -166,6 +166,8 @@ class DiskKeys:
 
         :raises Unavailable: the Key Manager service does not answer
         """
+        if not self._barbican.has_account:
+            return                       # nothing can be there
         with self._cell_db.reader() as conn:
             row = disk_keys.get(conn, instance_uuid)
         if row is not None and row['sealed_with'] == BARBICAN:
@@ -238,6 +240,9 @@ class DiskKeys:
         with contextlib.suppress(db_exc.DBDuplicateEntry):
             self._cell_db.run(disk_keys.insert_of_volume, instance_uuid, volume_id, sealer.first,
                               sealer.seal(key, f'{instance_uuid} {volume_id}'))
+
+    def forget_volume_keys(self, instance_uuid: str) -> None:
+        self._cell_db.run(disk_keys.delete_of_volumes, instance_uuid)
 
     def forget_volume_key(self, instance_uuid: str, volume_id: str) -> None:
         self._cell_db.run(disk_keys.delete_of_volume, instance_uuid, volume_id)

@@ -179,6 +179,7 @@ class Volumes:
                             error.message)
         if devices:
             self.release_attachments(ctx, instance_uuid)      # of a swap that was under way
+            self._keys.forget_volume_keys(instance_uuid)
 
     def give_up_volume(self, ctx: Context, action: Row) -> None:
         """Take back what an attach, a detach or a swap that its host never finished has begun."""
@@ -251,10 +252,10 @@ class Volumes:
         return self._storage.connect(_system(ctx), attachment_id, connector, device_name)
 
     def volume_swapped(self, ctx: Context, instance_uuid: str, bdm_uuid: str, new_volume_id: str,
-                       new_attachment_id: str, connection_info: Row) -> None:
+                       new_attachment_id: str, connection_info: Row) -> str:
         system, device = _system(ctx), self._device(instance_uuid, bdm_uuid)
         if device['attachment_id'] == new_attachment_id:
-            return                        # done before
+            return str(device['volume_id'])          # done before
         old = device['volume_id']
         self._storage.complete(system, new_attachment_id)
         self._storage.detach(system, device['attachment_id'])
@@ -265,6 +266,7 @@ class Volumes:
                 'volume_id': stays, 'attachment_id': new_attachment_id, 'connection_info': connection_info})
             block_devices.show_volumes(conn, instance_uuid)
         self._cell_db.run(write)
+        return stays
 
     def volume_not_swapped(self, ctx: Context, instance_uuid: str, bdm_uuid: str, new_volume_id: str,
                            new_attachment_id: str) -> None:

@@ -29,9 +29,8 @@ def insert(conn: sa.Connection, instance_uuid: str, sealed_with: str, sealed: st
 
 
 def delete(conn: sa.Connection, instance_uuid: str) -> None:
-    """Destroy the keys of a server: nobody can read its disks any more."""
-    for table in (disk_keys, volume_keys):
-        statements.delete(conn, table, instance_uuid=instance_uuid)
+    """Destroy the key of a server: nobody can read its disks any more."""
+    statements.delete(conn, disk_keys, instance_uuid=instance_uuid)
 
 
 def sealed_with(conn: sa.Connection, apart: str) -> set[str]:
@@ -59,6 +58,11 @@ def insert_of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str, se
     conn.execute(statements.insert(volume_keys), {
         'instance_uuid': instance_uuid, 'volume_id': volume_id, 'created_at': utils.utcnow(),
         'sealed_with': sealed_with, 'sealed': sealed})
+
+
+def delete_of_volumes(conn: sa.Connection, instance_uuid: str) -> None:
+    """All of a server."""
+    statements.delete(conn, volume_keys, instance_uuid=instance_uuid)
 
 
 def delete_of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str) -> None:

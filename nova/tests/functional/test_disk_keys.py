@@ -106,6 +106,18 @@ def test_what_would_write_the_content_elsewhere_in_the_clear_is_a_conflict(clien
     assert clients.act(server, 'ACTIVE', confirmResize=None)
 
 
+def test_a_rebuild_does_not_change_whether_disks_are_encrypted(clients):
+    server, sealing = clients.boot('plain'), clients.user.upload_image(hw_ephemeral_encryption='true')
+    answer = clients.user.post(f'/servers/{server["id"]}/action', {'rebuild': {'imageRef': sealing}})
+    assert answer.status_code == 400 and 'whether local disks are encrypted' in answer.text
+    own = clients.user.wait_for(clients.asked('plain', imageRef=sealing).json()['server']['id'])
+    assert len(ask(clients, host_of(clients, own), own['id'])) == 64
+    for image, code in ((clients.image, 400), (sealing, 202)):
+        answer = clients.user.post(f'/servers/{own["id"]}/action', {'rebuild': {'imageRef': image}})
+        assert answer.status_code == code, answer.text
+    clients.user.wait_for(own['id'])
+
+
 # ---- encrypted volumes: the embedded block storage, with what Cinder says and gives of its own
 
 class Encrypting(embedded.EmbeddedVolumes):
