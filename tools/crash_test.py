@@ -589,12 +589,14 @@ def actions_of_a_host(names, guest, tell=print):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
     from nova.tests.integration import killed_actions
     done = []
-    with killed_actions.fleet() as fleet:
-        walk = killed_actions.Walk(fleet, lambda line: tell('  ' + line))
-        for name in names.split(',') if names else killed_actions.ACTIONS:
-            done.append(walk.run(killed_actions.ACTIONS[name]))
-        fleet.clear()
-    tell(killed_actions.table(done))
+    try:
+        with killed_actions.fleet() as fleet:
+            walk = killed_actions.Walk(fleet, lambda line: tell('  ' + line))
+            for name in names.split(',') if names else killed_actions.ACTIONS:
+                done.append(walk.run(killed_actions.ACTIONS[name]))
+            fleet.clear()
+    finally:                             # a run that is interrupted shows what it has done
+        tell(killed_actions.table(done))
     return [sentence for row in done for sentence in row.failed]
 
 

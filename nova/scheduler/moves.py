@@ -62,14 +62,15 @@ class Moves:
         request = dataclasses.replace(request, hypervisor=hypervisor,
                                       aggregate=migration['arguments'].get('aggregate'))
 
-        needed = request.resources
+        needed: dict[str, int] = {}
         if migration['arguments'].get('grows'):          # it has its room, and needs the difference
+            needed = request.resources
             had = claims.resources({**row, 'numa_topology': None})
             request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})
 
         def write(conn: engine.Connection, claim: node_claims.Claim, hosts: host_view.Hosts) -> Row | None:
             node = compute_nodes.get(conn, claim.node_id)
-            _check_size(node, needed)
+            _check_size(node, needed, row['uuid'])
             zone = _zone(conn, node, request)
             if not server_migrations.hold(conn, migration_id, node, request.resources, LOOKING):
                 LOG.info('Move %s does not look for a host any more.', migration_id)
@@ -168,12 +169,13 @@ def _hypervisor(conn: engine.Connection, migration: Row) -> str | None:
     return next((node['hypervisor_type'] for node in nodes if node['node'] == migration['source_node']), None)
 
 
-def _check_size(node: Row, needed: dict[str, int]) -> None:
-    """
-    :raises ClaimFailed: the node has less than the server needs in all
+def _check_size(node: Row, needed: dict[str, int], uuid: str) -> None:
+    """Look at what a server needs in all, where it claims a part.
+
+    :raises ClaimFailed: the node has less
     """
     if any(needed[name] > node[name] for name in needed):
-        raise exception.ClaimFailed(host=node['host'], instance_id='')
+        raise exception.ClaimFailed(host=node['host'], instance_id=uuid)
 
 
 def _zone(conn: engine.Connection, node: Row, request: pipeline.Request) -> str | None:
