@@ -1,4 +1,5 @@
 """Image cache, disks, config drive and console log: without libvirt, with the real qemu-img."""
+import contextlib
 import os
 import shutil
 import struct
@@ -488,3 +489,17 @@ def _opens(disk, key):
     return subprocess.run(['qemu-io', '--object', f'secret,id=key,file={key}', '-r', '-c', 'read 0 512', '--image-opts',
                            f'driver=qcow2,encrypt.key-secret=key,file.filename={disk.file}'],
                           capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(('key', 'runs'), [('5' * 64, 3), (None, 1)])
+def test_a_processor_that_could_not_be_measured_is_measured_again(tmp_path, monkeypatch, key, runs):
+    """LUKS wants to know how fast it is; where the kernel counts by ticks QEMU saw no time pass, and a build failed."""
+    program, count = tmp_path / 'bin' / 'qemu-img', tmp_path / 'count'
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho run >>{count}\n[ $(wc -l <{count}) -ge 3 ] && exit 0\n'
+                       'echo "qemu-img: disk: Unable to get accurate CPU usage" >&2\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setenv('PATH', f'{program.parent}:{os.environ["PATH"]}')
+    with contextlib.nullcontext() if key else pytest.raises(exception.VirtError):
+        qemu_img.QemuImg(60, sandboxed=False).create(str(tmp_path / 'disk'), 'qcow2', MIB, key=key)
+    assert len(count.read_text().split()) == runs
