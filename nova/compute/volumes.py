@@ -113,13 +113,18 @@ class Volumes:
             which = {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid, 'new_volume_id': new_volume_id,
                      'new_attachment_id': new_attachment_id}
             device = host.conductor.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
-            current.undo(host.conductor.volume_not_swapped, ctx, **which)
-            info = host.conductor.connect_new_volume(
-                ctx, attachment_id=new_attachment_id, connector=self.connector(), device_name=device['device_name'])
-            new = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id, 'connection_info': info}
-            host.driver.swap_volume(ctx, current.instance, device, new)
-            current.keep()
-            host.conductor.volume_swapped(ctx, connection_info=info, **which)
+            info = device['connection_info']
+            if device['attachment_id'] != new_attachment_id:         # else it is recorded, but for its end
+                current.undo(host.conductor.volume_not_swapped, ctx, **which)
+                info = host.conductor.connect_new_volume(ctx, attachment_id=new_attachment_id,
+                                                         connector=self.connector(), device_name=device['device_name'])
+                new = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id,
+                       'connection_info': info}
+                host.driver.swap_volume(ctx, current.instance, device, new)
+                current.keep()
+            stays = host.conductor.volume_swapped(ctx, connection_info=info, **which)
+            if stays not in (None, new_volume_id):       # None: of a conductor of the release before
+                host.driver.rename_volume(ctx, current.instance, new_volume_id, stays)
 
 
 class _Copies:

@@ -286,6 +286,10 @@ class Volumes:
         """Copy what is on one volume to another while the guest runs, and let it use that."""
         raise NotImplementedError
 
+    def rename_volume(self, context: RequestContext, instance: Any, volume_id: str, stays: str) -> Any:
+        """The block storage has moved a volume: the new one, ``volume_id``, has the id of the old one now. Nothing for
+        drivers that do not know volumes by their ids."""
+
 
 class Shares:
     """Shared file systems; a guest that is off gets them when it is started. Each does nothing when it was done."""

@@ -3,7 +3,9 @@ import json
 import time
 
 import pytest
+import sqlalchemy as sa
 
+from nova.db.tables import cell as tables_cell
 from nova.tests.functional import cloud as cloud_fixture
 from nova.virt.fake import FakeDriver
 
@@ -186,6 +188,28 @@ def test_swap_and_update(cloud, user, image_id):
     assert attachments(user, server_id)[0]['delete_on_termination'] is True
     gone(user, server_id)
     assert show(user, new) is None and status(user, old, 'available')
+
+
+def open_actions(cloud, server_id):
+    table = tables_cell.instance_actions
+    with cloud.cell_db.reader() as conn:
+        return conn.execute(sa.select(table.c.action).where(
+            table.c.instance_uuid == server_id, table.c.finished_at.is_(None))).scalars().all()
+
+
+def test_a_volume_that_the_block_storage_moves_keeps_its_id(cloud, user, image_id, monkeypatch):
+    """It asks for a swap and gives the new volume the id of the old one. The host went on with the id that is gone: a
+    detach left the disk in the guest and gave the volume back."""
+    server_id, old, new = boot(user, image_id), volume(user), volume(user)
+    attach(user, server_id, old)
+    status(user, old, 'in-use')
+    monkeypatch.setattr(cloud.volumes, 'complete_migration', lambda ctx, volume_id, other, failed: volume_id)
+    assert cloud.admin().put(f'/servers/{server_id}/os-volume_attachments/{old}',
+                             {'volumeAttachment': {'volumeId': new}}).status_code == 202
+    until(lambda: not open_actions(cloud, server_id))
+    assert actions(user, server_id)['swap_volume'] is None
+    assert [each['volumeId'] for each in attachments(user, server_id)] == [old]
+    assert guest_volumes(cloud, server_id) == {old: '/dev/vdb'}
 
 
 def test_a_failed_swap_keeps_the_old_one(cloud, user, image_id):

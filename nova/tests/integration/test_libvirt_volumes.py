@@ -263,3 +263,8 @@ def test_a_swap_that_a_crash_cut_off_after_the_guest_had_it_is_finished(rig, ins
     rig.driver.power_on(None, instance, [])
     rig.booted(instance)
     assert 'after' in read(rig, instance, '/dev/' + fresh.target, 5)
+    # a block storage that moves a volume gives it the old one's id
+    for _attempt in range(2):
+        rig.driver.rename_volume(None, instance, new.id, old.id)
+    rig.driver.detach_volume(None, instance, {**new.device, 'volume_id': old.id})
+    assert 'vdb' not in run(rig, instance, 'cat /proc/partitions') and rig.driver.storage.load(uuid).volumes == []

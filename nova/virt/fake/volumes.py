@@ -36,6 +36,13 @@ class Volumes(machine.Feature, driver.Volumes):
             guest['volumes'][new['volume_id']] = new['device_name']
             self.machine.save()
 
+    def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
+        with self.machine.operation('rename_volume'), self.machine.lock:
+            volumes = self.machine.guest(instance).get('volumes', {})
+            if volume_id in volumes:
+                volumes[stays] = volumes.pop(volume_id)
+                self.machine.save()
+
     def volumes(self, uuid: str) -> dict[str, str]:
         """{volume id: device name} of a guest."""
         with self.machine.lock:

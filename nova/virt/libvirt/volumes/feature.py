@@ -148,6 +148,15 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             if old.get('connection_info'):
                 self.connectors.disconnect(old['connection_info'])
 
+    def rename_volume(self, context, instance, volume_id, stays):
+        with self.hands.operation(instance.uuid):
+            guest = self.hands.known(instance.uuid)
+            volume = self._of(guest, volume_id)
+            if volume is not None:
+                volume.volume_id = stays
+                self.storage.save(guest)
+                self.hypervisor.run('rename the volume', guests.define, guest.uuid, self.hands.described(guest))
+
     def _give(self, uuid, operation, fresh):
         """Let the guest use this Volume at its target, unless a crash came after it had it: libvirt knows. What it
         writes since would be lost with a second copy, or with the volume that is taken back.
