@@ -121,7 +121,7 @@ class Volumes:
                 new = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id,
                        'connection_info': info}
                 host.driver.swap_volume(ctx, current.instance, device, new)
-                current.keep()
+            current.keep()
             stays = host.conductor.volume_swapped(ctx, connection_info=info, **which)
             if stays not in (None, new_volume_id):       # None: of a conductor of the release before
                 host.driver.rename_volume(ctx, current.instance, new_volume_id, stays)
