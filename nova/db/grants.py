@@ -38,7 +38,7 @@ NETWORK = (
     *(Grant(API, table, WRITE) for table in ('ports', 'addresses', 'port_security_groups')),
     *(Grant(API, table, CHANGE) for table in ('networks', 'subnets')),           # locks are updates
     *(Grant(API, table, CHANGE) for table in ('routers', 'floating_ips')),       # which host has them; whose ports go
-    *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_shares',
+    *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_vlans', 'network_shares',
                                             'network_limits')),
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
     Grant(API, 'network_hosts', WRITE),

@@ -1,7 +1,7 @@
 """How the hosts' own networks serve their guests, by the names that operators know.
 
 Other packages add theirs to the group of entry points ``nova.network.managers``: a class that has ``serves_dhcp``.
-Networks of projects are overlays (doc/source/adr/0026-networks-of-projects.rst) whichever it is.
+Networks of projects are between hosts (doc/source/adr/0026-networks-of-projects.rst), by VXLAN or by VLANs.
 """
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ OPTION = '[network] manager'
 
 class Manager(Protocol):
     """
-    serves_dhcp  whether the hosts answer DHCP in their own networks
+    serves_dhcp   whether the hosts answer DHCP in their own networks
+    project_type  of the networks that projects make: vxlan or vlan; without one vxlan
     """
 
     serves_dhcp: bool
+    project_type: str
 
 
 class FlatManager:
     """A bridge that is the gateway, and no DHCP: guests have their addresses from the config drive."""
 
     serves_dhcp = False
+    project_type = 'vxlan'
 
     def __init__(self, conf: ConfigOpts) -> None:
         pass
@@ -39,18 +42,21 @@ class FlatDHCPManager(FlatManager):
     serves_dhcp = True
 
 
-class VlanManager:
-    """A VLAN for each project: not there.
+class VlanManager(FlatDHCPManager):
+    """A VLAN and a bridge for each network of a project, out of [network] vlan_ranges.
 
-    :raises InvalidOption:
+    :raises InvalidOption: there are no ranges, or projects share the routing table of the hosts
     """
 
-    serves_dhcp = True
+    project_type = 'vlan'
 
     def __init__(self, conf: ConfigOpts) -> None:
-        raise exception.InvalidOption(
-            f'{OPTION}: VlanManager is not there. FlatDHCPManager and FlatManager are; networks of projects are '
-            'apart from each other by VXLAN with any of them.')
+        super().__init__(conf)
+        if not conf.network.vlan_ranges:
+            raise exception.InvalidOption(f'{OPTION} = VlanManager needs [network] vlan_ranges, as wire:100:199.')
+        if conf.network.project_ranges:
+            raise exception.InvalidOption(f'{OPTION} = VlanManager: with [network] project_ranges, networks of '
+                                          'projects are in the routing table of the hosts, and no VLANs.')
 
 
 OWN = {kind.__name__: kind for kind in (FlatManager, FlatDHCPManager, VlanManager)}
@@ -64,6 +70,12 @@ def load(conf: ConfigOpts) -> Manager:
     name = conf.network.manager
     kind = OWN[name] if name in OWN else entry_points.named(OPTION, name, MANAGERS, sorted(OWN))
     found: Manager = kind(conf)
+    return found
+
+
+def project_type(conf: ConfigOpts) -> str:
+    """The type of the networks that projects make."""
+    found: str = getattr(load(conf), 'project_type', FlatManager.project_type)
     return found
 
 

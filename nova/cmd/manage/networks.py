@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ipaddress
 import uuid
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from nova.cmd import tables
 
@@ -24,12 +24,50 @@ def list_networks(conf: cfg.ConfigOpts) -> None:
     with _api_db(conf).reader() as conn:
         rows = networks.page(conn, t.networks, t.networks.c.id.is_not(None), [('name', 'asc'), ('id', 'asc')], None,
                              None)
-        numbers = networks.segments_of(conn, [row['id'] for row in rows])
+        idents = [row['id'] for row in rows]
+        numbers = networks.segments_of(conn, idents) | networks.vlans_of(conn, idents)
         subnets = networks.many(conn, t.subnets, [row['id'] for row in rows], 'network_id')
     tables.print_table(('Id', 'Name', 'Type', 'Number', 'Ranges', 'Project'), [
         (row['id'], row['name'], 'external' if row['external'] else row['network_type'], numbers.get(row['id'], ''),
          ' '.join(subnet['cidr'] for subnet in subnets if subnet['network_id'] == row['id']), row['project_id'])
         for row in rows])
+
+
+def create_vlans(conf: cfg.ConfigOpts, vlan: int | None, vlan_start: int | None, num_networks: int | None,
+                 fixed_range_v4: str | None, label: str | None, project: str | None,
+                 physical_network: str | None) -> None:
+    """Make networks of a project, each a VLAN with a part of a range; print their ids. All are made, or none."""
+    from nova import context
+    from nova import exception
+    from nova.network import ipam
+    from nova.network.face import app
+    from nova.network.face import attributes
+    if (vlan is None) == (vlan_start is None) or vlan is not None and num_networks is not None:
+        raise exception.InvalidInput('Either --vlan is expected, or --vlan-start and perhaps --num-networks.')
+    if not project or not fixed_range_v4:
+        raise exception.InvalidInput('--project and --fixed-range-v4 are expected.')
+    first, count = int(vlan_start or 0) if vlan is None else vlan, 1 if num_networks is None else num_networks
+    name, whole, longer = label or '', ipam.parse_cidr(fixed_range_v4), max(0, count - 1).bit_length()
+    if count < 1 or whole.prefixlen + longer > 30:
+        raise exception.InvalidInput(f'{whole} has no room for {count} networks.')
+    api_db, admin = _api_db(conf), context.admin_context()
+    face = app.Face(conf, api_db)
+
+    def make(conn: Any, path: str, **values: Any) -> str:
+        kind = app.RESOURCES[path]
+        return kind.create(conn, face, admin, attributes.parse(kind.attributes, admin, values, creating=True))
+
+    def create(conn: Any) -> list[str]:
+        made: list[str] = []
+        for index, piece in zip(range(count), whole.subnets(longer)):
+            ident = make(conn, 'networks', name=name if count == 1 else f'{name}_{index}', project_id=project, **{
+                'provider:network_type': 'vlan', 'provider:physical_network': physical_network,
+                'provider:segmentation_id': first + index})
+            make(conn, 'subnets', network_id=ident, cidr=str(piece), ip_version=4, name=name, project_id=project)
+            made.append(ident)
+        return made
+    for ident in api_db.run(ipam.arbitrated(create)):
+        print(ident)
 
 
 def delete_network(conf: cfg.ConfigOpts, network: str) -> None:
@@ -141,6 +179,16 @@ def _api_db(conf: cfg.ConfigOpts) -> engine.Database:
     return assembly.checked_databases(conf)[0]
 
 
+VLANS = {
+    '--vlan': {'type': int, 'metavar': 'VLAN', 'default': None, 'help': 'of the one network that is made'},
+    '--vlan-start': {'type': int, 'metavar': 'VLAN', 'default': None, 'help': 'of the first of the networks'},
+    '--num-networks': {'type': int, 'metavar': 'COUNT', 'default': None, 'help': '1 unless given'},
+    '--fixed-range-v4': {'metavar': 'RANGE', 'default': None, 'help': 'that the networks share in equal parts'},
+    '--label': {'metavar': 'NAME', 'default': None, 'help': 'of the network, with a number where there are more'},
+    '--project': {'metavar': 'PROJECT', 'default': None, 'help': 'id of the project whose they are'},
+    '--physical-network': {'metavar': 'NAME', 'default': None,
+                           'help': 'one of [network] physical_networks; the first of vlan_ranges unless given'},
+}
 UUID = {'metavar': 'NETWORK', 'help': 'id of the network'}
 NETWORK = {'list': list_networks, 'delete': delete_network, 'modify': modify_network}
 FIXED = {'list': list_fixed, 'reserve': reserve, 'unreserve': unreserve}

@@ -11,6 +11,16 @@ def _range(text: str) -> str:
     return str(ipaddress.IPv4Network(text))
 
 
+def _vlans(text: str) -> str:
+    """An item's type: VLANs of a physical network, as NAME:FIRST:LAST."""
+    name, *numbers = text.split(':')
+    if not name or len(numbers) != 2 or not all(number.isascii() and number.isdigit() for number in numbers):
+        raise ValueError(f'{text!r} is not NAME:FIRST:LAST')
+    if not 1 <= int(numbers[0]) <= int(numbers[1]) <= 4094:
+        raise ValueError(f'{text!r}: VLANs are 1 to 4094')
+    return text
+
+
 OPTIONS = [
     cfg.StrOpt('backend', default='embedded', choices=['embedded', 'neutron'],
                help='Where networks, ports and addresses are. embedded: in the API database, carried out on the hosts '
@@ -22,9 +32,11 @@ OPTIONS = [
                     'linux: bridges, dnsmasq and nftables on this host; needs root. '
                     'fake: addresses and ports are real rows, the host is left alone.'),
     cfg.StrOpt('manager', default='FlatDHCPManager', max_length=255,
-               help="How the hosts' own networks serve their guests: FlatDHCPManager, FlatManager, the name of an "
-                    'entry point of the group nova.network.managers, or the path of a class. FlatDHCPManager: by DHCP. '
-                    'FlatManager: not at all, guests have their addresses from their config drives. It decides when '
+               help="How the hosts' own networks serve their guests: FlatDHCPManager, FlatManager, VlanManager, the "
+                    'name of an entry point of the group nova.network.managers, or the path of a class. '
+                    'FlatDHCPManager: by DHCP. '
+                    'FlatManager: not at all, guests have their addresses from their config drives. VlanManager: by '
+                    'DHCP, and networks of projects are VLANs of vlan_ranges instead of VXLAN. It decides when '
                     'the default network is made, and when subnets are. The same on all hosts.'),
     cfg.BoolOpt('agent', default=False,
                 help='Whether nova-network on this host is an agent: it has no database and asks the network services '
@@ -67,6 +79,9 @@ OPTIONS = [
                 help='Where networks to the outside leave the hosts, as NAME:BRIDGE. The bridge is one that the '
                      'operator made, with a card of the host. A network to the outside that names none is on a '
                      'bridge of the host itself, which is its gateway.'),
+    cfg.ListOpt('vlan_ranges', default=[], item_type=_vlans,
+                help='VLANs that networks of type vlan get, as NAME:FIRST:LAST, NAME one of physical_networks. The '
+                     'ports of the switches between the hosts carry them tagged. Administrators may name others.'),
     cfg.ListOpt('guest_to_host_ports', default=[], item_type=cfg.types.Port(),
                 help='TCP ports of the host that guests may reach, besides DHCP, DNS, ping and metadata. '
                      'The port of the compute API belongs here when programs in guests use it.'),

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 
 EVERYBODY, SHARED, EXTERNAL = '*', 'access_as_shared', 'access_as_external'        # of a share
-FLAT, OVERLAY = 'flat', 'vxlan'             # types of networks
-SEGMENTS = range(1, 1 << 16)                # numbers of overlay networks, also those of connections' zones: 16 bits
+FLAT, OVERLAY, VLAN = 'flat', 'vxlan', 'vlan'          # types of networks; all but flat ones are between hosts
+SEGMENTS = range(1, 1 << 16)                # numbers of networks between hosts, those of connections' zones: 16 bits
+VLANS = range(1, 4095)                      # of a physical network (IEEE 802.1Q)
 
 
 def stamped(values: dict[str, Any]) -> dict[str, Any]:
@@ -126,9 +127,13 @@ def on_physical(values: list[str]) -> Any:
 
 
 def with_number(values: list[str]) -> Any:
-    """Condition on overlay networks with one of these numbers."""
+    """Condition on networks between hosts that the API shows with one of these numbers."""
     numbers = [int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 10]
-    return t.networks.c.id.in_(sa.select(t.segments.c.network_id).where(t.segments.c.number.in_(numbers)))
+    c = t.networks.c
+    return sa.or_(
+        c.id.in_(sa.select(t.vlans.c.network_id).where(t.vlans.c.vlan.in_(numbers))),
+        sa.and_(c.network_type == OVERLAY, c.id.in_(sa.select(t.segments.c.network_id).where(
+            t.segments.c.number.in_(numbers)))))
 
 
 def add_segment(conn: sa.Connection, network_id: str, number: int) -> None:
@@ -141,11 +146,27 @@ def segments_of(conn: sa.Connection, network_ids: Any) -> dict[str, int]:
     return {row['network_id']: row['number'] for row in many(conn, t.segments, network_ids, 'network_id')}
 
 
+def add_vlan(conn: sa.Connection, network_id: str, physical_network: str, vlan: int) -> None:
+    """Give a network its VLAN; another one's is refused by the key."""
+    conn.execute(sa.insert(t.vlans), [{'physical_network': physical_network, 'vlan': vlan, 'network_id': network_id}])
+
+
+def vlans_of(conn: sa.Connection, network_ids: Any) -> dict[str, int]:
+    """{network id: VLAN} of networks of that type."""
+    return {row['network_id']: row['vlan'] for row in many(conn, t.vlans, network_ids, 'network_id')}
+
+
+def vlans_on(conn: sa.Connection, physical_network: str) -> set[int]:
+    """The VLANs of a physical network that networks have."""
+    return set(conn.execute(sa.select(t.vlans.c.vlan).where(
+        t.vlans.c.physical_network == physical_network)).scalars())
+
+
 def remove_network(conn: sa.Connection, ident: str) -> None:
     """Remove a network, its subnets and what points at it."""
     for subnet in many(conn, t.subnets, [ident], 'network_id'):
         remove_subnet(conn, subnet['id'])
-    for table in (t.segments, t.shares):
+    for table in (t.segments, t.vlans, t.shares):
         conn.execute(sa.delete(table).where(table.c.network_id == ident))
     delete(conn, t.networks, ident)
 

@@ -40,7 +40,7 @@ _MAY_BE_ANOTHER = sa.exists().where(
 def device_at(conn: sa.Connection, address: str) -> str | None:
     """The server whose port alone has an address of the hosts' own networks; None: no server has it, or several."""
     found = conn.execute(_AT.where(t.addresses.c.address == address, t.ports.c.network_id.not_in(
-        sa.select(t.networks.c.id).where(t.networks.c.network_type == networks.OVERLAY)))).scalars().all()
+        sa.select(t.networks.c.id).where(t.networks.c.network_type != networks.FLAT)))).scalars().all()
     return found[0] if len(found) == 1 else None
 
 

@@ -108,6 +108,14 @@ class RbacPolicyExists(exception.Conflict):
     template = 'An RBAC policy already exists with those values.'
 
 
+class NoNetworkAvailable(exception.Unavailable):
+    template = 'Unable to create the network. All VLANs of [network] vlan_ranges are in use.'
+
+
+class VlanIdInUse(exception.Conflict):
+    template = 'VLAN %(vlan)s of physical network %(physical)s is in use.'
+
+
 class SubnetPoolNotFound(exception.NotFound):
     template = 'Subnet pool %(subnetpool_id)s could not be found.'
 

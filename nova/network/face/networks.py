@@ -27,6 +27,7 @@ from nova.network.face import qos
 from nova.network.face import quotas
 from nova.network.face import resource
 from nova.network.face import subnet_pools
+from nova.network.face import vlans
 
 if TYPE_CHECKING:
     from nova.network.face.app import Face
@@ -60,7 +61,7 @@ def network_views(conn: engine.Connection, context: nova_context.RequestContext,
         subnets.setdefault(row['network_id'], []).append(row['id'])
     shared = {row['network_id'] for row in db.many(conn, t.shares, idents, 'network_id')
               if row['target_project'] in (context.project_id, db.EVERYBODY)}
-    numbers = db.segments_of(conn, idents) if context.is_admin else {}
+    numbers = db.segments_of(conn, idents) | db.vlans_of(conn, idents) if context.is_admin else {}
     return [{
         **resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
         'mtu': row['mtu'], 'shared': row['shared'] or row['id'] in shared, 'is_default': row['is_default'],
@@ -81,8 +82,11 @@ def create_network(conn: engine.Connection, face: Face, context: nova_context.Re
                    values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     kind = values['provider:network_type'] or (
-        db.FLAT if values['router:external'] or face.conf.network.project_ranges else db.OVERLAY)
-    ident, physical = str(uuid.uuid4()), values['provider:physical_network']
+        db.FLAT if values['router:external'] or face.conf.network.project_ranges else managers.project_type(face.conf))
+    ident, physical, wanted = (str(uuid.uuid4()), values['provider:physical_network'],
+                               values['provider:segmentation_id'])
+    if kind == db.VLAN:
+        physical, wanted = vlans.chosen(conn, face.conf, physical, wanted)
     row = {
         'id': ident, 'project_id': project, 'name': values['name'],
         'description': values['description'] or '', 'shared': values['shared'], 'is_default': values['is_default'],
@@ -91,13 +95,15 @@ def create_network(conn: engine.Connection, face: Face, context: nova_context.Re
         'network_type': kind, 'external': values['router:external'], 'physical_network': physical,
         'port_security_enabled': values['port_security_enabled'],
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id'])}
-    _check_kind(face, row, values['provider:segmentation_id'])
+    _check_kind(face, row, wanted)
     _check_mtu(face, kind, values['mtu'])
     _allow(face, context, row, 'create_network')
     quotas.check(conn, face.conf, 'network', project)
     db.insert(conn, t.networks, [row])
-    if kind == db.OVERLAY:
-        db.add_segment(conn, ident, values['provider:segmentation_id'] or _free_number(conn))
+    if kind != db.FLAT:
+        db.add_segment(conn, ident, wanted if wanted and kind == db.OVERLAY else _free_number(conn))
+    if kind == db.VLAN:
+        db.add_vlan(conn, ident, physical, wanted)
     return ident
 
 
@@ -107,11 +113,12 @@ def _check_kind(face: Face, row: Mapping[str, Any], number: int | None) -> None:
         raise exception.InvalidInput(reason='The default network is the one of the configuration.')
     if row['external'] and row['network_type'] != db.FLAT:
         raise exception.InvalidInput(reason='A network to the outside is flat.')
-    if number is not None and row['network_type'] != db.OVERLAY:
-        raise exception.InvalidInput(reason='Only a network of type vxlan has a segmentation_id.')
+    if number is not None and row['network_type'] == db.FLAT:
+        raise exception.InvalidInput(reason='Only a network of type vxlan or vlan has a segmentation_id.')
     if row['physical_network'] is not None:
-        if not row['external']:
-            raise exception.InvalidInput(reason='Only a network to the outside is on a physical network.')
+        if not row['external'] and row['network_type'] != db.VLAN:
+            raise exception.InvalidInput(reason='Only a network to the outside, or of type vlan, is on a physical '
+                                                'network.')
         if row['physical_network'] not in face.conf.network.physical_networks:
             raise exception.InvalidInput(reason=f"physical_network '{row['physical_network'][:60]}' is none of "
                                                 '[network] physical_networks.')
@@ -173,7 +180,7 @@ NETWORKS = resource.Resource(
         'router:external': a.Attribute(a.boolean, False, admin=True),
         'port_security_enabled': a.Attribute(a.boolean, True),
         'availability_zone_hints': a.Attribute(a.items(a.one_of('nova')), ()),
-        'provider:network_type': a.Attribute(a.one_of(db.FLAT, db.OVERLAY), admin=True, put=False),
+        'provider:network_type': a.Attribute(a.one_of(db.FLAT, db.OVERLAY, db.VLAN), admin=True, put=False),
         'provider:physical_network': a.Attribute(a.maybe(a.text()), admin=True, put=False),
         'provider:segmentation_id': a.Attribute(a.maybe(a.integer(1, db.SEGMENTS[-1])), admin=True, put=False),
         'qos_policy_id': a.Attribute(a.maybe(a.ident)),
@@ -217,7 +224,7 @@ def create_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
         raise exception.PolicyDenied(rule='create_subnet')
     a.owner(context, values)
     quotas.check(conn, face.conf, 'subnet', network['project_id'])
-    overlay = network['network_type'] == db.OVERLAY
+    overlay = network['network_type'] != db.FLAT
     others = db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn)
     pool, wanted = subnet_pools.cut(conn, context, values, network['project_id'], others)
     cidr = ipam.parse_cidr(wanted, strict=False, versions=(4, 6) if overlay else (4,))
@@ -252,7 +259,7 @@ def update_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
     stored = {name: values[name] for name in names if name in values}
     stored = {name: value for name, value in stored.items() if value is not None or name == 'gateway_ip'}
     cidr, fresh = ipaddress.ip_network(row['cidr']), {**row, **stored}
-    overlay = network['network_type'] == db.OVERLAY
+    overlay = network['network_type'] != db.FLAT
     if not overlay and 'enable_dhcp' in stored:
         managers.check_dhcp(face.conf, stored['enable_dhcp'])
     _check_gateway(cidr, fresh, overlay)

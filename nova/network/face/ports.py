@@ -140,9 +140,10 @@ def _security(conn: engine.Connection, context: nova_context.RequestContext, net
     if enabled is None:
         enabled = network['port_security_enabled']
     pairs = values['allowed_address_pairs'] or []
-    if (not enabled or pairs) and network['network_type'] != db_networks.OVERLAY:
+    if (not enabled or pairs) and network['network_type'] == db_networks.FLAT:
         raise exception.InvalidInput(reason='Ports without port security, and pairs of addresses, are for networks of '
-                                            'type vxlan: guests of others share the routing table of the hosts.')
+                                            'type vxlan or vlan: guests of others share the routing table of the '
+                                            'hosts.')
     if not resource.owner(context, network) and (not enabled and network['port_security_enabled'] or pairs):
         raise exception.PolicyDenied(rule='create_port:port_security_enabled, allowed_address_pairs')
     if not enabled and (pairs or values['security_groups']):

@@ -156,7 +156,7 @@ def add_interface(conn: engine.Connection, face: Face, context: nova_context.Req
         port, subnet = None, _subnet(conn, context, given['subnet_id'])
     network = resource.found(db_networks.get(conn, t.networks, subnet['network_id']),
                              exception.NetworkNotFound(network_id=subnet['network_id']))
-    if network['network_type'] != db_networks.OVERLAY:
+    if network['network_type'] == db_networks.FLAT:
         raise exception.BadRequest(f"Network {network['id']} is routed by the hosts themselves: no router joins it.")
     others = db.subnets_on(conn, row['id'])
     if subnet['id'] in {other['id'] for other in others}:

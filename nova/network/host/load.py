@@ -83,7 +83,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
                 dict.fromkeys(remote, ()) | security_groups.members(conn, remote)
             ).items()
         },
-        overlays=host_overlays.load(conn, crossing, host),
+        overlays=host_overlays.load(conn, crossing, host, physical),
         routers=routed.routers,
         outside=wired,
         tunnel=tunnel,

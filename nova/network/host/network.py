@@ -67,7 +67,7 @@ NOTHING = Extras()
 
 def extras(conn: Connection, rows: list[Any], known: dict[str, NetworksRow]) -> Extras:
     """The Extras of ports, in three statements; in none where all of their networks are the hosts' own."""
-    crossing = [ident for ident, network in known.items() if network['network_type'] == networks.OVERLAY]
+    crossing = [ident for ident, network in known.items() if network['network_type'] != networks.FLAT]
     if not crossing:
         return NOTHING
     servers = [port['id'] for port in networks.many(conn, t.ports, crossing, 'network_id')
@@ -110,7 +110,7 @@ def vif(conf: ConfigOpts, port: Any, network: NetworksRow, subnets: list[Subnets
 def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]], network: NetworksRow,
             served: str | None) -> dict[str, Any]:
     gateway = subnet['gateway_ip']
-    if network['network_type'] == networks.OVERLAY:
+    if network['network_type'] != networks.FLAT:
         return {'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
                 'dns': [*([served] if served else []), *subnet['dns_nameservers']], 'ips': ips,
                 'routes': subnet['host_routes'], 'dhcp_server': served}

@@ -1,6 +1,7 @@
 """The networks between hosts as one host needs them."""
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,8 +14,12 @@ from nova.network.host.state import Overlay
 from nova.network.host.state import OverlaySubnet
 
 
-def load(conn: Connection, rows: dict[str, Any], host: str) -> list[Overlay]:
-    """Overlays of networks (rows by id), in five statements; none where there are none."""
+def load(conn: Connection, rows: dict[str, Any], host: str,
+         physical: dict[str, str]) -> list[Overlay]:
+    """Overlays of networks (rows by id), in five statements, six where one is a VLAN; none where there are none.
+
+    :param physical: {physical network: bridge of the operator}
+    """
     if not rows:
         return []
     numbers = networks.segments_of(conn, rows)
@@ -22,8 +27,12 @@ def load(conn: Connection, rows: dict[str, Any], host: str) -> list[Overlay]:
         networks.many(conn, t.subnets, rows, 'network_id'))
     fixed = networks.addresses_of(conn, [row['id'] for found in ports.values() for row in found])
     places = {row['host']: row['address'] for row in hosts.every(conn)}
-    return [_overlay(row, numbers[ident], ports.get(ident, []), subnets.get(ident, []), fixed, places, host)
-            for ident, row in sorted(rows.items()) if ident in numbers]
+    vlans = networks.vlans_of(conn, [ident for ident, row in rows.items() if row['network_type'] == networks.VLAN])
+    found = [_overlay(row, numbers[ident], ports.get(ident, []), subnets.get(ident, []), fixed, places, host)
+             for ident, row in sorted(rows.items()) if ident in numbers]
+    return [dataclasses.replace(each, remotes=[], vlan=vlans[each.id],
+                                trunk=physical.get(rows[each.id]['physical_network'])) if each.id in vlans else each
+            for each in found]
 
 
 def _by_network(rows: list[Any]) -> dict[str, list[Any]]:

@@ -58,6 +58,8 @@ class Overlay:
     mac        of the port that answers DHCP and DNS, on each host the same; None: nothing is served
     leases     [{'mac', 'address', 'name', 'options': [{'opt_name', 'opt_value', 'ip_version'}]}] of all its ports
     remotes    [[MAC, address of the host that has it]] of ports elsewhere
+    vlan       its VLAN, which carries its frames then; None: VXLAN does, with ``number``
+    trunk      the operator's bridge whose frames have that VLAN's tag; None: this host is on no such network
     """
 
     id: str
@@ -68,6 +70,8 @@ class Overlay:
     subnets: list[Any]
     leases: list[Any]
     remotes: list[Any]
+    vlan: int | None = None
+    trunk: str | None = None
 
 
 @dataclasses.dataclass
@@ -129,6 +133,9 @@ RULE = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max'
 def as_json(state: HostState) -> dict[str, Any]:
     """A HostState as JSON can hold it. Of rules it has the columns that filters are made from."""
     made = dataclasses.asdict(dataclasses.replace(state, rules={}))
+    for each in made['overlays']:           # agents of a release before VLANs take no field that they do not know
+        if each['vlan'] is None:
+            del each['vlan'], each['trunk']
     return {**made, 'rules': {group: [{name: row[name] for name in RULE} for row in rows]
                               for group, rows in state.rules.items()}}
 

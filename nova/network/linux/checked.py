@@ -126,7 +126,7 @@ FIELDS: dict[type, dict[str, Check]] = {
         'id': _ident, 'bridge': _bridge, 'number': _number(1, (1 << 16) - 1), 'mtu': _mtu, 'mac': _maybe(_mac),
         'subnets': _items(lambda given: build(host_state.OverlaySubnet, given)),
         'leases': _items(_object(mac=_mac, address=address, name=_text(_LABEL, 'a name'), options=_items(_option))),
-        'remotes': _items(_tuple(_mac, address))},
+        'remotes': _items(_tuple(_mac, address)), 'vlan': _maybe(_number(1, 4094)), 'trunk': _maybe(name)},
     host_state.Router: {
         'id': _ident, 'up': _flag, 'inside': _items(lambda given: build(host_state.Leg, given)),
         'outside': _maybe(lambda given: build(host_state.Leg, given)), 'gateway': _maybe(address), 'snat': _flag,

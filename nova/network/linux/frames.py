@@ -94,7 +94,7 @@ def to_guest(port: Port, servers: list[str]) -> list[str]:
 
 def tunnel_name(overlay: Overlay) -> str:
     """The device by which an overlay's frames leave the host."""
-    return 'vx' + overlay.bridge[2:]
+    return ('vx' if overlay.vlan is None else 'vl') + overlay.bridge[2:]
 
 
 def service_name(overlay: Overlay) -> str:

@@ -1,8 +1,8 @@
-"""Networks between hosts: a bridge without an address, and a device that sends its frames to the hosts of its ports.
+"""Networks between hosts: a bridge without an address, and a device that carries its frames: VXLAN or a VLAN.
 
 The table of a VXLAN device says behind which host each MAC is. It is written from what the network service knows:
 nothing is learned from frames and there is no multicast. What is for all goes to each host with a port of
-the network, once.
+the network, once. The device of a VLAN puts its tag on frames of an operator's bridge; switches learn where MACs are.
 """
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import json
 import os
 from typing import Any
 
+from nova import exception
 from nova.network.host.state import Overlay
 from nova.network.linux import bridge
 from nova.network.linux import frames
@@ -27,6 +28,9 @@ def ensure(run: runner.Runner, overlay: Overlay, tunnel: str) -> None:
     _bridge(run, overlay)
     name = frames.tunnel_name(overlay)
     known = _show(run, name)
+    if overlay.vlan is not None:
+        _vlan(run, overlay, name, known)
+        return
     data = (known or {}).get('linkinfo', {}).get('info_data', {})
     if known and (data.get('id'), data.get('local')) != (overlay.number, tunnel):
         run('ip', 'link', 'del', 'dev', name)
@@ -42,6 +46,26 @@ def ensure(run: runner.Runner, overlay: Overlay, tunnel: str) -> None:
         run('ip', 'link', 'set', 'dev', name, 'mtu', str(overlay.mtu))
     _entries(run, name, {(mac, host) for mac, host in overlay.remotes} | {
         (EVERYBODY, host) for _mac, host in overlay.remotes})
+
+
+def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: Any) -> None:
+    """
+    :raises NetworkPlumbingError: this host is not on the physical network
+    """
+    if overlay.trunk is None:
+        raise exception.NetworkPlumbingError(reason='[network] physical_networks of this host has no bridge for it')
+    data = (known or {}).get('linkinfo', {}).get('info_data', {})
+    if known and (data.get('id'), known.get('link')) != (overlay.vlan, overlay.trunk):
+        run('ip', 'link', 'del', 'dev', name)
+        known = None
+    if known is None:
+        run('ip', 'link', 'add', 'link', overlay.trunk, 'name', name, 'mtu', str(overlay.mtu), 'type', 'vlan', 'id',
+            str(overlay.vlan))
+        run('ip', 'link', 'set', 'dev', name, 'addrgenmode', 'none')
+        run('ip', 'link', 'set', 'dev', name, 'master', overlay.bridge)
+        run('ip', 'link', 'set', 'dev', name, 'up')
+    elif known.get('mtu') != overlay.mtu:
+        run('ip', 'link', 'set', 'dev', name, 'mtu', str(overlay.mtu))
 
 
 def _bridge(run: runner.Runner, overlay: Overlay) -> None:
@@ -84,7 +108,8 @@ def _show(run: runner.Runner, name: str) -> Any:
 
 def remove(run: runner.Runner, name: str) -> None:
     """Remove a bridge and its device."""
-    run('ip', 'link', 'del', 'dev', 'vx' + name[2:], check=False)
+    for kind in ('vx', 'vl'):
+        run('ip', 'link', 'del', 'dev', kind + name[2:], check=False)
     bridge.remove(run, name)
 
 

@@ -71,7 +71,8 @@ def operations(conf: ConfigOpts) -> dict:
 
     def refresh(state: Any) -> list[str]:
         wanted = state_of(state, conf.network.bridge)
-        if set(wanted.outside.values()) - set(conf.network.physical_networks.values()):
+        used = {*wanted.outside.values(), *(each.trunk for each in wanted.overlays if each.trunk)}
+        if used - set(conf.network.physical_networks.values()):
             raise ValueError('a bridge of the operator is none of [network] physical_networks')
         with lock:
             return driver.refresh(lambda: wanted)
@@ -93,13 +94,18 @@ def state_of(given: dict, bridge: str) -> host_state.HostState:
         rules={_ident(group): [_rule(row) for row in _list(rows)] for group, rows in _dict(given['rules']).items()},
         members={_ident(group): [_address(each) for each in _list(addresses)]
                  for group, addresses in _dict(given['members']).items()},
-        overlays=[checked.build(host_state.Overlay, each) for each in _list(given['overlays'])],
+        overlays=[_overlay(each) for each in _list(given['overlays'])],
         routers=[checked.build(host_state.Router, each) for each in _list(given['routers'])],
         outside={_matched(BRIDGE, name, 'a bridge of this cloud'): checked.name(wire)
                  for name, wire in _dict(given['outside']).items()},
         tunnel=given['tunnel'] and _address(given['tunnel']),
         host=_matched(HOST, given['host'], 'the name of a host'),
         metadata_key=_matched(KEY, given['metadata_key'], 'a key'))
+
+
+def _overlay(given: dict[str, Any]) -> host_state.Overlay:
+    found: host_state.Overlay = checked.build(host_state.Overlay, {'vlan': None, 'trunk': None, **_dict(given)})
+    return found
 
 
 def _network(given: dict[str, Any], bridge: str) -> host_state.Network:

@@ -22,6 +22,31 @@ def test_networks(nova_manage):
     assert nova_manage('network', 'modify', private[0], '--disassociate-project')[0] == 0
 
 
+def test_vlans(cloud, nova_manage):
+    known = cloud.config.read_text()
+    cloud.config.write_text(known + 'physical_networks = wire:br-wire\nvlan_ranges = wire:100:199\n')
+    try:
+        wanted = ('network', 'create', '--project', 'p9', '--label', 'v', '--fixed-range-v4', '10.20.0.0/22')
+        assert nova_manage(*wanted, '--vlan-start', '100', '--num-networks', '3')[0] == 0
+        made = sorted(row[1:5] for row in rows(nova_manage('network', 'list')) if row[-1] == 'p9')
+        assert made == [['v_0', 'vlan', '100', '10.20.0.0/24'], ['v_1', 'vlan', '101', '10.20.1.0/24'],
+                        ['v_2', 'vlan', '102', '10.20.2.0/24']]
+        for more, said in ((('--vlan', '102'), 'is in use'), (('--vlan', '5', '--num-networks', '2'), 'Either --vlan'),
+                           (('--vlan', '5', '--vlan-start', '5'), 'Either --vlan'),
+                           (('--vlan-start', '101', '--num-networks', '999'), 'no room'),
+                           (('--vlan', '5', '--physical-network', 'lost'), 'is none of'), (('--vlan', '4095'), '1 to'),
+                           (('--vlan', '0'), 'from 1'), ((), 'need --vlan')):
+            code, _out, err = nova_manage(*wanted, *more)
+            assert code == 1 and said in err, (more, err)
+        # the second one's VLAN is in use: the first one is not made, either
+        assert nova_manage(*wanted, '--vlan-start', '99', '--num-networks', '2')[0] == 1
+        assert len([row for row in rows(nova_manage('network', 'list')) if row[-1] == 'p9']) == 3
+        assert nova_manage(*wanted, '--vlan', '99')[0] == 0
+        assert nova_manage(*wanted[:2], '--vlan', '98')[0] == 1
+    finally:
+        cloud.config.write_text(known)
+
+
 def test_fixed(cloud, nova_manage):
     assert nova_manage('fixed', 'reserve', '10.44.0.77')[0] == 0
     assert nova_manage('fixed', 'reserve', '10.44.0.77')[0] == 1            # it is reserved already

@@ -46,8 +46,15 @@ def test_dhcp_is_what_there_is_unless_another_one_is_chosen(tmp_path):
     rig.db.dispose()
 
 
-@pytest.mark.parametrize(('name', 'said'), [('VlanManager', 'is not there'), ('OtherManager', 'FlatDHCPManager')])
+@pytest.mark.parametrize(('name', 'said'), [
+    ('VlanManager', 'needs .network. vlan_ranges'), ('OtherManager', 'FlatDHCPManager')])
 def test_what_is_not_there_is_refused(tmp_path, name, said):
     with pytest.raises(exception.InvalidOption, match=said):
         unit.Rig(tmp_path, network__manager=name)
     assert managers.FlatManager.serves_dhcp is False
+
+
+def test_vlans_are_not_in_the_routing_table_of_the_hosts(tmp_path):
+    with pytest.raises(exception.InvalidOption, match='and no VLANs'):
+        unit.Rig(tmp_path, network__manager='VlanManager', network__vlan_ranges=['wire:1:2'],
+                 network__project_ranges=['10.0.0.0/8'])

@@ -37,6 +37,7 @@ from nova.network.linux import namespaces
 from nova.network.linux import remote
 from nova.network.linux import runner
 from nova.tests import schemas
+from nova.tests.integration import vlan_devices
 from nova.network.agents import agent
 from nova.network.agents import plumbed_client
 from nova.rpc import bus as rpc_bus
@@ -175,7 +176,7 @@ class Host:
     def __init__(self, world, number):
         self.world, self.name = world, f'host{number}'
         self.space = world.space(f'h{number}')
-        self.run = runner.Runner(('nsenter', f'--net=/run/netns/{self.space}'))
+        self.run = vlan_devices.Runner(('nsenter', f'--net=/run/netns/{self.space}'))
         for wire, device in (('tun', 'tun0'), ('ext', 'ext0')):
             run('ip', '-n', world.outer, 'link', 'add', f'{wire}{number}', 'type', 'veth', 'peer', 'name', device,
                 'netns', self.space)
@@ -336,6 +337,44 @@ def test_two_hosts_of_one_project(world):
     # nothing was learned: the table has what the service knows
     table = world.hosts[0].run('bridge', 'fdb', 'show')
     assert f'{second.mac} dev vx{first.vif["network"]["bridge"][2:]} dst 192.0.2.2' in table
+
+
+def test_vlans(world):
+    """Guests of one VLAN reach each other over a trunk and a router reaches out; those of another do not hear them."""
+    for name, value in (('manager', 'VlanManager'), ('vlan_ranges', ['wire:100:101'])):
+        world.face.conf.set_override(name, value, group='network')
+    mine = world.network(allocation_pools=[{'start': '10.0.0.2', 'end': '10.0.0.99'}])
+    theirs = world.network('other', allocation_pools=[{'start': '10.0.0.100', 'end': '10.0.0.200'}])
+    first, second = world.boot(0, mine, 'first'), world.boot(1, mine, 'second')
+    apart = world.boot(0, theirs, 'apart', 'p2'), world.boot(1, theirs, 'other', 'p2')
+    told = first.dhcp()
+    assert told[0] == first.address and told[2] == '1500'
+    assert second.dhcp()[0] == second.address and all(guest.dhcp()[0] == guest.address for guest in apart)
+    vlans = {ident: world.face('admin', 'GET', f'networks/{ident}').json()['network']['provider:segmentation_id']
+             for ident in (mine, theirs)}
+    assert sorted(vlans.values()) == [100, 101]
+    with vlan_devices.tags(world.outer, 'ext1') as seen:
+        assert first.pings(second.address) and second.pings(first.address)
+    assert seen == {vlans[mine]}
+    with vlan_devices.tags(world.outer, 'ext1') as seen:
+        assert apart[0].pings(apart[1].address) and not first.pings(apart[1].address, 2)
+    assert seen == set(vlans.values())              # the last one asked in its own VLAN, and nobody was there
+    assert first.resolves('second.cloud.test', told[1].split()[0]) == [second.address]
+    world.router(mine, external=world.outside())
+    assert first.pings('172.24.4.1') and second.pings('172.24.4.1')
+    answer = world.face('demo', 'POST', 'networks', {'network': {}})
+    assert answer.status_code == 503 and 'vlan_ranges' in answer.text
+    device = 'vl' + first.vif['network']['bridge'][2:]
+    for host in world.hosts:
+        before = host.run('ip', 'link', 'show', device)
+        host.manager.sync()
+        assert host.run('ip', 'link', 'show', device) == before
+    with world.face.db.reader() as conn:
+        host = world.hosts['host1' in db_routers.places(conn).values()]             # the one without the router
+    for guest in (first, second):
+        host.client.deallocate_for_instance(world.face.context, instance_uuid=guest.instance.uuid, host=guest.host.name)
+    host.manager.sync()
+    assert not host.run('ip', 'link', 'show', device, check=False)
 
 
 @pytest.fixture

@@ -1,0 +1,120 @@
+"""Networks that are VLANs: who gets which, what hosts are told, and what they run."""
+import dataclasses
+import types
+
+import pytest
+
+from nova import exception
+from nova import conf as nova_conf
+from nova.network.host import state as host_state
+from nova.network.linux import checked
+from nova.network.linux import overlay
+from nova.network.linux import remote
+from nova.tests.functional import test_network_api
+from nova.tests.unit import test_network_manager as unit
+
+OPTIONS = {'network__manager': 'VlanManager', 'network__vlan_ranges': ['wire:100:101', 'cable:7:7'],
+           'network__physical_networks': {'wire': 'br-wire', 'cable': 'br-cable', 'third': 'br-third'}}
+TYPE, PHYSICAL, NUMBER = (f'provider:{name}' for name in ('network_type', 'physical_network', 'segmentation_id'))
+
+
+@pytest.fixture
+def face(tmp_path):
+    rig = test_network_api.Face(tmp_path, **OPTIONS)
+    yield rig
+    rig.close()
+
+
+def make(face, user='demo', **values):
+    return face(user, 'POST', 'networks', {'network': values})
+
+
+def test_projects_get_vlans_of_the_ranges_and_do_not_see_which(face):
+    made = [make(face).json()['network'] for _ in range(3)]
+    assert not any(name in made[0] for name in (TYPE, PHYSICAL, NUMBER)) and made[0]['mtu'] == 1500
+    shown = [face('admin', 'GET', f"networks/{each['id']}").json()['network'] for each in made]
+    assert sorted((each[TYPE], each[PHYSICAL], each[NUMBER]) for each in shown) == [
+        ('vlan', 'cable', 7), ('vlan', 'wire', 100), ('vlan', 'wire', 101)]
+    answer = make(face)
+    assert answer.status_code == 503 and answer.json()['NeutronError']['type'] == 'NoNetworkAvailable'
+    found = face('admin', 'GET', f'networks?{NUMBER}=7&{PHYSICAL}=cable').json()['networks']
+    assert [each[NUMBER] for each in found] == [7]
+    assert face('demo', 'DELETE', f"networks/{found[0]['id']}").status_code == 204
+    again = make(face).json()['network']['id']
+    assert face('admin', 'GET', f'networks/{again}').json()['network'][NUMBER] == 7
+
+
+def test_administrators_name_them(face):
+    assert make(face, 'demo', **{TYPE: 'vlan', PHYSICAL: 'wire', NUMBER: 5}).status_code == 403
+    made = make(face, 'admin', **{TYPE: 'vlan', PHYSICAL: 'third', NUMBER: 4094}).json()['network']
+    assert (made[PHYSICAL], made[NUMBER]) == ('third', 4094)
+    for values, code, said in (
+            ({PHYSICAL: 'third', NUMBER: 4094}, 409, 'is in use'),
+            ({PHYSICAL: 'third', NUMBER: 4095}, 400, '1 to 4094'),
+            ({PHYSICAL: 'third'}, 400, 'has no VLANs there'), ({PHYSICAL: 'lost', NUMBER: 1}, 400, 'is none of'),
+            ({PHYSICAL: 'wire', 'router:external': True}, 400, 'is flat')):
+        answer = make(face, 'admin', **{TYPE: 'vlan', **values})
+        assert answer.status_code == code and said in answer.text, (values, answer.text)
+    assert make(face, 'admin', **{TYPE: 'vlan', PHYSICAL: 'wire', NUMBER: 4094}).status_code == 201
+    assert make(face, 'admin', **{TYPE: 'vxlan'}).json()['network'][TYPE] == 'vxlan'
+
+
+def test_what_a_host_is_told(face):
+    network = make(face).json()['network']['id']
+    face('demo', 'POST', 'subnets', {'subnet': {'network_id': network, 'cidr': '10.0.0.0/24', 'ip_version': 4}})
+    vif, = face.allocate(unit.make_instance(), requested=[{'network_id': network}])
+    assert vif['network']['mtu'] == 1500 and vif['network']['subnets'][0]['dhcp_server']
+    told, = face.manager.load().overlays
+    assert (told.trunk, told.vlan) in (('br-wire', 100), ('br-wire', 101), ('br-cable', 7)) and told.remotes == []
+    sent = host_state.as_json(face.manager.load())
+    assert remote.state_of(sent, face.conf.network.bridge).overlays == [told]
+    assert host_state.from_json(sent).overlays == [told]
+    for bad in ({'vlan': 4095}, {'vlan': '1'}, {'trunk': 'a b'}, {'trunk': '-x'}):
+        with pytest.raises(ValueError):
+            checked.build(host_state.Overlay, {**sent['overlays'][0], **bad})
+
+
+def test_a_bridge_that_is_not_the_operators_is_refused():
+    operations = remote.operations(nova_conf.new(files=[], network__physical_networks={'wire': 'br-wire'}))
+    state = host_state.HostState([], [], {}, {}, overlays=[dataclasses.replace(OVERLAY, trunk='eth0')])
+    with pytest.raises(ValueError, match='none of .network. physical_networks'):
+        operations['network.refresh'](host_state.as_json(state))
+
+
+OVERLAY = host_state.Overlay('n', 'br0123456789ab', 300, 1500, None, [], [], [], 100, 'br-wire')
+
+
+def test_agents_of_a_release_before_vlans_are_sent_the_fields_that_they_know():
+    before = dataclasses.replace(OVERLAY, vlan=None, trunk=None)
+    state = host_state.HostState([], [], {}, {}, overlays=[before, OVERLAY])
+    older, newer = host_state.as_json(state)['overlays']
+    assert newer.keys() - older.keys() == {'vlan', 'trunk'}
+    assert host_state.from_json(host_state.as_json(state)).overlays == state.overlays
+
+
+def test_the_device_of_a_vlan():
+    """Made once, and again when the VLAN or its trunk is another one."""
+    ran, known = [], types.SimpleNamespace(text='')
+
+    def run(*words, stdin=None, check=True):
+        ran.append(' '.join(words))
+        return known.text if words[-1] == 'vl0123456789ab' and 'show' in words else ''
+    overlay.ensure(run, OVERLAY, '192.0.2.1')
+    assert 'ip link add link br-wire name vl0123456789ab mtu 1500 type vlan id 100' in ran
+    assert 'ip link set dev vl0123456789ab master br0123456789ab' in ran and not any('vxlan' in each for each in ran)
+    known.text = '[{"link": "br-wire", "mtu": 1500, "linkinfo": {"info_kind": "vlan", "info_data": {"id": 100}}}]'
+    del ran[:]
+    overlay.ensure(run, OVERLAY, '192.0.2.1')
+    assert not any('vl0123456789ab' in each and 'show' not in each for each in ran)
+    for other in ({'vlan': 101}, {'trunk': 'br-cable'}):
+        del ran[:]
+        overlay.ensure(run, dataclasses.replace(OVERLAY, **other), '192.0.2.1')
+        assert 'ip link del dev vl0123456789ab' in ran and any(' type vlan id ' in each for each in ran)
+    with pytest.raises(exception.NetworkPlumbingError, match='has no bridge'):
+        overlay.ensure(run, dataclasses.replace(OVERLAY, trunk=None), '192.0.2.1')
+
+
+@pytest.mark.parametrize('text', ['wire', 'wire:1', 'wire:0:5', 'wire:5:4', 'wire:1:4095', ':1:2', 'wire:a:b'])
+def test_ranges_that_are_none(text):
+    with pytest.raises(ValueError):
+        nova_conf.new(files=[], network__vlan_ranges=[text])
