@@ -112,6 +112,10 @@ class NoNetworkAvailable(exception.Unavailable):
     template = 'Unable to create the network. All VLANs of [network] vlan_ranges are in use.'
 
 
+class TunnelIdInUse(exception.Conflict):
+    template = 'Number %(number)s of networks between hosts is in use.'
+
+
 class VlanIdInUse(exception.Conflict):
     template = 'VLAN %(vlan)s of physical network %(physical)s is in use.'
 

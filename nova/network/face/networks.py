@@ -101,7 +101,7 @@ def create_network(conn: engine.Connection, face: Face, context: nova_context.Re
     quotas.check(conn, face.conf, 'network', project)
     db.insert(conn, t.networks, [row])
     if kind != db.FLAT:
-        db.add_segment(conn, ident, wanted if wanted and kind == db.OVERLAY else _free_number(conn))
+        db.add_segment(conn, ident, _number(conn, wanted) if kind == db.OVERLAY else _free_number(conn))
     if kind == db.VLAN:
         db.add_vlan(conn, ident, physical, wanted)
     return ident
@@ -129,6 +129,15 @@ def _check_mtu(face: Face, kind: str, mtu: int | None) -> None:
     most = face.conf.network.mtu - VXLAN_BYTES
     if kind == db.OVERLAY and mtu is not None and mtu > most:
         raise exception.InvalidInput(reason=f'mtu: at most {most} in a network of type vxlan here.')
+
+
+def _number(conn: engine.Connection, wanted: int | None) -> int:
+    """The number of an overlay that an administrator names, or a free one."""
+    if wanted is None:
+        return _free_number(conn)
+    if db.many(conn, t.segments, [wanted], 'number'):
+        raise faults.TunnelIdInUse(number=wanted)
+    return wanted
 
 
 def _free_number(conn: engine.Connection) -> int:

@@ -56,7 +56,10 @@ def test_administrators_name_them(face):
         answer = make(face, 'admin', **{TYPE: 'vlan', **values})
         assert answer.status_code == code and said in answer.text, (values, answer.text)
     assert make(face, 'admin', **{TYPE: 'vlan', PHYSICAL: 'wire', NUMBER: 4094}).status_code == 201
-    assert make(face, 'admin', **{TYPE: 'vxlan'}).json()['network'][TYPE] == 'vxlan'
+    shown = make(face, 'admin', **{TYPE: 'vxlan'}).json()['network']
+    assert shown[TYPE] == 'vxlan'
+    again = make(face, 'admin', **{TYPE: 'vxlan', NUMBER: shown[NUMBER]})       # which was a 500
+    assert again.status_code == 409 and 'is in use' in again.text
 
 
 def test_what_a_host_is_told(face):
