@@ -8,8 +8,9 @@ import urllib.parse
 
 from nova.api.ec2 import errors
 
-_CREDENTIAL = re.compile(r'Credential=([^,\s/]+)/(\d{8})/([^,\s/]*)/([^,\s/]+)/aws4_request')
-_SIGNATURE = re.compile(r'Signature=([0-9a-f]{64})')
+ALGORITHM = 'AWS4-HMAC-SHA256'
+_CREDENTIAL = re.compile(r'([^,\s/]+)/(\d{8})/([^,\s/]*)/([^,\s/]+)/aws4_request')
+_SIGNATURE = re.compile(r'[0-9a-f]{64}')
 WHO = 'GetCallerIdentity'                 # of STS, which clients of EC2 ask who they are
 FORM = 'application/x-www-form-urlencoded'
 Pairs = list[tuple[str, str]]
@@ -47,14 +48,14 @@ def signed_of(environ: dict[str, Any], body: bytes, pairs: Pairs) -> dict[str, A
     if environ.get('CONTENT_TYPE'):
         headers['content-type'] = environ['CONTENT_TYPE']
     authorization = headers.get('authorization', '')
+    given = {name: params.get(f'X-Amz-{name}', '') for name in ('Credential', 'Signature')}
     if authorization:
-        found, signature = _CREDENTIAL.search(authorization), _SIGNATURE.search(authorization)
-    else:
-        found = _CREDENTIAL.fullmatch('Credential=' + params.get('X-Amz-Credential', ''))
-        signature = _SIGNATURE.fullmatch('Signature=' + params.get('X-Amz-Signature', ''))
+        given = _fields(authorization)
+    found, signature = (kind.fullmatch(given.get(name, '')) for kind, name in (
+        (_CREDENTIAL, 'Credential'), (_SIGNATURE, 'Signature')))
     # a signature for another service is no signature here
     if found and signature and found[4] == ('sts' if params.get('Action') == WHO else 'ec2'):
-        access, proof = found[1], signature[1]
+        access, proof = found[1], signature[0]
     elif not authorization and params.get('AWSAccessKeyId') and params.get('Signature'):
         access, proof = params['AWSAccessKeyId'], params['Signature']
     else:
@@ -66,3 +67,11 @@ def signed_of(environ: dict[str, Any], body: bytes, pairs: Pairs) -> dict[str, A
     return {'access': access[:128], 'signature': proof[:256], 'host': environ.get('HTTP_HOST', ''),
             'verb': environ['REQUEST_METHOD'], 'path': path or '/', 'params': params, 'headers': named,
             'body_hash': hashlib.sha256(body).hexdigest()}
+
+
+def _fields(authorization: str) -> dict[str, str]:
+    """The fields of a header of version 4, each of which stands there once; nothing of another one."""
+    fields = [each.strip().partition('=') for each in authorization.removeprefix(ALGORITHM).split(',')]
+    found = {name: value for name, _, value in fields}
+    whole = len(fields) == len(found) and set(found) == {'Credential', 'SignedHeaders', 'Signature'}
+    return found if whole and authorization.startswith(ALGORITHM) else {}

@@ -16,6 +16,8 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.api.ec2 import client_tokens
+from nova.api.ec2 import errors
+from nova.api.ec2 import signing
 from nova.api.ec2 import table
 from nova.db.ec2 import ids as ec2_ids
 from nova.db.tables import ec2 as tables
@@ -504,6 +506,17 @@ def test_only_what_was_signed_counts(cloud, pair):
     assert signed(cloud, pair, moment=now + datetime.timedelta(minutes=16)).status_code == 401
 
 
+@pytest.mark.parametrize('header', [
+    '{0}, Credential=b/20200101/r/ec2/aws4_request', '{0}x', 'x{0}', 'AWS4-HMAC-SHA256', '{0}, ', 'Bearer {0}'])
+def test_a_header_is_a_signature_from_its_begin_to_its_end(header):
+    proof = 'AWS4-HMAC-SHA256 Credential=a/20200101/r/ec2/aws4_request, SignedHeaders=host, Signature=' + 'a' * 64
+    environ = {'REQUEST_METHOD': 'POST', 'HTTP_AUTHORIZATION': proof}
+    assert signing.signed_of(environ, b'', [])['access'] == 'a'
+    with pytest.raises(errors.Ec2Error) as found:
+        signing.signed_of({**environ, 'HTTP_AUTHORIZATION': header.format(proof)}, b'', [])
+    assert found.value.code == 'MissingAuthenticationToken'
+
+
 def test_signatures_of_version_2(cloud, pair):
     import hashlib
     import hmac
@@ -546,24 +559,6 @@ def test_keys_of_ec2_at_the_identity_service(cloud, demo, pair):
                             'params': {}, 'headers': {}, 'body_hash': ''}}
     assert demo.post('/identity/v3/ec2tokens', body).status_code == 403
     assert cloud.admin().post('/identity/v3/ec2tokens', body).status_code == 401
-
-
-def test_generated_requests_never_fail_in_the_server(cloud):
-    """The short form of tools/ec2_fuzz.py, as a project of its own."""
-    admin = cloud.admin()
-    admin.upload_image(b'\0' * 1024, name='fuzzed')
-    codes, faults = ec2_requests.run(ec2_requests.Client(cloud.url + PATH, keys_of(admin)), 3, 250)
-    assert not faults and codes['OK'] > 25, (codes, faults)
-
-
-# ---- what clients need that are not boto3: each was found by tools/ec2_walk.py
-
-def signed_get(cloud, pair, service, params):
-    request = botocore.awsrequest.AWSRequest('GET', cloud.url + PATH, params=params)
-    keys = botocore.credentials.Credentials(pair['access'], pair['secret'])
-    botocore.auth.SigV4Auth(keys, service, 'RegionOne').add_auth(request)
-    prepared = request.prepare()
-    return requests.get(prepared.url, headers=dict(prepared.headers), timeout=30)
 
 
 def test_who_a_client_is(cloud, pair, demo):
@@ -652,3 +647,21 @@ def test_the_type_standard_is_no_wish(ec2):
     ec2.delete_volume(VolumeId=volume)
     assert refused(ec2.create_volume, Size=1, AvailabilityZone='nova', VolumeType='none-such')[0] == (
         'InvalidParameterValue')
+
+
+def test_generated_requests_never_fail_in_the_server(cloud):
+    """The short form of tools/ec2_fuzz.py, as a project of its own."""
+    admin = cloud.admin()
+    admin.upload_image(b'\0' * 1024, name='fuzzed')
+    codes, faults = ec2_requests.run(ec2_requests.Client(cloud.url + PATH, keys_of(admin)), 3, 250)
+    assert not faults and codes['OK'] > 25, (codes, faults)
+
+
+# ---- what clients need that are not boto3: each was found by tools/ec2_walk.py
+
+def signed_get(cloud, pair, service, params):
+    request = botocore.awsrequest.AWSRequest('GET', cloud.url + PATH, params=params)
+    keys = botocore.credentials.Credentials(pair['access'], pair['secret'])
+    botocore.auth.SigV4Auth(keys, service, 'RegionOne').add_auth(request)
+    prepared = request.prepare()
+    return requests.get(prepared.url, headers=dict(prepared.headers), timeout=30)

@@ -26,11 +26,12 @@ class Storage:
 def test_only_one_snapshot_of_each_volume_of_the_server_is_taken(named, taken):
     services = types.SimpleNamespace(cell_db=None, volumes=Storage())
     image = {'properties': {'block_device_mapping': json.dumps([{'snapshot_id': each} for each in named])}}
-    assert volumes.Volumes(services, None)._snapshots_of(None, image, {'v1'}) == taken
+    assert volumes.Volumes(services, None, None)._snapshots_of(None, image, {'v1'}) == taken
 
 
 @pytest.mark.parametrize('text', ['', 'no json', '{}', '[1]', '[{"a": 1}]', 'null'])
 def test_a_mapping_that_is_none_names_nothing(text):
     services = types.SimpleNamespace(cell_db=None, volumes=Storage())
-    found = volumes.Volumes(services, None)._snapshots_of(None, {'properties': {'block_device_mapping': text}}, {'v1'})
+    image = {'properties': {'block_device_mapping': text}}
+    found = volumes.Volumes(services, None, None)._snapshots_of(None, image, {'v1'})
     assert found == []
