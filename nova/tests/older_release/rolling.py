@@ -121,14 +121,16 @@ class Fleet:
 
     # ---- processes
 
-    def _config(self, name, host, port=0):
+    def _config(self, name, host, port=0, release=None):
         path = self._directory / f'{name}.conf'
-        text = CONFIG.format(broker=self._broker, state=self._directory / 'state', host=host, port=port)
+        # the previous release has oslo.messaging's driver alone
+        broker = self._broker if release is None else self._broker.replace('nova-rabbit://', 'rabbit://')
+        text = CONFIG.format(broker=broker, state=self._directory / 'state', host=host, port=port)
         path.write_text(text + (prepared.NO_IMAGES if name.startswith('compute') else DATABASES.format(**self._urls)))
         return path
 
     def _start(self, kind, name, host=None, release=None, port=0):
-        config = self._config(name, host or name, port)
+        config = self._config(name, host or name, port, release)
         with open(self._directory / f'{name}.log', 'ab') as log:
             self._running[name] = subprocess.Popen(
                 [*tree.command(f'nova-{kind}', release), '--config-file', config], stdout=log, stderr=log,
