@@ -323,7 +323,7 @@ class Driver(base.BaseDriver):
         """
         exchange = self._topology.topics(target.exchange or self._exchange)
         sent = Sent(exchange, target.topic, envelope.pack(message, ctxt), mandatory=False,
-                    queue=self._topology.topic_queue(exchange.name, target.topic))
+                    queue=self._topology.notification_queue(exchange.name, target.topic))
         self._session.publish(sent)
         self._wait(sent, retry)
 

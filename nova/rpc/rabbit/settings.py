@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 import dataclasses
+import math
 import ssl
 from typing import Any
 import uuid
 
 PORT = 5672
-# What makes queues outlive their broker. Their defaults are for the other driver: nothing lives in a message alone, and
-# what need not be on a disk costs a third of a broker's time (ADR 0049).
+# What makes queues outlive their broker. For messages between services their defaults are those of the other driver
+# alone: nothing lives in such a message alone, and what need not be on a disk costs a third of a broker's time
+# (ADR 0049). Nobody sends a notification again, so its queue follows the defaults too.
 KEPT = ('amqp_durable_queues', 'rabbit_quorum_queue')
 # Options of oslo.messaging's driver that this one does not have, and whether they are set.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')
@@ -51,8 +53,12 @@ class Settings:
     prefetch: int
 
     def waited(self, attempts: int) -> float:
-        """Seconds that so many attempts to reach a broker take."""
-        return sum(min(self.pause + number * self.longer, self.longest) for number in range(attempts))
+        """Seconds that so many attempts to reach a broker take; the number may be without bounds, for "for ever"."""
+        rising = 0
+        if self.longer > 0:
+            rising = min(attempts, max(0, math.ceil((self.longest - self.pause) / self.longer)))
+        rest = self.longest if self.longer > 0 else min(self.pause, self.longest)
+        return rising * self.pause + self.longer * rising * (rising - 1) / 2 + (attempts - rising) * rest
 
 
 def of(options: Any, url: Any) -> Settings:
@@ -123,19 +129,25 @@ class Topology:
     def __init__(self, options: Any, chosen: Collection[str]) -> None:
         durable, quorum = (name in chosen and getattr(options, name) for name in KEPT)
         self._durable = durable or quorum
+        self._routes_durable = any(getattr(options, name) for name in KEPT)
         self._auto_delete = options.amqp_auto_delete
         self._kept = _arguments(options, quorum, 0)
+        self._notified = _arguments(options, options.rabbit_quorum_queue, 0)
         self._replicated = options.rabbit_transient_quorum_queue
         self._passing = _arguments(options, self._replicated, options.rabbit_transient_queues_ttl)
 
     def topics(self, exchange: str) -> Exchange:
-        return Exchange(exchange, 'topic', self._durable, self._auto_delete)
+        return Exchange(exchange, 'topic', self._routes_durable, self._auto_delete)
 
     def fanout(self, topic: str) -> Exchange:
         return Exchange(f'{topic}_fanout', 'fanout', self._replicated, True)
 
     def topic_queue(self, exchange: str, topic: str) -> Queue:
         return Queue(topic, topic, self.topics(exchange), self._durable, self._auto_delete, self._kept)
+
+    def notification_queue(self, exchange: str, topic: str) -> Queue:
+        """As readers with oslo.messaging's own driver and the same options declare it."""
+        return Queue(topic, topic, self.topics(exchange), self._routes_durable, self._auto_delete, self._notified)
 
     def fanout_queue(self, topic: str) -> Queue:
         return Queue(f'{topic}_fanout_{uuid.uuid4().hex}', topic, self.fanout(topic), self._replicated, False,

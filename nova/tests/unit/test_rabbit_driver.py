@@ -1,6 +1,8 @@
 """The driver for RabbitMQ without a broker: its frames as pamqp reads them, its messages as oslo.messaging does."""
+import dataclasses
 import json
 import ssl
+import sys
 
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -147,10 +149,22 @@ def test_options_that_it_cannot_follow_are_refused(name, value):
         bus.Bus(conf, 'nova-rabbit://one/')
 
 
+@pytest.mark.parametrize('pause, longer, longest', [(1, 2, 15), (1, 0, 30), (2, 2, 2), (5, 1, 3), (1, 2, 30)])
+def test_attempts_without_bounds_are_counted_at_once(pause, longer, longest):
+    """Notifications try for ever, by sys.maxsize: one by one, none was ever sent."""
+    found = dataclasses.replace(configured()[1], pause=pause, longer=longer, longest=longest)
+    for attempts in (0, 1, 2, 7, 8, 9, 40):
+        assert found.waited(attempts) == sum(min(pause + number * longer, longest) for number in range(attempts))
+    assert found.waited(sys.maxsize) > 1e18
+
+
 def test_queues():
     options = configured()[0].oslo_messaging_rabbit
-    passing = settings.Topology(options, set()).topic_queue('nova', 'compute.h1')
-    assert not passing.durable and not passing.exchange.durable and not passing.arguments
+    topology = settings.Topology(options, set())
+    passing = topology.topic_queue('nova', 'compute.h1')
+    assert not passing.durable and passing.exchange.durable and not passing.arguments
+    notified = topology.notification_queue('nova', 'notifications.info')        # nobody sends it again
+    assert notified.durable and notified.exchange.durable and notified.arguments == {'x-queue-type': 'quorum'}
     topology = settings.Topology(options, settings.KEPT)
     queue = topology.topic_queue('nova', 'compute.h1')
     assert (queue.name, queue.key, queue.exchange.name, queue.exchange.kind) == (
