@@ -179,6 +179,7 @@ def _alone(conn: sa.Connection) -> Iterator[None]:
             raise exception.Unavailable(f'Another migration of this database has not ended within {LOCK_TIMEOUT} s.')
         try:
             yield
+            conn.commit()               # before the lock ends: the next one reads which version this one has written
         finally:
             conn.execute(sa.text("SELECT RELEASE_LOCK(CONCAT('nova_migration_', DATABASE()))"))
     else:
