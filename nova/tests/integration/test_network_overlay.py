@@ -143,6 +143,8 @@ class World:
         return network['id']
 
     def router(self, network, user='demo', external=None):
+        for host in self.hosts:                     # one that has been silent for seven seconds gets no router
+            host.manager.report()
         router = self.make(user, 'routers', name='r', **(
             {'external_gateway_info': {'network_id': external}} if external else {}))
         subnets = self.face(user, 'GET', f'subnets?network_id={network}').json()['subnets']
