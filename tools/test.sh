@@ -140,7 +140,7 @@ by_servers() {
     done
     for part in host namespaces databases clients fleets brokers; do        # the longest first
         # shellcheck disable=SC2086
-        beside "$part" -rsfE ${parts[$part]} "$@"
+        beside "$part" -rsfE --durations=8 ${parts[$part]} "$@"
     done
     shown
 }

@@ -144,8 +144,8 @@ class Link:
                 if channel != DECLARING:
                     self.close(ConnectionError(answer.reply_text))
                     raise Refused(answer.reply_code, answer.reply_text)
+                self._answers.clear()                  # before it is asked: the answer may be there at once
                 self._send(channel, commands.Channel.Open())
-                self._answers.clear()
                 self._wait_here() if threading.get_ident() == self._reader else self._wait()
                 raise Refused(answer.reply_code, answer.reply_text)
         return answer
@@ -156,7 +156,9 @@ class Link:
         if self._lost:
             raise ConnectionError(str(self._lost)) from self._lost
         if not self._answers:
-            raise ConnectionError('The broker does not answer.')
+            silent = ConnectionError('The broker does not answer.')
+            self.close(silent)                         # what waits for the next connection gets one
+            raise silent
         return self._answers.pop(0)
 
     def _wait_here(self) -> Any:

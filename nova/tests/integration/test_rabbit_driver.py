@@ -1,16 +1,20 @@
 """What the driver nova-rabbit does in trouble, and beside oslo.messaging's own, over a real RabbitMQ."""
 import contextlib
 import logging
+import sys
 import threading
 import time
 
 import oslo_messaging
+from pamqp import commands
 import pytest
 
 from nova import conf as nova_conf
 from nova import exception
 from nova.rpc import bus
 from nova.rpc.rabbit import driver as rabbit_driver
+from nova.rpc.rabbit import link
+from nova.rpc.rabbit import settings
 from nova.tests.integration import rabbit_cluster
 from nova.tests.integration import servers
 from nova.tests.unit.test_rpc import CONTEXT
@@ -205,6 +209,35 @@ def test_a_queue_with_other_properties_is_used_with_a_warning(connect, caplog):
     with caplog.at_level(logging.WARNING), served(connect(**kept), 'new'):
         assert connect(**kept).client(ECHO).echo(CONTEXT, server='new', value=3) == 3
     assert 'echo.new is at the broker with other properties' in caplog.text
+
+
+def test_a_channel_that_the_broker_closed_is_open_again_at_once(broker):
+    """The answer to its opening was dropped where it came before the asker looked: a service that started hung."""
+    conf = nova_conf.new(files=[])
+    bus.register_options(conf)
+    url = oslo_messaging.TransportURL.parse(conf, f'nova-rabbit://guest:guest@127.0.0.1:{broker.port}/')
+    options = settings.of(conf.oslo_messaging_rabbit, url)
+    made, ready = [], threading.Event()
+
+    def read():
+        made.append(link.Link(options.brokers[0], options, confirmed=lambda *_args: None,
+                              returned=lambda *_args: None, takes=lambda _takes: None))
+        ready.set()
+        with contextlib.suppress(OSError):
+            made[0].run()
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert ready.wait(10)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for number in range(1000):
+            with pytest.raises(link.Refused):
+                made[0].ask(link.DECLARING, commands.Queue.Declare(0, f'nowhere{number}', True))
+    finally:
+        sys.setswitchinterval(interval)
+        made[0].leave()
+        reader.join()
 
 
 def test_no_broker_is_said_after_the_attempts_that_were_asked_for():
