@@ -219,7 +219,7 @@ class ColdMoves:
 
         def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
-            if migration['status'] == 'finished':
+            if migration['status'] in _SENT:                        # a repeated call, maybe after the owner's answer
                 return
             arguments = {name: value for name, value in migration['arguments'].items() if name != 'guest'}
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)

@@ -386,6 +386,23 @@ def test_every_message_comes_twice(cloud):
     cloud.check()
 
 
+@pytest.mark.parametrize('action, status', [('confirmResize', 'confirming'), ('revertResize', 'reverting')])
+def test_a_guest_is_said_to_be_there_again_after_its_owner_has_answered(cloud, action, status):
+    """The destination took it for another's change, and removed the guest that its owner had just confirmed."""
+    uuid = cloud.boot()
+    number = cloud.move(uuid, BIG)
+    cloud.settle()
+    cloud.db.run(server_migrations.begin_end, cloud.ctx, uuid, actions.ACTIONS[action], status)
+    for _ in range(2):
+        row = cloud.row(uuid)
+        cloud.client['conductor'].move_finished(cloud.ctx, migration_id=number, host=row['host'],
+                                                power_state=states.RUNNING, network_info=row['network_info'])
+        cloud.client['conductor'].continue_move(cloud.ctx, instance_uuid=uuid)
+        cloud.settle()
+    assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING)
+    cloud.check()
+
+
 def test_a_conductor_that_dies_before_it_chose(cloud):
     uuid = cloud.boot()
     cloud.move(uuid, BIG, send=False)
