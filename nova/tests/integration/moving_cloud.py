@@ -320,7 +320,12 @@ class Fleet(moving.Hosts):
                 waiting.wait_for(lambda: answer.encode() in self.console(name, ident), 2, 'the answer')
             os.close(fd)
             return answer.encode() in self.console(name, ident)
-        waiting.wait_for(answered, 60, f'the guest to answer {line!r}')
+        try:
+            waiting.wait_for(answered, 60, f'the guest to answer {line!r}')
+        except AssertionError as error:
+            state = self.virsh(name, 'domstate', ident, '--reason').strip()
+            raise AssertionError(f'{error}; the guest is {state}, its console ends with '
+                                 f'{self.console(name, ident)[-500:]!r}') from None
 
     def keep(self, name: str, ident: str) -> None:
         """Give the guest something to remember: a word in its memory, and one on its disk."""
