@@ -140,20 +140,18 @@ function useFollowed(loaded) {
   }, later);
 }
 
-/** What can be done to all that are selected. @param {{rows: any[], onChoose: (action: any, rows: any[]) => void}} props */
+/**
+ * What can be done to all that are selected. Every button has its place, lest one comes under the pointer while states change.
+ * @param {{rows: any[], onChoose: (action: any, rows: any[]) => void}} props
+ */
 function Bulk({rows, onChoose}) {
   if (!rows.length) return null;
-  const possible = SERVER_ACTIONS.filter(
-    action => action.bulk && (!action.admin || isAdmin()) && rows.some(row => action.when?.(row)),
-  );
-  return html`<div class="bulk"><strong role="status">${t('{count} selected', {count: rows.length})}</strong>${possible.map(
-    action => html`
-    <button type="button" class=${action.danger ? 'danger small' : 'small'} onClick=${() =>
-      onChoose(
-        action,
-        rows.filter(row => action.when?.(row)),
-      )}>${t(action.label)}</button>`,
-  )}</div>`;
+  const offered = SERVER_ACTIONS.filter(action => action.bulk && (!action.admin || isAdmin()));
+  return html`<div class="bulk"><strong role="status">${t('{count} selected', {count: rows.length})}</strong>${offered.map(action => {
+    const on = rows.filter(row => action.when?.(row));
+    return html`
+    <button type="button" class=${action.danger ? 'danger small' : 'small'} disabled=${!on.length} onClick=${() => onChoose(action, on)}>${t(action.label)}</button>`;
+  })}</div>`;
 }
 
 /** @param {any} server */
