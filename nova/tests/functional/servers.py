@@ -21,6 +21,7 @@ from nova.network import ipam
 from nova.network import setup
 from nova.share import api as share_api
 from nova.tests import server_rows
+from nova.tests import waiting
 from nova.tests.functional import base
 from nova.virt import driver
 from nova.volume import embedded as block_storage
@@ -151,6 +152,7 @@ class Servers(base.ApiFixture):
         volumes = self.services.volumes
         volume_id = volumes.create(self.owner, size, **values)['id']
         if server_id:
+            waiting.wait_for(lambda: volumes.get(self.owner, volume_id)['status'] == 'available', 60, 'the volume')
             attachment = volumes.attach(self.owner, volume_id, server_id)
             volumes.connect(self.owner, attachment, {'host': HOST}, '/dev/vdx')
             volumes.complete(self.owner, attachment)
