@@ -50,9 +50,32 @@ def parts(conf: cfg.ConfigOpts, helper: Any) -> list[Any]:
         return [*([helper] if helper else ()), assembly.needs(bus), assembly.enrolled(conf, bus),
                 assembly.network_agent(conf, bus.of_host(conf.host), conf.host, helper)]
     api_db, cells = assembly.checked_databases(conf, bus, sign=False)
+    more = assembly.metadata(conf, api_db, cells)
+    if _is_control_plane(conf) and _signs_as_deployment(bus, api_db):
+        return [assembly.needs(bus, api_db), assembly.network(conf, bus, conf.host, api_db, cells.default.db), *more]
     return [*([helper] if helper else ()), assembly.needs(bus, api_db), assembly.enrolled(conf, bus, api_db),
-            assembly.network(conf, bus.of_host(conf.host), conf.host, api_db, cells.default.db, helper),
-            *assembly.metadata(conf, api_db, cells)]
+            assembly.network(conf, bus.of_host(conf.host), conf.host, api_db, cells.default.db, helper), *more]
+
+
+def _is_control_plane(conf: cfg.ConfigOpts) -> bool:
+    """Whether it is a service for agents, beside the conductors: it touches no host. Agents believe no other host."""
+    return bool(conf.network.backend == 'embedded' and conf.network.driver == 'fake' and not conf.network.routers)
+
+
+def _signs_as_deployment(bus: Any, api_db: Any) -> bool:
+    """Sign with the deployment's key; False where the account may not read it."""
+    from oslo_db import exception as db_exc
+
+    from nova.cloud import assembly
+
+    try:
+        assembly.sign_as_deployment(bus, api_db)
+    except db_exc.DBError as error:
+        LOG.warning('The account of the API database may not read the key of the deployment. This service signs as a '
+                    'host, and agents learn of changes within a minute: give it the account of the conductors. %s',
+                    error)
+        return False
+    return True
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 """Agents of the network service as processes over RabbitMQ: one on each of two hosts, which have no database.
 
-A host is a network namespace that reaches nothing outside but the broker. Its devices are simulated here.
+A host is a network namespace with a /run of its own, and reaches nothing outside but the broker.
 """
 import contextlib
 import ctypes
@@ -10,30 +10,36 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
+import types
 import uuid
 
 import pytest
+import requests
 
 from nova import conf as nova_conf
 from nova import context
-from nova import objects
-from nova.db import engine
-from nova.db.networks import hosts
-from nova.network import gateways
 from nova.network import interface
 from nova.network.agents import plumbed_client
+from nova.network.linux import driver
 from nova.network.linux import runner
 from nova.rpc import bus as rpc_bus
 from nova.tests import waiting
 from nova.tests.integration import daemons
 from nova.tests.integration import prepared
 from nova.tests.integration import servers
+from nova.tests.integration import test_network_overlay as overlay
 
-pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason='needs root'),
-              pytest.mark.skipif(not shutil.which('nsenter'), reason='not installed: nsenter')]
+_MISSING = [command for command in (*driver.COMMANDS, 'busybox', 'ping', 'nsenter', 'unshare')
+            if not shutil.which(command)]
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason='needs root'),
+    pytest.mark.skipif(bool(_MISSING), reason='not installed: ' + ', '.join(_MISSING)),
+]
 
 run = runner.Runner()
 BOUND_S = 60                        # until a daemon is there, on a machine that does much else
+CHANGE_S = 5                        # for a change of a group: it takes far less than 1 s where nothing else runs
 CLONE_NEWNET = 0x40000000
 BOTH = {'host1', 'host2'}
 SHARED = '''
@@ -54,6 +60,8 @@ CONTROLLER = SHARED + '''
 connection = sqlite:///{state}/cell.sqlite
 [api_database]
 connection = sqlite:///{state}/api.sqlite
+[http]
+port = {port}
 [network]
 driver = fake
 routers = false
@@ -61,7 +69,7 @@ routers = false
 AGENT = SHARED + '''
 [network]
 agent = true
-driver = fake
+driver = linux
 tunnel_address = {address}
 '''
 
@@ -113,11 +121,12 @@ class Door:
 
 
 class HostDaemon(daemons.Daemon):
-    """A daemon in the namespace of a host."""
+    """A daemon in the namespaces of a host."""
 
-    def __init__(self, directory, name, space=None):
+    def __init__(self, directory, name, holder=None):
         super().__init__(directory, name)
-        self._command = [*(['nsenter', f'--net=/run/netns/{space}'] if space else []), *map(str, self._command)]
+        self._command = [*(('nsenter', '-t', str(holder.pid), '-n', '-m') if holder else ()),
+                         *map(str, self._command)]
 
     def pids(self):
         """Of the daemon and of those that it has started."""
@@ -132,40 +141,72 @@ class Host:
 
     def __init__(self, cloud, number):
         self.name, self.space = f'host{number}', cloud.space(f'h{number}')
+        run('ip', '-n', cloud.outer, 'link', 'add', f'tun{number}', 'type', 'veth', 'peer', 'name', 'tun0', 'netns',
+            self.space)
+        run('ip', '-n', cloud.outer, 'link', 'set', f'tun{number}', 'master', 'tun', 'up')
+        run('ip', '-n', self.space, 'link', 'set', 'tun0', 'up')
+        run('ip', '-n', self.space, 'address', 'add', f'192.0.2.{number}/24', 'dev', 'tun0')
+        self.run = runner.Runner(('nsenter', f'--net=/run/netns/{self.space}'))
+        self._holder = subprocess.Popen(
+            ['nsenter', f'--net=/run/netns/{self.space}', 'unshare', '--mount', 'sh', '-c',
+             'mount -t tmpfs tmpfs /run && mkdir /run/netns && echo && exec sleep infinity'], stdout=subprocess.PIPE)
+        cloud.stack.callback(self._holder.wait)
+        cloud.stack.callback(self._holder.kill)
+        self._holder.stdout.readline()
         self._door = Door(self.space, cloud.broker.port)
         cloud.stack.callback(self._door.close)
+        cloud.stack.callback(self._end_what_stays)
         self.state = cloud.path / self.name
         self.state.mkdir()
         (self.state / f'network{number}.conf').write_text(AGENT.format(
             url=cloud.broker.url, state=self.state, host=self.name, bridge=cloud.bridge, address=f'192.0.2.{number}'))
-        self.agent = HostDaemon(self.state, f'network{number}', self.space)
+        self.agent = HostDaemon(self.state, f'network{number}', self._holder)
         cloud.stack.callback(self.agent.end)
         self.client = plumbed_client.Plumbed(
             cloud.bus.client(interface.INTERFACE), cloud.bus.of_host(self.name).client(interface.AGENT), self.name)
 
+    def _end_what_stays(self):
+        """DHCP, relays and what keeps namespaces outlive the agent; ``ip netns exec`` has mounts of its own."""
+        own = pathlib.Path(f'/proc/{self._holder.pid}')
+        mine = {'mnt': {(own / 'ns/mnt').stat().st_ino},
+                'net': {(own / 'ns/net').stat().st_ino, *(
+                    each.stat().st_ino for each in (own / 'root/run/netns').iterdir())}}
+        for entry in pathlib.Path('/proc').glob('[0-9]*'):
+            with contextlib.suppress(OSError):
+                if int(entry.name) != self._holder.pid and any(
+                        (entry / 'ns' / kind).stat().st_ino in found for kind, found in mine.items()):
+                    os.kill(int(entry.name), 9)
+
 
 class Cloud:
-    """The control plane, which has the databases, and two hosts."""
+    """The control plane, which has the databases, and two hosts. Guests find here what test_network_overlay has."""
 
     def __init__(self, stack, path):
         self.stack, self.path, self.tag = stack, path, uuid.uuid4().hex[:6]
         self.bridge = f'na{self.tag}'
         self.broker = stack.enter_context(servers.rabbitmq())
+        port = servers.free_port()
+        self.url = f'http://127.0.0.1:{port}'
         self.daemons = {}
-        for name in ('conductor', 'network'):
+        for name in ('conductor', 'network', 'api'):
             (path / f'{name}.conf').write_text(CONTROLLER.format(
-                url=self.broker.url, state=path, host='controller', bridge=self.bridge))
+                url=self.broker.url, state=path, host='controller', bridge=self.bridge, port=port))
             self.daemons[name] = HostDaemon(path, name)
             stack.callback(self.daemons[name].end)
-        prepared.prepare(path / 'conductor.conf', 'http://127.0.0.1:9').close()
-        self._api_db = engine.Database(f'sqlite:///{path}/api.sqlite')
-        stack.callback(self._api_db.dispose)
+        first = prepared.prepare(path / 'conductor.conf', self.url)
+        first.close()
+        self._token = first.token
         self.bus = rpc_bus.Bus(nova_conf.new(files=[str(path / 'conductor.conf')]), self.broker.url)
         self.bus.pins.learn({})
         stack.callback(self.bus.close)
+        self.face = types.SimpleNamespace(context=context.admin_context())
+        self.outer = self.space('o')
+        run('ip', '-n', self.outer, 'link', 'add', 'tun', 'type', 'bridge')
+        run('ip', '-n', self.outer, 'link', 'set', 'tun', 'up')
         self.hosts = [Host(self, number) for number in (1, 2)]
         for daemon in (*self.daemons.values(), *(host.agent for host in self.hosts)):
             daemon.start()
+        waiting.wait_for(lambda: servers.answers(port), BOUND_S, 'nova-api to answer')
         waiting.wait_for(lambda: self.alive() == BOTH, BOUND_S, 'both agents to report')
 
     def space(self, kind):
@@ -175,10 +216,20 @@ class Cloud:
         run('ip', '-n', name, 'link', 'set', 'lo', 'up')
         return name
 
+    def ask(self, method, path, **body):
+        answer = requests.request(method, f'{self.url}/network/v2.0/{path}', json=body or None,
+                                  headers={'X-Auth-Token': self._token}, timeout=60)
+        assert answer.status_code < 300, answer.text
+        return answer.json() if answer.content else None
+
     def alive(self):
-        """Names of the hosts whose agents the network service has heard of lately; it has a row of its own."""
-        with self._api_db.reader() as conn:
-            return BOTH & {row['host'] for row in hosts.every(conn) if hosts.alive(row, gateways.DOWN_S)}
+        """Names of the hosts whose agents are heard of."""
+        return BOTH & {each['host'] for each in self.ask('GET', 'agents')['agents'] if each['alive']}
+
+    def network(self):
+        network = self.ask('POST', 'networks', network={'name': 'net'})['network']
+        self.ask('POST', 'subnets', subnet={'network_id': network['id'], 'cidr': '10.0.0.0/24', 'ip_version': 4})
+        return network
 
     def services(self):
         """What nova-manage prints of the agents."""
@@ -193,60 +244,133 @@ def cloud(tmp_path_factory):
         yield Cloud(stack, tmp_path_factory.mktemp('agents'))
 
 
-def plumbed(host):
-    """Whether a port of a new server is allocated, and the agent of the host has plumbed it."""
-    instance = objects.Instance(uuid=str(uuid.uuid4()), project_id='p1', availability_zone=None, hostname='guest')
-    vif, = host.client.allocate_for_instance(
-        context.admin_context(), instance=instance, requested_networks=None, security_groups=None, host=host.name)
-    return bool(vif['devname'])
+@pytest.fixture(scope='module')
+def guests(cloud):
+    """Two, one on each host, in one network."""
+    network = cloud.network()
+    made = [overlay.Guest(cloud, host, network['id'], f'guest{number}', network['project_id'], None)
+            for number, host in enumerate(cloud.hosts)]
+    for guest in made:
+        assert guest.dhcp()[0] == guest.address
+    return made
 
 
-def test_an_agent_opens_no_database(cloud):
+def reach(guests):
+    return guests[0].pings(guests[1].address) and guests[1].pings(guests[0].address)
+
+
+def test_guests_of_two_hosts_reach_each_other(cloud, guests):
+    waiting.wait_for(lambda: reach(guests), CHANGE_S, 'the guests to reach each other')
+    table = cloud.hosts[0].run('bridge', 'fdb', 'show')
+    assert f'{guests[1].mac} dev vx{guests[0].vif["network"]["bridge"][2:]} dst 192.0.2.2' in table
+
+
+def test_an_agent_opens_no_database(cloud, guests):
     for host in cloud.hosts:
-        assert plumbed(host)
         opened = [os.readlink(each) for pid in host.agent.pids() for each in pathlib.Path(f'/proc/{pid}/fd').iterdir()]
-        assert not [path for path in opened if 'sqlite' in path] and any('socket' in path for path in opened)
+        assert not [path for path in opened if 'sqlite' in path], opened
+        assert any('socket' in path for path in opened)
         assert not list(host.state.rglob('*.sqlite'))
         conf = nova_conf.new(files=[str(host.state / f'{host.agent.name}.conf')])
         assert not conf.database.connection and not conf.api_database.connection
-    service, = cloud.daemons['network'].pids()[:1]              # the same look finds it where there is one
-    assert [each for each in pathlib.Path(f'/proc/{service}/fd').iterdir() if os.readlink(each).endswith('.sqlite')]
+    network = cloud.daemons['network']                          # the same look finds it where there is one
+    assert [each for each in pathlib.Path(f'/proc/{network.pids()[0]}/fd').iterdir()
+            if os.readlink(each).endswith('.sqlite')]
 
 
-def test_an_agent_killed_and_started_again(cloud):
+def change(cloud, guests):
+    """Let TCP port 7000 in, then no more: [seconds until the other host's guest notices], both times."""
+    group = cloud.ask('GET', f'ports/{guests[1].port}')['port']['security_groups'][0]
+    listening, took = guests[1].listens(7000), []
+
+    def connects():
+        return bool(overlay.connects(guests[0].space, guests[1].address, 7000, 0.2))
+    rules = [each['id'] for each in cloud.ask('GET', f'security-group-rules?security_group_id={group}')[
+        'security_group_rules'] if each['direction'] == 'ingress']
+    try:
+        for rule in rules:
+            cloud.ask('DELETE', f'security-group-rules/{rule}')
+        waiting.wait_for(lambda: not connects(), CHANGE_S, 'the filters to close')
+        rule = cloud.ask('POST', 'security-group-rules', security_group_rule={
+            'security_group_id': group, 'direction': 'ingress', 'protocol': 'tcp', 'port_range_min': 7000,
+            'port_range_max': 7000})['security_group_rule']['id']
+        begun = time.monotonic()
+        waiting.wait_for(connects, CHANGE_S, 'the filters to open')
+        took.append(time.monotonic() - begun)
+        cloud.ask('DELETE', f'security-group-rules/{rule}')
+        begun = time.monotonic()
+        waiting.wait_for(lambda: not connects(), CHANGE_S, 'the filters to close')
+        took.append(time.monotonic() - begun)
+    finally:
+        listening.kill()
+        listening.wait()
+        cloud.ask('POST', 'security-group-rules', security_group_rule={
+            'security_group_id': group, 'direction': 'ingress', 'protocol': 'icmp'})
+    waiting.wait_for(lambda: reach(guests), CHANGE_S, 'the guests to reach each other')
+    return took
+
+
+def test_a_change_of_a_group_arrives(cloud, guests, capsys):
+    """The service signed as a host, which agents do not believe: they found a change within a minute."""
+    took = change(cloud, guests)
+    with capsys.disabled():
+        print('\nseconds until a change of a group applies on the other host:', *(f'{each:.2f}' for each in took))
+
+
+def test_an_agent_killed_and_started_again_loses_nothing(cloud, guests):
     host = cloud.hosts[1]
+    before = host.run('bridge', 'fdb', 'show'), host.run('nft', 'list', 'tables')
     host.agent.kill()
+    assert reach(guests)
     waiting.wait_for(lambda: cloud.alive() == {'host1'}, BOUND_S, 'the agent to be missed')
     waiting.wait_for(lambda: any('host2' in line and ' down ' in line for line in cloud.services()), BOUND_S,
                      'the service to be down')
     host.agent.start()
     waiting.wait_for(lambda: cloud.alive() == BOTH, BOUND_S, 'the agent to be back')
-    assert plumbed(host)
+    assert (host.run('bridge', 'fdb', 'show'), host.run('nft', 'list', 'tables')) == before
+    assert reach(guests) and guests[1].dhcp()[0] == guests[1].address
+    change(cloud, guests)
 
 
-def test_the_network_service_killed_and_back(cloud):
-    cloud.daemons['network'].kill()
-    waiting.wait_for(lambda: not cloud.alive(), BOUND_S, 'the agents not to be heard of')
-    cloud.daemons['network'].start()
+def test_the_network_service_killed_and_back(cloud, guests):
+    """Agents go on; what changed meanwhile they take up when it is back."""
+    service = cloud.daemons['network']
+    service.kill()
+    assert reach(guests) and guests[0].dhcp()[0] == guests[0].address
+    group = cloud.ask('GET', f'ports/{guests[1].port}')['port']['security_groups'][0]
+    rule = cloud.ask('POST', 'security-group-rules', security_group_rule={
+        'security_group_id': group, 'direction': 'ingress', 'protocol': 'tcp'})['security_group_rule']['id']
+    service.start()
+    listening = guests[1].listens(7001)
+    try:
+        waiting.wait_for(lambda: overlay.connects(guests[0].space, guests[1].address, 7001, 1), BOUND_S,
+                         'the agents to catch up')
+    finally:
+        listening.kill()
+        listening.wait()
+    cloud.ask('DELETE', f'security-group-rules/{rule}')
     waiting.wait_for(lambda: cloud.alive() == BOTH, BOUND_S, 'the agents to report')
-    assert all(plumbed(host) for host in cloud.hosts)
+    assert reach(guests)
 
 
-def test_an_agent_started_without_a_service(cloud):
-    """It begins, and takes up its work when one is there."""
+def test_an_agent_started_without_a_service(cloud, guests):
+    """It begins, leaves alone what is there, and takes up its work when one is there."""
     cloud.daemons['network'].kill()
     cloud.hosts[0].agent.kill()
     cloud.hosts[0].agent.start()
     waiting.wait_for(lambda: not cloud.alive(), BOUND_S, 'the agents not to be heard of')
+    assert reach(guests)
     cloud.daemons['network'].start()
     waiting.wait_for(lambda: cloud.alive() == BOTH, BOUND_S * 2, 'the agents to report')
-    assert plumbed(cloud.hosts[0])
+    assert reach(guests)
 
 
-def test_the_broker_restarted(cloud):
+def test_the_broker_restarted(cloud, guests):
     cloud.broker.kill()
     cloud.broker.stop()
-    waiting.wait_for(lambda: not cloud.alive(), BOUND_S, 'the agents not to be heard of')
+    assert reach(guests)
+    waiting.wait_for(lambda: not cloud.alive(), BOUND_S, 'the agents to be missed')
     cloud.broker.start()
     waiting.wait_for(lambda: cloud.alive() == BOTH, BOUND_S, 'the agents to connect again')
-    assert all(plumbed(host) for host in cloud.hosts)
+    assert reach(guests)
+    change(cloud, guests)
