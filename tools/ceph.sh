@@ -8,10 +8,9 @@
 # of PORT+10 to PORT+99), SIZE (2G: at most so much is written, the file behind the OSD is sparse), POOL (vms).
 # Leaves in DIRECTORY: ceph.conf, and ceph.client.nova.keyring, whose user may use RBD in POOL and nothing else.
 # start of a directory that was stopped goes on with what it holds. It is for tests: nothing is kept twice.
-# Needs root and Debian's packages in PACKAGES; QEMU's driver for it is in qemu-block-extra.
+# Needs root and Debian's packages in CEPH_PACKAGES of lib.sh; QEMU's driver for it is in qemu-block-extra.
 set -euo pipefail
-
-PACKAGES="ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra"
+. "$(dirname "$0")/lib.sh"
 
 missing() {
     for program in ceph-mon ceph-mgr ceph-osd ceph-authtool monmaptool ceph rbd; do
@@ -24,7 +23,7 @@ fail() { echo "ceph: $*" >&2; exit 1; }
 [ "$*" = missing ] && { missing; exit; }
 [ $# = 2 ] || usage
 lacks=$(missing)
-[ -z "$lacks" ] || fail "'$lacks' is missing; install: $PACKAGES"
+[ -z "$lacks" ] || fail "'$lacks' is missing; install: $CEPH_PACKAGES"
 if [ "$1" = start ]; then mkdir -p "$2"; fi
 [ -d "$2" ] || fail "$2 is not there"
 dir=$(cd "$2" && pwd)

@@ -8,6 +8,9 @@ venv=${NOVA_VENV:-$tree/.venv}
 BUILD_PACKAGES="libvirt-dev pkg-config gcc libc6-dev"
 RUN_PACKAGES="$BUILD_PACKAGES libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils dnsmasq-base
  nftables iproute2 iputils-ping procps tini util-linux openssh-client bubblewrap libseccomp2"
+# disks and volumes of a Ceph that is elsewhere, and what a Ceph on this machine needs beside it (tools/ceph.sh)
+CEPH_CLIENT_PACKAGES="ceph-common qemu-block-extra"
+CEPH_PACKAGES="ceph-mon ceph-mgr ceph-osd $CEPH_CLIENT_PACKAGES"
 GUEST_PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio syslinux syslinux-common fdisk kmod"
 
 say() { printf '%s\n' "$*"; }

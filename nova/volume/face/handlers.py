@@ -56,6 +56,8 @@ _BOOTABLE = {**_object(bootable={'type': ['boolean', 'string']}), 'required': ['
 _STATUS = {**_object(status={'enum': ['available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating',
                                       'deleting']}), 'required': ['status']}
 _SNAPSHOT_RESET = {**_object(status={'enum': ['available', 'error']}), 'required': ['status']}
+_RETYPE = {**_object(new_type={'type': 'string', 'minLength': 1, 'maxLength': 255},
+                     migration_policy={'enum': ['never', 'on-demand', None]}), 'required': ['new_type']}
 _READONLY = {**_object(readonly={'type': ['boolean', 'string']}), 'required': ['readonly']}
 _IMAGE_METADATA = {**_object(metadata={**_METADATA, 'type': 'object'}), 'required': ['metadata']}
 _KEY = {**_object(key={'type': 'string', 'maxLength': 255}), 'required': ['key']}
@@ -220,9 +222,10 @@ def set_readonly(request: VolumeRequest, ident: str) -> None:
 
 def retype(request: VolumeRequest, ident: str) -> None:
     """The types differ in nothing but whether several servers may have a volume at once."""
-    request.store.get(request.context, ident)
-    raise exception.BadRequest('A volume keeps its type here: its blocks have one place. Make a volume of the other '
-                               'type from it (source volume) in its stead.')
+    row, check = request.store.get(request.context, ident), request.store.check_type
+    if check(request.context, request.body['new_type']) != check(request.context, row['volume_type']):
+        raise exception.BadRequest('A volume keeps its type here: its blocks have one place. Make a volume of the '
+                                   'other type from it (source volume) in its stead.')
 
 
 def force_delete(request: VolumeRequest, ident: str) -> None:
@@ -500,7 +503,7 @@ ROUTES = (
     _action('volumes', 'os-reset_status', reset_status, admin=True, schema=_STATUS),
     _action('volumes', 'os-reimage', reimage, schema=_REIMAGE),
     _action('volumes', 'os-update_readonly_flag', set_readonly, schema=_READONLY),
-    _action('volumes', 'os-retype', retype),
+    _action('volumes', 'os-retype', retype, schema=_RETYPE),
     _action('volumes', 'os-force_delete', force_delete, admin=True),
     _action('volumes', 'os-set_image_metadata', set_image_metadata, 200, schema=_IMAGE_METADATA),
     _action('volumes', 'os-unset_image_metadata', unset_image_metadata, 200, schema=_KEY),
