@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A Ceph of one node for tests: a monitor, a manager and one OSD in a directory, with cephx, on loopback alone.
+# A Ceph of one node for tests: a monitor, a manager and one OSD in a directory, with cephx, on loopback unless told.
 #
 # usage: tools/ceph.sh start|stop DIRECTORY
 #        tools/ceph.sh missing        the first program that is not installed, or nothing
 #
 # A new DIRECTORY takes from the environment: PORT (16700; the monitor takes it and the next, the others what is free
-# of PORT+10 to PORT+99), SIZE (2G: at most so much is written, the file behind the OSD is sparse), POOL (vms).
+# of PORT+10 to PORT+99), ADDRESS (127.0.0.1), SIZE (2G: at most so much is written, the file behind the OSD is sparse), POOL (vms).
 # Leaves in DIRECTORY: ceph.conf, and ceph.client.nova.keyring, whose user may use RBD in POOL and nothing else.
 # start of a directory that was stopped goes on with what it holds. It is for tests: nothing is kept twice.
 # Needs root and Debian's packages in CEPH_PACKAGES of lib.sh; QEMU's driver for it is in qemu-block-extra.
@@ -28,7 +28,7 @@ if [ "$1" = start ]; then mkdir -p "$2"; fi
 [ -d "$2" ] || fail "$2 is not there"
 dir=$(cd "$2" && pwd)
 [ ${#dir} -le 85 ] || fail "$dir is too long a path: unix sockets lie below it"
-port=${PORT:-16700} size=${SIZE:-2G} pool=${POOL:-vms}
+port=${PORT:-16700} address=${ADDRESS:-127.0.0.1} size=${SIZE:-2G} pool=${POOL:-vms}
 export CEPH_CONF=$dir/ceph.conf
 unset CEPH_ARGS
 
@@ -59,10 +59,10 @@ configuration() {
     cat <<CONF
 [global]
 fsid = $1
-mon host = [v2:127.0.0.1:$port,v1:127.0.0.1:$((port + 1))]
-public addr = 127.0.0.1
+mon host = [v2:$address:$port,v1:$address:$((port + 1))]
+public addr = $address
 # without it the OSD listens on all addresses
-cluster addr = 127.0.0.1
+cluster addr = $address
 ms bind port min = $((port + 10))
 ms bind port max = $((port + 99))
 keyring = $dir/\$cluster.\$name.keyring
@@ -128,7 +128,7 @@ create() {
             --cap osd "profile rbd pool=$pool"
         key "$dir/mgr.x/keyring" mgr.x --cap mon 'allow profile mgr' --cap osd 'allow *'
         key "$dir/osd.0/keyring" osd.0 --cap mon 'allow profile osd' --cap mgr 'allow profile osd' --cap osd 'allow *'
-        monmaptool --create --clobber --fsid "$fsid" --addv a "[v2:127.0.0.1:$port,v1:127.0.0.1:$((port + 1))]" \
+        monmaptool --create --clobber --fsid "$fsid" --addv a "[v2:$address:$port,v1:$address:$((port + 1))]" \
             "$dir/monmap"
         ceph-mon -i a --mkfs --monmap "$dir/monmap" --keyring "$dir/mon.keyring"
     ) >"$dir/log/create" 2>&1 || fail "the files of the monitor could not be made; see $dir/log/create"

@@ -47,10 +47,11 @@ class Ceph:
     """A started Ceph.
 
     :param directory: an empty one, or that of a Ceph that was stopped
+    :param address: where it listens
     """
 
-    def __init__(self, directory: pathlib.Path) -> None:
-        self.directory, self.pool, self.user = directory, 'vms', USER
+    def __init__(self, directory: pathlib.Path, address: str = '127.0.0.1') -> None:
+        self.directory, self.pool, self.user, self.address = directory, 'vms', USER, address
         self._port = _ports()
         self.start()
 
@@ -69,7 +70,7 @@ class Ceph:
     @property
     def monitor(self) -> tuple[str, int]:
         """Address and port of the monitor as block storages tell them: that of the first version of its protocol."""
-        return '127.0.0.1', self._port + 1
+        return self.address, self._port + 1
 
     def start(self) -> None:
         self._tool('start')
@@ -88,8 +89,8 @@ class Ceph:
         return self.rbd('ls').split()
 
     def _tool(self, action: str) -> None:
-        done = subprocess.run([TOOL, action, self.directory], env={**os.environ, 'PORT': str(self._port),
-                                                                   'POOL': self.pool, 'SIZE': '2G'},
+        done = subprocess.run([TOOL, action, self.directory], env={
+            **os.environ, 'PORT': str(self._port), 'POOL': self.pool, 'SIZE': '2G', 'ADDRESS': self.address},
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=START_S)
         assert done.returncode == 0, done.stderr
 

@@ -16,7 +16,10 @@ from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
+from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
+from nova.virt.libvirt.volumes import disk as volumes
 
 ceph = cephs.ceph
 pytestmark = pytest.mark.skipif(shutil.which('qemu-img') is None, reason='qemu-img is not installed')
@@ -69,7 +72,8 @@ def build(store, image='first', **flavor):
 
 
 def disks(ceph, instance):
-    return sorted(name.partition('_')[2] for name in ceph.images() if name.startswith(instance.uuid))
+    return sorted(name.partition('_')[2] for name in ceph.images()
+                  if name.startswith(instance.uuid) and not name.endswith(rbd.RECORD))
 
 
 @pytest.mark.parametrize('image', IMAGES)
@@ -161,6 +165,7 @@ def test_a_build_that_did_not_end_leaves_nothing(ceph, store):
 
 def test_a_host_without_the_record_neither_takes_nor_removes(ceph, store, tmp_path):
     instance = build(store)
+    store._pool._pool.remove(instance.uuid + rbd.RECORD)         # as an older release has made it
     other = make(ceph, tmp_path / 'other', 'two')
     for attempt in (lambda: other.check_reach(instance.uuid), lambda: other.create(
             None, instance, driver.SpawnRequest(image=other._images.show(None, 'first'), network_info=[]))):
@@ -168,6 +173,110 @@ def test_a_host_without_the_record_neither_takes_nor_removes(ceph, store, tmp_pa
             attempt()
     other.remove(instance.uuid)
     assert disks(ceph, instance) == ['disk']
+
+
+def said(store, instance):
+    """What the pool says: (host, before, successor)."""
+    note = store.owners.read(instance.uuid)
+    return note and (note.host, note.before, note.successor)
+
+
+def test_a_host_takes_a_guest_of_a_dead_one_over_by_what_the_pool_says(ceph, store, tmp_path):
+    instance, other = build(store, swap=8), make(ceph, tmp_path / 'other', 'two')
+    guest = store.load(instance.uuid)
+    guest.volumes = [volumes.Volume('v', 'vdc', 'virtio', {'type': 'file', 'path': '/v'})]
+    store.save(guest)
+    with pytest.raises(exception.VirtError, match='it has volumes'):
+        pool_record.take(other, instance.uuid, 'one', 'qemu')
+    guest.volumes = []
+    store.save(guest)
+    pool_record.take(other, instance.uuid, 'three', 'qemu')      # the pool does not say that it was there
+    assert other.load(instance.uuid) is None
+    ceph.rbd('create', '--size', '1M', f'{instance.uuid}_disk.rescue')
+    pool_record.take(other, instance.uuid, 'one', 'qemu')
+    found = other.load(instance.uuid)
+    assert shared_storage.came_over(found, 'one', 'two') and disks(ceph, instance) == ['disk', 'disk.swap']
+    assert [disk.file for disk in found.disks] == [other.path(instance.uuid, name) for name in ('disk', 'disk.swap')]
+    assert said(other, instance) == ('one', None, None)            # a crash here, and it is done again
+    other.save(found)
+    assert said(other, instance) == ('two', 'one', None) and store.has_lost(instance.uuid)
+    store.remove(instance.uuid)                                  # the first, when it comes back
+    assert not store.exists(instance.uuid) and disks(ceph, instance) == ['disk', 'disk.swap']
+    other.remove(instance.uuid)
+    assert [name for name in ceph.images() if name.startswith(instance.uuid)] == []
+
+
+def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, tmp_path):
+    instance, other = build(store), make(ceph, tmp_path / 'other', 'two')
+    store.owners.promise(instance.uuid, 'two')
+    assert said(store, instance) == ('one', None, 'two')
+    arrived = arrival.unpacked(arrival.packed(store.load(instance.uuid)), instance.uuid, other, 'qemu', [])
+    os.mkdir(other.path(instance.uuid))
+    pool_record.lend(other, instance.uuid, True)
+    other.save(arrived)
+    assert said(store, instance) == ('one', None, 'two')
+    other.remove(instance.uuid)                                  # a rollback
+    store.remove(instance.uuid)                                  # it runs at the other host for all that is known here
+    assert disks(ceph, instance) == ['disk']
+    os.mkdir(other.path(instance.uuid))
+    arrived.host = None
+    other.save(arrived)
+    assert said(other, instance) == ('two', 'one', None)
+    other.remove(instance.uuid)
+    assert disks(ceph, instance) == []
+
+
+@pytest.mark.parametrize('end', ['revert', 'confirm', 'delete'])
+def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
+    instance, other = build(store, swap=8), make(ceph, tmp_path / 'other', 'two')
+    uuid = instance.uuid
+    os.rename(store.path(uuid), store.kept_path(uuid))
+    moved = arrival.unpacked(arrival.packed(store.load_kept(uuid), store.kept_path(uuid)), uuid, other, 'qemu', [])
+    os.mkdir(other.path(uuid))
+    pool_record.lend(other, uuid, True)
+    root = moved.disks.pop(0)
+    other.of(root).renew(root, root.file)
+    other.of(root).grow(root, 2 * GIB)
+    more = other.blanks(uuid, {'disk.ephemeral0': GIB}, [root])
+    moved.disks = [root, *more]
+    pool_record.lend(other, uuid, False)
+    other.save(moved)
+    assert said(other, instance) == ('two', 'one', None)
+    assert disks(ceph, instance) == ['disk', 'disk.ephemeral0', 'disk.swap']
+    with pytest.raises(exception.VirtError, match='another host has them'):
+        store.restore_kept(uuid)
+    other.forget_kept(uuid)                                      # there is nothing
+    if end == 'revert':
+        other.owners.give_back(uuid)
+        other.remove(uuid)
+        store.restore_kept(uuid)
+        os.rename(store.kept_path(uuid), store.path(uuid))
+        store.release(store.load(uuid))
+        store.save(store.load(uuid))
+        assert said(store, instance) == ('one', None, None) and disks(ceph, instance) == ['disk', 'disk.swap']
+        root = store.load(uuid).disks[0]
+        assert store.of(root).size(root) == GIB and ceph.rbd('snap', 'ls', f'{uuid}_disk') == ''
+        return store.remove(uuid)
+    if end == 'delete':
+        other.remove(uuid)
+        assert disks(ceph, instance) == []
+    store.forget_kept(uuid)
+    assert not os.path.exists(store.kept_path(uuid))
+    if end == 'confirm':
+        assert disks(ceph, instance) == ['disk', 'disk.ephemeral0'] and ceph.rbd('snap', 'ls', f'{uuid}_disk') == ''
+        other.remove(uuid)
+    assert [name for name in ceph.images() if name.startswith(uuid)] == []
+
+
+def test_what_another_host_keeps_for_a_revert_is_not_forgotten(ceph, store):
+    """A host that comes back after an evacuation, while a resize of the server from the next one is to be decided."""
+    instance, other = build(store, swap=8), make(ceph, store.directory, 'two')
+    other.save(store.load(instance.uuid))                        # they share the directory; the second has it now
+    os.rename(store.path(instance.uuid), store.kept_path(instance.uuid))
+    store.forget_kept(instance.uuid)
+    assert other.load_kept(instance.uuid) is not None and disks(ceph, instance) == ['disk', 'disk.swap']
+    other.forget_kept(instance.uuid)
+    assert other.load_kept(instance.uuid) is None and disks(ceph, instance) == []
 
 
 def test_room_is_that_of_the_pool(ceph, store):

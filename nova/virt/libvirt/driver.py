@@ -36,6 +36,7 @@ from nova.virt.libvirt.moves import cold
 from nova.virt.libvirt.moves import live_migration
 from nova.virt.libvirt import remote
 from nova.virt.libvirt import resize
+from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
 from nova.virt.libvirt import spec
@@ -232,6 +233,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
 
     def has_disks(self, instance: Instance, source: str) -> bool:
         self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
+        pool_record.take(self.storage, instance.uuid, source, self.virt_type)
         return shared_storage.came_over(self.storage.load(instance.uuid), source, self.host)
 
     # ---- life -------------------------------------------------------------------------
@@ -240,7 +242,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         uuid = instance.uuid
         with self._operation(uuid):
             self._remove(uuid)           # what an attempt left that did not come to its end
-            self.storage.remove(uuid)    # also disks of another host: the guest is created again
+            self.storage.remove(uuid, anew=True)         # also disks of another host
             try:
                 disks, boot_files = self.storage.create(context, instance, request)
                 guest = self._guest_of(instance, request, disks, boot_files)
@@ -264,6 +266,7 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
 
     def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False) -> None:
         with self._operation(instance.uuid):
+            keep_disks = keep_disks and not self.storage.has_lost(instance.uuid)
             guest = None if keep_disks else self.storage.load(instance.uuid)
             if not keep_disks:
                 self.storage.forget_kept(instance.uuid)

@@ -90,6 +90,8 @@ class Resize(hands.Feature, driver.Resize):
     def drop_migrated(self, context: Any, instance: Any, network_info: Any) -> None:
         with self.hands.operation(instance.uuid):
             guest = self.hands.storage.load(instance.uuid)
+            if self.has_come(instance.uuid):
+                self.hands.storage.owners.give_back(instance.uuid)
             # else it is the one that was taken back
             if self.hands.storage.load_kept(instance.uuid) is not None or self.has_come(instance.uuid):
                 self.hands.remove(instance.uuid)

@@ -36,6 +36,7 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import owners
 
 LOG = logging.getLogger(__name__)
 
@@ -110,6 +111,7 @@ class Storage:
         self._shares = False
         self._files = FILES.get(images_type, local_files.Qcow2)(directory, qemu_img)
         self._pool, self._disks = pool, pool or self._files      # the latter: where new ones are made
+        self.owners = owners.Owners(pool, host)
 
     def prepare(self):
         """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
@@ -185,9 +187,9 @@ class Storage:
 
     def check_reach(self, uuid):
         """
-        :raises VirtError: a guest that has no record here has disks in the pool
+        :raises VirtError: the pool has disks of a guest, and neither it nor this host has a record of it
         """
-        if self.load(uuid) is None and self.load_kept(uuid) is None:
+        if self.load(uuid) is None and self.load_kept(uuid) is None and self.owners.read(uuid) is None:
             self._disks.check_new(uuid)
 
     def path(self, uuid, name=''):
@@ -216,6 +218,11 @@ class Storage:
             if guest.host not in (None, self._host):
                 guest.taken_from = guest.host
             guest.host = self._host
+        self.owners.write(guest, self.path(guest.uuid))
+        self.record(guest)
+
+    def record(self, guest):
+        """As ``save``, of a guest that stays whose it is."""
         files.write_json(self.path(guest.uuid, RECORD), dataclasses.asdict(guest))
 
     # ---- what a resize puts aside -------------------------------------------------
@@ -236,22 +243,61 @@ class Storage:
         return sorted(name for name, guest in found.items() if guest is None or self._is_ours(guest))
 
     def forget_kept(self, uuid):
-        """Remove for ever what was put aside of a guest; no error when there is nothing."""
-        kept, guest = self.load_kept(uuid), self.load(uuid)
-        used = {disk.file for disk in guest.disks} if guest else set()
+        """Remove for ever what was put aside of a guest; nothing when there is nothing, or another host keeps it."""
+        kept = self.load_kept(uuid)
+        if kept is not None and not self._is_ours(kept):
+            LOG.info('What was put aside of %s is %s\'s and stays.', uuid, kept.host)
+            return
+        used = self._used(uuid)
         for disk in kept.disks if kept else ():
             if disk.source:
                 self.of(disk).release(disk) if disk.file in used else self.of(disk).remove(disk.file)
-        for disk in self.elsewhere(self.load_kept(uuid)):
+        if kept is not None and not used and any(disk.source for disk in kept.disks):
+            self._pool.erase(uuid)       # the whole guest was here alone
+        for disk in self.elsewhere(kept):
             files.remove(disk.file)
+        self.owners.forget(uuid)
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.kept_path(uuid))
 
+    def _used(self, uuid):
+        """Names, as paths, of the disks that a guest has now, on this host or on the one that it has gone to."""
+        guest = self.load(uuid)
+        if guest is not None:
+            return {disk.file for disk in guest.disks}
+        note = self.owners.read(uuid)
+        return {self.path(uuid, name) for name in note.disks} if note and note.host != self._host else set()
+
     def restore_kept(self, uuid):
-        """Let the disks that were put aside without a copy be what they were; the guest is off."""
+        """Let the disks that were put aside without a copy be what they were; the guest is off.
+
+        :raises VirtError: another host has them
+        """
         kept = self.load_kept(uuid)
+        pooled = [disk for disk in kept.disks if disk.source] if kept else []
+        if pooled and self.owners.are_others(uuid, self.path(uuid)):
+            raise exception.VirtError(operation='take the disks back', reason='another host has them still')
         for disk in kept.disks if kept else ():
             self.of(disk).restore(disk)
+        if pooled:                       # what the guest got elsewhere goes
+            self.clear_pool(kept)
+
+    def has_lost(self, uuid):
+        """Whether another host has taken over, in the pool, a guest whose record here is this host's own."""
+        guest = self.load(uuid)
+        return guest is not None and guest.host == self._host and any(disk.source for disk in guest.disks) and (
+            self.owners.are_others(uuid, self.path(uuid)))
+
+    def disown(self, uuid):
+        """Remove all that the pool has of a guest, whoever had it."""
+        self._pool.erase(uuid)
+        self.owners.forget(uuid)
+
+    def clear_pool(self, guest):
+        """Remove what the pool has of a guest and its record does not name."""
+        names = {os.path.basename(disk.file) for disk in rescued.files(guest) if disk.source}
+        if self._pool is not None and names:
+            self._pool.erase(guest.uuid, names)
 
     def release(self, guest):
         """Its disks are what they were, and stay so."""
@@ -268,10 +314,13 @@ class Storage:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path(uuid))
 
-    def remove(self, uuid):
-        """Remove a guest's directory with all that is in it, and its disks elsewhere; no error when there is none."""
+    def remove(self, uuid, anew=False):
+        """Remove a guest's directory with all that is in it, and its disks elsewhere; no error when there is none.
+
+        :param anew: the guest is made again: also disks in a pool that another host has
+        """
         path, guest = self.path(uuid), self.load(uuid)
-        self._erase(uuid, guest)
+        self._erase(uuid, guest, anew)
         for disk in self.elsewhere(guest):
             files.remove(disk.file)
         try:
@@ -280,7 +329,7 @@ class Storage:
             if os.path.lexists(path):    # something else removed a file at the same time: once more
                 shutil.rmtree(path)
 
-    def _erase(self, uuid, guest):
+    def _erase(self, uuid, guest, anew):
         """Remove what a guest has outside of its directory; where there is no directory, it may be the guest of a host
         that shares the pool and not the record."""
         if guest is None and not self.exists(uuid):
@@ -288,8 +337,11 @@ class Storage:
         kept = self.load_kept(uuid)
         names = {os.path.basename(disk.file) for disk in kept.disks} if kept else set()
         places_of = {self.of(disk) for disk in rescued.files(guest)} if guest else {self._disks}
+        if kept is None and not anew and self._pool in places_of and self.owners.are_others(uuid, self.path(uuid)):
+            places_of.discard(self._pool)
         for place in places_of:
             place.erase(uuid, names)
+        self.owners.forget(uuid)
 
     def remove_disk(self, uuid, name):
         """Remove a disk that was made for a guest for a while; no error when there is none."""

@@ -46,6 +46,15 @@ class Pool:
                 raise
             return None
 
+    def metadata(self, image: str, key: str) -> str | None:
+        """A value that an image has beside its content; None: it has none, or there is no image."""
+        try:
+            return self.rbd('look at a disk', 'image-meta', 'get', image, key).rstrip('\n')
+        except Failed as error:
+            if error.code != errno.ENOENT:
+                raise
+            return None
+
     def remove(self, image: str) -> None:
         """Remove an image with its snapshots; no error when there is none.
 

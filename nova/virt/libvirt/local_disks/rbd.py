@@ -2,6 +2,7 @@
 
     <uuid>_disk, <uuid>_disk.config …   disks of guests, each under the name that its file would have
     <uuid>_disk@resize                  as a resize has put it aside
+    <uuid>_record                       without content: whose they are (owners.py)
     image_<image id>@base               an image, once for all hosts; root disks are clones of it
     image_<image id>.<host>.part        one that a host brings into the pool at this moment
 
@@ -27,6 +28,7 @@ LOG = logging.getLogger(__name__)
 
 BASE, PUT_ASIDE = 'base', 'resize'       # names of snapshots
 IMAGE, PART = 'image_', '.part'
+RECORD, NOTE = '_record', 'nova'         # the image that says whose a guest's disks are, and under which key
 COPY = 'disk.copy'                       # of a disk, in the guest's directory while a snapshot is made
 
 
@@ -120,16 +122,26 @@ class Rbd:
         for name in self.disks_of(uuid):
             if name.partition('_')[2] not in kept:
                 self._pool.remove(name)
+        if not kept:                     # last: what is not removed yet has an owner
+            self._pool.remove(uuid + RECORD)
 
     def disks_of(self, uuid: str) -> list[str]:
         """Names of the images in the pool that are a guest's disks."""
-        return [name for name in self._pool.images() if name.startswith(f'{uuid}_')]
+        return [name for name in self._pool.images() if name.startswith(f'{uuid}_') and name != uuid + RECORD]
+
+    def note(self, uuid: str) -> str | None:
+        """What the pool says of a guest; None: nothing."""
+        return self._pool.metadata(uuid + RECORD, NOTE)
+
+    def put_note(self, uuid: str, text: str) -> None:
+        self._pool.try_rbd(errno.EEXIST, 'note whose the disks are', 'create', '--size', '1M', uuid + RECORD)
+        self._pool.rbd('note whose the disks are', 'image-meta', 'set', uuid + RECORD, NOTE, text)
 
     def check_new(self, uuid: str) -> None:
         if self.disks_of(uuid):
             raise exception.VirtError(operation='make the disks', reason=(
-                f'the pool {self._pool.name} has disks of this server already, and this host has no record of it; '
-                'only hosts that share the directory of the guests may take it over'))
+                f'the pool {self._pool.name} has disks of this server already, and neither this host nor the pool has '
+                'a record of it; only hosts that share the directory of the guests may take it over'))
 
     def size(self, disk: xml.Disk, path: str | None = None) -> int:
         found = self._pool.info(name_of(disk.file))

@@ -20,6 +20,7 @@ from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
+from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
 
@@ -69,10 +70,12 @@ class ColdMoves:
         if 'guest' not in sent:
             raise exception.GuestNotFound(instance_id=uuid)
         moved = arrival.unpacked(sent['guest'], uuid, self.storage, self.virt_type, request.network_info)
-        if any(disk.source for disk in moved.disks):
+        pooled = any(disk.source for disk in moved.disks)
+        if pooled and self.storage.owners.read(uuid) is None:
             raise exception.VirtError(operation='move the guest', reason=shared_storage.RECORD_NEEDED)
         with self._operation(uuid):
             self._remove(uuid)           # of an attempt that did not come to its end
+            self.storage.clear_pool(moved)
             try:
                 disks, boot_files = self._fetch(context, instance, moved, sent['source'],
                                                 storage.volume_letters(request.block_devices))
@@ -81,6 +84,9 @@ class ColdMoves:
                 self.storage.save(made)
                 self.bring_tpm(made, sent)
                 (self._define_and_start if power_on else self._define)(made)
+                if pooled:
+                    pool_record.lend(self.storage, uuid, False)
+                    self.storage.save(made)
             except Exception as error:
                 self._undo(uuid)
                 if isinstance(error, OSError):
@@ -119,10 +125,14 @@ class ColdMoves:
         variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
         os.mkdir(directory)
         os.chmod(directory, storage.DIRECTORY_MODE)
-        disk_transfer.fetch(self.uri_of(source['address']), source['directory'],
-                            [*(os.path.basename(disk.file) for disk in disks), *boot_files, *variables], directory,
-                            timeout)
+        if any(disk.source for disk in disks):
+            pool_record.lend(self.storage, uuid, True)
+        names = [os.path.basename(disk.file) for disk in disks if not disk.source]
+        disk_transfer.fetch(self.uri_of(source['address']), source['directory'], [*names, *boot_files, *variables],
+                            directory, timeout)
         for disk in disks:
+            if disk.source:
+                self.storage.of(disk).renew(disk, disk.file)
             if disk.backing_file:
                 self._put_image_below(context, uuid, disk, source)
             self.storage.of(disk).grow(disk, sizes.get(os.path.basename(disk.file), 0))

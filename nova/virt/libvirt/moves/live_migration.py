@@ -28,6 +28,7 @@ from nova.virt.libvirt import resize
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import outgoing
+from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
@@ -72,6 +73,7 @@ class LiveMigration(driver.LiveMigration):
         options = self.conf.libvirt
         return {'block_migration': block_migration, 'over_commit': bool(disk_over_commit),
                 'seen': shared_storage.sight(self.storage, instance.uuid),
+                'pool_seen': pool_record.digest(self.storage, instance.uuid),
                 'free_bytes': self.storage.unused_bytes() if disk_over_commit else self.storage.free_bytes(),
                 'cpu_features': self.hypervisor.run('describe the processor', outgoing.cpu_features, self.virt_type),
                 'virt_type': self.virt_type,
@@ -96,14 +98,13 @@ class LiveMigration(driver.LiveMigration):
                                 facts.get('tls_able', facts['tls']))         # older hosts do what their option says
         seen = shared_storage.sight(self.storage, instance.uuid)
         shared = seen is not None and seen == facts['seen']
+        pooled = not shared and pool_record.check_leaving(self.storage, guest, facts.get('pool_seen'))
         local = any(not disk.readonly for disk in guest.disks)       # else its volumes are all that it has
-        if local and facts['block_migration'] is not None and facts['block_migration'] == shared:
+        if local and facts['block_migration'] is not None and facts['block_migration'] == (shared or pooled):
             raise exception.MigrationPreCheckError(reason=(
-                'the hosts share the disks of the server; they are not copied (block migration)' if shared else
-                'the hosts share no storage; a migration with its disks (block migration) is needed'))
-        if not shared:
-            if any(disk.source for disk in guest.disks):
-                raise exception.MigrationPreCheckError(reason=shared_storage.RECORD_NEEDED)
+                'the hosts share the disks of the server; they are not copied (block migration)' if shared or pooled
+                else 'the hosts share no storage; a migration with its disks (block migration) is needed'))
+        if not shared and not pooled:
             _check_room(guest, facts)
         self._check_cpu(instance.uuid, facts)
         values = arrival.packed(guest)
@@ -174,8 +175,11 @@ class LiveMigration(driver.LiveMigration):
         os.mkdir(directory)
         os.chmod(directory, storage.DIRECTORY_MODE)
         sizes = arrival.sizes(facts['guest'])
-        incremental = all(self._has_image(context, disk) for disk in guest.disks if disk.backing_file)
-        for disk in guest.disks:
+        if any(disk.source for disk in guest.disks):
+            pool_record.lend(self.storage, guest.uuid, True)
+        files_of = [disk for disk in guest.disks if not disk.source]
+        incremental = all(self._has_image(context, disk) for disk in files_of if disk.backing_file)
+        for disk in files_of:
             if disk.readonly:
                 continue
             if not incremental:
@@ -187,7 +191,7 @@ class LiveMigration(driver.LiveMigration):
                 with open(disk.file, 'xb') as file:
                     file.truncate(size)
             files.give_to_guest(disk.file)
-        names = [os.path.basename(disk.file) for disk in guest.disks if disk.readonly]
+        names = [os.path.basename(disk.file) for disk in files_of if disk.readonly]
         names += [part for part in arrival.BOOT_FILES if getattr(guest, part)]
         disk_transfer.fetch(self.uri_of(facts['source']['address']), facts['source']['directory'], names, directory,
                             self.conf.libvirt.qemu_img_timeout)
@@ -217,6 +221,7 @@ class LiveMigration(driver.LiveMigration):
         if expected is not None:
             guest.volumes = expected.volumes
         guest.host = guest.successor = None
+        pool_record.lend(self.storage, instance.uuid, False)
         if guest.numa:
             guest.numa = instance.numa_topology
         guest.interfaces = spec.interfaces(network_info, guest.vif_model)
@@ -245,8 +250,11 @@ class LiveMigration(driver.LiveMigration):
             try:
                 if not copied:
                     shared_storage.hand_over(self.storage, guest, destination['host'])
+                elif any(disk.source for disk in guest.disks):
+                    self.storage.owners.promise(uuid, destination['host'])
                 self._send(job, guest, facts, progress)
             except BaseException:
+                self.storage.owners.promise(uuid, None)
                 shared_storage.hand_over(self.storage, self.storage.load(uuid) or guest, None)
                 raise
             finally:
@@ -254,7 +262,7 @@ class LiveMigration(driver.LiveMigration):
 
     def _send(self, job: outgoing.Job, guest: xml.Guest, facts: dict[str, Any], progress: Any) -> None:
         uuid, options, tls, copied = guest.uuid, self.conf.libvirt, facts['tls'], facts['block_migration']
-        targets = [disk.target for disk in guest.disks if copied and not disk.readonly]
+        targets = [disk.target for disk in guest.disks if copied and not disk.readonly and not disk.source]
         was = self.hypervisor.power_state(uuid)
         running = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.running_xml)
         uri = self.uri_of(facts['address'])
@@ -344,6 +352,7 @@ class LiveMigration(driver.LiveMigration):
             guest = self.storage.load(uuid)
             if state in outgoing.ACTIVE and self._settled_state(uuid) in outgoing.ACTIVE and guest is not None and (
                     guest.host == self.host):
+                self.storage.owners.promise(uuid, None)
                 shared_storage.hand_over(self.storage, guest, None)
 
     def abort_live_migration(self, instance: Instance) -> None:
@@ -376,7 +385,7 @@ def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
     Behind a volume of the network there is no cache of this host: QEMU speaks to the storage by itself, and has nothing
     left to write when the guest stops here.
     """
-    stay = [*guest.volumes, *(() if copied else guest.disks)]
+    stay = [*guest.volumes, *(disk for disk in guest.disks if disk.source or not copied)]
     return bool(stay) and all(disk.readonly or disk.cache in ('none', 'directsync') or (
         disk.source is not None and disk.source['type'] == volume.NETWORK) for disk in stay)
 

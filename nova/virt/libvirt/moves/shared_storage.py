@@ -22,8 +22,10 @@ from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 
 
-RECORD_NEEDED = ('its disks lie in a pool of Ceph, and the hosts do not share the directory of the guests, where its '
-                 'record is')
+RECORD_NEEDED = ('its disks lie in a pool of Ceph, and the other host neither finds its record there nor shares the '
+                 'directory of the guests')
+MIXED = ('some of its disks lie in a pool of Ceph and others are files of its host, which does not share the '
+         'directory of the guests')
 
 
 def sight(stored: storage.Storage, uuid: str) -> list[str | int] | None:

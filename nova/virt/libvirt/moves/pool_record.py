@@ -1,0 +1,77 @@
+"""Guests whose disks lie in a pool that hosts share, where they share no directory.
+
+What local_disks/owners.py has of a guest is enough to go on with it when its host is dead.
+"""
+from __future__ import annotations
+
+import os
+
+from nova import exception
+from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import owners
+from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import shared_storage
+from nova.virt.libvirt.moves import tpm_state
+
+ROOT = 'disk'
+ANEW = {'disk.config', 'disk.swap'}      # a host makes them again and nothing is lost
+
+
+def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> None:
+    """Record a guest of the dead host ``source`` here as the pool knows it, as if both shared the directory; nothing
+    where there is a record, or the pool knows of no guest of that host.
+
+    :raises VirtError: something of it that is needed is on that host alone
+    """
+    note = stored.owners.read(uuid) if stored.load(uuid) is None else None
+    if note is None or note.host != source:
+        return
+    if ROOT not in note.disks:
+        if note.disks <= ANEW:
+            stored.disown(uuid)
+            return
+        raise _refusal('its root disk is a volume, and disks of it with data are in the pool')
+    if note.volumes:
+        raise _refusal('it has volumes; detach them first, or start its host again')
+    guest = arrival.unpacked({**note.guest, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
+    if guest.kernel or guest.ramdisk:
+        raise _refusal('its kernel is a file of the host that is down')
+    if tpm_state.version(guest.settings) is not None:
+        raise _refusal('the state of its TPM is on the host that is down')
+    if any(disk.source is None for disk in guest.disks):
+        raise _refusal(shared_storage.MIXED)
+    stored.clear_pool(guest)             # of a rescue
+    guest.host = source
+    os.makedirs(stored.path(uuid), exist_ok=True)
+    os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
+    stored.record(guest)
+
+
+def check_leaving(stored: storage.Storage, guest: storage.xml.Guest, seen: str | None) -> bool:
+    """Whether all disks of a guest are in the pool that the other host sees, too; False: they are files.
+
+    :param seen: ``digest`` of the other host
+    :raises MigrationPreCheckError: it can be sent neither with nor without its disks
+    """
+    pooled = [bool(disk.source) for disk in guest.disks]
+    if not any(pooled):
+        return False
+    if not all(pooled):
+        raise exception.MigrationPreCheckError(reason=shared_storage.MIXED)
+    if seen is None or seen != digest(stored, guest.uuid):
+        raise exception.MigrationPreCheckError(reason=shared_storage.RECORD_NEEDED)
+    return True
+
+
+def digest(stored: storage.Storage, uuid: str) -> str | None:
+    """What two hosts see as equal only in the same pool; None: it knows nothing of the guest."""
+    note = stored.owners.read(uuid)
+    return None if note is None else note.digest
+
+
+def lend(stored: storage.Storage, uuid: str, lent: bool) -> None:
+    owners.lend(stored.path(uuid), lent)
+
+
+def _refusal(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='take the guest over', reason=reason)
