@@ -179,6 +179,13 @@ class ComputeDriver:
         """Start the guest, defining it again when it is gone."""
         raise NotImplementedError
 
+    def power_on_here(self, context: RequestContext, instance: Any, network_info: Any, block_devices: Any) -> Any:
+        """As ``power_on``, of a guest whose disks this host has taken over (``has_disks``).
+
+        :param block_devices: as of a SpawnRequest: how this host reaches its volumes
+        """
+        return self.power_on(context, instance, network_info)
+
     def power_off(self, instance: Any, timeout: int = 0) -> Any:
         """Ask the guest to shut down, wait ``timeout`` seconds, then switch it off."""
         raise NotImplementedError

@@ -83,7 +83,7 @@ class Evacuation:
             host.driver.destroy(ctx, server, vifs, keep_disks=shared)
             task.undo(host.driver.destroy, ctx, server, vifs, keep_disks=shared)
             if shared:
-                host.driver.power_on(ctx, server, vifs)
+                host.driver.power_on_here(ctx, server, vifs, devices)
             else:
                 host.driver.spawn(task.ctx, server, build.spawn_request(host, task.ctx, server, spec, vifs, devices))
             volumes.complete(ctx, server, devices)

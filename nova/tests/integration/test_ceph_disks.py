@@ -184,11 +184,14 @@ def said(store, instance):
 def test_a_host_takes_a_guest_of_a_dead_one_over_by_what_the_pool_says(ceph, store, tmp_path):
     instance, other = build(store, swap=8), make(ceph, tmp_path / 'other', 'two')
     guest = store.load(instance.uuid)
-    guest.volumes = [volumes.Volume('v', 'vdc', 'virtio', {'type': 'file', 'path': '/v'})]
+    guest.kernel = store.path(instance.uuid, 'kernel')
+    guest.volumes = [volumes.Volume('v', 'vdc', 'virtio', {'type': 'file', 'path': '/v', 'secret': 'known-to-one'})]
     store.save(guest)
-    with pytest.raises(exception.VirtError, match='it has volumes'):
+    text = ceph.rbd('image-meta', 'get', f'{instance.uuid}_record', 'nova')
+    assert 'known-to-one' not in text and store.directory not in text
+    with pytest.raises(exception.VirtError, match='its kernel is a file'):
         pool_record.take(other, instance.uuid, 'one', 'qemu')
-    guest.volumes = []
+    guest.kernel = None
     store.save(guest)
     pool_record.take(other, instance.uuid, 'three', 'qemu')      # the pool does not say that it was there
     assert other.load(instance.uuid) is None

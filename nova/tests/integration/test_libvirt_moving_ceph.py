@@ -12,6 +12,7 @@ import pytest
 
 from nova import states
 from nova.tests import ceph as cephs
+from nova.tests import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
 from nova.tests.integration import test_libvirt_ceph_disks as single
@@ -21,6 +22,8 @@ ONE, TWO = 'compute1', 'compute2'
 SECRET = single.SECRET
 GIB = 1 << 30
 OPTIONS = '''
+[DEFAULT]
+disk_allocation_ratio = 8
 [libvirt]
 images_type = rbd
 images_rbd_pool = {ceph.pool}
@@ -100,7 +103,7 @@ def test_a_migration_that_is_broken_off_leaves_the_guest_and_its_disks(fleet, se
     with fleet.slow(ONE):
         fleet.migrate_live(server, TWO)
         ident = fleet.running(server)
-        assert fleet.owner(server) == (ONE, TWO)
+        waiting.wait_for(lambda: fleet.owner(server) == (ONE, TWO), 20, 'the pool to know who gets the disks')
         assert fleet.admin.delete(f'/servers/{server}/migrations/{ident}').status_code == 202
         fleet.migrated(server, 'cancelled')
     fleet.settled_at(ONE, server)
@@ -146,11 +149,18 @@ def test_a_cold_migration_and_a_deletion_before_it_is_confirmed(fleet, server):
 
 
 def test_an_evacuation_finds_the_disk_and_the_dead_host_takes_nothing(fleet, server):
+    data = fleet.admin.post('/volume/v3/volumes', {'volume': {'name': 'data', 'size': 1}}).json()['volume']['id']
+    path = f'/volume/v3/volumes/{data}'
+    waiting.wait_for(lambda: fleet.admin.get(path).json()['volume']['status'] == 'available', 60, 'the volume')
+    answer = fleet.admin.post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {'volumeId': data}})
+    assert answer.status_code == 200, answer.text
+    fleet.tell(ONE, server, 'echo data-$((40+2)) >/dev/vdc; sync; head -n1 /dev/vdc', 'data-42')
     fleet.switch_off(ONE)
     fleet.evacuate(server, TWO)
     fleet.booted_on(TWO, server)
     fleet.remembers(TWO, server, memory=False)
-    assert fleet.owner(server) == (TWO, None)
+    fleet.tell(TWO, server, 'head -n1 /dev/vdc', 'data-42')
+    assert fleet.owner(server) == (TWO, None) and fleet.exported() == {TWO: 1}
     fleet.switch_on(ONE)
     fleet.migrated(server)
     fleet.settled_at(TWO, server)

@@ -311,6 +311,15 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             else:
                 self.hypervisor.guest('start the guest', uuid, guests.start)
 
+    def power_on_here(self, context: RequestContext, instance: Instance, network_info: Any,
+                      block_devices: list[dict[str, Any]]) -> None:
+        uuid = instance.uuid
+        with self._operation(uuid):
+            guest = self._recorded(uuid, network_info)
+            guest.volumes = self.volumes_of(instance, block_devices, guest.machine, guest.disks, guest.volumes)
+            self.storage.save(guest)
+            self._define_and_start(guest)
+
     def power_off(self, instance: Instance, timeout: int = 0) -> None:
         uuid = instance.uuid
         with self._operation(uuid):

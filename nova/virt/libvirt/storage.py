@@ -288,11 +288,6 @@ class Storage:
         return guest is not None and guest.host == self._host and any(disk.source for disk in guest.disks) and (
             self.owners.are_others(uuid, self.path(uuid)))
 
-    def disown(self, uuid):
-        """Remove all that the pool has of a guest, whoever had it."""
-        self._pool.erase(uuid)
-        self.owners.forget(uuid)
-
     def clear_pool(self, guest):
         """Remove what the pool has of a guest and its record does not name."""
         names = {os.path.basename(disk.file) for disk in rescued.files(guest) if disk.source}

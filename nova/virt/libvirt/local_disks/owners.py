@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 # what each host makes for itself, and what has secrets: it is not for the pool
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'host', 'successor', 'taken_from',
-       'moved_from', 'cell', 'cpuset', 'owner', 'console_log')
+       'moved_from', 'cell', 'cpuset', 'owner', 'console_log', 'nvram')
 LENT = 'lent'                            # in the guest's directory: the disks are another host's still
 
 
@@ -34,14 +34,12 @@ class Note:
     host         whose the disks are
     before       whose they were; None: nobody's
     successor    to whom the running guest goes at this moment
-    volumes      how many volumes the guest has
     guest        its record without what is OWN; disks in the pool are marked ``pooled``
     """
 
     host: str
     before: str | None
     successor: str | None
-    volumes: int
     guest: dict[str, typing.Any]
 
     @property
@@ -94,12 +92,15 @@ class Owners:
         values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in OWN}
         for disk in values['disks']:
             disk['file'] = os.path.basename(disk['file'])
+            disk['backing_file'] = disk['backing_file'] and os.path.basename(disk['backing_file'])
             disk['pooled'] = bool(disk.pop('source'))
+        for part in ('kernel', 'ramdisk'):
+            values[part] = values[part] and os.path.basename(values[part])
         known = self._written.get(guest.uuid)
         if known is None or known.host != self._host:
             known = self.read(guest.uuid)
         before = None if known is None else known.host if known.host != self._host else known.before
-        self._put(guest.uuid, Note(self._host, before, guest.successor, len(guest.volumes),
+        self._put(guest.uuid, Note(self._host, before, guest.successor,
                                    json.loads(json.dumps(values))))
 
     def promise(self, uuid: str, successor: str | None) -> None:

@@ -13,9 +13,6 @@ from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
 
-ROOT = 'disk'
-ANEW = {'disk.config', 'disk.swap'}      # a host makes them again and nothing is lost
-
 
 def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> None:
     """Record a guest of the dead host ``source`` here as the pool knows it, as if both shared the directory; nothing
@@ -26,13 +23,6 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
     note = stored.owners.read(uuid) if stored.load(uuid) is None else None
     if note is None or note.host != source:
         return
-    if ROOT not in note.disks:
-        if note.disks <= ANEW:
-            stored.disown(uuid)
-            return
-        raise _refusal('its root disk is a volume, and disks of it with data are in the pool')
-    if note.volumes:
-        raise _refusal('it has volumes; detach them first, or start its host again')
     guest = arrival.unpacked({**note.guest, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
     if guest.kernel or guest.ramdisk:
         raise _refusal('its kernel is a file of the host that is down')
