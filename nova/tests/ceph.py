@@ -48,10 +48,11 @@ class Ceph:
 
     :param directory: an empty one, or that of a Ceph that was stopped
     :param address: where it listens
+    :param size: at most so much is stored
     """
 
-    def __init__(self, directory: pathlib.Path, address: str = '127.0.0.1') -> None:
-        self.directory, self.pool, self.user, self.address = directory, 'vms', USER, address
+    def __init__(self, directory: pathlib.Path, address: str = '127.0.0.1', size: str = '2G') -> None:
+        self.directory, self.pool, self.user, self.address, self._size = directory, 'vms', USER, address, size
         self._port = _ports()
         self.start()
 
@@ -90,7 +91,7 @@ class Ceph:
 
     def _tool(self, action: str) -> None:
         done = subprocess.run([TOOL, action, self.directory], env={
-            **os.environ, 'PORT': str(self._port), 'POOL': self.pool, 'SIZE': '2G', 'ADDRESS': self.address},
+            **os.environ, 'PORT': str(self._port), 'POOL': self.pool, 'SIZE': self._size, 'ADDRESS': self.address},
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=START_S)
         assert done.returncode == 0, done.stderr
 

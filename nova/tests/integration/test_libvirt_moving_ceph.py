@@ -22,8 +22,6 @@ ONE, TWO = 'compute1', 'compute2'
 SECRET = single.SECRET
 GIB = 1 << 30
 OPTIONS = '''
-[DEFAULT]
-disk_allocation_ratio = 8
 [libvirt]
 images_type = rbd
 images_rbd_pool = {ceph.pool}
@@ -41,7 +39,7 @@ class Fleet(moving_cloud.Fleet):
     def begin(self, stack):
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix='nova-ceph-'))
         stack.callback(subprocess.run, [cephs.TOOL, 'stop', place], check=True)
-        self.ceph = cephs.Ceph(pathlib.Path(place), self.cluster.settings.ADDRESS)
+        self.ceph = cephs.Ceph(pathlib.Path(place), self.cluster.settings.ADDRESS, '12G')
         super().begin(stack)
 
     def start(self, name, extra=''):
@@ -151,10 +149,14 @@ def test_a_cold_migration_and_a_deletion_before_it_is_confirmed(fleet, server):
 def test_an_evacuation_finds_the_disk_and_the_dead_host_takes_nothing(fleet, server):
     data = fleet.admin.post('/volume/v3/volumes', {'volume': {'name': 'data', 'size': 1}}).json()['volume']['id']
     path = f'/volume/v3/volumes/{data}'
-    waiting.wait_for(lambda: fleet.admin.get(path).json()['volume']['status'] == 'available', 60, 'the volume')
+
+    def is_now(status):
+        waiting.wait_for(lambda: fleet.admin.get(path).json()['volume']['status'] == status, 60, f'it to be {status}')
+    is_now('available')
     answer = fleet.admin.post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {'volumeId': data}})
     assert answer.status_code == 200, answer.text
-    fleet.tell(ONE, server, 'echo data-$((40+2)) >/dev/vdc; sync; head -n1 /dev/vdc', 'data-42')
+    is_now('in-use')
+    fleet.tell(ONE, server, '[ -b /dev/vdc ] && echo data-$((40+2)) >/dev/vdc; sync; head -n1 /dev/vdc', 'data-42')
     fleet.switch_off(ONE)
     fleet.evacuate(server, TWO)
     fleet.booted_on(TWO, server)

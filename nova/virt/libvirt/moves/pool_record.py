@@ -8,6 +8,7 @@ import os
 
 from nova import exception
 from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import owners
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import shared_storage
@@ -37,7 +38,7 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
     stored.record(guest)
 
 
-def check_leaving(stored: storage.Storage, guest: storage.xml.Guest, seen: str | None) -> bool:
+def check_leaving(stored: storage.Storage, guest: xml.Guest, seen: str | None) -> bool:
     """Whether all disks of a guest are in the pool that the other host sees, too; False: they are files.
 
     :param seen: ``digest`` of the other host
