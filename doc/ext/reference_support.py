@@ -4,7 +4,8 @@ import importlib
 import rst
 
 # name of the driver: class
-DRIVERS = {'libvirt': 'nova.virt.libvirt.driver.LibvirtDriver', 'fake': 'nova.virt.fake.FakeDriver'}
+DRIVERS = {'libvirt': 'nova.virt.libvirt.driver.LibvirtDriver',
+           'libvirt LXC': 'nova.virt.libvirt.containers.driver.ContainerDriver', 'fake': 'nova.virt.fake.FakeDriver'}
 MANDATORY, OPTIONAL, CHOICE = 'mandatory', 'optional', 'choice'
 # what users and operators do, how much a driver must do it, its feature (None: every driver must), the test of the
 # contract of drivers that shows it (None: tests of its own do)

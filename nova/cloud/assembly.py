@@ -51,6 +51,8 @@ AUDIT_INTERVAL = 600                # seconds between two searches for ports of 
 LATE_INTERVAL = 20                  # the same, of those that have just got theirs
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
 VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points: where other packages add theirs
+# (compute_driver, [libvirt] virt_type): the driver, which does less
+CONTAINERS = {('libvirt', 'lxc'): 'nova.virt.libvirt.containers.driver.ContainerDriver'}
 VOLUME_BACKENDS = 'nova.volume.backends'
 METADATA_THREADS = 8                # guests of one host that are answered at once
 # Which threads a request takes; the first line that fits counts, what fits none is the compute API.
@@ -310,7 +312,8 @@ def virt_driver(conf: cfg.ConfigOpts, host: str, images: ImageSource, helper: He
     :raises InvalidOption: there is none of this name, or it needs something that is not installed
     """
     from nova.runtime import entry_points
-    found = entry_points.named('compute_driver', conf.compute_driver, VIRT_DRIVERS)
+    name = CONTAINERS.get((conf.compute_driver, conf.libvirt.virt_type), conf.compute_driver)
+    found = entry_points.named('compute_driver', name, VIRT_DRIVERS)
     return found(conf, host, images, _image_check(conf), helper)
 
 

@@ -61,7 +61,8 @@ def unusable(conf: cfg.ConfigOpts) -> str | None:
         return 'The Python module libvirt is not installed.'
     try:
         libvirt.registerErrorHandler(lambda *_: None, None)
-        libvirt.open(conf.libvirt.connection_uri).close()
+        from nova.virt.libvirt import host
+        libvirt.open(host.address(conf)).close()
     except libvirt.libvirtError as error:
         return f'libvirt does not answer ({error.get_error_message()}).'
     return None

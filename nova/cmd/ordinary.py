@@ -159,7 +159,7 @@ def _obstacle(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, read: Iter
                 return f'that user cannot write {place}.'
     if guests:
         from nova.virt.libvirt import host
-        return host.refusal(conf.libvirt.connection_uri)
+        return host.refusal(host.address(conf))
     return ''
 
 

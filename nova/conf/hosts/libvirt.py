@@ -3,14 +3,24 @@ from oslo_config import cfg
 from oslo_config import types
 
 GROUP = 'libvirt'
+ID_RANGE = r'[0-9]{1,10}:[0-9]{1,10}:[1-9][0-9]{0,9}$'
 CPU_NAME = r'[0-9A-Za-z][0-9A-Za-z_.-]*$'
 
 OPTIONS = [
     cfg.StrOpt('connection_uri', default='qemu:///system', max_length=255,
                help="libvirt's address. It must be of this host, because disks are made as files here."),
-    cfg.StrOpt('virt_type', default='auto', choices=['auto', 'kvm', 'qemu'],
+    cfg.StrOpt('virt_type', default='auto', choices=['auto', 'kvm', 'qemu', 'lxc'],
                help='kvm needs the processor\'s support; qemu emulates and is many times slower. '
-                    'auto: kvm when the processor, /dev/kvm and libvirt all offer it.'),
+                    'auto: kvm when the processor, /dev/kvm and libvirt all offer it. '
+                    'lxc: containers instead of machines, which share the kernel of the host.'),
+    cfg.StrOpt('lxc_connection_uri', default='lxc:///system', max_length=255,
+               help="libvirt's address with virt_type = lxc, of this host."),
+    cfg.ListOpt('uid_maps', default=['0:1000000000:65536'], item_type=types.String(max_length=40, regex=ID_RANGE),
+                help='Which users of the host the users of containers are: first id inside, first id outside, how '
+                     'many. No user of the host, and nothing in /etc/subuid, may have the ids outside: a container '
+                     'is root of them. All containers of the host have the same.'),
+    cfg.ListOpt('gid_maps', default=['0:1000000000:65536'], item_type=types.String(max_length=40, regex=ID_RANGE),
+                help='The same of groups.'),
     cfg.StrOpt('cpu_mode', choices=['host-model', 'host-passthrough', 'maximum', 'custom', 'none'],
                help='Processor that guests see. host-model: nearly that of the host, known to others, so that guests '
                     'can move between similar hosts. host-passthrough: that of the host itself. maximum: all '

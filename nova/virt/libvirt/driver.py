@@ -5,8 +5,7 @@ import contextlib
 import logging
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TYPE_CHECKING
 
 from oslo_config import cfg
@@ -24,6 +23,7 @@ from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import image_signatures
 from nova.virt import traits
+from nova.virt.libvirt import base
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import graphics
@@ -62,12 +62,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-POLL = 0.2                               # seconds between two looks at something that a guest does
-SHUTDOWN_RETRY_S = 10                    # after which a guest gets the request to shut down again
-IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused images
 
-
-class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshots.Snapshots,
+class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Snapshots,
                     guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
                     rescue.Rescue, growth.Growth, adoption.Adoption, volumes.Volumes, live_migration.LiveMigration,
                     cold.ColdMoves, driver.EncryptedDisks, driver.EncryptedVolumes):
@@ -92,17 +88,13 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             image_signatures.Verifier(conf.image.certificates_directory).verify, host,
             local_disks.pool(conf, self._qemu_img, host), self._passphrase)
+        self._begin()
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
         self.connectors = connectors.Connectors(host)
         self.virt_type = ''                      # this and the next are known from init_host() on
         self.topology: numa.HostTopology | None = None
         self._placing = threading.Lock()
-        self._lock = threading.Lock()
-        self._busy: dict[str, int] = {}          # {uuid: operations that are going on}
-        self._pending: set[str] = set()
         self._outgoing: dict[str, Any] = {}
-        self._images_looked_at = 0.0
-        self._weaknesses: list[str] = []
         self._guest_traits: frozenset[str] = frozenset()
         self._processor = processors.Processor()
         self.hands = self._hands()
@@ -142,10 +134,6 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         self._remove_unused_images()
         self.thaw_what_a_crash_left()
 
-    @property
-    def weaknesses(self) -> list[str]:
-        return self._weaknesses
-
     def _prepare_qemu_img(self) -> None:
         way = self._qemu_img.prepare(self.storage.directory)
         if way == 'none':
@@ -153,43 +141,6 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
                         'breaks it takes over this host. [libvirt] sandbox_images = true keeps it apart.')
         else:
             LOG.info('qemu-img runs in a sandbox: %s.', way)
-
-    def stop(self) -> None:
-        self.hypervisor.close()
-
-    def cache_image(self, context: RequestContext, image_id: str) -> None:
-        self.storage.cache.fetch(context, self.images.show(context, image_id))
-
-    # ---- events ---------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _operation(self, uuid: str) -> Iterator[None]:
-        """Hold back the events of a guest that this driver changes, so that no intermediate state is reported."""
-        with self._lock:
-            self._busy[uuid] = self._busy.get(uuid, 0) + 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._busy[uuid] -= 1
-                over = not self._busy[uuid]
-                changed = over and uuid in self._pending
-                if over:
-                    del self._busy[uuid]
-                    self._pending.discard(uuid)
-            if changed:
-                self.hypervisor.report_state(uuid)
-
-    def _changed(self, uuid: str) -> None:
-        """Report the state of a guest after an event of libvirt."""
-        with self._lock:
-            if uuid in self._busy:
-                self._pending.add(uuid)
-                return
-        if not self.storage.exists(uuid):
-            return
-        with contextlib.suppress(exception.GuestNotFound):
-            self.on_event(uuid, self.hypervisor.power_state(uuid))
 
     # ---- the host ---------------------------------------------------------------------
 
@@ -219,17 +170,6 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
     def _topology(self, facts: dict[str, Any]) -> numa.HostTopology | None:
         """The HostTopology as the configuration leaves it to guests; None when libvirt knows of none."""
         return hardware_host.configured(capabilities.topology(facts['capabilities']), self.conf)
-
-    def guests(self) -> dict[str, int]:
-        return self.hypervisor.guests()
-
-    def power_state(self, instance: Instance) -> int:
-        try:
-            return self.hypervisor.power_state(instance.uuid)
-        except exception.GuestNotFound:
-            if self.storage.load(instance.uuid):     # its disks are here: it is off and can be defined again
-                return states.SHUTDOWN
-            raise
 
     def has_disks(self, instance: Instance, source: str) -> bool:
         self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
@@ -292,11 +232,6 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         if not keep_disks and shared_storage.may_remove(guest, self.host):
             self.storage.remove(uuid)
 
-    def _remove_unused_images(self) -> None:
-        if time.monotonic() - self._images_looked_at > IMAGE_CACHE_INTERVAL or not self._images_looked_at:
-            self._images_looked_at = time.monotonic()
-            self.storage.remove_unused_images()
-
     # ---- power ------------------------------------------------------------------------
 
     def power_on(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
@@ -339,20 +274,6 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
                     self.hypervisor.guest('stop the guest', uuid, guests.stop_and_forget)
             self._define_and_start(guest)
 
-    def _shut_down(self, uuid: str, timeout: float) -> bool:
-        """Ask a running guest to shut down; True when it is off within ``timeout`` seconds.
-
-        :raises GuestNotFound: libvirt has no such guest
-        """
-        deadline = time.monotonic() + timeout
-        ask_at = 0.0
-        while self.hypervisor.power_state(uuid) == states.RUNNING and time.monotonic() < deadline:
-            if time.monotonic() >= ask_at:           # a guest that is still booting does not hear it
-                self.hypervisor.guest('ask the guest to shut down', uuid, guests.ask_to_shut_down)
-                ask_at = time.monotonic() + SHUTDOWN_RETRY_S
-            time.sleep(POLL)
-        return self.hypervisor.power_state(uuid) == states.SHUTDOWN
-
     def _recorded(self, uuid: str, network_info: Any) -> xml.Guest:
         """The guest as it was built, on the networks that it has now.
 
@@ -365,16 +286,6 @@ class LibvirtDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, snapshot
         self.storage.refresh(guest)
         guest.interfaces = spec.interfaces(network_info, guest.vif_model)
         self.storage.save(guest)
-        return guest
-
-    def _guest_record(self, uuid: str) -> xml.Guest:
-        """The guest as it is recorded.
-
-        :raises GuestNotFound: nothing is
-        """
-        guest = self.storage.load(uuid)
-        if guest is None:
-            raise exception.GuestNotFound(instance_id=uuid)
         return guest
 
     def _guest_of(self, instance: Instance, request: driver.SpawnRequest, disks: list[xml.Disk],

@@ -18,7 +18,7 @@ POLL = 0.05                              # seconds between two looks at a lock t
 def write_json(path: str, value: typing.Any) -> None:
     """Replace ``path`` by ``value`` as JSON; a crash leaves the old content or the new one."""
     part = path + '.part'
-    with open(part, 'w', opener=_private) as file:
+    with open(part, 'w', opener=private) as file:
         json.dump(value, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
@@ -102,5 +102,6 @@ def let_read(file: str | int, uid: int, rights: int = READ) -> None:
     os.setxattr(file, ACL, struct.pack('<I', ACL_VERSION) + b''.join(struct.pack('<HHI', *each) for each in entries))
 
 
-def _private(path: str, flags: int) -> int:
+def private(path: str, flags: int) -> int:
+    """An opener of files for their owner alone."""
     return os.open(path, flags, 0o600)

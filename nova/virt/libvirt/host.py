@@ -14,6 +14,7 @@ from typing import Any
 from xml.etree import ElementTree as etree
 
 import libvirt
+from oslo_config import cfg
 
 from nova import exception
 from nova import states
@@ -42,6 +43,7 @@ POWER_STATES = {
 }
 DENIED = (libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED, libvirt.VIR_ERR_AUTH_UNAVAILABLE,
           libvirt.VIR_ERR_ACCESS_DENIED, libvirt.VIR_ERR_OPERATION_DENIED)
+CONTAINER = 'exe'                        # libvirt's type of its system: its memory is never saved
 _CLOSED = object()
 _STOP = object()
 
@@ -177,6 +179,12 @@ class Host:
         return self.run('list the PCI devices', _pci_devices)
 
 
+def address(conf: cfg.ConfigOpts) -> str:
+    """libvirt's address: that of machines, or that of containers."""
+    options = conf.libvirt
+    return options.lxc_connection_uri if options.virt_type == 'lxc' else options.connection_uri
+
+
 def refusal(uri: str) -> str:
     """Why libvirt lets this process's user not in, as a sentence; '' when it does, and when it does not answer yet."""
     libvirt.registerErrorHandler(lambda *_: None, None)
@@ -210,7 +218,7 @@ def kvm_offered(capabilities: etree.Element) -> bool:
 def state_of(domain: libvirt.virDomain) -> int:
     """The power state of a domain; one whose memory was saved to disk is suspended."""
     state = domain.state()[0]
-    if state == libvirt.VIR_DOMAIN_SHUTOFF and domain.hasManagedSaveImage():
+    if state == libvirt.VIR_DOMAIN_SHUTOFF and domain.OSType() != CONTAINER and domain.hasManagedSaveImage():
         return states.POWER_SUSPENDED
     return POWER_STATES.get(state, states.NOSTATE)
 

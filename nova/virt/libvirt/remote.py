@@ -14,6 +14,8 @@ Operation                 Arguments                                             
 ``guest.console``         uuid                                                   DAC_OVERRIDE: virtlogd writes as root
 ``vif.plug``              uuid; the values of a vifs.Port                        NET_ADMIN: taps; DAC_OVERRIDE: the
 ``vif.unplug``            the same                                               socket of Open vSwitch is root's
+``container.unpack``      uuid, paths of archives, bytes                         SETUID, SETGID, CHOWN: users of its own
+``container.remove``      uuid                                                   DAC_OVERRIDE: files of these users
 ``host.qemu_settings``    none                                                   DAC_OVERRIDE: qemu.conf is root's
 ========================  =====================================================  ======================================
 
@@ -30,6 +32,7 @@ import os
 import re
 import tempfile
 import typing
+from collections.abc import Sequence
 
 from oslo_config import cfg
 
@@ -45,7 +48,8 @@ from nova.virt.libvirt import vifs
 CALLERS = 16                             # operations at once: a copy of a disk takes minutes
 CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID,
                 privileges.SETUID, privileges.SETPCAP)
-NEUTRON = 'neutron'
+NEUTRON, LXC = 'neutron', 'lxc'
+ARCHIVES = 2                             # the image, and what a config drive would have
 FORMATS = ('raw', 'qcow2')
 SIZES = range(1 << 62)
 _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
@@ -75,6 +79,12 @@ class RemoteSteps:
 
     def unplug(self, uuid: str, port: dict[str, typing.Any]) -> None:
         self._helper.call('vif.unplug', uuid=uuid, port=port)
+
+    def unpack(self, uuid: str, archives: Sequence[str], size: int) -> None:
+        self._helper.call('container.unpack', uuid=uuid, archives=list(archives), size=size)
+
+    def remove_root(self, uuid: str) -> None:
+        self._helper.call('container.remove', uuid=uuid)
 
     def qemu_settings(self) -> dict[str, str]:
         return self._helper.call('host.qemu_settings')
@@ -190,10 +200,20 @@ def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typi
     def unplug(uuid: str, port: dict[str, typing.Any]) -> None:
         local.unplug(allowed.uuid(uuid), allowed.port(port))
 
+    def unpack(uuid: str, archives: list[str], size: int) -> None:
+        if not isinstance(archives, list) or len(archives) > ARCHIVES:
+            raise ValueError('there are too many archives')
+        local.unpack(allowed.uuid(uuid), [allowed.file(path) for path in archives], allowed.size(size))
+
+    def remove_root(uuid: str) -> None:
+        local.remove_root(allowed.uuid(uuid))
+
     made: dict[str, typing.Callable[..., typing.Any]] = {
         'guest.let_read': let_read, 'guest.console': console, 'host.qemu_settings': settings}
     if conf.network.backend == NEUTRON:
         made |= {'vif.plug': plug, 'vif.unplug': unplug}
+    if conf.libvirt.virt_type == LXC:
+        made |= {'container.unpack': unpack, 'container.remove': remove_root}
     if conf.libvirt.sandbox_images:      # else it would be root
         made |= {'qemu_img.prepare': lambda: tool.prepare(directory), 'qemu_img.info': info,
                  'qemu_img.create': create, 'qemu_img.resize': resize, 'qemu_img.convert': convert,

@@ -6,6 +6,7 @@ of a process that has given up its rights.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -14,6 +15,8 @@ from nova.virt.libvirt import console
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import vifs
+from nova.virt.libvirt.containers import unpack
+from nova.virt.libvirt.containers import users
 
 CONSOLE_LOG = 'console.log'
 
@@ -28,6 +31,7 @@ class LocalSteps:
     def __init__(self, conf: cfg.ConfigOpts, directory: str) -> None:
         self._directory = directory
         self._plugs = vifs.Plugs(conf.os_vif_ovs.ovsdb_connection)
+        self._conf = conf
         self.qemu_img = qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images)
 
     def console(self, uuid: str) -> bytes:
@@ -43,6 +47,16 @@ class LocalSteps:
 
     def unplug(self, uuid: str, port: dict[str, Any]) -> None:
         self._plugs.unplug(uuid, vifs.check(vifs.Port(**port)))
+
+    def unpack(self, uuid: str, archives: Sequence[str], size: int) -> None:
+        """Make the file system of a container: see unpack.unpack."""
+        options = self._conf.libvirt
+        unpack.unpack(os.path.join(self._directory, uuid), archives, size,
+                      users.parse('uid_maps', options.uid_maps), users.parse('gid_maps', options.gid_maps))
+
+    def remove_root(self, uuid: str) -> None:
+        """Remove the file system of a container; no error when there is none."""
+        unpack.remove(os.path.join(self._directory, uuid))
 
     def qemu_settings(self) -> dict[str, str]:
         """{name: value} of isolation.SETTINGS, as far as qemu.conf has them."""

@@ -1,0 +1,260 @@
+"""The driver for containers with real ones: the contract of all drivers, and what only real containers show.
+
+Needs root, libvirt-daemon-driver-lxc, a static busybox, and a libvirtd of its own (tools/libvirt-lxc.sh).
+"""
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import uuid
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova import conf as configuration
+from nova import exception
+from nova.image import inspector
+from nova.tests.contract import driver_contract
+from nova.virt import driver
+
+libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+from nova.virt.libvirt.containers import driver as containers
+
+TOOL = pathlib.Path(__file__).parents[3] / 'tools' / 'libvirt-lxc.sh'
+DRIVERS = list(pathlib.Path('/usr/lib').glob('*/libvirt/connection-driver/libvirt_driver_lxc.so'))
+BUSYBOX = pathlib.Path('/bin/busybox')
+IMAGE_ID = str(uuid.UUID(int=1))
+FIRST = 1000000000                       # the container's root, for the host: the default of uid_maps
+COMMANDS = ('sh', 'cat', 'sleep', 'ip', 'id', 'ls', 'head', 'tr', 'stat')
+INIT = b'''#!/bin/sh
+trap 'exit 0' TERM
+echo "I am process $$, $(id -u) of $(tr -s ' ' < /proc/self/uid_map)"
+ls -l /var/lib/cloud/seed/config_drive/openstack/latest 2>/dev/null
+cat /var/lib/cloud/seed/config_drive/openstack/latest/meta_data.json 2>/dev/null
+if [ -e /etc/verbose ]; then i=0; while [ $i -lt 3000 ]; do echo "$i $(cat /etc/verbose)"; i=$((i+1)); done; fi
+echo "# ready"
+while [ ! -e /halt ]; do sleep 1 & wait $!; done
+'''
+
+make_instance, wait_for = driver_contract.make_instance, driver_contract.wait_for
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not DRIVERS or not BUSYBOX.exists() or not TOOL.exists() or not shutil.which('tini'),
+    reason="needs root, libvirt's driver for LXC, busybox-static, tini and the tree's tools")
+
+
+def archive(files=()):
+    """A system as a tar archive: busybox, an init of a few lines, and files."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode='w:gz') as made:
+        for name, content, mode in (('bin/busybox', BUSYBOX.read_bytes(), 0o755), ('sbin/init', INIT, 0o755), *files):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), mode
+            made.addfile(member, io.BytesIO(content))
+        for name in COMMANDS:
+            member = tarfile.TarInfo(f'bin/{name}')
+            member.type, member.linkname = tarfile.SYMTYPE, 'busybox'
+            made.addfile(member)
+    return data.getvalue()
+
+
+class Images:
+    def __init__(self):
+        self.data = archive()
+
+    def show(self, _context, image_id):
+        return {'id': image_id, 'disk_format': 'raw', 'properties': {}}
+
+    def download(self, _context, image_id, path):
+        pathlib.Path(path).write_bytes(self.data)
+
+
+def _inspect(path, declared):
+    inspector.verify(inspector.inspect_file(path), declared)
+
+
+class Rig:
+    boot_seconds = 30
+    uploads = ()
+
+    def __init__(self, state_path, uri):
+        self.uri, self.images, self.events, self.bridge = uri, Images(), [], None
+        self.image = self.images.show(None, IMAGE_ID)
+        conf = configuration.new(files=[], state_path=str(state_path), libvirt__wait_soft_reboot_seconds=5,
+                                 libvirt__virt_type='lxc', libvirt__lxc_connection_uri=uri)
+        self.driver = containers.ContainerDriver(
+            conf, 'a-host', self.images, _inspect)
+        self.driver.init_host()
+        self.driver.watch(lambda *event: self.events.append(event))
+        self.instances = pathlib.Path(self.driver.storage.directory)
+
+    def described(self, instance):
+        connection = libvirt.open(self.uri)
+        domain = connection.lookupByUUIDString(instance.uuid)
+        texts = [domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)] + [domain.XMLDesc(0)] * domain.isActive()
+        connection.close()
+        return [etree.fromstring(text) for text in texts]
+
+    def leftovers(self, found):
+        connection = libvirt.open(self.uri)
+        names = [domain.name() for domain in connection.listAllDomains() if domain.UUIDString() == found]
+        connection.close()
+        return names + [str(path) for path in self.instances.glob(f'*{found}*')]
+
+    def booted(self, instance):
+        wait_for(lambda: b'# ready' in self.driver.console_output(instance), 30, 'the container to be ready')
+
+    def halt(self, instance):
+        self.booted(instance)
+        (self.root(instance) / 'halt').touch()
+
+    def root(self, instance):
+        return self.instances / instance.uuid / 'root'
+
+    def vif(self):
+        if self.bridge is None:
+            self.bridge = 'lc' + uuid.uuid4().hex[:8]
+            subprocess.run(['ip', 'link', 'add', self.bridge, 'type', 'bridge'], check=True)
+        number = uuid.uuid4().hex
+        mac = 'fa:16:3e:%s:%s:%s' % (number[:2], number[2:4], number[4:6])
+        return {'id': mac, 'type': 'bridge', 'devname': 'tap' + number[:11], 'address': mac,
+                'network': {'bridge': self.bridge, 'mtu': 1450, 'subnets': []}}
+
+    def ports(self, instance):
+        found = [[mac.get('address') for mac in root.findall('./devices/interface/mac')]
+                 for root in self.described(instance)]
+        assert found[0] == found[-1]
+        return found[0]
+
+    def remove_bridge(self):
+        if self.bridge is not None:
+            subprocess.run(['ip', 'link', 'del', self.bridge], check=True)
+
+
+@pytest.fixture(scope='module')
+def place():
+    path = pathlib.Path(tempfile.mkdtemp(prefix='nova-lxc-', dir='/var/tmp'))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope='module')
+def uri(place):
+    daemon = subprocess.Popen([str(TOOL), str(place)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    address = f'lxc+unix:///system?socket={place}/libvirt-sock'
+    libvirt.registerErrorHandler(lambda *_: None, None)
+
+    def answers():
+        assert daemon.poll() is None
+        try:
+            libvirt.open(address).close()
+        except libvirt.libvirtError:
+            return False
+        return True
+    wait_for(answers, 30, 'libvirtd to answer')
+    yield address
+    daemon.terminate()
+    daemon.wait(30)
+
+
+@pytest.fixture(scope='module')
+def module_rig(place, uri):
+    made = Rig(place, uri)
+    yield made
+    for found in made.driver.guests():
+        made.driver.destroy(None, make_instance(uuid=found), [])
+    made.driver.stop()
+    made.remove_bridge()
+
+
+@pytest.fixture
+def rig(module_rig):
+    module_rig.events.clear()
+    return module_rig
+
+
+@pytest.fixture
+def instance(rig):
+    made = make_instance()
+    yield made
+    rig.driver.destroy(None, made, [])
+
+
+def spawn(rig, instance, **values):
+    rig.driver.spawn(None, instance, driver.SpawnRequest(**{'image': rig.image, 'network_info': [], **values}))
+
+
+class TestContract(driver_contract.DriverContract):
+    pass
+
+
+def test_a_container_is_an_ordinary_user_and_finds_what_a_config_drive_has(rig, instance):
+    document = json.dumps({'uuid': instance.uuid}).encode()
+    spawn(rig, instance, config_drive={'openstack/latest/meta_data.json': document})
+    rig.booted(instance)
+    said = rig.driver.console_output(instance)
+    assert b'I am process 1, 0 of  0 1000000000 65536' in said and document in said
+    assert b'-rw-------' in said
+    assert {path.lstat().st_uid for path in rig.root(instance).rglob('*')} == {FIRST}
+    assert not (rig.instances / instance.uuid / 'disk.seed').exists()
+
+
+def test_the_kernel_bounds_what_a_container_uses(rig, instance):
+    instance.vcpus = 2
+    spawn(rig, instance)
+    rig.booted(instance)
+    root, = {etree.tostring(found.find('cputune')) for found in rig.described(instance)}
+    tuning = etree.fromstring(root)
+    assert [tuning.findtext(name) for name in ('shares', 'period', 'quota')] == ['2048', '100000', '200000']
+    own = subprocess.run(['pgrep', '-U', str(FIRST)], capture_output=True, text=True, check=True)
+    groups = pathlib.Path(f'/proc/{own.stdout.split()[0]}/cgroup').read_text().splitlines()
+    name = next(line.split(':')[2] for line in groups if ':memory:' in line or line.startswith('0::'))
+    bounds = [pathlib.Path(f'/sys/fs/cgroup/memory{name}/memory.limit_in_bytes'),
+              pathlib.Path(f'/sys/fs/cgroup{name}/memory.max')]
+    assert [int(path.read_text()) for path in bounds if path.exists()] == [128 << 20]
+
+
+def test_a_container_has_its_ports_and_no_other_network(rig, instance):
+    vif = rig.vif()
+    spawn(rig, instance, network_info=[vif])
+    assert rig.ports(instance) == [vif['id']]
+    listed = subprocess.check_output(['ip', '-o', 'link', 'show', 'master', rig.bridge], text=True)
+    assert vif['devname'] in listed
+
+
+def test_a_container_that_prints_without_end_does_not_stand_still(rig, instance):
+    """libvirt reads nothing of a console: after 40 KB a container stood still."""
+    rig.images.data, kept = archive([('etc/verbose', b'x' * 100, 0o644)]), rig.images.data
+    try:
+        spawn(rig, instance, image=rig.images.show(None, str(uuid.UUID(int=2))))
+    finally:
+        rig.images.data = kept
+    rig.booted(instance)
+    assert b'2999 xxx' in rig.driver.console_output(instance)
+
+
+@pytest.mark.parametrize('data, said', [
+    (b'\0' * 4096, '/sbin/init'), (b'no archive', 'no good tar archive'), (archive()[:2000], 'no good tar archive')])
+def test_what_is_no_system_is_refused(rig, instance, data, said):
+    rig.images.data, kept = data, rig.images.data
+    try:
+        with pytest.raises(exception.BuildFailed, match=said):
+            spawn(rig, instance, image=rig.images.show(None, str(uuid.uuid4())))
+    finally:
+        rig.images.data = kept
+    assert rig.leftovers(instance.uuid) == []
+
+
+@pytest.mark.parametrize('values, request_values, said', [
+    ({'ephemeral_gb': 1}, {}, 'no ephemeral'), ({}, {'image': None}, 'no volumes'),
+    ({}, {'block_devices': [{'destination_type': 'volume'}]}, 'no volumes'),
+    ({'flavor': {'extra_specs': {'quota:disk_read_bytes_sec': '5'}}}, {}, 'no machine of which to say quota_disk_read'),
+    ({}, {'network_info': [{'type': 'ovs'}]}, 'bridges of the embedded')])
+def test_what_containers_have_not_is_refused_with_a_sentence(rig, values, request_values, said):
+    with pytest.raises(exception.BuildFailed, match=said):
+        spawn(rig, make_instance(**values), **request_values)

@@ -1,0 +1,117 @@
+"""What the drivers of guests and of containers share: events, states, and waiting for a guest's end."""
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from nova import exception
+from nova import states
+from nova.virt import driver
+from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import host as hosts
+from nova.virt.libvirt import storage
+from nova.virt.libvirt import xml
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+
+POLL = 0.2                               # seconds between two looks at something that a guest does
+SHUTDOWN_RETRY_S = 10                    # after which a guest gets the request to shut down again
+IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused images
+
+
+class LibvirtBase(driver.ComputeDriver):
+    """Inherited by a driver, which makes ``storage`` and ``hypervisor`` and calls ``_begin`` in its constructor."""
+
+    storage: storage.Storage
+    hypervisor: hosts.Host
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._busy: dict[str, int] = {}          # {uuid: operations that are going on}
+        self._pending: set[str] = set()
+        self._images_looked_at = 0.0
+        self._weaknesses: list[str] = []
+
+    @property
+    def weaknesses(self) -> list[str]:
+        return self._weaknesses
+
+    def stop(self) -> None:
+        self.hypervisor.close()
+
+    def cache_image(self, context: RequestContext, image_id: str) -> None:
+        self.storage.cache.fetch(context, self.images.show(context, image_id))
+
+    @contextlib.contextmanager
+    def _operation(self, uuid: str) -> Iterator[None]:
+        """Hold back the events of a guest that this driver changes, so that no intermediate state is reported."""
+        with self._lock:
+            self._busy[uuid] = self._busy.get(uuid, 0) + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy[uuid] -= 1
+                over = not self._busy[uuid]
+                changed = over and uuid in self._pending
+                if over:
+                    del self._busy[uuid]
+                    self._pending.discard(uuid)
+            if changed:
+                self.hypervisor.report_state(uuid)
+
+    def _changed(self, uuid: str) -> None:
+        """Report the state of a guest after an event of libvirt."""
+        with self._lock:
+            if uuid in self._busy:
+                self._pending.add(uuid)
+                return
+        if not self.storage.exists(uuid):
+            return
+        with contextlib.suppress(exception.GuestNotFound):
+            self.on_event(uuid, self.hypervisor.power_state(uuid))
+
+    def guests(self) -> dict[str, int]:
+        return self.hypervisor.guests()
+
+    def power_state(self, instance: Instance) -> int:
+        try:
+            return self.hypervisor.power_state(instance.uuid)
+        except exception.GuestNotFound:
+            if self.storage.load(instance.uuid):     # its disks are here: it is off and can be defined again
+                return states.SHUTDOWN
+            raise
+
+    def _guest_record(self, uuid: str) -> xml.Guest:
+        """The guest as it is recorded.
+
+        :raises GuestNotFound: nothing is
+        """
+        guest = self.storage.load(uuid)
+        if guest is None:
+            raise exception.GuestNotFound(instance_id=uuid)
+        return guest
+
+    def _shut_down(self, uuid: str, timeout: float) -> bool:
+        """Ask a running guest to shut down; True when it is off within ``timeout`` seconds.
+
+        :raises GuestNotFound: libvirt has no such guest
+        """
+        deadline = time.monotonic() + timeout
+        ask_at = 0.0
+        while self.hypervisor.power_state(uuid) == states.RUNNING and time.monotonic() < deadline:
+            if time.monotonic() >= ask_at:           # a guest that is still booting does not hear it
+                self.hypervisor.guest('ask the guest to shut down', uuid, guests.ask_to_shut_down)
+                ask_at = time.monotonic() + SHUTDOWN_RETRY_S
+            time.sleep(POLL)
+        return self.hypervisor.power_state(uuid) == states.SHUTDOWN
+
+    def _remove_unused_images(self) -> None:
+        if time.monotonic() - self._images_looked_at > IMAGE_CACHE_INTERVAL or not self._images_looked_at:
+            self._images_looked_at = time.monotonic()
+            self.storage.remove_unused_images()

@@ -1,0 +1,1 @@
+"""Containers: libvirt's LXC, by [libvirt] virt_type = lxc."""

@@ -1,0 +1,74 @@
+"""The libvirt domain XML of a container (https://libvirt.org/drvlxc.html): pure functions."""
+from __future__ import annotations
+
+from xml.etree import ElementTree as etree
+
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.containers import users
+from nova.virt.libvirt.domain import identity
+from nova.virt.libvirt.domain.tree import add
+
+INIT = '/sbin/init'
+PERIOD = 100_000                         # microseconds
+SHARES = 1024                            # of one processor: what a group has by default
+MOST_SHARES = 262_144                    # that the kernel takes
+
+
+def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tuple[users.Range, ...]) -> str:
+    """The domain XML of a container.
+
+    It has a network of its own even without a port, and gets no more processor time than its vCPUs have.
+    :param root: directory of the host that is its file system
+    """
+    element = etree.Element('domain', type='lxc')
+    add(element, 'name', guest.name)
+    add(element, 'uuid', guest.uuid)
+    identity.metadata(element, guest)
+    add(element, 'memory', guest.memory_mb, unit='MiB')
+    add(element, 'currentMemory', guest.memory_mb, unit='MiB')
+    add(element, 'vcpu', guest.vcpus)
+    _tuning(element, guest)
+    boot = add(element, 'os')
+    add(boot, 'type', 'exe')
+    add(boot, 'init', INIT)
+    add(boot, 'initenv', 'lxc-libvirt', name='container')
+    mapped = add(element, 'idmap')
+    for name, ranges in (('uid', uids), ('gid', gids)):
+        for each in ranges:
+            add(mapped, name, start=each.inside, target=each.outside, count=each.count)
+    add(add(element, 'features'), 'privnet')
+    add(element, 'on_poweroff', 'destroy')
+    add(element, 'on_reboot', 'restart')
+    add(element, 'on_crash', 'destroy')
+    devices = add(element, 'devices')
+    system = add(devices, 'filesystem', type='mount', accessmode='passthrough')
+    add(system, 'source', dir=root)
+    add(system, 'target', dir='/')
+    for interface in guest.interfaces:
+        _port(devices, interface)
+    add(add(devices, 'console', type='pty'), 'target', type='lxc')
+    return etree.tostring(element, encoding='unicode')
+
+
+def port(interface: xml.Interface) -> str:
+    """The XML of one network device."""
+    return etree.tostring(_port(etree.Element('devices'), interface), encoding='unicode')
+
+
+def _tuning(root: etree.Element, guest: xml.Guest) -> None:
+    settings = guest.settings
+    element = add(root, 'cputune')
+    add(element, 'shares', settings.get('quota_cpu_shares') or min(SHARES * guest.vcpus, MOST_SHARES))
+    period = int(settings.get('quota_cpu_period') or PERIOD)
+    add(element, 'period', period)
+    add(element, 'quota', settings.get('quota_cpu_quota') or period * guest.vcpus)
+
+
+def _port(devices: etree.Element, interface: xml.Interface) -> etree.Element:
+    element = add(devices, 'interface', type='bridge')
+    add(element, 'mac', address=interface.mac)
+    add(element, 'source', bridge=interface.bridge)
+    add(element, 'target', dev=interface.devname)
+    if interface.mtu:
+        add(element, 'mtu', size=interface.mtu)
+    return element
