@@ -53,7 +53,8 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
         project_id=req.project_id, user_id=req.user_id, category=category, hints=hints, flavor=flavor, key=key,
         limits=limits, zero_disk=bool(backed or flavor['root_gb'] or req.allows(ZERO_DISK)), image=image,
         devices=devices, sources=sources, references=references, groups=groups, aliases=req.services.pci_aliases,
-        named=not req.has('description'))
+        named=not req.has('description'),
+        written=not backed and conf.libvirt.inject_partition != server_spec.NOT_WRITTEN)
 
 
 def _from_api_db(req: api_request.Request, server: Document, filled: set[str]

@@ -74,6 +74,7 @@ class Facts:
     groups        names of the security groups as a server shows them
     aliases       {name: pci_spec.Alias}
     named         until 2.18 the description is the name
+    written       hosts write users' files into disks, without a config drive
     """
 
     project_id: str
@@ -91,6 +92,7 @@ class Facts:
     groups: list[str]
     aliases: dict[str, pci_spec.Alias]
     named: bool
+    written: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +147,7 @@ def plan(request: Request, facts: Facts) -> Plan:
             'block_devices': devices, 'hints': facts.hints, 'retry_hosts': [], 'category': facts.category,
             **request.place}
     columns = _columns(request, facts, spec)
-    server_spec.check_files(spec['injected_files'], columns['config_drive'])
+    server_spec.check_files(spec['injected_files'], columns['config_drive'] or facts.written)
     columns = {**columns, 'numa_topology': numa.text_of_guest(topology)}
     return Plan(request.least, request.most, facts.limits, columns, spec, server)
 

@@ -17,6 +17,7 @@ from nova.objects import pci
 
 Document = dict[str, typing.Any]
 
+NOT_WRITTEN = -2                # [libvirt] inject_partition: hosts write no files into disks
 MAX_SERVERS = 1000              # of one request
 HOSTNAME_LENGTH = 63
 PASSWORD_LENGTH = 12
@@ -172,12 +173,13 @@ def injected_files(given: list[Document] | None, limits: dict[str, int]) -> list
     return found
 
 
-def check_files(files: list[Document], config_drive: bool) -> None:
+def check_files(files: list[Document], arrive: bool) -> None:
     """
+    :param arrive: whether there is a config drive, or hosts write files into disks
     :raises BadRequest: files are for a server whose guest could not get them: they are on the config drive, from which
         cloud-init writes them
     """
-    if files and not config_drive:
+    if files and not arrive:
         raise exception.BadRequest('personality: files reach a server by its config drive, and this one has none; '
                                    'request it with "config_drive": true.')
 

@@ -96,7 +96,8 @@ def rebuild(req: api_request.Request, id: str) -> Response:
     image |= server_spec.trusted(body.get('trusted_image_certificates', row['trusted_certs']), backed)
     server_spec.check_metadata(body.get('metadata', {}), limits)
     files = server_spec.injected_files(body.get('personality'), limits)
-    server_spec.check_files(files, row['config_drive'])
+    written = not backed and req.services.conf.libvirt.inject_partition != server_spec.NOT_WRITTEN
+    server_spec.check_files(files, row['config_drive'] or written)
     server_spec.disk_config(body.get('OS-DCF:diskConfig', 'MANUAL'), image['properties'])
     password = body.get('adminPass') or server_spec.password()
 

@@ -7,6 +7,11 @@ ID_RANGE = r'[0-9]{1,10}:[0-9]{1,10}:[1-9][0-9]{0,9}$'
 CPU_NAME = r'[0-9A-Za-z][0-9A-Za-z_.-]*$'
 
 OPTIONS = [
+    cfg.IntOpt('inject_partition', default=-2, min=-2, max=255,
+               help='Whether users\' files (personality) are written into the root disk of a server without a config '
+                    'drive, by guestfish, which opens the disk in a virtual machine of its own. -2: no, such files '
+                    'are refused. -1: into the system that is found. 0: the disk is one file system. Above: the '
+                    'number of the partition. The API has to have the same as the hosts.'),
     cfg.StrOpt('connection_uri', default='qemu:///system', max_length=255,
                help="libvirt's address. It must be of this host, because disks are made as files here."),
     cfg.StrOpt('virt_type', default='auto', choices=['auto', 'kvm', 'qemu', 'lxc'],

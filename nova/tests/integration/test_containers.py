@@ -204,6 +204,11 @@ def test_a_container_is_an_ordinary_user_and_finds_what_a_config_drive_has(rig, 
     assert not (rig.instances / instance.uuid / 'disk.seed').exists()
 
 
+def test_files_of_users_are_unpacked_after_the_image(rig, instance):
+    spawn(rig, instance, injected_files=[('/etc/from-the-user', b'1'), ('etc/verbose', b'x')])
+    assert [(rig.root(instance) / 'etc' / name).read_bytes() for name in ('from-the-user', 'verbose')] == [b'1', b'x']
+
+
 def test_the_kernel_bounds_what_a_container_uses(rig, instance):
     instance.vcpus = 2
     spawn(rig, instance)

@@ -30,6 +30,7 @@ from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
 from nova.virt.libvirt import host as hosts
+from nova.virt.libvirt import injection
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt.moves import cold
@@ -111,6 +112,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def init_host(self) -> None:
         self.storage.prepare()
         self._prepare_qemu_img()
+        injection.prepare(self.conf.libvirt.inject_partition)
         self.hypervisor.connect()
         local_disks.check_secret(self.conf, self.hypervisor)
         facts = self.hypervisor.facts()
@@ -185,6 +187,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             self.storage.remove(uuid, anew=True)         # also disks of another host
             try:
                 disks, boot_files = self.storage.create(context, instance, request)
+                self._inject(disks, request)
                 guest = self._guest_of(instance, request, disks, boot_files)
                 self.storage.save(guest)
                 self._define_and_start(guest, request.await_networks)
@@ -195,6 +198,17 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
                 if isinstance(error, exception.VirtError):
                     raise exception.BuildFailed(instance_id=uuid, reason=error.message) from error
                 raise
+
+    def _inject(self, disks: list[xml.Disk], request: driver.SpawnRequest) -> None:
+        """Write users' files into the root disk, where no config drive brings them."""
+        if not request.injected_files or request.config_drive is not None:
+            return
+        partition = self.conf.libvirt.inject_partition
+        if partition == injection.OFF or not (disks and request.image):
+            raise exception.VirtError(operation=injection.OPERATION, reason=(
+                '[libvirt] inject_partition of this host is -2, or the server boots from a volume; a config drive '
+                'brings files'))
+        injection.write(disks[0], request.injected_files, partition)
 
     def _undo(self, uuid: str) -> None:
         try:

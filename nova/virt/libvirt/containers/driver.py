@@ -168,9 +168,12 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         os.mkdir(self.storage.path(uuid))
         os.chmod(self.storage.path(uuid), storage.DIRECTORY_MODE)
         archives = [found.path]
+        given = dict(request.injected_files)
         if request.config_drive is not None:
+            given = {f'{SEED_PLACE}/{name}': data for name, data in request.config_drive.items()}
+        if given:
             archives.append(self.storage.path(uuid, SEED))
-            _write_seed(archives[-1], request.config_drive)
+            _write_seed(archives[-1], given)
         room = instance.root_gb * storage.GIB or self.storage.unused_bytes()
         self.storage.check_room()
         try:
@@ -288,9 +291,9 @@ def _undefine(found: libvirt.virDomain) -> None:
 
 
 def _write_seed(path: str, given: dict[str, bytes]) -> None:
-    """An archive with the files of a config drive, of the container's root alone to read."""
+    """An archive with files that the image has not, of the container's root alone to read."""
     with open(path, 'wb', opener=files.private) as file, tarfile.open(fileobj=file, mode='w') as archive:
         for name, data in sorted(given.items()):
-            member = tarfile.TarInfo(f'{SEED_PLACE}/{name}')
+            member = tarfile.TarInfo(name.lstrip('/'))
             member.size, member.mode = len(data), 0o600
             archive.addfile(member, io.BytesIO(data))
