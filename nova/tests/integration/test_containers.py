@@ -19,6 +19,7 @@ from nova import conf as configuration
 from nova import exception
 from nova.image import inspector
 from nova.tests.contract import driver_contract
+from nova.tests.functional import cloud as clouds
 from nova.virt import driver
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
@@ -30,6 +31,9 @@ BUSYBOX = pathlib.Path('/bin/busybox')
 IMAGE_ID = str(uuid.UUID(int=1))
 FIRST = 1000000000                       # the container's root, for the host: the default of uid_maps
 COMMANDS = ('sh', 'cat', 'sleep', 'ip', 'id', 'ls', 'head', 'tr', 'stat')
+# words of tests of the contract
+LACKING = ('suspend', 'snapshot', 'resize', 'sent_is_none', 'rescue', 'password', 'rest_and', 'crash_dump',
+           'diagnostics', 'console_is')
 INIT = b'''#!/bin/sh
 trap 'exit 0' TERM
 echo "I am process $$, $(id -u) of $(tr -s ' ' < /proc/self/uid_map)"
@@ -190,7 +194,11 @@ def spawn(rig, instance, **values):
 
 
 class TestContract(driver_contract.DriverContract):
-    pass
+    @pytest.fixture(autouse=True)
+    def what_containers_have(self, request):
+        """Skip the others before a container is made for them."""
+        if any(word in request.node.name for word in LACKING):
+            pytest.skip('the driver has no such feature')
 
 
 def test_a_container_is_an_ordinary_user_and_finds_what_a_config_drive_has(rig, instance):
@@ -263,3 +271,53 @@ def test_what_is_no_system_is_refused(rig, instance, data, said):
 def test_what_containers_have_not_is_refused_with_a_sentence(rig, values, request_values, said):
     with pytest.raises(exception.BuildFailed, match=said):
         spawn(rig, make_instance(**values), **request_values)
+
+
+# ---- through the API ----------------------------------------------------------------------
+
+@pytest.fixture(scope='module')
+def cloud(place, uri):
+    state = place / 'state'
+    state.mkdir()
+    state.chmod(0o711)
+    with clouds.running(state, compute_driver='libvirt', libvirt__virt_type='lxc', libvirt__lxc_connection_uri=uri,
+                        shutdown_timeout=1) as made:
+        yield made
+
+
+def create(client, image, until='ACTIVE'):
+    answer = client.post('/servers', {'server': {'name': 'contained', 'imageRef': image, 'flavorRef': '42',
+                                                 'networks': 'none'}})
+    assert answer.status_code == 202, answer.text
+    return client.wait_for(answer.json()['server']['id'], until)
+
+
+def act(client, server, body):
+    return client.post(f'/servers/{server}/action', body)
+
+
+def test_a_container_is_a_server(cloud):
+    client = cloud.client(version='2.90')
+    image = client.upload_image(archive(), 'system', disk_format='raw', hypervisor_type='lxc', hw_vm_mode='exe')
+    server = create(client, image)['id']
+    console = wait_for(lambda: act(client, server, {'os-getConsoleOutput': {}}).json()['output'], 20, 'the console')
+    assert 'I am process 1' in console
+    for action, state in (('pause', 'PAUSED'), ('unpause', 'ACTIVE'), ('os-stop', 'SHUTOFF'), ('os-start', 'ACTIVE')):
+        assert act(client, server, {action: None}).status_code == 202
+        client.wait_for(server, state)
+    refused = [act(client, server, body).status_code for body in (
+        {'suspend': None}, {'createImage': {'name': 'x'}}, {'rescue': {}}, {'resize': {'flavorRef': '1'}})]
+    assert set(refused) <= {409, 501}, refused
+    assert client.get(f'/servers/{server}').json()['server']['status'] == 'ACTIVE'
+    node, = cloud.admin('2.53').get('/os-hypervisors/detail').json()['hypervisors']
+    assert node['hypervisor_type'] == 'LXC'
+    assert client.delete(f'/servers/{server}').status_code == 204
+    client.wait_for(server, 'DELETED')
+
+
+def test_an_image_of_machines_does_not_come_to_a_host_of_containers(cloud):
+    client = cloud.client(version='2.90')
+    image = client.upload_image(archive(), 'machine', disk_format='raw', hypervisor_type='qemu')
+    server = create(client, image, 'ERROR')
+    assert 'No valid host' in server['fault']['message'] or 'hypervisor' in server['fault']['message']
+    client.delete(f'/servers/{server["id"]}')

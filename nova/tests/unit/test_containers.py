@@ -3,6 +3,7 @@ import contextlib
 import io
 import os
 import pathlib
+import pwd
 import shutil
 import tarfile
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 from nova import conf as configuration
 from nova import exception
 from nova.virt.libvirt import remote
+from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import domain
 from nova.virt.libvirt.containers import unpack
@@ -131,6 +133,15 @@ def test_a_later_archive_replaces_files(place):
     made = [archive(place / 'image', ('etc/x', b'old', {})), archive(place / 'seed', ('etc/x', b'new', {}))]
     unpack.unpack(str(place / UUID), made, 1 << 20, MAP, MAP)
     assert (place / UUID / 'root/etc/x').read_bytes() == b'new'
+
+
+@as_root
+def test_a_service_that_starts_again_leaves_the_files_to_the_container(place):
+    """A nova-compute that root starts gives the guests to its user each time."""
+    unpack.unpack(str(place / UUID), [archive(place / UUID / 'disk.seed')], 1 << 20, MAP, MAP)
+    storage.take_over(str(place), pwd.getpwuid(NOBODY))
+    assert (place / UUID).stat().st_uid == (place / UUID / 'disk.seed').stat().st_uid == NOBODY
+    assert {path.lstat().st_uid for path in (place / UUID / 'root', *(place / UUID / 'root').rglob('*'))} == {500000}
 
 
 # ---- the privileged part ------------------------------------------------------------------

@@ -5,6 +5,7 @@
                        disk.ephemeral0, disk.swap      raw
                        disk.config      config drive
                        disk.plain       what becomes an encrypted disk, for a moment: local_disks/encrypted.py
+                       root             file system of a container, which belongs to its users
                        kernel, ramdisk  of images that come in three parts
                        *.rescue, disk.configrescue     what a rescued guest runs with: life/rescue.py
                        frozen           there while its file systems are brought to rest: life/agent.py
@@ -33,6 +34,7 @@ from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import reflink
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.containers import unpack
 from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
@@ -70,8 +72,10 @@ def take_over(directory: str, user: pwd.struct_passwd) -> None:
     """
     if not os.path.isdir(directory):
         return
-    for folder, _names, names, descriptor in os.fwalk(directory):
+    for folder, below, names, descriptor in os.fwalk(directory):
         shared = os.path.basename(folder) == BASE
+        if unpack.ROOT in below:         # the files of a container's users, and they stay so
+            below.remove(unpack.ROOT)
         for name in names:
             with privileges.plain_file(name, descriptor) as file:
                 if file is None:
