@@ -113,7 +113,6 @@ def _error(reason: str) -> exception.VirtError:
 
 def main() -> int:
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if libc.unshare(NAMESPACES):
         print(f'this host allows no namespaces of users: {os.strerror(ctypes.get_errno())}')
         return 1
@@ -122,6 +121,7 @@ def main() -> int:
     os.setgroups([])
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)            # who changes his ids has lost it
     os.fchdir(task['target'])
     os.chroot('.')
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
