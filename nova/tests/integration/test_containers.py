@@ -23,12 +23,15 @@ from nova.tests.functional import cloud as clouds
 from nova.virt import driver
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+from nova.virt.libvirt import remote
+from nova.virt.libvirt import storage
 from nova.virt.libvirt.containers import driver as containers
 
 TOOL = pathlib.Path(__file__).parents[3] / 'tools' / 'libvirt-lxc.sh'
 DRIVERS = list(pathlib.Path('/usr/lib').glob('*/libvirt/connection-driver/libvirt_driver_lxc.so'))
 BUSYBOX = pathlib.Path('/bin/busybox')
 IMAGE_ID = str(uuid.UUID(int=1))
+NOBODY = 65534
 FIRST = 1000000000                       # the container's root, for the host: the default of uid_maps
 COMMANDS = ('sh', 'cat', 'sleep', 'ip', 'id', 'ls', 'head', 'tr', 'stat')
 # words of tests of the contract
@@ -89,8 +92,10 @@ class Rig:
         self.image = self.images.show(None, IMAGE_ID)
         conf = configuration.new(files=[], state_path=str(state_path), libvirt__wait_soft_reboot_seconds=5,
                                  libvirt__virt_type='lxc', libvirt__lxc_connection_uri=uri)
-        self.driver = containers.ContainerDriver(
-            conf, 'a-host', self.images, _inspect)
+        # what the driver may not do by itself another process does, with few of root's rights
+        self.helper = remote.helper(conf, storage.instances_directory(str(state_path)), NOBODY)
+        self.helper.fork()
+        self.driver = containers.ContainerDriver(conf, 'a-host', self.images, _inspect, self.helper)
         self.driver.init_host()
         self.driver.watch(lambda *event: self.events.append(event))
         self.instances = pathlib.Path(self.driver.storage.directory)
@@ -173,6 +178,8 @@ def module_rig(place, uri):
     for found in made.driver.guests():
         made.driver.destroy(None, make_instance(uuid=found), [])
     made.driver.stop()
+    made.helper.stop()
+    os.waitpid(made.helper.pid, 0)
     made.remove_bridge()
 
 
