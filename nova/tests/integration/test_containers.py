@@ -290,6 +290,10 @@ def cloud(place, uri):
     with clouds.running(state, compute_driver='libvirt', libvirt__virt_type='lxc', libvirt__lxc_connection_uri=uri,
                         shutdown_timeout=1) as made:
         yield made
+        client = made.admin('2.90')
+        for server in client.get('/servers?all_tenants=1').json()['servers']:        # of a test that has failed
+            client.delete('/servers/' + server['id'])
+            client.wait_for(server['id'], 'DELETED')
 
 
 def create(client, image, until='ACTIVE'):
