@@ -1,6 +1,7 @@
 """Who asks: identity, roles and request id of one request, as it travels through every service."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 import copy
 import datetime
 import enum
@@ -152,7 +153,7 @@ def of_host(sent: RequestContext, project_id: str | None, user_id: str | None) -
     return made
 
 
-def on_behalf_of(row: dict[str, Any]) -> RequestContext:
+def on_behalf_of(row: Mapping[str, Any]) -> RequestContext:
     """The system, for whom a row names: ``project_id``, ``user_id`` and, where it has one, ``request_id``."""
     ctx = admin_context(row.get('request_id'))
     ctx.project_id, ctx.user_id = row['project_id'], row['user_id']

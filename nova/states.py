@@ -95,7 +95,7 @@ STATUS: dict[str, tuple[str, dict[str, str]]] = {
 def status(vm_state: str, task_state: str | None) -> str:
     """Return the server status of the compute API, 'UNKNOWN' for a vm state that the table does not have."""
     default, by_task = STATUS.get(vm_state, ('UNKNOWN', {}))
-    return by_task.get(task_state, default)
+    return by_task.get(task_state, default) if task_state else default
 
 
 def states_of_status(wanted: typing.Container[str]) -> list[tuple[str, list[str] | None, list[str]]]:

@@ -58,7 +58,7 @@ class Grant:
                 and properties.get('instance_uuid') == self.server)
 
 
-def make(server: str, host: str, lifetime_s: float, read: Collection[str | None] = (),
+def make(server: str | None, host: str, lifetime_s: float, read: Collection[str | None] = (),
          write: Collection[str | None] = (), rotate: bool = False) -> Grant:
     """A Grant that ends in so many seconds; ids that are None or empty are left out."""
     return Grant(server, host, _ids(read), _ids(write), rotate, time.time() + lifetime_s)

@@ -15,7 +15,8 @@ class Clients:
 
     def __init__(self, open: Any, interfaces: Any, close: Any = None) -> None:
         self._open, self._interfaces, self._close = open, interfaces, close
-        self._bus, self._lock = None, threading.Lock()
+        self._bus: Any = None
+        self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
         interface = self.__dict__.get('_interfaces', {}).get(name)

@@ -13,7 +13,7 @@ class Item:
     """One request of a Gathering; ``work`` sets its attributes as it likes."""
 
     def __init__(self) -> None:
-        self.error = None
+        self.error: BaseException | None = None
         self._done = self._gone = False          # its thread was ended where it waited
         self._woken = threading.Lock()           # released to wake its thread: cheaper than an event
         self._woken.acquire()

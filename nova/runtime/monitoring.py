@@ -102,7 +102,7 @@ def _nothing(environ: dict[str, Any]) -> tuple[Any, Any, Any]:
 
 def _told(environ: dict[str, Any], found: Any) -> tuple[Any, Any, Any]:
     good = health.well(found)
-    document = {'status': 'ok' if good else 'failed'}
+    document: dict[str, Any] = {'status': 'ok' if good else 'failed'}
     if _is_local(environ.get('REMOTE_ADDR', '')):
         document['checks'] = {name: {'status': 'ok' if well else 'failed', **details}
                               for name, (well, details) in sorted(found.items())}

@@ -61,7 +61,7 @@ def _services(parts: Any) -> Any:
             manager = getattr(service, 'manager', None)
             if manager is None:
                 continue
-            doing = {'version': release.VERSION}
+            doing: dict[str, Any] = {'version': release.VERSION}
             try:
                 doing |= getattr(manager, 'in_progress', dict)()
             except Exception as error:                # a report is requested when something is wrong

@@ -16,7 +16,7 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import groups
     from nova.scheduler import pipeline
 
-Row = dict[str, typing.Any]
+Row = collections.abc.Mapping[str, typing.Any]
 T = typing.TypeVar('T')
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')

@@ -35,7 +35,7 @@ NO_TIME = datetime.timedelta()
 AWAY_S = 30                  # a cell that could not be reached is left alone for so long
 LOOK_S = 2                   # a look at what has changed takes milliseconds: a cell holds up requests no longer
 
-Row = dict[str, typing.Any]
+Row = collections.abc.Mapping[str, typing.Any]
 Rows = dict[int, Row]                                        # by the number of the node
 Heartbeats = dict[str, datetime.datetime | None]             # by the name of the host
 Changes = tuple[Rows, set[int]]                              # rows that are new or different, nodes that are gone

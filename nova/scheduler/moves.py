@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 # a move that looks for its destination is in one of these
 LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
-Row = dict[str, typing.Any]
+Row = collections.abc.Mapping[str, typing.Any]
 Selections = list[objects.Selection]
 # writes where a server goes, in the transaction that claimed it: (conn, the claim, the view) -> {'availability_zone'};
 # None: the server does not wait for a host any more

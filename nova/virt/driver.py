@@ -18,6 +18,7 @@ from nova.virt import monitors
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
+    from nova.objects import pci
 
 
 @dataclasses.dataclass
@@ -36,12 +37,12 @@ class NodeResources:
     hypervisor_type: str
     hypervisor_version: int
     host_ip: str | None = None
-    cpu_info: dict = dataclasses.field(default_factory=dict)
+    cpu_info: dict[str, Any] = dataclasses.field(default_factory=dict)
     disk_available_least: int | None = None
-    supported_instances: list = dataclasses.field(default_factory=list)   # [[arch, hypervisor type, vm mode]]
+    supported_instances: list[list[str]] = dataclasses.field(default_factory=list)   # [[arch, type, vm mode]]
     uptime: str | None = None
     numa_topology: str | None = None
-    pci_devices: list = dataclasses.field(default_factory=list)
+    pci_devices: list[pci.Device] = dataclasses.field(default_factory=list)
 
 
 def uptime() -> str:
@@ -58,7 +59,7 @@ class ImageSource(typing.Protocol):
     ``context`` is the one that the driver's method was called with: it says which images may be had.
     """
 
-    def show(self, context: RequestContext, image_id: str) -> dict:
+    def show(self, context: RequestContext, image_id: str) -> dict[str, Any]:
         """{'id', 'disk_format', 'container_format', 'size', 'checksum', 'os_hash_value', 'properties', …}."""
 
     def download(self, context: RequestContext, image_id: str, path: Any) -> None:
@@ -82,12 +83,12 @@ class SpawnRequest:
                     be had; None: there is nothing to wait for
     """
 
-    image: dict | None
-    network_info: list
-    block_devices: list = dataclasses.field(default_factory=list)
-    injected_files: list = dataclasses.field(default_factory=list)
+    image: dict[str, Any] | None
+    network_info: list[dict[str, Any]]
+    block_devices: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    injected_files: list[tuple[str, bytes]] = dataclasses.field(default_factory=list)
     admin_password: str | None = None
-    config_drive: dict | None = None
+    config_drive: dict[str, bytes] | None = None
     await_networks: Callable[[], None] | None = None
 
 
@@ -108,7 +109,7 @@ class ComputeDriver:
     def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None,
                  helper: Any = None) -> None:
         self.conf, self.host, self.images, self.inspect_image, self.helper = conf, host, images, inspect_image, helper
-        self.on_event = lambda uuid, power_state: None
+        self.on_event: Callable[[str, int], None] = lambda uuid, power_state: None
         self.disk_key: Callable[[str], str] | None = None
         self.volume_key: Callable[[str, str], str] | None = None
 

@@ -30,7 +30,7 @@ def fqdn(instance: Instance, domain: str) -> str:
     return f'{instance.hostname}.{domain}' if domain else instance.hostname
 
 
-def addresses(network_info: list[dict[str, str]], version: int) -> list[str]:
+def addresses(network_info: list[dict[str, Any]], version: int) -> list[str]:
     """Every fixed address of this IP version, in the order of the interfaces."""
     return [ip['address'] for vif in network_info for subnet in vif['network']['subnets']
             if subnet['version'] == version for ip in subnet['ips']]
@@ -40,7 +40,7 @@ def ec2_tree(instance: Instance, domain: str = '') -> dict[str, Any]:
     """The tree under /latest: directories are dicts, leaves are strings."""
     fixed = (addresses(instance.network_info, 4) or [''])[0]
     root = (instance.root_device_name or '/dev/vda').removeprefix('/dev/')
-    meta_data = {
+    meta_data: dict[str, Any] = {
         'ami-id': utils.ec2_id(instance.image_id, 'ami') or '',
         'ami-launch-index': str(instance.launch_index),
         'ami-manifest-path': '',             # nothing here is made from a manifest
@@ -62,15 +62,15 @@ def ec2_tree(instance: Instance, domain: str = '') -> dict[str, Any]:
         if ident:
             meta_data[key + '-id'] = utils.ec2_id(ident, prefix)
     if instance.key_data:
-        meta_data['public-keys'] = {'0': _NamedDirectory(instance.key_name, {
+        meta_data['public-keys'] = {'0': _NamedDirectory(instance.key_name or '', {
             'openssh-key': instance.key_data.strip() + '\n'})}
-    tree = {'meta-data': meta_data}
+    tree: dict[str, Any] = {'meta-data': meta_data}
     if instance.user_data:
         tree['user-data'] = base64.b64decode(instance.user_data)
     return tree
 
 
-class _NamedDirectory(dict):
+class _NamedDirectory(dict[str, str]):
     """A directory that its parent lists as ``index=name``: EC2's form for public keys."""
 
     def __init__(self, name: str, content: dict[str, str]) -> None:
@@ -88,12 +88,12 @@ def listing(directory: dict[str, Any]) -> str:
 
 
 def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_password: str | None = None,
-              domain: str = '') -> dict[str, str]:
+              domain: str = '') -> dict[str, Any]:
     """The content of ``openstack/*/meta_data.json``.
 
     :param injected_files: [(path, bytes)]; the bytes are offered under ``openstack/content/``
     """
-    document = {
+    document: dict[str, Any] = {
         'uuid': instance.uuid,
         'name': instance.display_name,
         'hostname': fqdn(instance, domain),
@@ -122,9 +122,11 @@ def content_path(index: int) -> str:
     return f'/content/{index:04d}'
 
 
-def network_data(network_info: list[dict[str, str]]) -> dict[str, list[dict[str, Any]]]:
+def network_data(network_info: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The content of ``openstack/*/network_data.json``."""
-    links, networks, services = [], [], []
+    links: list[dict[str, Any]] = []
+    networks: list[dict[str, Any]] = []
+    services: list[dict[str, Any]] = []
     for vif in network_info:
         link = vif.get('devname') or vif['id']
         links.append({'id': link, 'vif_id': vif['id'], 'type': vif['type'],
@@ -177,14 +179,14 @@ def openstack_files(instance: Instance, injected_files: Collection[Any] = (), ad
 
 def ec2_document(instance: Instance, domain: str = '') -> bytes:
     """The content of the config drive's ``ec2/*/meta-data.json``."""
-    def plain(value: Any) -> dict[str, Any] | str:
+    def plain(value: Any) -> Any:
         if isinstance(value, _NamedDirectory):
             return {'_name': f'0={value.name}', **value}
         return {name: plain(child) for name, child in value.items()} if isinstance(value, dict) else value
     return utils.dump_json(plain(ec2_tree(instance, domain)['meta-data'])).encode()
 
 
-def files(instance: Instance, network_info: list[dict[str, str]], injected_files: Collection[Any] = (),
+def files(instance: Instance, network_info: list[dict[str, Any]], injected_files: Collection[Any] = (),
           admin_password: str | None = None, domain: str = '') -> dict[str, bytes]:
     """{path in the config drive: bytes}: the newest and the ``latest`` version of both formats.
 

@@ -21,7 +21,8 @@ class Write(batching.Item):
 
     def __init__(self, key: typing.Any, function: Function) -> None:
         super().__init__()
-        self.key, self.function, self.result = key, function, None
+        self.key, self.function = key, function
+        self.result: typing.Any = None
 
 
 class WriteBatches:

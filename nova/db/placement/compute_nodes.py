@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 import uuid as uuidlib
 
@@ -65,7 +66,7 @@ def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]])
             compute_nodes.c.id.in_([row['id'] for row in known.values()])))
 
 
-def _report_topology(conn: sa.Connection, row: dict[str, Any], node: dict[str, Any]) -> None:
+def _report_topology(conn: sa.Connection, row: Mapping[str, Any], node: dict[str, Any]) -> None:
     if 'numa_topology' in node:
         numa_claims.report(conn, row, node['numa_topology'])
 

@@ -61,7 +61,7 @@ _SOME_TOPOLOGIES = _TOPOLOGIES.where(_c.id.in_(sa.bindparam('ids', expanding=Tru
 _TOPOLOGY_NUMBERS = sa.select(_c.id, _c.numa_changed).where(_c.numa_changed >= sa.bindparam('since'))
 
 Ids = collections.abc.Iterable[int]
-Row = dict[str, typing.Any]
+Row = collections.abc.Mapping[str, typing.Any]
 
 
 def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterator[Row]:

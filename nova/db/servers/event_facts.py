@@ -53,7 +53,7 @@ def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, befor
 
 def attached(conn: sa.Connection, uuid: str, notifier: Any) -> dict[str, list[dict[str, Any]]]:
     """{'devices': rows, 'shares': rows} of a server, as far as events are configured to name them."""
-    found = {}
+    found: dict[str, list[Any]] = {}
     if notifier.devices:
         found['devices'] = [device for device in block_devices.by_instance(conn, uuid) if device['volume_id']]
     if notifier.shares:

@@ -107,7 +107,8 @@ def _expected(uuid: str,
 
     What it asks is {column, number of values: 1 for one, 2 for more, or NULL}.
     """
-    expected, parameters = [], {'key_uuid': uuid}
+    expected: list[tuple[str, int, bool, bool]] = []
+    parameters: dict[str, Any] = {'key_uuid': uuid}
     for name, allowed in (expect or {}).items():
         allowed = allowed if isinstance(allowed, (list, tuple, set, frozenset)) else [allowed]
         values = [value for value in allowed if value is not None and value is not SET]

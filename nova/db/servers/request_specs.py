@@ -4,6 +4,7 @@ The administrator's password is not kept here: it is an argument of the action t
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -37,7 +38,7 @@ def insert(conn: sa.Connection, specs: list[RequestSpec]) -> None:
         {'instance_uuid': spec.instance_uuid, 'spec': _kept(spec)} for spec in specs])
 
 
-def get_many(conn: sa.Connection, uuids: list[str]) -> dict[str, RequestSpec]:
+def get_many(conn: sa.Connection, uuids: Iterable[str]) -> dict[str, RequestSpec]:
     """{instance uuid: RequestSpec} of those that exist."""
     rows = conn.execute(_MANY, {'uuids': list(uuids)})
     return {row.instance_uuid: objects.RequestSpec.obj_from_primitive(row.spec) for row in rows}

@@ -63,7 +63,8 @@ def satisfying(hosts: host_view.Hosts, key: str, requirement: str) -> np.ndarray
     return hosts.once(('capability', key, requirement), lambda: _judge(hosts, attribute, rest, requirement))
 
 
-def _judge(hosts: host_view.Hosts, attribute: attributes.Attribute, rest: list[str], requirement: str) -> np.ndarray:
+def _judge(hosts: host_view.Hosts, attribute: attributes.Attribute, rest: typing.Sequence[str],
+           requirement: str) -> np.ndarray:
     matches = operators.matcher(requirement)
     if attribute.column is not None:
         return hosts.each(attribute.column, lambda value: matches(attributes.under(value, rest)))

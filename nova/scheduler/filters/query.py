@@ -53,7 +53,7 @@ class JsonFilter(base.Filter):
         return 'does|do not satisfy the hint query'
 
 
-def parsed(query: typing.Any) -> list:
+def parsed(query: typing.Any) -> list[typing.Any]:
     """The query as lists.
 
     :raises Malformed:
@@ -76,7 +76,7 @@ def parsed(query: typing.Any) -> list:
     return query
 
 
-def evaluate(hosts: host_view.Hosts, query: list) -> np.ndarray:
+def evaluate(hosts: host_view.Hosts, query: list[typing.Any]) -> np.ndarray:
     """The mask of a query.
 
     :raises Malformed: an operation or an attribute that there is not
@@ -107,7 +107,7 @@ def _mask(hosts: host_view.Hosts, item: typing.Any) -> np.ndarray:
     raise Malformed(f'{str(item)[:32]!r} is no condition')
 
 
-def _flat(items: list) -> list:
+def _flat(items: list[typing.Any]) -> list[typing.Any]:
     """['in', '$x', [1, 2]] means what ['in', '$x', 1, 2] does."""
     return [each for item in items for each in (item if isinstance(item, list) else [item])]
 

@@ -5,6 +5,7 @@ what it says may be a moment old: the claim decides.
 """
 from __future__ import annotations
 
+import collections.abc
 import threading
 import time
 import typing
@@ -23,7 +24,7 @@ from nova.scheduler import hosts as host_table
 from nova.scheduler.resources import numa
 
 Place = tuple[str, str]                                      # host, node
-Row = dict[str, typing.Any]
+Row = collections.abc.Mapping[str, typing.Any]
 
 
 class Topologies:

@@ -6,6 +6,8 @@ import secrets
 from typing import Any, TYPE_CHECKING
 import zlib
 
+from oslo_config import cfg
+
 from nova import states
 from nova.virt import driver
 from nova.virt.fake import machine
@@ -20,6 +22,8 @@ PORTS = 10000                # of each kind
 
 class GuestOperations(machine.Feature, driver.Password, driver.Quiesce, driver.CrashDump, driver.Diagnostics,
                       driver.Consoles):
+    conf: cfg.ConfigOpts     # what FakeDriver has
+
     def set_admin_password(self, instance: Instance, password: str) -> None:
         with self.machine.operation('set_admin_password'), self.machine.lock:
             self.machine.guest(instance)['password'] = hashlib.sha256(password.encode()).hexdigest()

@@ -20,6 +20,8 @@ class HostControl(machine.Feature, driver.HostControl):
     """Guests go off and on with their machine."""
 
     maintenance = False
+    guests: Callable[[], dict[str, int]]             # what FakeDriver has
+    on_event: Callable[[str, int], None]
 
     def host_power_action(self, action: str) -> str:
         with self.machine.lock:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 class ImageCache(machine.Feature, driver.ImageCache):
     """``cached_images`` has the ids, in the order of their coming."""
 
+    cached_images: list[str]     # what FakeDriver has
+    images: driver.ImageSource
+
     def cache_image(self, context: RequestContext, image_id: str) -> None:
         with self.machine.operation('cache_image'):
             self.images.show(context, image_id)

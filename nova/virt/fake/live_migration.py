@@ -6,6 +6,8 @@ import time
 from typing import Any, TYPE_CHECKING
 import weakref
 
+from oslo_config import cfg
+
 from nova import exception
 from nova.virt import driver
 from nova.virt.fake import machine
@@ -18,7 +20,7 @@ STEP_S = 0.02            # between two checks for requests, and two reports of p
 GIB = 1 << 30
 
 # (what separates one cloud of a process from another, host) -> driver: the wire between hypervisors
-_REACHABLE = weakref.WeakValueDictionary()
+_REACHABLE: weakref.WeakValueDictionary[tuple[str | int, str], LiveMigration] = weakref.WeakValueDictionary()
 
 
 class LiveMigration(machine.Feature, driver.LiveMigration):
@@ -26,10 +28,12 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
     """
 
     shares_disks = False         # with the other hosts
+    conf: cfg.ConfigOpts         # what FakeDriver has
+    host: str
 
     def connect(self) -> None:
         """Let the other hosts reach this one."""
-        self._jobs = {}              # uuid -> _Job
+        self._jobs: dict[str, _Job] = {}         # by uuid
         self._wire = (self.conf.fake.state_dir or id(self.conf), self.host)
         _REACHABLE[self._wire] = self
 
@@ -58,9 +62,9 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
             self.machine.expected[instance.uuid] = [vif['id'] for vif in network_info]
             return facts
 
-    def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str | None],
+    def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str],
                      facts: dict[str, Any], progress: Any) -> None:
-        job = self._jobs[instance.uuid] = _Job(self.delays.get('live_migrate', 0), instance)
+        job = self._jobs[instance.uuid] = _Job(self.machine.delays.get('live_migrate', 0), instance)
         try:
             self.machine.guest(instance)
             while not job.done():
@@ -69,11 +73,11 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
                     raise exception.MigrationAborted(instance_id=instance.uuid)
             progress(job.progress())
             self.machine.fail('live_migrate')
-            self._send(instance.uuid, self._wire[:1] + (destination['host'],), facts.get('numa_topology'))
+            self._send(instance.uuid, (self._wire[0], destination['host']), facts.get('numa_topology'))
         finally:
             self._jobs.pop(instance.uuid, None)
 
-    def _send(self, uuid: str, wire: tuple[str, str], topology: str | None) -> None:
+    def _send(self, uuid: str, wire: tuple[str | int, str], topology: str | None) -> None:
         """Hand the guest over; it is at one of the two at any moment."""
         other = _REACHABLE.get(wire)
         if other is None or _REACHABLE.get(self._wire) is not self:
@@ -141,7 +145,7 @@ class _Job:
     def progress(self) -> dict[str, int]:
         """The figures of the driver contract: all of it is copied evenly in the time that it takes."""
         share = 1 - self.left() / self.seconds if self.seconds else 1
-        values = {}
+        values: dict[str, int] = {}
         for name, total in (('memory', self.memory), ('disk', self.disk)):
             processed = int(total * share)
             values |= {f'{name}_total_bytes': total, f'{name}_processed_bytes': processed,

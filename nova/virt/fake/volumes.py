@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
 
+from oslo_config import cfg
+
 from nova.virt import driver
 from nova.virt.fake import machine
 
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
 
 
 class Volumes(machine.Feature, driver.Volumes):
+    conf: cfg.ConfigOpts     # what FakeDriver has
+    host: str
+
     def volume_connector(self) -> Any:
         return {'host': self.host, 'ip': self.conf.my_ip, 'initiator': f'iqn.1994-05.test:{self.host}',
                 'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}

@@ -37,7 +37,7 @@ def devices(nodes: Sequence[etree.Element], nets: Iterable[etree.Element]) -> li
     return [each for each in found if each is not None]
 
 
-def device(node: etree.Element, parents: Mapping[str, str] | None = None) -> pci.Device | None:
+def device(node: etree.Element, parents: Mapping[str, str | None] | None = None) -> pci.Device | None:
     """The pci.Device of a node device (root element); None when it is none that a guest could have.
 
     :param parents: {address of a physical function: name of its network interface}
@@ -53,7 +53,7 @@ def device(node: etree.Element, parents: Mapping[str, str] | None = None) -> pci
     return pci.Device(
         address=address, vendor_id=_identifier(capability, 'vendor'), product_id=_identifier(capability, 'product'),
         dev_type=pci.VIRTUAL if parent else pci.PHYSICAL if virtual is not None else pci.PCI,
-        numa_node=int(element.get('node')) if element is not None else None, parent_addr=parent,
+        numa_node=int(element.attrib['node']) if element is not None else None, parent_addr=parent,
         devname=(parents or {}).get(parent or address))
 
 
@@ -63,27 +63,28 @@ def _cell(element: etree.Element) -> numa.HostCell:
     online = [cpu for cpu in listed if cpu.get('core_id') is not None] or listed
     sockets = {cpu.get('socket_id') for cpu in online}
     socket = sockets.pop() if len(sockets) == 1 else None
-    groups = {cpus.parse(cpu.get('siblings')) for cpu in online if cpu.get('siblings')}
-    pages = ((int(page.get('size')), int(page.text)) for page in element.findall('pages'))
+    groups = {cpus.parse(cpu.attrib['siblings']) for cpu in online if cpu.get('siblings')}
+    pages = ((int(page.attrib['size']), int(page.text or '')) for page in element.findall('pages'))
     return numa.HostCell(
-        id=int(element.get('id')), cpuset=frozenset(int(cpu.get('id')) for cpu in online),
-        memory=int(memory.text) // 1024 if memory is not None else 0,
+        id=int(element.attrib['id']), cpuset=frozenset(int(cpu.attrib['id']) for cpu in online),
+        memory=int(memory.text or '') // 1024 if memory is not None else 0,
         siblings=tuple(sorted((group for group in groups if len(group) > 1), key=min)),
         mempages=tuple(numa.Pages(size_kb=size, total=total) for size, total in sorted(pages)),
         socket=int(socket) if socket is not None else None,
-        distances={int(sibling.get('id')): int(sibling.get('value'))
+        distances={int(sibling.attrib['id']): int(sibling.attrib['value'])
                    for sibling in element.findall('./distances/sibling')})
 
 
 def _address(capability: etree.Element) -> str:
-    domain, bus, slot, function = (int(capability.findtext(part)) for part in ('domain', 'bus', 'slot', 'function'))
+    domain, bus, slot, function = (int(capability.findtext(part, '')) for part in ('domain', 'bus', 'slot', 'function'))
     return f'{domain:04x}:{bus:02x}:{slot:02x}.{function:x}'
 
 
 def _address_of(element: etree.Element) -> str:
-    domain, bus, slot, function = (int(element.get(part), 16) for part in ('domain', 'bus', 'slot', 'function'))
+    domain, bus, slot, function = (int(element.attrib[part], 16) for part in ('domain', 'bus', 'slot', 'function'))
     return f'{domain:04x}:{bus:02x}:{slot:02x}.{function:x}'
 
 
 def _identifier(capability: etree.Element, name: str) -> str:
-    return f'{int(capability.find(name).get("id"), 16):04x}'
+    element = capability.find(name)
+    return f'{int(element.attrib["id"] if element is not None else "", 16):04x}'

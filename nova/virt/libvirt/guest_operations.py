@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, TYPE_CHECKING
 
 import libvirt
+from oslo_config import cfg
 
 from nova import exception
 from nova.virt import driver
@@ -11,6 +12,8 @@ from nova.virt.libvirt import graphics
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.storage import Storage
 
 _STATS = (libvirt.VIR_DOMAIN_STATS_VCPU | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_INTERFACE
           | libvirt.VIR_DOMAIN_STATS_BLOCK)
@@ -23,6 +26,12 @@ _NET = {f'{way}_{name}': f'{way}.{theirs}' for way in ('rx', 'tx') for name, the
 
 class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles):
     """Mixed into the libvirt driver."""
+
+    # What LibvirtDriver has.
+    conf: cfg.ConfigOpts
+    hypervisor: Host
+    storage: Storage
+    virt_type: str
 
     def trigger_crash_dump(self, instance: Instance) -> None:
         self.hypervisor.guest('interrupt the guest', instance.uuid, lambda domain: domain.injectNMI())

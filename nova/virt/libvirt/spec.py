@@ -129,14 +129,16 @@ def _known(image: dict[str, Any], name: str, default: str, is_known: Callable[[s
 def cpu_info(capabilities: etree.Element) -> dict[str, Any]:
     """{'arch', 'model', 'vendor', 'topology', 'features'} of the host's processor, as hypervisor details show it."""
     cpu = capabilities.find('./host/cpu')
+    if cpu is None:
+        return {}
     topology = cpu.find('topology')
     return {
         'arch': cpu.findtext('arch'),
         'model': cpu.findtext('model'),
         'vendor': cpu.findtext('vendor'),
-        'topology': {name: int(topology.get(name)) for name in ('sockets', 'cores', 'threads')}
+        'topology': {name: int(topology.attrib[name]) for name in ('sockets', 'cores', 'threads')}
         if topology is not None else {},
-        'features': sorted(feature.get('name') for feature in cpu.findall('feature')),
+        'features': sorted(feature.attrib['name'] for feature in cpu.findall('feature')),
     }
 
 
@@ -145,7 +147,7 @@ def supported_instances(capabilities: etree.Element, virt_type: str) -> list[lis
     found = []
     for element in capabilities.findall('./guest'):
         arch = element.find('arch')
-        mode = element.findtext('os_type')
-        if arch.find(f"./domain[@type='{virt_type}']") is not None:
-            found.append([arch.get('name'), virt_type, mode])
+        mode = element.findtext('os_type', '')
+        if arch is not None and arch.find(f"./domain[@type='{virt_type}']") is not None:
+            found.append([arch.attrib['name'], virt_type, mode])
     return found

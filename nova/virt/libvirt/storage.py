@@ -14,6 +14,8 @@
 
 A guest may write any header into its disks, so a format is never read from a disk: it stands in the record.
 """
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import glob
@@ -24,6 +26,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, TYPE_CHECKING
 
 from nova import exception
 from nova.hardware import guest_options
@@ -40,6 +44,15 @@ from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import owners
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt.driver import ImageSource
+    from nova.virt.driver import SpawnRequest
+    from nova.virt.libvirt.local_disks.base import Place
+    from nova.virt.libvirt.qemu_img import QemuImg
+    from nova.virt.libvirt.volumes.disk import Volume
+
 LOG = logging.getLogger(__name__)
 
 GIB = 1024 ** 3
@@ -50,11 +63,13 @@ BASE = '_base'
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
 # QEMU runs as another user: it may pass through these directories to files that are given to it.
 DIRECTORY_MODE = 0o711
-FILES = {'qcow2': local_files.Qcow2, 'raw': local_files.Raw}
+FILES: dict[str, Callable[[str, QemuImg], Place]] = {'qcow2': local_files.Qcow2, 'raw': local_files.Raw}
+Image = dict[str, Any]                   # as ImageSource.show gives it
+Device = dict[str, Any]                  # a row of block_device_mappings
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 
-def instances_directory(state_path):
+def instances_directory(state_path: str | None) -> str:
     """Where the guests of a deployment lie.
 
     :param state_path: [DEFAULT] state-path; None means its default
@@ -87,7 +102,7 @@ def take_over(directory: str, user: pwd.struct_passwd) -> None:
         os.fchown(descriptor, user.pw_uid, user.pw_gid)
 
 
-def _no_key(uuid):
+def _no_key(uuid: str) -> NoReturn:
     raise exception.VirtError(operation='open the disks', reason='this service was given no keys')
 
 
@@ -106,18 +121,21 @@ class Storage:
     :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
     """
 
-    def __init__(self, directory, images, qemu_img, inspect=None, images_type='qcow2', max_age=86400,
-                 reserve=disk_space.Reserve(), verify=None, host=None, pool=None, key=_no_key):
+    def __init__(self, directory: str, images: ImageSource, qemu_img: QemuImg,
+                 inspect: Callable[[str, str], None] | None = None, images_type: str = 'qcow2', max_age: int = 86400,
+                 reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
+                 host: str | None = None, pool: Place | None = None, key: Callable[[str], str] = _no_key) -> None:
         self.directory, self._reserve, self._host = directory, reserve, host
         self._images, self._qemu_img, self._key = images, qemu_img, key
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
         self._shares = False
         self._files = FILES.get(images_type, local_files.Qcow2)(directory, qemu_img)
-        self._pool, self._disks = pool, pool or self._files      # the latter: where new ones are made
+        self._pool = pool
+        self._disks: Place = pool or self._files     # where new ones are made
         self.owners = owners.Owners(pool, host)
 
-    def prepare(self):
+    def prepare(self) -> None:
         """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
         os.makedirs(self._base, exist_ok=True)
         for path in (self.directory, self._base):
@@ -136,11 +154,11 @@ class Storage:
         self._shares = reflink.possible(self.directory)
 
     @property
-    def disk_cache(self):
+    def disk_cache(self) -> str:
         """QEMU's cache mode for files here."""
         return self._files.cache
 
-    def of(self, disk):
+    def of(self, disk: xml.Disk) -> Place:
         """The Place of a recorded Disk.
 
         :raises VirtError: this host does not reach it
@@ -154,11 +172,11 @@ class Storage:
                                                                           'images_type of this host is not rbd')
         return self._pool
 
-    def _encrypted(self, uuid):
+    def _encrypted(self, uuid: str) -> Place:
         return encrypted_disks.Encrypted(self.directory, self._qemu_img, self._files.cache, uuid,
                                          lambda: self._key(uuid))
 
-    def _new(self, uuid, encrypted):
+    def _new(self, uuid: str, encrypted: bool) -> Place:
         """The Place of a new disk.
 
         :raises VirtError: it cannot be encrypted here
@@ -171,16 +189,16 @@ class Storage:
         return self._encrypted(uuid)
 
     @property
-    def encrypts(self):
+    def encrypts(self) -> bool:
         """Whether new disks can be encrypted."""
         return self._pool is None
 
-    def refresh(self, guest):
+    def refresh(self, guest: xml.Guest) -> None:
         """Let the disks of a record be where this host finds them: monitors of Ceph come and go."""
         for disk in rescued.files(guest):
             disk.source = self.of(disk).source(disk.file)
 
-    def pooled(self, disk, path):
+    def pooled(self, disk: xml.Disk, path: str) -> xml.Disk:
         """A Disk that another host has in the pool, as this one has it.
 
         :raises VirtError: this host has no pool, or the other one's record is not here
@@ -189,14 +207,14 @@ class Storage:
         return dataclasses.replace(disk, file=path, format='raw', cache=place.cache, backing_file=None,
                                    backing_format=None, source=place.source(path))
 
-    def check_reach(self, uuid):
+    def check_reach(self, uuid: str) -> None:
         """
         :raises VirtError: the pool has disks of a guest, and neither it nor this host has a record of it
         """
         if self.load(uuid) is None and self.load_kept(uuid) is None and self.owners.read(uuid) is None:
             self._disks.check_new(uuid)
 
-    def path(self, uuid, name=''):
+    def path(self, uuid: str, name: str = '') -> str:
         """Path of a guest's directory or of a file in it.
 
         :raises VirtError: the uuid is none
@@ -205,19 +223,19 @@ class Storage:
             raise exception.VirtError(operation='find the disks', reason='the instance id is not a UUID')
         return os.path.join(self.directory, uuid, name) if name else os.path.join(self.directory, uuid)
 
-    def load(self, uuid):
+    def load(self, uuid: str) -> xml.Guest | None:
         """The recorded Guest, or None."""
         values = files.read_json(self.path(uuid, RECORD))
         return xml.Guest.from_dict(values) if values else None
 
-    def guests(self):
+    def guests(self) -> list[xml.Guest]:
         """[Guest] of the records of this host."""
         return [guest for guest in self.records() if self._is_ours(guest)]
 
-    def _is_ours(self, guest):
+    def _is_ours(self, guest: xml.Guest) -> bool:
         return self._host is None or guest.host in (None, self._host)
 
-    def save(self, guest):
+    def save(self, guest: xml.Guest) -> None:
         if self._host is not None:
             if guest.host not in (None, self._host):
                 guest.taken_from = guest.host
@@ -231,22 +249,22 @@ class Storage:
 
     # ---- what a resize puts aside -------------------------------------------------
 
-    def kept_path(self, uuid):
+    def kept_path(self, uuid: str) -> str:
         """The directory of a guest as it was before a resize."""
         return self.path(uuid) + KEPT
 
-    def load_kept(self, uuid):
+    def load_kept(self, uuid: str) -> xml.Guest | None:
         """The recorded Guest that was put aside, or None. Its paths are those of the guest's own directory."""
         values = files.read_json(os.path.join(self.kept_path(uuid), RECORD))
         return xml.Guest.from_dict(values) if values else None
 
-    def kept_guests(self):
+    def kept_guests(self) -> list[str]:
         """Uuids of the guests of this host that were put aside."""
         names = [name.removesuffix(KEPT) for name in os.listdir(self.directory) if name.endswith(KEPT)]
         found = {name: self.load_kept(name) for name in names if UUID.match(name)}
         return sorted(name for name, guest in found.items() if guest is None or self._is_ours(guest))
 
-    def forget_kept(self, uuid):
+    def forget_kept(self, uuid: str) -> None:
         """Remove for ever what was put aside of a guest; nothing when there is nothing, or another host keeps it."""
         kept = self.load_kept(uuid)
         if kept is not None and not self._is_ours(kept):
@@ -264,7 +282,7 @@ class Storage:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.kept_path(uuid))
 
-    def _used(self, uuid):
+    def _used(self, uuid: str) -> set[str]:
         """Names, as paths, of the disks that a guest has now, on this host or on the one that it has gone to."""
         guest = self.load(uuid)
         if guest is not None:
@@ -272,7 +290,7 @@ class Storage:
         note = self.owners.read(uuid)
         return {self.path(uuid, name) for name in note.disks} if note and note.host != self._host else set()
 
-    def restore_kept(self, uuid):
+    def restore_kept(self, uuid: str) -> None:
         """Let the disks that were put aside without a copy be what they were; the guest is off.
 
         :raises VirtError: another host has them
@@ -286,34 +304,34 @@ class Storage:
         if pooled:                       # what the guest got elsewhere goes
             self.clear_pool(kept)
 
-    def has_lost(self, uuid):
+    def has_lost(self, uuid: str) -> bool:
         """Whether another host has taken over, in the pool, a guest whose record here is this host's own."""
         guest = self.load(uuid)
         return guest is not None and guest.host == self._host and any(disk.source for disk in guest.disks) and (
             self.owners.are_others(uuid, self.path(uuid)))
 
-    def clear_pool(self, guest):
+    def clear_pool(self, guest: xml.Guest) -> None:
         """Remove what the pool has of a guest and its record does not name."""
         names = {os.path.basename(disk.file) for disk in rescued.files(guest) if disk.source}
         if self._pool is not None and names:
             self._pool.erase(guest.uuid, names)
 
-    def release(self, guest):
+    def release(self, guest: xml.Guest) -> None:
         """Its disks are what they were, and stay so."""
         for disk in guest.disks:
             self.of(disk).release(disk)
 
     @staticmethod
-    def elsewhere(guest):
+    def elsewhere(guest: xml.Guest | None) -> list[xml.Disk]:
         """[Disk] of a guest (or None) that lie outside of its directory, where another program has made them."""
         return [disk for disk in guest.disks if disk.file in guest.adopted] if guest else []
 
-    def forget(self, uuid):
+    def forget(self, uuid: str) -> None:
         """Remove a guest's directory, and no disk that lies elsewhere."""
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path(uuid))
 
-    def remove(self, uuid, anew=False):
+    def remove(self, uuid: str, anew: bool = False) -> None:
         """Remove a guest's directory with all that is in it, and its disks elsewhere; no error when there is none.
 
         :param anew: the guest is made again: also disks in a pool that another host has
@@ -328,7 +346,7 @@ class Storage:
             if os.path.lexists(path):    # something else removed a file at the same time: once more
                 shutil.rmtree(path)
 
-    def _erase(self, uuid, guest, anew):
+    def _erase(self, uuid: str, guest: xml.Guest | None, anew: bool) -> None:
         """Remove what a guest has outside of its directory; where there is no directory, it may be the guest of a host
         that shares the pool and not the record."""
         if guest is None and not self.exists(uuid):
@@ -342,20 +360,20 @@ class Storage:
             place.erase(uuid, names)
         self.owners.forget(uuid)
 
-    def remove_disk(self, uuid, name):
+    def remove_disk(self, uuid: str, name: str) -> None:
         """Remove a disk that was made for a guest for a while; no error when there is none."""
         for place in {self._files, self._disks}:         # what images_type says may have changed since
             place.remove(self.path(uuid, name))
 
-    def exists(self, uuid):
+    def exists(self, uuid: str) -> bool:
         return os.path.isdir(self.path(uuid))
 
-    def check_room(self, sources=()):
+    def check_room(self, sources: Iterable[str] = ()) -> None:
         """:raises InsufficientStorage: copies of these files would use up the reserve"""
         self._reserve.check(self.directory, sum(map(disk_space.used_bytes, sources)))
 
     @contextlib.contextmanager
-    def snapshot_path(self, uuid, sources=()):
+    def snapshot_path(self, uuid: str, sources: Iterable[str] = ()) -> Iterator[str]:
         """Path of a file that a snapshot may be written to; it is gone afterwards.
 
         :param sources: paths of the files that are copied into it
@@ -369,7 +387,8 @@ class Storage:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def create(self, context, instance, request):
+    def create(self, context: RequestContext, instance: Instance,
+               request: SpawnRequest) -> tuple[list[xml.Disk], dict[str, str]]:
         """Make all files of a guest in a new directory.
 
         :param context: of the task, for the ImageSource
@@ -402,7 +421,8 @@ class Storage:
             raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         return disks, boot_files
 
-    def image_disk(self, context, instance, image, target, bus, name='disk', root_gb=None):
+    def image_disk(self, context: RequestContext, instance: Instance, image: Image, target: str, bus: str,
+                   name: str = 'disk', root_gb: int | None = None) -> xml.Disk:
         """The Disk of a new file made of an image.
 
         :param root_gb: GiB that it grows to; 0: as large as the image; None: as the server's
@@ -419,7 +439,8 @@ class Storage:
         place = self._new(instance.uuid, guest_options.encrypts(instance))
         return place.from_image(self.path(instance.uuid, name), image['id'], base, size, target, bus)
 
-    def blanks(self, uuid, sizes, present, volumes=(), taken=(), encrypted=False):
+    def blanks(self, uuid: str, sizes: Mapping[str, int], present: Sequence[xml.Disk],
+               volumes: Sequence[Volume] = (), taken: Collection[str] = (), encrypted: bool = False) -> list[xml.Disk]:
         """New disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
 
         :param volumes: that it has, too
@@ -429,14 +450,15 @@ class Storage:
             os.path.basename(disk.file) for disk in present}}
         if not wanted:
             return []
-        bus = next((disk.bus for disk in [*present, *volumes]), xml.Disk.bus)
+        devices: list[xml.Disk | Volume] = [*present, *volumes]
+        bus = next((device.bus for device in devices), xml.Disk.bus)
         prefix = xml.DISK_BUSES[bus]
         letters = (letter for letter in 'abcdefghijklmnopqrstuvwxyz'
-                   if letter not in taken and f'{prefix}{letter}' not in {disk.target for disk in [*present, *volumes]})
+                   if letter not in taken and f'{prefix}{letter}' not in {device.target for device in devices})
         place = self._new(uuid, encrypted)
         return [self._blank(place, uuid, name, size, f'{prefix}{next(letters)}', bus) for name, size in wanted.items()]
 
-    def _blank(self, place, uuid, name, size, target, bus):
+    def _blank(self, place: Place, uuid: str, name: str, size: int, target: str, bus: str) -> xml.Disk:
         make = ['mkswap', '-q'] if name == 'disk.swap' else [
             'mkfs.ext4', '-q', '-F', '-L', name.removeprefix('disk.')]
         path = self.path(uuid, name)
@@ -449,7 +471,8 @@ class Storage:
             raise exception.BuildFailed(instance_id=uuid, reason=f'{make[0]} failed on {name}')
         return place.from_file(path, target, bus)
 
-    def config_drive(self, uuid, contents, target, bus, name='disk.config', encrypted=False):
+    def config_drive(self, uuid: str, contents: Mapping[str, bytes], target: str, bus: str,
+                     name: str = 'disk.config', encrypted: bool = False) -> xml.Disk:
         """The Disk of a new config drive with {path: bytes}; raises BuildFailed when they do not fit into one."""
         path, place = self.path(uuid, name), self._new(uuid, encrypted)
         try:
@@ -458,7 +481,8 @@ class Storage:
             raise exception.BuildFailed(instance_id=uuid, reason=str(error)) from error
         return place.from_file(path, target, bus, readonly=True)
 
-    def boot_files(self, context, uuid, image, wanted):
+    def boot_files(self, context: RequestContext, uuid: str, image: Image | None,
+                   wanted: Mapping[str, tuple[str | None, str]]) -> dict[str, str]:
         """Kernel and ramdisk of a guest: {part: path} of new files.
 
         :param wanted: {part: (image id, file name)}; a part without an id is left out
@@ -475,19 +499,20 @@ class Storage:
                 shutil.copyfile(base.path, found[part])
                 files.give_to_guest(found[part])
         if 'ramdisk' in found and 'kernel' not in found:
-            raise exception.ImageUnacceptable(image_id=image['id'], reason='it has a ramdisk, but no kernel')
+            raise exception.ImageUnacceptable(image_id=(image or {}).get('id'),
+                                              reason='it has a ramdisk, but no kernel')
         return found
 
     # ---- the whole host -----------------------------------------------------------
 
-    def total_bytes(self):
+    def total_bytes(self) -> int:
         room = self._disks.room()
         if room:
             return room.total
         status = os.statvfs(self.directory)
         return status.f_frsize * status.f_blocks
 
-    def unused_bytes(self):
+    def unused_bytes(self) -> int:
         """Bytes that are free, whatever was promised of them."""
         room = self._disks.room()
         if room:
@@ -495,7 +520,7 @@ class Storage:
         status = os.statvfs(self.directory)
         return status.f_frsize * status.f_bavail
 
-    def free_bytes(self):
+    def free_bytes(self) -> int:
         """Bytes that are free and not promised to a guest: disks are sparse and will grow.
 
         Of a pool: that are free; what its other users were promised no host knows.
@@ -510,7 +535,7 @@ class Storage:
                 promised += max(0, _promised(disk, self._shares))
         return status.f_frsize * status.f_bavail - promised
 
-    def records(self):
+    def records(self) -> list[xml.Guest]:
         """The recorded Guest of every directory, also of hosts that share it."""
         found = []
         for name in sorted(os.listdir(self.directory)):
@@ -520,21 +545,21 @@ class Storage:
                     found.append(guest)
         return found
 
-    def remove_unused_images(self):
+    def remove_unused_images(self) -> None:
         kept = [guest for guest in map(self.load_kept, self.kept_guests()) if guest]
         self.cache.remove_unused({disk.backing_file for guest in [*self.records(), *kept]
                                   for disk in rescued.files(guest)})
         self._disks.remove_unused()
 
 
-def _bus(image):
+def _bus(image: Image) -> str:
     bus = ((image or {}).get('properties') or {}).get('hw_disk_bus', 'virtio')
     if bus not in xml.DISK_BUSES:
         raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_disk_bus is not known')
     return bus
 
 
-def _ephemerals(instance, block_devices):
+def _ephemerals(instance: Instance, block_devices: Iterable[Device]) -> list[int]:
     """Bytes of each ephemeral disk: those requested one by one, else the flavor's."""
     requested = [row['volume_size'] for row in block_devices
              if row.get('source_type') == 'blank' and row.get('destination_type') == 'local'
@@ -543,12 +568,12 @@ def _ephemerals(instance, block_devices):
     return [size * GIB for size in sizes if size]
 
 
-def _aligned(size):
+def _aligned(size: int) -> int:
     """Disks are whole sectors."""
     return (size + 511) // 512 * 512
 
 
-def _promised(disk, shares):
+def _promised(disk: xml.Disk, shares: bool) -> int:
     """Bytes that a disk may still take; ``shares``: also for blocks that it shares with the image as long as it can."""
     try:
         status = os.stat(disk.file)
@@ -560,12 +585,12 @@ def _promised(disk, shares):
         return 0
 
 
-def volume_letters(block_devices):
+def volume_letters(block_devices: Iterable[Device]) -> set[str]:
     """The last letters of the names of the volumes among a server's block devices."""
     return {(row.get('device_name') or ' ')[-1] for row in block_devices if row.get('destination_type') == 'volume'}
 
 
-def flavor_sizes(instance):
+def flavor_sizes(instance: Instance) -> dict[str, int]:
     """{name of a disk's file: bytes} that the server's flavor gives; 0: it has none, or no wish."""
     return {'disk': instance.root_gb * GIB, 'disk.ephemeral0': instance.ephemeral_gb * GIB,
             'disk.swap': int((instance.flavor or {}).get('swap') or 0) * MIB}

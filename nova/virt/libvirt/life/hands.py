@@ -3,8 +3,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nova.virt.driver import ImageSource
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.remote import RemoteSteps
+    from nova.virt.libvirt.steps import LocalSteps
+    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.volumes.disk import Volume
+    from nova.virt.libvirt.xml import Guest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,22 +41,22 @@ class Hands:
     undo         (uuid): as remove, without its volumes, and a failure is logged alone
     """
 
-    storage: Any
-    images: Any
-    hypervisor: Any
-    steps: Any
+    storage: Storage
+    images: ImageSource
+    hypervisor: Host
+    steps: LocalSteps | RemoteSteps
     copy_seconds: float
     operation: Callable[[str], contextlib.AbstractContextManager[None]]
-    recorded: Callable[[str, Any], Any]
-    known: Callable[[str], Any]
-    guest_of: Callable[..., Any]
-    volumes_of: Callable[[Any, Any, str, list[Any], list[Any]], list[Any]]
-    described: Callable[[Any], str]
-    start: Callable[[Any], None]
-    define: Callable[[Any], None]
+    recorded: Callable[[str, Any], Guest]
+    known: Callable[[str], Guest]
+    guest_of: Callable[..., Guest]
+    volumes_of: Callable[[Any, Any, str, list[Any], list[Any]], list[Volume]]
+    described: Callable[[Guest], str]
+    start: Callable[[Guest], None]
+    define: Callable[[Guest], None]
     shut_down: Callable[[str, float], bool]
     power_off: Callable[[Any, int], None]
-    disconnect: Callable[[Any], None]
+    disconnect: Callable[[Iterable[Volume]], None]
     remove: Callable[..., None]
     undo: Callable[[str], None]
 

@@ -46,6 +46,10 @@ class Place(typing.Protocol):
     def renew(self, disk: xml.Disk, source: str) -> None:
         """Let a disk begin with the content of the one that a resize has put aside at the path ``source``."""
 
+    def rebase(self, disk: xml.Disk) -> None:
+        """Let a disk that came from another host stand on the file that its record names; nothing where there are no
+        files."""
+
     def copy(self, disk: xml.Disk, path: str) -> None:
         """Copy a disk that no guest uses, with all that is below it, into a new qcow2 file."""
 

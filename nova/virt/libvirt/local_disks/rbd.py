@@ -153,6 +153,9 @@ class Rbd:
         if not disk.readonly and size > self.size(disk):
             self._pool.rbd('resize a disk', 'resize', '--no-progress', '--size', f'{size}B', name_of(disk.file))
 
+    def rebase(self, disk: xml.Disk) -> None:
+        """Its parent is in the pool, where it is the same for every host."""
+
     def copy(self, disk: xml.Disk, path: str) -> None:
         part = os.path.join(os.path.dirname(disk.file), COPY)
         files.remove(part)

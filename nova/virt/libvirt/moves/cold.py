@@ -54,6 +54,8 @@ class ColdMoves:
     def sent(self, uuid: str) -> dict[str, Any]:
         """What the destination needs of a guest that was put aside here."""
         guest, kept = self.storage.load_kept(uuid), self.storage.kept_path(uuid)
+        if guest is None:
+            raise exception.GuestNotFound(instance_id=uuid)
         guest.moved_from = None          # what comes back by a revert is no guest that has come
         files.write_json(os.path.join(kept, storage.RECORD), dataclasses.asdict(guest))
         return {'guest': arrival.packed(guest, kept), 'source': {'address': self.own_address(), 'directory': kept}}
@@ -149,5 +151,5 @@ class ColdMoves:
                                 self.conf.libvirt.qemu_img_timeout)
             disk.backing_file = self.storage.path(uuid, BASE_IMAGE)
             os.rename(self.storage.path(uuid, name), disk.backing_file)
-            imagecache.protect(disk.backing_file)        # QEMU reads it as it is, and nobody writes it
+            imagecache.protect(disk.backing_file)        # QEMU reads it as it is, and no process writes it
         self.storage.of(disk).rebase(disk)

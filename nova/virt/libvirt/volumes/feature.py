@@ -1,7 +1,13 @@
 """Volumes that a guest gets and loses, running or not; mixed into the libvirt driver."""
+from __future__ import annotations
+
 import contextlib
 import subprocess
 import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, TYPE_CHECKING
+
+from oslo_config import cfg
 
 from nova import exception
 from nova.virt import driver
@@ -9,6 +15,14 @@ from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.volumes import disk
 from nova.virt.libvirt.volumes import operations
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt import xml
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.volumes.connectors import Connectors
 
 GIB = 2 ** 30
 COPY = 'copy'                # kind of a snapshot: a whole copy in a qcow2 file that is there
@@ -19,13 +33,23 @@ NO_COPY = 'it is encrypted, and QEMU would copy what it has without that'
 
 
 class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
-    """Needs what LibvirtDriver has, and ``connectors``."""
+    """Needs what LibvirtDriver has."""
 
-    def volume_connector(self):
+    conf: cfg.ConfigOpts
+    host: str
+    hypervisor: Host
+    storage: Storage
+    connectors: Connectors
+    volume_key: Callable[[str, str], str] | None
+    is_active: Callable[[str], bool]
+    copy_running: Callable[..., bool]
+
+    def volume_connector(self) -> dict[str, Any]:
         return {'host': self.host, 'ip': self.conf.my_ip, 'initiator': self.connectors.initiator,
                 'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}
 
-    def volumes_of(self, instance, devices, machine, disks, known=()):
+    def volumes_of(self, instance: Instance, devices: Iterable[disk.Device], machine: str, disks: Iterable[xml.Disk],
+                   known: Sequence[disk.Volume] = ()) -> list[disk.Volume]:
         """[disk.Volume] of those of a guest's devices that are volumes.
 
         :param disks: its local ones
@@ -44,7 +68,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             each.iothread = number % threads + 1
         return made
 
-    def _volume(self, instance, device, machine, taken):
+    def _volume(self, instance: Instance, device: disk.Device, machine: str, taken: set[str]) -> disk.Volume:
         options = self.conf.libvirt
         cache = {'file': self.storage.disk_cache, 'block': 'none', 'network': 'writeback', **options.disk_cachemodes}
         source = self.connectors.connect(device['connection_info'])
@@ -53,14 +77,14 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
         return disk.volume(device, source, instance.image_properties or {}, machine, taken,
                            disk.Choices(cache, options.detect_zeroes))
 
-    def define_secrets(self, volumes):
+    def define_secrets(self, volumes: Iterable[disk.Volume]) -> None:
         """Give libvirt what it needs to log in to the storages of volumes; it forgets that when it restarts."""
         for volume in volumes:
             if volume.source.get('secret'):
                 self.hypervisor.run('keep a secret', operations.define_secret, '', volume.source['auth'],
                                     volume.source['secret'])
 
-    def define_volume_keys(self, uuid, volumes):
+    def define_volume_keys(self, uuid: str, volumes: Iterable[disk.Volume]) -> None:
         """Give libvirt what opens the encrypted ones of a guest's volumes."""
         for volume in volumes:
             if volume.source.get('luks'):
@@ -69,7 +93,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
                 self.hypervisor.run('keep a key', operations.define_passphrase, uuid, volume.volume_id,
                                     self.volume_key(uuid, volume.volume_id))
 
-    def attach_volume(self, context, instance, device):
+    def attach_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
         with self.hands.operation(instance.uuid):
             guest = self.hands.known(instance.uuid)
             before = [each for each in guest.volumes if each.volume_id != device['volume_id']]
@@ -92,10 +116,12 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
                     self.storage.save(guest)
                 raise
 
-    def detach_volume(self, context, instance, device):
+    def detach_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
         with self.hands.operation(instance.uuid):
             guest = self.storage.load(instance.uuid)
-            found = [each for each in guest.volumes if each.volume_id == device['volume_id']] if guest else []
+            if guest is None:
+                return
+            found = [each for each in guest.volumes if each.volume_id == device['volume_id']]
             for volume in found:
                 with contextlib.suppress(exception.GuestNotFound):
                     self._release(instance.uuid, volume)
@@ -103,7 +129,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
                 self.storage.save(guest)
             self.disconnect(found)
 
-    def disconnect(self, volumes):
+    def disconnect(self, volumes: Iterable[disk.Volume]) -> None:
         """Nothing on this host uses these Volumes any more."""
         for volume in volumes:
             if volume.source.get('luks'):
@@ -111,12 +137,12 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             if volume.source.get('connection'):      # else there is nothing of it but what QEMU has opened
                 self.connectors.disconnect(volume.source['connection'])
 
-    def _release(self, uuid, volume):
+    def _release(self, uuid: str, volume: disk.Volume) -> None:
         """
         :raises VirtError: the guest holds the disk
         """
         operation, text = 'detach the volume', disk.text(volume)
-        deadline, ask_at = time.monotonic() + RELEASE_SECONDS, 0
+        deadline, ask_at = time.monotonic() + RELEASE_SECONDS, 0.0
         while self.hypervisor.guest(operation, uuid, guests.holds_port, volume.mark):
             if time.monotonic() > deadline:
                 raise exception.VirtError(operation=operation, reason='the guest does not let it go')
@@ -126,7 +152,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             time.sleep(POLL)
         self.hypervisor.guest(operation, uuid, guests.undefine_port, text, volume.mark)
 
-    def swap_volume(self, context, instance, old, new):
+    def swap_volume(self, context: RequestContext, instance: Instance, old: disk.Device, new: disk.Device) -> None:
         uuid, operation = instance.uuid, 'swap the volume'
         with self.hands.operation(uuid):
             guest = self.hands.known(uuid)
@@ -148,7 +174,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             if old.get('connection_info'):
                 self.connectors.disconnect(old['connection_info'])
 
-    def rename_volume(self, context, instance, volume_id, stays):
+    def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
         with self.hands.operation(instance.uuid):
             guest = self.hands.known(instance.uuid)
             volume = self._of(guest, volume_id)
@@ -157,7 +183,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
                 self.storage.save(guest)
                 self.hypervisor.run('rename the volume', guests.define, guest.uuid, self.hands.described(guest))
 
-    def _give(self, uuid, operation, fresh):
+    def _give(self, uuid: str, operation: str, fresh: disk.Volume) -> None:
         """Let the guest use this Volume at its target, unless a crash came after it had it: libvirt knows. What it
         writes since would be lost with a second copy, or with the volume that is taken back.
 
@@ -170,7 +196,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
         self.define_secrets([fresh])
         self._mirror(uuid, operation, fresh)
 
-    def _mirror(self, uuid, operation, fresh):
+    def _mirror(self, uuid: str, operation: str, fresh: disk.Volume) -> None:
         deadline = time.monotonic() + self.conf.libvirt.qemu_img_timeout
         self.hypervisor.guest(operation, uuid, operations.begin_swap, fresh.target, disk.text(fresh))
         try:
@@ -185,7 +211,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             self.hypervisor.guest(operation, uuid, operations.abort_swap, fresh.target)
             raise
 
-    def extend_volume(self, context, instance, device):
+    def extend_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
         with self.hands.operation(instance.uuid), contextlib.suppress(exception.GuestNotFound):
             volume = self._of(self.hands.known(instance.uuid), device['volume_id'])
             if volume is not None and volume.source.get('luks'):
@@ -197,7 +223,8 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
 
     # ---- snapshots that the block storage cannot make by itself
 
-    def create_volume_snapshot(self, context, instance, volume_id, create_info, begun=None):
+    def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
+                               create_info: dict[str, Any], begun: Callable[[], None] | None = None) -> None:
         operation = 'copy the volume'
         if create_info.get('type') != COPY:
             raise exception.VirtError(operation=operation, reason='this driver makes whole copies of volumes, and no '
@@ -220,16 +247,17 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             else:
                 raise exception.VirtError(operation=operation, reason='the guest does not run')
 
-    def delete_volume_snapshot(self, context, instance, volume_id, snapshot_id, delete_info):
+    def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
+                               delete_info: dict[str, Any]) -> NoReturn:
         raise exception.VirtError(operation='merge the snapshot', reason='this driver makes whole copies of volumes, '
                                                                          'and no chains of files')
 
     @staticmethod
-    def _of(guest, volume_id):
+    def _of(guest: xml.Guest, volume_id: str) -> disk.Volume | None:
         return next((each for each in guest.volumes if each.volume_id == volume_id), None)
 
 
-def _copy(operation, source, target):
+def _copy(operation: str, source: str, target: str) -> None:
     """Into a file that is there and stays its owner's. Its source is raw: qemu-img interprets no byte of it."""
     done = subprocess.run(['qemu-img', 'convert', '-n', '-f', 'raw', '-O', 'qcow2', source, target],
                           stdin=subprocess.DEVNULL, capture_output=True)
