@@ -1,0 +1,93 @@
+"""Headers of objects: what a write gives them, what a read says and asks for."""
+from __future__ import annotations
+
+import datetime
+import email.utils
+import re
+from typing import Any
+
+from nova.objectstore import errors
+from nova.objectstore.request import Request
+
+KEPT = ('cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires')
+MAX_META = 2048                   # bytes of the metadata of an object
+
+
+def kept(req: Request) -> dict[str, str]:
+    """The headers of a request that an object keeps."""
+    kept = {'content-type': req.header('content-type') or 'binary/octet-stream'}
+    kept.update({name: value for name in KEPT if (value := req.header(name)) is not None})
+    if 'aws-chunked' in kept.get('content-encoding', ''):
+        rest = [each.strip() for each in kept['content-encoding'].split(',') if each.strip() != 'aws-chunked']
+        kept.pop('content-encoding')
+        kept.update({'content-encoding': ','.join(rest)} if rest else {})
+    meta = {name[5:].replace('_', '-').lower(): str(value) for name, value in req.environ.items()
+            if name.startswith('HTTP_X_AMZ_META_')}
+    if sum(len(name) + len(value) for name, value in meta.items()) > MAX_META:
+        raise errors.S3Error('MetadataTooLarge', f'The metadata of an object has {MAX_META} bytes at most.')
+    return {name: plain(value) for name, value in {**kept, **meta}.items()}
+
+
+def plain(value: str) -> str:
+    """A value that may be sent back as a header."""
+    if len(value) > MAX_META or not value.isprintable() or not all(ord(char) < 256 for char in value):
+        raise errors.S3Error('InvalidArgument', 'A header is not printable, or too long.')
+    return value
+
+
+def of(row: Any) -> list[tuple[str, str]]:
+    when = email.utils.format_datetime(row.modified_at.replace(microsecond=0, tzinfo=datetime.UTC), usegmt=True)
+    return [('ETag', f'"{row.etag}"'), ('Last-Modified', when), ('Accept-Ranges', 'bytes'),
+            # what a project keeps is no page of this origin
+            ('X-Content-Type-Options', 'nosniff'), ('Content-Security-Policy', 'sandbox'),
+            *((name.title() if not name.startswith('x-') else name, value) for name, value in row.headers.items())]
+
+
+def span(text: str | None, size: int) -> tuple[int, int] | None:
+    """(first, last) byte of a range; None where there is none to heed.
+
+    :raises S3Error: it begins behind the end
+    """
+    match = re.fullmatch(r'bytes=(\d{0,18})-(\d{0,18})', text or '')
+    if not match or not (match[1] or match[2]):
+        return None
+    first = int(match[1]) if match[1] else max(0, size - int(match[2]))
+    last = min(int(match[2]) if match[1] and match[2] else size - 1, size - 1)
+    if first >= size or first > last:
+        raise errors.S3Error('InvalidRange', 'The range cannot be satisfied.', 416)
+    return first, last
+
+
+def check(req: Request, row: Any) -> None:
+    """
+    :raises S3Error: a header asks for another state of the object
+    """
+    failed = errors.S3Error('PreconditionFailed', 'A condition of the request does not hold.', 412)
+    same, other = req.header('if-match'), req.header('if-none-match')
+    changed = row.modified_at.replace(microsecond=0)
+    since, until = _date(req.header('if-modified-since')), _date(req.header('if-unmodified-since'))
+    if same is not None:
+        if not _named(same, row.etag):
+            raise failed
+    elif until is not None and changed > until:
+        raise failed
+    if (other is not None and _named(other, row.etag)) or (other is None and since is not None and changed <= since):
+        raise errors.S3Error('NotModified', '', 304)
+
+
+def check_write(req: Request) -> None:
+    """:raises S3Error: a write has a condition, which would be looked at too early to hold"""
+    if req.header('if-match') is not None or req.header('if-none-match') is not None:
+        raise errors.unsupported('A condition of a write')
+
+
+def _named(text: str, etag: str) -> bool:
+    return text.strip() == '*' or etag in [each.strip().strip('"') for each in text.split(',')]
+
+
+def _date(text: str | None) -> datetime.datetime | None:
+    try:
+        found = email.utils.parsedate_to_datetime(text or '')
+    except (ValueError, TypeError):
+        return None
+    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found

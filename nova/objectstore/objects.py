@@ -1,0 +1,90 @@
+"""Operations of objects. The name of each is that of its action in the audit log."""
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+import urllib.parse
+
+from nova.objectstore import answers
+from nova.objectstore import contents
+from nova.objectstore import errors
+from nova.objectstore import headers
+from nova.objectstore import store as stores
+from nova.objectstore.request import Answer
+from nova.objectstore.request import Request
+from nova.web.request import Stream
+
+
+def get(req: Request) -> Answer:
+    row, file = req.store.read(req.project, req.bucket, req.key)
+    try:
+        headers.check(req, row)
+        shown = headers.of(row)
+        for name in ('content-type', 'content-language', 'expires', 'cache-control', 'content-disposition',
+                     'content-encoding'):
+            if f'response-{name}' in req.params:
+                value = headers.plain(req.params[f'response-{name}'])
+                shown = [each for each in shown if each[0].lower() != name] + [(name.title(), value)]
+        start, size, status = 0, row.size, 200
+        same = req.header('if-range') in (None, f'"{row.etag}"')
+        span = headers.span(req.header('range'), row.size) if same else None
+        if span is not None:
+            start, size, status = span[0], span[1] - span[0] + 1, 206
+            shown.append(('Content-Range', f'bytes {span[0]}-{span[1]}/{row.size}'))
+        shown.append(('Content-Length', str(size)))
+    except BaseException:
+        file.close()
+        raise
+    return status, shown, Stream(contents.read(file, start, size), '', file.close, size)
+
+
+def put(req: Request) -> Answer:
+    if req.header('x-amz-copy-source') is not None:
+        return _copy(req)
+    headers.check_write(req)
+    body = req.body(stores.MAX_PUT, quick=True)
+    row = req.store.put(req.project, req.bucket, req.key, body, body.length, headers.kept(req), body.etag)
+    return 200, [('ETag', f'"{row.etag}"')], b''
+
+
+def _copy(req: Request) -> Answer:
+    found, file = source(req)
+    with file:
+        replace = (req.header('x-amz-metadata-directive') or 'COPY').upper() == 'REPLACE'
+        if (req.bucket, req.key) == (found[0], found[1]) and not replace:
+            raise errors.S3Error('InvalidRequest', 'An object is copied onto itself only with other metadata.')
+        digest, row = hashlib.md5(usedforsecurity=False), found[2]
+        if row.size > stores.MAX_PUT:
+            raise errors.S3Error('InvalidRequest', f'More than {stores.MAX_PUT} bytes are copied in parts.')
+        made = req.store.put(req.project, req.bucket, req.key, stores.copied(contents.read(file), digest),
+                             row.size, headers.kept(req) if replace else row.headers, digest.hexdigest)
+    return answers.xml('CopyObjectResult', (('LastModified', answers.stamp(made.modified_at)),
+                                            ('ETag', f'"{made.etag}"')))
+
+
+def source(req: Request) -> tuple[tuple[str, str, Any], Any]:
+    """((bucket, key, row), open file) of what is copied."""
+    text = urllib.parse.unquote(req.header('x-amz-copy-source') or '')
+    path, _, version = text.partition('?')
+    if version:
+        raise errors.unsupported('A version')
+    bucket, _, key = path.removeprefix('/').partition('/')
+    row, file = req.store.read(req.project, bucket, key)
+    return (bucket, key, row), file
+
+
+def head(req: Request) -> Answer:
+    row = req.store.find(req.project, req.bucket, req.key)
+    headers.check(req, row)
+    return 200, [*headers.of(row), ('Content-Length', str(row.size))], b''
+
+
+def remove(req: Request) -> Answer:
+    req.store.remove(req.project, req.bucket, [req.key])
+    return 204, [], b''
+
+
+def no_tags(req: Request) -> Answer:
+    """An object has none, since writes with tags are refused; clients ask before they copy."""
+    req.store.find(req.project, req.bucket, req.key)
+    return answers.xml('Tagging', (('TagSet', ()),))
