@@ -350,19 +350,31 @@ def test_another_project_sees_nothing(cloud, ec2, image, flavor):
     assert volume
 
 
-def test_launch_permissions(cloud):
-    """An administrator makes an image public, and takes it back: a patch of the Image API with its own content type."""
-    admin = cloud.admin()
-    admin.upload_image(b'\0' * 1024, name='permitted', visibility='private')
-    ec2 = boto(cloud, keys_of(admin))
-    found, = ec2.describe_images(Filters=[{'Name': 'name', 'Values': ['permitted']}])['Images']
-    shown = found['ImageId']
-    for change, wanted in (({'Add': [{'Group': 'all'}]}, [{'Group': 'all'}]), ({'Remove': [{'Group': 'all'}]}, []),
-                           ({'Add': [{'UserId': 'a' * 32}]}, [{'UserId': 'a' * 32}])):
-        ec2.modify_image_attribute(ImageId=shown, LaunchPermission=change)
-        attribute = ec2.describe_image_attribute(ImageId=shown, Attribute='launchPermission')
-        assert attribute['LaunchPermissions'] == wanted
-    ec2.deregister_image(ImageId=shown)
+GROUP, OTHER = {'Group': 'all'}, {'UserId': 'f' * 32}
+
+
+@pytest.mark.parametrize('administrator, changes, refusal', [
+    (True, [({'Add': [GROUP]}, [GROUP]), ({'Remove': [GROUP]}, []), ({'Add': [OTHER]}, [OTHER])], None),
+    (False, [({'Add': [OTHER]}, [OTHER]), ({'Remove': [OTHER]}, [])], {'Add': [GROUP]}),
+], ids=['administrator', 'owner'])
+def test_launch_permissions(cloud, demo, administrator, changes, refusal):
+    """A change of visibility was sent as another kind of document than the patch that it is, and ended in an
+    InternalError. An administrator alone makes an image public.
+    """
+    client = cloud.admin() if administrator else demo
+    uuid = client.upload_image(b'\0' * 1024, name='permitted', visibility='private')
+    ec2 = boto(cloud, keys_of(client))
+    image, = [row['ImageId'] for row in ec2.describe_images(Owners=['self'])['Images'] if row['Name'] == 'permitted']
+    for change, wanted in changes:
+        ec2.modify_image_attribute(ImageId=image, LaunchPermission=change)
+        assert ec2.describe_image_attribute(
+            ImageId=image, Attribute='launchPermission')['LaunchPermissions'] == wanted
+    assert client.get(f'/image/v2/images/{uuid}').json()['visibility'] == 'shared'
+    assert ec2.describe_image_attribute(ImageId=image, Attribute='productCodes')['ProductCodes'] == []
+    if refusal:
+        assert refused(ec2.modify_image_attribute, ImageId=image, LaunchPermission=refusal)[0] == (
+            'UnauthorizedOperation')
+    ec2.deregister_image(ImageId=image)
 
 
 def test_placement_groups(cloud, ec2, image, flavor):
@@ -623,20 +635,6 @@ def test_an_instance_says_where_it_is(ec2, image, flavor):
     ec2.terminate_instances(InstanceIds=ids)
     ec2.get_waiter('instance_terminated').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
     ec2.delete_security_group(GroupId=group)
-
-
-def test_launch_permissions_change_the_image(cloud, ec2, demo):
-    """A change of visibility was sent as another kind of document than it is, and ended in an InternalError."""
-    uuid = demo.upload_image(b'\0' * 1024, name='given')
-    image = next(row['ImageId'] for row in ec2.describe_images(Owners=['self'])['Images'] if row['Name'] == 'given')
-    for change, members in (({'Add': [{'UserId': 'f' * 32}]}, ['f' * 32]), ({'Remove': [{'UserId': 'f' * 32}]}, [])):
-        ec2.modify_image_attribute(ImageId=image, LaunchPermission=change)
-        found = ec2.describe_image_attribute(ImageId=image, Attribute='launchPermission')['LaunchPermissions']
-        assert [row['UserId'] for row in found] == members
-    assert demo.get(f'/image/v2/images/{uuid}').json()['visibility'] == 'shared'
-    assert ec2.describe_image_attribute(ImageId=image, Attribute='productCodes')['ProductCodes'] == []
-    assert refused(ec2.modify_image_attribute, ImageId=image, LaunchPermission={'Add': [{'Group': 'all'}]})[0] == (
-        'UnauthorizedOperation')
 
 
 def test_the_type_standard_is_no_wish(ec2):
