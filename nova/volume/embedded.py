@@ -19,7 +19,6 @@ from nova import exception
 from nova import utils
 from nova.db.audit import log
 from nova.db.cells import cells as db_cells
-from nova.db.tables import volume as tables
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
@@ -33,23 +32,20 @@ from nova.volume.store import files as volume_files
 from nova.volume.store import guests as volume_guests
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
+from nova.volume.store import snapshots
 from nova.volume.store import transfers as volume_transfers
+from nova.volume.store import types as volume_types
 from nova.volume.store import ways
 
 GIB = contents.GIB
-TYPES = (
-    {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'description': 'The default type',
-     'extra_specs': {}},
-    {'id': '5d0f8c52-93b4-4c0e-8f3a-6a7f2f0d1b42', 'name': 'multiattach',
-     'description': 'Volumes that several servers may have at once', 'extra_specs': {'multiattach': '<is> True'}},
-)
 DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 
 
 class EmbeddedVolumes(api.Volumes):
     """
     limits, attachments, ways   what a project may have; who holds what, and how its host reaches it
-    backups, transfers          whole copies; volumes that change their project
+    snapshots, backups          copies of one moment; whole copies
+    transfers                   volumes that change their project
 
     :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
@@ -71,10 +67,11 @@ class EmbeddedVolumes(api.Volumes):
             qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images), conf.volume.backup_directory)
         self.contents = contents.Contents(database, self.files, images)
         self.limits = volume_limits.Limits(conf, database)
-        self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.create_snapshot,
+        self.ways = ways.Ways(conf, database, self.files)
+        self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.ways, guests)
+        self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.snapshots.create,
                                               self._of_backup)
         self.transfers = volume_transfers.Transfers(database, self.limits)
-        self.ways = ways.Ways(conf, database, self.files)
         self.attachments = attachments.Attachments(database, self.ways)
 
     def recover(self) -> None:
@@ -108,7 +105,7 @@ class EmbeddedVolumes(api.Volumes):
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
                availability_zone: Any = None, source_volume_id: Any = None, multiattach: bool = False,
                metadata: Any = None) -> Any:
-        kind = self.check_type(ctx, volume_type)
+        kind = volume_types.find(volume_type)
         values = {'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
                   'name': name or '', 'description': description, 'status': contents.CREATING, 'bootable': False,
                   'multiattach': multiattach or 'multiattach' in kind['extra_specs'], 'volume_type': kind['name'],
@@ -147,7 +144,7 @@ class EmbeddedVolumes(api.Volumes):
         return db.insert(conn, volumes, {
             'id': ident, 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': backup['size'], 'name': name,
             'description': backup['description'], 'status': contents.RESTORING, 'bootable': backup['bootable'],
-            'multiattach': False, 'volume_type': TYPES[0]['name'],
+            'multiattach': False, 'volume_type': volume_types.TYPES[0]['name'],
             'availability_zone': self.conf.default_availability_zone, 'metadata': {}, 'image_metadata': {},
             'backup_id': backup['id']})
 
@@ -233,15 +230,8 @@ class EmbeddedVolumes(api.Volumes):
         values = {**self._from_image(ctx, image_id, size), 'image_id': image_id, 'status': contents.DOWNLOADING}
         self.contents.fill_volume(ctx, self.update(ctx, volume_id, lambda row: values))
 
-    def types(self) -> tuple[dict[str, Any], ...]:
-        """All types."""
-        return TYPES
-
     def check_type(self, ctx: nova_context.RequestContext | None, name: str | None) -> Any:
-        for found in TYPES:
-            if not name or name in (found['id'], found['name']):
-                return found
-        raise exception.VolumeTypeNotFound(name=str(name)[:255])
+        return volume_types.find(name)
 
     # ---- attachments
 
@@ -270,97 +260,21 @@ class EmbeddedVolumes(api.Volumes):
     # ---- snapshots
 
     def get_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> Any:
-        with self.db.reader() as conn:
-            return rows.snapshot(conn, ctx, snapshot_id)
+        return self.snapshots.get(ctx, snapshot_id)
 
     def list_snapshots(self, ctx: nova_context.RequestContext, limit: int, offset: int = 0) -> Any:
         return self._page(ctx, volume_snapshots, lambda _conn, found: found, limit, offset)
 
     def create_snapshot(self, ctx: nova_context.RequestContext, volume_id: str, name: str | None,
-                        description: str | None = '', force: bool = True,
-                        metadata: dict[str, Any] | None = None) -> Any:
-        ident = str(uuid.uuid4())
-
-        def write(conn: Connection) -> Any:
-            row = rows.volume(conn, ctx, volume_id, lock=True)
-            if row['status'] not in (('available', 'in-use') if force else ('available',)):
-                raise exception.InvalidVolume(
-                    reason=f'Volume {row["id"]} status must be available, but current status is: {row["status"]}.')
-            self.limits.use(conn, row['project_id'], 'snapshots', row['size'])
-            log.about(ident)
-            made = db.insert(conn, volume_snapshots, {
-                'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'],
-                'user_id': ctx.user_id or row['user_id'], 'name': name, 'description': description,
-                'size': row['size'], 'status': contents.CREATING, 'bootable': row['bootable'],
-                'metadata': metadata or {}, 'image_metadata': row['image_metadata']})
-            held = [each for each in db.attachments(conn, volume_ids=[row['id']]) if each['connector'] is not None]
-            return made, held
-        made, held = self.db.run(write)
-        try:
-            self._copy(ctx, made, held)
-        except exception.NovaException:
-            self.db.run(db.delete, volume_snapshots, ident)
-            self.contents.discard(self.files.snapshot(ident))
-            raise
-        return self.get_snapshot(ctx, ident)
-
-    def update_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str,
-                        change: Callable[..., Any]) -> dict[str, Any]:
-        """As ``update``, of a snapshot."""
-        def write(conn: Connection) -> Any:
-            row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
-            values = change(row)
-            db.update(conn, volume_snapshots, row['id'], values)
-            return {**row, **values}
-        return self.db.run(write)
-
-    def _copy(self, ctx: nova_context.RequestContext, made: Any, held: builtins.list[Any]) -> None:
-        """Begin the copy for a snapshot. One of a volume in use is of one moment: by the file system, by the guest's
-        QEMU, or by the exporter that the guest's QEMU writes to.
-        """
-        source, target, size = (self.files.volume(made['volume_id']), self.files.snapshot(made['id']),
-                                made['size'] * GIB)
-        if not held or not self.files.has_tools:     # without QEMU's tools no guest is here that could write to it
-            self.contents.make_snapshot(made)
-        elif self.files.size(source) is None:
-            raise exception.InvalidVolume(reason='the file of the volume is gone.')
-        elif self.files.clone(source, target, size):
-            self.contents.snapshot_ended(made['id'], contents.AVAILABLE)
-        elif len({each['instance_uuid'] for each in held}) > 1 or (
-                len(held) > 1 and any(self.ways.is_export(each['connector']) for each in held)):
-            raise exception.InvalidVolume(reason='several servers or hosts write to it, and this file system cannot '
-                                                 'copy it at one moment.')
-        elif self.ways.is_export(held[0]['connector']):
-            self.contents.copy_snapshot(made, lambda path: self.ways.copy(held[0]['id'], held[0]['connector'], path))
-        elif self._guests is None:
-            raise exception.InvalidVolume(reason='a server has it, whose host this service cannot tell to copy it.')
-        else:
-            part = self.files.prepare_copy(target, size, source)
-            self._guests.copy(nova_context.admin_context(ctx.request_id), held[0]['instance_uuid'],
-                              made['volume_id'], made['id'], part)
+                        description: str | None = '') -> Any:
+        return self.snapshots.create(ctx, volume_id, name, description)
 
     def update_snapshot_status(self, ctx: nova_context.RequestContext, snapshot_id: str, status: str,
                                progress: Any) -> None:
-        """The copy that a compute made of a volume in use is complete, or has failed."""
-        if status == contents.CREATING:
-            self.contents.finish_snapshot(snapshot_id)
-        elif status == contents.ERROR:
-            self.files.give_up_copy(self.files.snapshot(snapshot_id))
-            self.contents.snapshot_ended(snapshot_id, contents.ERROR)
+        self.snapshots.copied(snapshot_id, status)
 
     def delete_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> None:
-        def write(conn: Connection) -> Any:
-            row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
-            if row['status'] == contents.CREATING or any(db.unfinished(conn, table, {
-                    'snapshot_id': row['id']}) for table in (volumes, tables.volume_backups)):
-                raise exception.InvalidVolume(reason='the snapshot is being made, or a volume or a backup of it is.')
-            db.delete(conn, volume_snapshots, row['id'])
-            return self.files.snapshot(row['id'])
-        try:
-            path = self.db.run(write)
-        except exception.NotFound:
-            return
-        self.contents.discard(path)
+        self.snapshots.delete(ctx, snapshot_id)
 
 
 def _inherit(values: dict[str, Any], source: dict[str, Any], noun: str) -> None:

@@ -17,6 +17,7 @@ from nova.volume.face import listing
 from nova.volume.face import schemas
 from nova.volume.face import views
 from nova.volume.store import rows as rows_of
+from nova.volume.store import types
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -293,12 +294,12 @@ def list_snapshots(request: VolumeRequest) -> dict[str, Any]:
 
 
 def show_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'snapshot': views.snapshot(request.store.get_snapshot(request.context, ident), request)}
+    return {'snapshot': views.snapshot(request.store.snapshots.get(request.context, ident), request)}
 
 
 def create_snapshot(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
-    made = request.store.create_snapshot(
+    made = request.store.snapshots.create(
         request.context, given['volume_id'], _named(given).get('name'), _named(given).get('description'),
         # openstackclient leaves the word out, and asks for the version before that
         force=request.microversion >= ALWAYS_FORCED or listing.true(given.get('force', True)),
@@ -308,17 +309,17 @@ def create_snapshot(request: VolumeRequest) -> dict[str, Any]:
 
 def update_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
     values = _named(request.body)
-    return {'snapshot': views.snapshot(request.store.update_snapshot(request.context, ident, lambda row: values),
+    return {'snapshot': views.snapshot(request.store.snapshots.update(request.context, ident, lambda row: values),
                                        request)}
 
 
 def delete_snapshot(request: VolumeRequest, ident: str) -> None:
-    request.store.get_snapshot(request.context, ident)
-    request.store.delete_snapshot(request.context, ident)
+    request.store.snapshots.get(request.context, ident)
+    request.store.snapshots.delete(request.context, ident)
 
 
 def show_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'metadata': request.store.get_snapshot(request.context, ident)['metadata']}
+    return {'metadata': request.store.snapshots.get(request.context, ident)['metadata']}
 
 
 def add_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
@@ -327,11 +328,11 @@ def add_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
         if len(merged) > 128:
             raise exception.BadRequest('A snapshot has at most 128 metadata items.')
         return {'metadata': merged}
-    return {'metadata': request.store.update_snapshot(request.context, ident, change)['metadata']}
+    return {'metadata': request.store.snapshots.update(request.context, ident, change)['metadata']}
 
 
 def replace_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'metadata': request.store.update_snapshot(
+    return {'metadata': request.store.snapshots.update(
         request.context, ident, lambda row: {'metadata': request.body})['metadata']}
 
 
@@ -340,17 +341,17 @@ def delete_snapshot_metadata(request: VolumeRequest, ident: str, key: str) -> No
         if key not in row['metadata']:
             raise exception.MetadataItemNotFound(key=key[:255])
         return {'metadata': {name: value for name, value in row['metadata'].items() if name != key}}
-    request.store.update_snapshot(request.context, ident, change)
+    request.store.snapshots.update(request.context, ident, change)
 
 
 def reset_snapshot_status(request: VolumeRequest, ident: str) -> None:
-    request.store.update_snapshot(request.context, ident, lambda row: {'status': request.body['status']})
+    request.store.snapshots.update(request.context, ident, lambda row: {'status': request.body['status']})
 
 
 def update_snapshot_status(request: VolumeRequest, ident: str) -> None:
     """What a compute that copies a volume reports; see EmbeddedVolumes."""
-    request.store.get_snapshot(request.context, ident)
-    request.store.update_snapshot_status(request.context, ident, request.body['status'], request.body.get('progress'))
+    request.store.snapshots.get(request.context, ident)
+    request.store.snapshots.copied(ident, request.body['status'])
 
 
 # ---- attachments -------------------------------------------------------------
@@ -404,16 +405,16 @@ def delete_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
 # ---- types, limits and other requests of clients -------------------------------
 
 def list_types(request: VolumeRequest) -> dict[str, Any]:
-    return {'volume_types': [views.volume_type(row) for row in request.store.types()]}
+    return {'volume_types': [views.volume_type(row) for row in types.TYPES]}
 
 
 def show_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'volume_type': views.volume_type(request.store.check_type(
-        request.context, None if ident == 'default' else ident))}
+    return {'volume_type': views.volume_type(types.find(
+        None if ident == 'default' else ident))}
 
 
 def show_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'extra_specs': request.store.check_type(request.context, ident)['extra_specs']}
+    return {'extra_specs': types.find(ident)['extra_specs']}
 
 
 def _limits(request: VolumeRequest, project_id: str) -> tuple[dict[str, int], dict[str, int]]:

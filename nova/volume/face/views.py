@@ -5,6 +5,8 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
+from nova.volume.store import types
+
 if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
 
@@ -54,7 +56,7 @@ def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
         'metadata': {**row['metadata'], 'readonly': 'True'} if row['readonly'] else row['metadata'],
         'user_id': row['user_id'], 'os-vol-tenant-attr:tenant_id': row['project_id'], 'replication_status': None,
         'consistencygroup_id': None, 'group_id': None, 'provider_id': None, 'service_uuid': None,
-        'volume_type_id': request.store.check_type(None, row['volume_type'])['id'], 'shared_targets': False,
+        'volume_type_id': types.find(row['volume_type'])['id'], 'shared_targets': False,
         'consumes_quota': True, 'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']),
         'links': links(request.root_url, request.context.project_id, 'volumes', row['id']),
         'attachments': [held(each, row) for each in row['attachments'] if each['status'] == 'attached']}

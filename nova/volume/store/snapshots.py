@@ -1,0 +1,136 @@
+"""Snapshots of volumes: copies of one moment, also of a volume that a guest writes to."""
+from __future__ import annotations
+
+from collections.abc import Callable
+import typing
+import uuid
+
+from sqlalchemy import Connection
+
+from nova import context as nova_context
+from nova import exception
+from nova.db.audit import log
+from nova.db.tables import volume as tables
+from nova.db.tables.volume import volume_snapshots
+from nova.db.tables.volume import volumes
+from nova.db.volumes import volumes as db
+from nova.volume.store import contents
+from nova.volume.store import files as volume_files
+from nova.volume.store import guests as volume_guests
+from nova.volume.store import limits as volume_limits
+from nova.volume.store import rows
+from nova.volume.store import ways as volume_ways
+
+Row = dict[str, typing.Any]
+Context = nova_context.RequestContext
+
+
+class Snapshots:
+    """
+    :param database: the API database
+    :param made: makes the copies
+    :param ways: how hosts reach volumes: of an export its exporter makes the copy
+    :param guests: store.guests.Guests; None: no host can be notified of a volume that a guest has
+    """
+
+    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
+                 limits: volume_limits.Limits, ways: volume_ways.Ways, guests: volume_guests.Guests | None) -> None:
+        self._db, self._files, self._contents, self._limits = database, files, made, limits
+        self._ways, self._guests = ways, guests
+
+    def get(self, ctx: Context, snapshot_id: str) -> Row:
+        """:raises VolumeSnapshotNotFound: there is none, or it is another project's"""
+        with self._db.reader() as conn:
+            return rows.snapshot(conn, ctx, snapshot_id)
+
+    def create(self, ctx: Context, volume_id: str, name: str | None, description: str | None = '',
+               force: bool = True, metadata: dict[str, typing.Any] | None = None) -> Row:
+        """Begin a snapshot.
+
+        :param force: also of a volume that a server has
+        :raises InvalidVolume, VolumeNotFound, QuotaExceeded:
+        """
+        ident = str(uuid.uuid4())
+
+        def write(conn: Connection) -> tuple[Row, list[typing.Any]]:
+            row = rows.volume(conn, ctx, volume_id, lock=True)
+            if row['status'] not in (('available', 'in-use') if force else ('available',)):
+                raise exception.InvalidVolume(
+                    reason=f'Volume {row["id"]} status must be available, but current status is: {row["status"]}.')
+            self._limits.use(conn, row['project_id'], 'snapshots', row['size'])
+            log.about(ident)
+            made = db.insert(conn, volume_snapshots, {
+                'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'],
+                'user_id': ctx.user_id or row['user_id'], 'name': name, 'description': description,
+                'size': row['size'], 'status': contents.CREATING, 'bootable': row['bootable'],
+                'metadata': metadata or {}, 'image_metadata': row['image_metadata']})
+            held = [each for each in db.attachments(conn, volume_ids=[row['id']]) if each['connector'] is not None]
+            return made, held
+        made, held = self._db.run(write)
+        try:
+            self._copy(ctx, made, held)
+        except exception.NovaException:
+            self._db.run(db.delete, volume_snapshots, ident)
+            self._contents.discard(self._files.snapshot(ident))
+            raise
+        return self.get(ctx, ident)
+
+    def update(self, ctx: Context, snapshot_id: str, change: Callable[..., typing.Any]) -> Row:
+        """Write what ``change(row)`` gives, in the transaction that reads the row; the snapshot then."""
+        def write(conn: Connection) -> Row:
+            row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
+            values = change(row)
+            db.update(conn, volume_snapshots, row['id'], values)
+            return {**row, **values}
+        return self._db.run(write)
+
+    def _copy(self, ctx: Context, made: Row, held: list[typing.Any]) -> None:
+        """Begin the copy for a snapshot. One of a volume in use is of one moment: by the file system, by the guest's
+        QEMU, or by the exporter that the guest's QEMU writes to.
+        """
+        files, size = self._files, made['size'] * contents.GIB
+        source, target = files.volume(made['volume_id']), files.snapshot(made['id'])
+        if not held or not files.has_tools:          # without QEMU's tools no guest is here that could write to it
+            self._contents.make_snapshot(made)
+        elif files.size(source) is None:
+            raise exception.InvalidVolume(reason='the file of the volume is gone.')
+        elif files.clone(source, target, size):
+            self._contents.snapshot_ended(made['id'], contents.AVAILABLE)
+        elif len({each['instance_uuid'] for each in held}) > 1 or (
+                len(held) > 1 and any(self._ways.is_export(each['connector']) for each in held)):
+            raise exception.InvalidVolume(reason='several servers or hosts write to it, and this file system cannot '
+                                                 'copy it at one moment.')
+        elif self._ways.is_export(held[0]['connector']):
+            self._contents.copy_snapshot(made, lambda path: self._ways.copy(held[0]['id'], held[0]['connector'], path))
+        elif self._guests is None:
+            raise exception.InvalidVolume(reason='a server has it, whose host this service cannot tell to copy it.')
+        else:
+            part = files.prepare_copy(target, size, source)
+            self._guests.copy(nova_context.admin_context(ctx.request_id), held[0]['instance_uuid'],
+                              made['volume_id'], made['id'], part)
+
+    def copied(self, snapshot_id: str, status: str) -> None:
+        """The copy that a compute host made of a volume in use is complete ('creating'), or has failed ('error')."""
+        if status == contents.CREATING:
+            self._contents.finish_snapshot(snapshot_id)
+        elif status == contents.ERROR:
+            self._files.give_up_copy(self._files.snapshot(snapshot_id))
+            self._contents.snapshot_ended(snapshot_id, contents.ERROR)
+
+    def delete(self, ctx: Context, snapshot_id: str) -> None:
+        """Remove a snapshot; no error when there is none.
+
+        :raises InvalidVolume: something is being made of it, or it is being made itself
+        """
+        def write(conn: Connection) -> str:
+            row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
+            if row['status'] == contents.CREATING or any(db.unfinished(conn, table, {
+                    'snapshot_id': row['id']}) for table in (volumes, tables.volume_backups)):
+                raise exception.InvalidVolume(reason='the snapshot is being made, or a volume or a backup of it is.')
+            db.delete(conn, volume_snapshots, row['id'])
+            return self._files.snapshot(row['id'])
+        try:
+            path = self._db.run(write)
+        except exception.NotFound:
+            return
+        self._contents.discard(path)
