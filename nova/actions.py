@@ -220,7 +220,7 @@ _REBOOT = (states.REBOOTING, states.REBOOT_PENDING, states.REBOOT_STARTED)
 _REBOOT_HARD = (states.REBOOTING_HARD, states.REBOOT_PENDING_HARD, states.REBOOT_STARTED_HARD)
 _UPLOAD = (states.IMAGE_PENDING_UPLOAD, states.IMAGE_UPLOADING)
 _RULE = 'os_compute_api:'
-_NEXT_EVENT = 'told with the next event of the server'
+_NEXT_EVENT = 'sent with the next event of the server'
 _COPY = 'the image would have their content without encryption'
 
 ROWS = (
@@ -298,7 +298,7 @@ ROWS = (
     Action('changePassword', (ACTIVE,), (states.UPDATING_PASSWORD,), _RULE + 'os-admin-password', after=ACTIVE,
            capability='password', method='set_admin_password',
            restart=repeat('set_admin_password', admin_password=None),
-           silent='its end is in the record of actions; the password is told nobody'),
+           silent='its end is in the record of actions; the password is not shown'),
     Action('trigger_crash_dump', (ACTIVE, PAUSED, RESCUED, RESIZED, ERROR), (), _RULE + 'servers:trigger_crash_dump',
            host=True, capability='crash_dump', method='trigger_crash_dump', notification='trigger_crash_dump'),
     Action('injectNetworkInfo', ANY, (), _RULE + 'os-admin-actions:inject_network_info', task_states=ANY, host=True,
@@ -308,7 +308,7 @@ ROWS = (
     Action('lock', ANY, (), _RULE + 'os-lock-server:lock', task_states=ANY, locked=False, on_request='lock'),
     Action('unlock', ANY, (), _RULE + 'os-lock-server:unlock', task_states=ANY, locked=False, on_request='unlock'),
     Action('os-resetState', ANY, (), _RULE + 'os-admin-actions:reset_state', task_states=ANY, locked=False,
-           silent='told as instance.update'),
+           silent='sent as instance.update'),
     Action('attach_interface', (ACTIVE, PAUSED, STOPPED), (), _RULE + 'os-attach-interfaces:create',
            capability='interfaces', method='attach_interface', restart=abandon('abandon_interface'), background=True,
            notification='interface_attach'),

@@ -30,7 +30,7 @@ def begin(req: api_request.Request, parts: dict[str, str], code: int) -> None:
 
 
 def begin_refused(req: api_request.Request, row: Route, parts: dict[str, str]) -> None:
-    """The same of a request that is refused before its body, which may say what is asked for, was read.
+    """The same of a request that is refused before its body, which may say what is requested, was read.
 
     :param row: the first route of its method and path
     """

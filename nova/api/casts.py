@@ -35,12 +35,12 @@ def _hasten(cell: db_cells.Cell, context: nova_context.RequestContext) -> None:
     try:
         cell.db.run(instance_actions.unsent, context.request_id)
     except db_exc.DBError as error:              # the request stays accepted; its deadline comes
-        LOG.warning('The reconciler could not be told: %s', error)
+        LOG.warning('The reconciler could not be notified: %s', error)
 
 
 def to_host(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, method: Callable[..., object],
             **arguments: Any) -> None:
-    """Tell the host of a server.
+    """Notify the host of a server.
 
     :param row: the server's
     :param method: of the compute clients of its cell

@@ -14,7 +14,7 @@ from nova.db.servers import instance_actions
 from nova.notify import events
 
 
-def tell(req: api_request.Request, name: str, row: api_request.Row | None, **about: Any) -> None:
+def send(req: api_request.Request, name: str, row: api_request.Row | None, **about: Any) -> None:
     """All phases of an event that is done in one transaction.
 
     :param row: the columns of what it is of; None: nothing is published
@@ -26,13 +26,13 @@ def tell(req: api_request.Request, name: str, row: api_request.Row | None, **abo
             notifier.publish(req.context, name, phase, row, **about)
 
 
-def told(req: api_request.Request, **about: Any) -> dict[str, Any]:
-    """What an action's arguments carry for events alone, where somebody is told of it."""
+def for_events(req: api_request.Request, **about: Any) -> dict[str, Any]:
+    """What an action's arguments have for its events alone; {} where none are sent."""
     return {instance_actions.EVENT_FACTS: about} if req.services.notifier.on else {}
 
 
 def read(req: api_request.Request, database: engine.Database, get: Callable[..., Any], *args: Any) -> Any:
-    """What ``get(conn, *args)`` gives, for an event; None where nobody is told, nothing is there, or it cannot be read.
+    """What ``get(conn, *args)`` gives, for an event; None where none are sent, nothing is there, or it cannot be read.
     """
     if not req.services.notifier.on:
         return None

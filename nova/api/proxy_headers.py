@@ -85,15 +85,15 @@ class ProxyHeaders:
                 self._believe(environ)
 
     def _believe(self, environ: bodies.Environ) -> None:
-        told = [self._outermost(environ['REMOTE_ADDR'], elements)
-                for elements in (_forwarded(environ), _x_forwarded(environ)) if elements]
-        if len({said['for'] for said in told}) > 1:
+        headers = [self._outermost(environ['REMOTE_ADDR'], elements)
+                   for elements in (_forwarded(environ), _x_forwarded(environ)) if elements]
+        if len({said['for'] for said in headers}) > 1:
             if not self._warned:                 # once: any client can make it happen
                 self._warned = True
                 LOG.warning('The proxy at %s lets through what a client says of itself: Forwarded and X-Forwarded-For '
                             'differ, and neither is believed.', environ['REMOTE_ADDR'])
             return
-        said_of = {name: {said[name] for said in told if said.get(name)} for name in ('for', 'proto', 'host')}
+        said_of = {name: {said[name] for said in headers if said.get(name)} for name in ('for', 'proto', 'host')}
         facts = {name: values.pop() for name, values in said_of.items() if len(values) == 1}
         environ['REMOTE_ADDR'] = facts.get('for', environ['REMOTE_ADDR'])
         if facts.get('proto', '').lower() in _SCHEMES:

@@ -90,7 +90,7 @@ class Request(request.Request):
         return {'project_id': self.context.project_id, 'user_id': self.context.user_id}
 
     def allows(self, rule: str, target: Target | None = None) -> bool:
-        """Whether the caller passes a rule; asked once per rule and owner.
+        """Whether the caller passes a rule; checked once per rule and owner.
 
         :param target: {'project_id', 'user_id'} of the resource; the caller's own unless given
         """
@@ -110,7 +110,7 @@ class Request(request.Request):
 
     def ask(self, method: str, path: str, body: typing.Any = None, query: str = '',
             caller: nova_context.RequestContext | None = None, version: str | None = None) -> tuple[int, typing.Any]:
-        """(code, JSON document or None) of another operation of this API, asked by the same caller at the same version.
+        """(code, JSON document or None) of another operation of this API, for the same caller at the same version.
 
         :param path: below the version
         :param caller: context of who asks in place of the same; a row that does so says why it may

@@ -17,7 +17,7 @@ from nova.web import pipeline
 PATH = '/network'
 
 
-def beside(conf: ConfigOpts, bus: Any, api_db: Any, rules: Any, compute: Any) -> Any:
+def with_api(conf: ConfigOpts, bus: Any, api_db: Any, rules: Any, compute: Any) -> Any:
     """The compute API, and the Networking API below /network where the networks are the cloud's own.
 
     :param rules: policy.Policy

@@ -71,7 +71,7 @@ class LocalCallers:
 
 
 class RemoteCallers:
-    """Who they are, as Keystone says, which is asked with the account of [ec2].
+    """Who they are, as Keystone says, over the account of [ec2].
 
     :raises InvalidInput: [ec2] names no account
     """

@@ -42,7 +42,7 @@ def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells
     identity = assembly.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
     rules = policy.Policy(conf)
     compute = assembly.api(conf, bus, api_db, cells, images, rules, identity)
-    return assembly.dashboard(conf, network_api.beside(conf, bus, api_db, rules, compute))
+    return assembly.dashboard(conf, network_api.with_api(conf, bus, api_db, rules, compute))
 
 
 def main() -> int:

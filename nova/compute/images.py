@@ -61,7 +61,7 @@ class Snapshots:
 
     def _copy_volumes(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
         """Have snapshots of all volumes made, of one moment where the guest comes to rest, and wait for them."""
-        with self._volume_snapshots.beside(instance.uuid) as copies:
+        with self._volume_snapshots.copying(instance.uuid) as copies:
             with self._at_rest(instance):
                 done = self._snapshot_volumes(ctx, instance.uuid, image_id)
                 if not copies.wait(REST_S):

@@ -131,11 +131,11 @@ class _Copies:
     """Copies of the volumes of one server that are made in the background of one of its tasks."""
 
     def __init__(self) -> None:
-        self.asked, self.begun, self.changed = 0, 0, threading.Condition()
+        self.requested, self.begun, self.changed = 0, 0, threading.Condition()
 
     def ask(self) -> None:
         with self.changed:
-            self.asked += 1
+            self.requested += 1
 
     def begin(self) -> None:
         with self.changed:
@@ -145,7 +145,7 @@ class _Copies:
     def wait(self, timeout_s: float) -> bool:
         """Wait until all requested copies have begun; False: some have not within timeout_s."""
         with self.changed:
-            return self.changed.wait_for(lambda: self.begun >= self.asked, timeout_s)
+            return self.changed.wait_for(lambda: self.begun >= self.requested, timeout_s)
 
 
 class VolumeSnapshots:
@@ -156,7 +156,7 @@ class VolumeSnapshots:
         self._beside: dict[str, _Copies] = {}
 
     @contextlib.contextmanager
-    def beside(self, uuid: str) -> collections.abc.Iterator[_Copies]:
+    def copying(self, uuid: str) -> collections.abc.Iterator[_Copies]:
         """While the block runs, which is a task of this server, its volumes may be copied: the task waits for that."""
         copies = self._beside[uuid] = _Copies()
         try:

@@ -13,6 +13,6 @@ CLI_OPTIONS = [
                 help='Port where the debugger waits.'),
     cfg.BoolOpt('allow_remote', default=False,
                 help='Whether a debugger may wait at another address than loopback. Nothing protects the connection: '
-                     'only on a network that nobody else is on.'),
+                     'only on a network that no one else is on.'),
 ]
 SAMPLE_OPTIONS = CLI_OPTIONS         # they may stand in a file as well

@@ -50,7 +50,7 @@ def open(stream: streams.Stream, password: str | None, tls: ssl.SSLContext | Non
         stream.write(bytes([chosen]))
     if chosen == VNC:
         if not password:
-            raise streams.Broken('VNC asks for a password that nobody told.')
+            raise streams.Broken('VNC wants a password, and none is known.')
         stream.write(response(password, stream.read(16)))
     if stream.read(4) != OK:
         raise streams.Broken(f'VNC is refused: {_reason(stream)}')

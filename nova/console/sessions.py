@@ -192,10 +192,10 @@ class Sessions:
         host = str(row['host'])
         try:
             address = ipaddress.ip_address(host)
-            inside = address.is_loopback or address.is_unspecified or address.is_link_local
+            internal = address.is_loopback or address.is_unspecified or address.is_link_local
         except ValueError:
-            inside = host == 'localhost' or host.endswith('.localhost')
-        if inside and row['instance_host'] not in self._local:
+            internal = host == 'localhost' or host.endswith('.localhost')
+        if internal and row['instance_host'] not in self._local:
             raise streams.Broken(f'{host} is an address that only its own host reaches: set server_listen there.')
         return host
 

@@ -56,7 +56,7 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Limit
     if host is None:
         return Fit(None, 'has no NUMA topology')
     if len(guest.cells) > len(host.cells):
-        return Fit(None, f'has {len(host.cells)} NUMA nodes and not the {len(guest.cells)} that are asked for')
+        return Fit(None, f'has {len(host.cells)} NUMA nodes and not the {len(guest.cells)} that are requested')
     pools, requests = devices or ((), ())
     order = _order(host, guest, limits, (pools, requests), pack)
     # the emulator's own CPU is in the cell of the first vCPUs that are pinned
@@ -71,7 +71,7 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Limit
     fitting = [{number for number, found in row.items() if not isinstance(found, str)} for row in table]
     usable = [cell for cell in order if any(cell.id in numbers for numbers in fitting)]
     if _match(fitting, [cell.id for cell in usable]) is None:
-        return Fit(None, 'has no free NUMA node for each of those that are asked for')
+        return Fit(None, 'has no free NUMA node for each of those that are requested')
     for chosen in _sets(usable, len(guest.cells), devices=bool(requests)):
         numbers = [cell.id for cell in chosen]
         if requests and not pci_pools.supports(pools, requests, host, numbers):

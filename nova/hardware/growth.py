@@ -14,7 +14,7 @@ from nova.objects import numa
 from nova.objects import pci
 
 VCPUS, MEMORY = 'max_vcpus', 'max_mem_mb'
-# MiB: Linux takes memory up in blocks of this size, and none that begins inside of one (x86: SECTION_SIZE_BITS is 27)
+# MiB: Linux takes memory up in blocks of this size, and none that begins within one (x86: SECTION_SIZE_BITS is 27)
 BLOCK_MB = 128
 # modules of memory that a guest takes between two starts; each resize is one
 SLOTS = 16

@@ -116,7 +116,7 @@ class NetworkManager:
             try:
                 self._others.refresh_security(nova_context.admin_context(), port_ids=[])
             except exception.Unavailable as error:
-                LOG.warning('Other hosts were not told of a change, and find it within a minute: %s', error)
+                LOG.warning('Other hosts were not notified of a change, and find it within a minute: %s', error)
 
     def sync(self) -> None:
         """Periodic: repair what others changed on the host, and free the addresses whose quarantine is over."""
@@ -207,7 +207,7 @@ class NetworkManager:
             try:
                 self._agents.changed(nova_context.admin_context())
             except exception.Unavailable as error:
-                LOG.warning('Agents were not told of a change, and find it within a minute: %s', error)
+                LOG.warning('Agents were not notified of a change, and find it within a minute: %s', error)
         self._plumb()
 
     # ---- periodic -------------------------------------------------------------------

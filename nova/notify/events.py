@@ -87,7 +87,7 @@ ROWS = (
               'InstanceActionRebuildPayload', phases=WITH_ERROR),
     _instance('rebuild_scheduled', 'A host was chosen for a server that is evacuated.', 'InstanceActionRebuildPayload',
               phases=ONCE, by=CONDUCTOR, legacy='rebuild.scheduled'),
-    _instance('evacuate', 'An evacuation was asked for.', phases=ONCE, by=API),
+    _instance('evacuate', 'An evacuation was requested.', phases=ONCE, by=API),
     _instance('snapshot', 'An image or a backup is made of a server.', 'InstanceActionSnapshotPayload'),
     _instance('shelve', 'A server becomes an image.'),
     _instance('shelve_offload', 'A shelved server leaves its host.'),
@@ -96,7 +96,7 @@ ROWS = (
     _instance('unlock', 'A server was unlocked.', phases=ONCE, by=API, legacy=None),
     _instance('trigger_crash_dump', 'A crash dump is triggered in the guest.'),
     # ---- moves
-    _instance('resize_prep', 'A destination is asked whether it can take a server that is resized or migrated.',
+    _instance('resize_prep', 'A destination checks whether it can take a server that is resized or migrated.',
               'InstanceActionResizePrepPayload', legacy='resize.prep'),
     _instance('resize', 'The source puts the guest aside; error: the move failed, or a destination refused it.',
               phases=WITH_ERROR),
@@ -111,9 +111,9 @@ ROWS = (
     _instance('live_migration_rollback', 'A live migration ends at the source.', legacy='live_migration._rollback'),
     _instance('live_migration_rollback_dest', 'The destination removes what it had made ready.',
               legacy='live_migration.rollback.dest'),
-    _instance('live_migration_abort', 'The source stops a live migration, as it was asked to.',
+    _instance('live_migration_abort', 'The source stops a live migration, as requested.',
               legacy='live.migration.abort'),
-    _instance('live_migration_force_complete', 'The source completes a live migration, as it was asked to.',
+    _instance('live_migration_force_complete', 'The source completes a live migration, as requested.',
               legacy='live.migration.force.complete'),
     # ---- attachments and other background actions
     _instance('interface_attach', 'A server gets a port.', phases=WITH_ERROR, legacy=None),
@@ -126,7 +126,7 @@ ROWS = (
     _instance('share_attach', 'A server gets a share.', _SHARE, phases=WITH_ERROR, legacy=None),
     _instance('share_detach', 'A server loses a share.', _SHARE, phases=WITH_ERROR, legacy=None),
     # ---- what is, and was
-    _instance('update', 'A server was asked for, renamed or tagged, or its state has changed as far as '
+    _instance('update', 'A server was requested, renamed or tagged, or its state has changed as far as '
                         '``notify_on_state_change`` says.', 'InstanceUpdatePayload', phases=ONCE),
     _instance('exists', 'Once for every server that was there in an audit period that has ended, where '
                         '``instance_usage_audit`` is on.', 'InstanceExistsPayload', phases=ONCE),
@@ -171,8 +171,8 @@ EVENTS = {row.name: row for row in ROWS}
 
 # Events that the compute API's documentation knows and that are never published here, each with the reason.
 NEVER = {
-    'server_group.add_member': 'A server is a member from the moment at which it is made, which instance.create tells.',
-    'aggregate.cache_images': 'The progress of pre-caching is read from the aggregate, whenever somebody asks.',
+    'server_group.add_member': 'A server is a member from the moment at which it is made, which instance.create says.',
+    'aggregate.cache_images': 'The progress of pre-caching is read from the aggregate, at any time.',
     'volume.usage': 'Hosts do not measure how their guests use volumes.',
-    'libvirt.connect': 'What a host cannot do without its hypervisor fails, and is told as compute.exception.',
+    'libvirt.connect': 'What a host cannot do without its hypervisor fails, and is sent as compute.exception.',
 }

@@ -2,7 +2,7 @@
 
 A payload is what oslo.versionedobjects makes of an object: a name, a version, a namespace and the data. A field is
 added with a new minor version; none is removed, and none changes its meaning, without a new major one. What could let
-somebody in (passwords, tokens, user data, private keys, how a volume is reached) is in no field.
+a person in (passwords, tokens, user data, private keys, how a volume is reached) is in no field.
 """
 import dataclasses
 import datetime

@@ -57,7 +57,7 @@ class Callers(Protocol):
         """
 
     def key(self, access: str, scope: str) -> bytes:
-        """The key of a scope, that chunks are signed with; asked for who has signed.
+        """The key of a scope, that chunks are signed with; of who has signed.
 
         :raises S3Error: there is none, or it cannot be read
         """
@@ -150,7 +150,7 @@ class Application:
         return body if isinstance(body, Stream) else [body]
 
     def _serve(self, environ: dict[str, Any], records: list[log.Record]) -> Answer:
-        """:param records: gets that of a write, as soon as it is known what is asked for, and by whom"""
+        """:param records: gets that of a write, as soon as it is known what is requested, and by whom"""
         params = signing.pairs_of(environ)
         signed, user = self._caller(environ, params)
         try:

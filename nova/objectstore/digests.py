@@ -26,7 +26,7 @@ class _Crc:
 
 
 def _aws(name: str, size: int) -> Any:
-    """What the standard library does not have; loaded when it is asked for."""
+    """What the standard library does not have; loaded at its first use."""
     try:
         from awscrt import checksums
     except ImportError:

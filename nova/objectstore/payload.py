@@ -136,24 +136,24 @@ class Payload:
         :raises S3Error: one was not announced, or did not come, or their signature does not fit
         """
         came: dict[str, str] = {}
-        signature, signs = '', self._chain is not None and bool(self._trailers)
+        signature, signed = '', self._chain is not None and bool(self._trailers)
         for _ in range(MAX_TRAILERS):
             line = self._line()
             if not line:
-                if signs and not signature and len(came) == len(self._trailers):
+                if signed and not signature and len(came) == len(self._trailers):
                     continue                       # some clients have an empty line before the signature
                 break
             name, _, value = line.decode('latin-1').partition(':')
             label = name.strip().lower()
-            if signs and label == _SIGNATURE:
+            if signed and label == _SIGNATURE:
                 signature = value.strip()
             elif label not in self._trailers or label in came:
                 raise errors.S3Error('MalformedTrailerError', 'A trailer was not announced, or came twice.')
             else:
                 came[label] = value.strip()
-        if len(came) < len(self._trailers) or signs and not signature:
+        if len(came) < len(self._trailers) or signed and not signature:
             raise errors.S3Error('MalformedTrailerError', 'A trailer that was announced did not come.')
-        if signs and self._chain is not None:
+        if signed and self._chain is not None:
             text = ''.join(f'{name}:{value}\n' for name, value in came.items())
             self._chain.check(signature, hashlib.sha256(text.encode('latin-1')).hexdigest(), trailer=True)
         self._sums.want({name.removeprefix('x-amz-checksum-'): value for name, value in came.items()})

@@ -322,7 +322,7 @@ class Store:
         def write(conn: Any) -> tuple[Any, list[str]]:
             _row, still = self._upload(conn, project, bucket, key, upload)
             if {part.file for part in chosen} - {part.file for part in still}:
-                raise errors.S3Error('InvalidPart', 'A part was uploaded anew meanwhile.')
+                raise errors.S3Error('InvalidPart', 'A part was uploaded again meanwhile.')
             gone = self._end_upload(conn, project, upload, still)
             made, before = self._replace(conn, project, row.bucket_id, key, name, size, etag, row.headers)
             return made, [*gone, *before]

@@ -161,7 +161,7 @@ API_RUNNING = InProgress(
 # ---- messages
 
 NETWORK_MENDED = _counter(
-    'nova_network_mended_total', 'What was gone from a host and was made again: somebody or something else removes it. '
+    'nova_network_mended_total', 'What was gone from a host and was made again: something else removes it. '
     '`kind`: namespace, of a network or a router; filters, of nftables', 'kind')
 RPC_SENT = _counter(
     'nova_rpc_sent_total', 'Messages sent to other services. `result`: ok; error, an answer that something cannot be '

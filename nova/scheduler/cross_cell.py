@@ -165,7 +165,7 @@ class _CrossCellAttempt:
     def _pause(self, request: pipeline.Request) -> None:
         """Let another request for the same group, whose members stand in one place, be done."""
         self._rounds += 1
-        if request.group is not None and request.group.policies & groups.TOGETHER:
+        if request.group is not None and request.group.policies & groups.AFFINE:
             time.sleep(random.uniform(0, PAUSE_S * self._rounds))
 
     def _claim_elsewhere(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: pipeline.Request,
@@ -209,7 +209,7 @@ class _CrossCellAttempt:
     def _is_split(self, request: pipeline.Request) -> bool:
         """Whether servers with affinity are in several cells: two requests did not see each other's."""
         group = request.group
-        if group is None or not group.policies & groups.TOGETHER:
+        if group is None or not group.policies & groups.AFFINE:
             return False
         return groups.split(groups.refreshed(self._cells, group), self._table.hosts())
 

@@ -27,12 +27,12 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
     from nova.scheduler import pipeline
 
-__all__ = ('AFFINITY', 'ANTI_AFFINITY', 'CAPABILITIES', 'PROXIMITY', 'SOFT_AFFINITY', 'SOFT_ANTI_AFFINITY', 'TOGETHER',
+__all__ = ('AFFINE', 'AFFINITY', 'ANTI_AFFINITY', 'CAPABILITIES', 'PROXIMITY', 'SOFT_AFFINITY', 'SOFT_ANTI_AFFINITY',
            'Group', 'LockedMembers', 'find', 'places', 'refreshed', 'shared', 'split')
 
 # What one member's host decides about the others': judged again in the claim's transaction.
 MUTUAL = frozenset((AFFINITY, ANTI_AFFINITY, PROXIMITY))
-TOGETHER = frozenset((AFFINITY, PROXIMITY))
+AFFINE = frozenset((AFFINITY, PROXIMITY))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +78,7 @@ def find(api_db: engine.Database, cells: db_cells.Cells, group_id: str, project_
     needed = server_groups.capabilities(row['metadata']) if CAPABILITIES in policies else {}
     most = row['rules'].get(server_groups.MOST, 1)
     group = refreshed(cells, Group(row['uuid'], policies, most, moving, {}, needed))
-    if group.unknown and policies & TOGETHER:
+    if group.unknown and policies & AFFINE:
         with api_db.reader() as conn:
             unknown = server_groups.member_cells(conn, group.uuid) & {cell.uuid for cell in group.unknown}
         if unknown:

@@ -250,7 +250,7 @@ def select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Se
     """
     found = _select(hosts, request, filters, weighers, instance_uuids, order, most)
     if not isinstance(found, Shortage) or len(instance_uuids) == 1 or request.group is None or (
-            request.group.members or not request.group.policies & groups.TOGETHER):
+            request.group.members or not request.group.policies & groups.AFFINE):
         return found
     # The place that is best for the first of them has no room for all; another one may have.
     left, _ = survivors(joined(hosts, request), request, filters)

@@ -90,7 +90,7 @@ def _change(req: api_request.Request, server_id: str, name: str, rule: str, chan
         raise exception.InstanceInvalidState(attr=attr, instance_id=server_id, method=name, state=row[attr])
     hosts = change(req.context, row['project_id'], server_id, req.body[name]['name'])
     cell.db.run(_show_names, req, server_id)
-    tell(req, hosts)
+    reload_filters(req, hosts)
 
 
 def _show_names(conn: engine.Connection, req: api_request.Request, server_id: str) -> None:
@@ -100,13 +100,13 @@ def _show_names(conn: engine.Connection, req: api_request.Request, server_id: st
     instances.set_where(conn, server_id, {'security_groups': [group['name'] for group in groups]})
 
 
-def tell(req: api_request.Request, hosts: Collection[str]) -> None:
-    """The network services of these hosts load their filters anew; who does not hear it does so periodically."""
+def reload_filters(req: api_request.Request, hosts: Collection[str]) -> None:
+    """The network services of these hosts load their filters again; one that does not hear it does so periodically."""
     for cell, host in cell_queries.of_hosts(req, hosts):
         try:
             cell.rpc.network.refresh_security(req.context, server=host, port_ids=[])
         except exception.Unavailable as error:
-            LOG.warning('The network service of %s was not told of changed groups: %s', host, error)
+            LOG.warning('The network service of %s was not notified of changed groups: %s', host, error)
 
 
 _PATH = '/servers/{id}/action'

@@ -118,7 +118,7 @@ def _find(req: api_request.Request, conn: engine.Connection, server_id: str, act
 
 def _begin(conn: engine.Connection, req: api_request.Request, server_id: str, action: actions.Action,
            arguments: dict[str, Any], change: Callable[[engine.Connection], Any]) -> tuple[InstancesRow, Any]:
-    """Begin the action and ``change(conn)`` the server's devices, while nobody else does; (row, what it returned).
+    """Begin the action and ``change(conn)`` the server's devices, while no other request does; (row, what it returned).
 
     Without a host nothing is left to be done afterwards: the record is closed at once.
     """
@@ -131,8 +131,8 @@ def _begin(conn: engine.Connection, req: api_request.Request, server_id: str, ac
 
 
 def _arguments(req: api_request.Request, device: api_request.Row) -> api_request.Document:
-    """What is needed to do it again, and to tell of it."""
-    return {'bdm_uuid': device['uuid'], **notifications.told(req, volume_id=device['volume_id'])}
+    """What is needed to do it again, and for its events."""
+    return {'bdm_uuid': device['uuid'], **notifications.for_events(req, volume_id=device['volume_id'])}
 
 
 def _forget(conn: engine.Connection, req: api_request.Request, server_id: str, bdm_uuid: str | None = None) -> None:

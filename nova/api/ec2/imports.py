@@ -1,6 +1,6 @@
 """Images that are made of bundles: in threads of this process, while their clients look at them as pending.
 
-What is known of an import is in properties of its image, so each process tells it and it ends with the image:
+What is known of an import is in properties of its image, so each process shows it and it ends with the image:
 ``image_location``; ``image_state``, which is pending, available or failed; ``image_progress``, per cent; and
 ``image_state_reason``. An import whose process is gone is found by its age: one that goes on writes every minute.
 """
@@ -127,7 +127,7 @@ class _Import:
 
 def pieces_of(caller: calls.Caller, bucket: str, folder: str, manifest: manifests.Manifest, key: str, iv: str,
               limit: int, path_of: Callable[[str, str], str]) -> Iterator[bytes]:
-    """The image of a bundle whose parts are objects beside its manifest.
+    """The image of a bundle whose parts are objects next to its manifest.
 
     :param folder: what the names of the parts are put behind
     :param path_of: (bucket, key) -> path of an object

@@ -188,7 +188,7 @@ def describe_instance_status(req: operations.Request, given: operations.Given) -
 # ---- run
 
 def run_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    asked, given = given, run_parameters.of_request(launch_templates.merged(req, given))
+    requested, given = given, run_parameters.of_request(launch_templates.merged(req, given))
     run_parameters.check(given)
     least, most = given.get('MinCount', 1), given.get('MaxCount', 1)
     if not 1 <= least <= most:
@@ -213,7 +213,7 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
                for shown in given.get('SecurityGroupIds') or ()]
     if groups:
         server['security_groups'] = groups
-    reservation = _reserved(req, asked, body)
+    reservation = _reserved(req, requested, body)
     servers = req.call('compute', 'GET', '/servers/detail', query={'reservation_id': reservation})['servers']
     view = _Shown(req, servers)
     return {'ReservationId': reservation, 'OwnerId': req.project_id, 'Groups': [],
@@ -221,13 +221,13 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
                 sorted(servers, key=lambda server: str(server['name'])))]}
 
 
-def _reserved(req: operations.Request, asked: operations.Given, body: dict[str, Any]) -> str:
+def _reserved(req: operations.Request, requested: operations.Given, body: dict[str, Any]) -> str:
     """The id of the reservation that POST /servers makes. The compute API knows tokens, too: it finds what a request
     has made that was broken off; ``client_tokens`` knows which parameters a token came with.
     """
-    headers = {'Idempotency-Key': f'ec2:{asked["ClientToken"]}'} if asked.get('ClientToken') else {}
+    headers = {'Idempotency-Key': f'ec2:{requested["ClientToken"]}'} if requested.get('ClientToken') else {}
     req.caller.writes('compute', 'POST', '/servers', body)          # a dry run ends here, with its rules looked at
-    return client_tokens.once(req, 'RunInstances', asked, lambda: None, lambda: str(
+    return client_tokens.once(req, 'RunInstances', requested, lambda: None, lambda: str(
         req.call('compute', 'POST', '/servers', body, headers=headers)['reservation_id']))
 
 

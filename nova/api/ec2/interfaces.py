@@ -7,7 +7,7 @@ from typing import Any
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 
-FEW = 8                          # instances that are asked for one by one
+FEW = 8                          # instances that are requested one by one
 
 
 class Interfaces:

@@ -58,7 +58,7 @@ def describe_vpcs(req: operations.Request, given: operations.Given) -> dict[str,
         'state': lambda vpc: vpc['State'], 'owner-id': lambda vpc: vpc['OwnerId']})}
 
 
-# what a VPC is asked for: the resolver comes with an address, by DHCP; hosts have no public names
+# attributes of a VPC: the resolver comes with an address, by DHCP; hosts have no public names
 VPC_ATTRIBUTES = {'enableDnsSupport': ('EnableDnsSupport', True), 'enableDnsHostnames': ('EnableDnsHostnames', False)}
 
 

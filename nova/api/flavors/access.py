@@ -56,7 +56,7 @@ def remove(req: api_request.Request, id: str) -> api_request.Document:
 def _changed(req: api_request.Request, flavor_id: str, answer: api_request.Document) -> api_request.Document:
     flavor = notifications.read(req, req.services.api_db, flavors.get, flavor_id, nova_context.ALL_PROJECTS)
     projects = [entry['tenant_id'] for entry in answer['flavor_access']]
-    notifications.tell(req, 'flavor.update', flavor and {**flavor, 'projects': projects})
+    notifications.send(req, 'flavor.update', flavor and {**flavor, 'projects': projects})
     return answer
 
 

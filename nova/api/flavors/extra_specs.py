@@ -69,7 +69,7 @@ def delete(req: api_request.Request, flavor_id: str, id: str) -> None:
 
 def _change(req: api_request.Request, flavor_id: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     req.services.api_db.run(flavors.change_extra_specs, flavor_id, change)
-    notifications.tell(req, 'flavor.update', notifications.read(req, req.services.api_db, flavors.get, flavor_id,
+    notifications.send(req, 'flavor.update', notifications.read(req, req.services.api_db, flavors.get, flavor_id,
                                                     nova_context.ALL_PROJECTS))
 
 

@@ -165,21 +165,21 @@ def create(req: api_request.Request) -> api_request.Document:
     flavor_id = given.get('id')
     values['flavor_id'] = str(uuid.uuid4()) if flavor_id in (None, 'auto') else flavor_id
     row = req.services.api_db.run(log.naming(flavors.create, 'flavor_id'), values)
-    notifications.tell(req, 'flavor.create', row)
+    notifications.send(req, 'flavor.create', row)
     return _one(req, row)
 
 
 def update(req: api_request.Request, id: str) -> api_request.Document:
     values = {'description': req.body['flavor']['description']}
     row = req.services.api_db.run(flavors.update, id, values)
-    notifications.tell(req, 'flavor.update', row)
+    notifications.send(req, 'flavor.update', row)
     return _one(req, row)
 
 
 def delete(req: api_request.Request, id: str) -> None:
     row = notifications.read(req, req.services.api_db, flavors.get, id, nova_context.ALL_PROJECTS)
     req.services.api_db.run(flavors.delete, id)
-    notifications.tell(req, 'flavor.delete', row)
+    notifications.send(req, 'flavor.delete', row)
 
 
 ROUTES = (

@@ -118,7 +118,7 @@ def create(req: api_request.Request, tenant_id: str) -> Response:
         server_spec.check_metadata(values.get('metadata', {}), limits)
         return server_groups.create(conn, limits, values)
     row = req.services.api_db.run(log.naming(run, 'uuid'))
-    notifications.tell(req, 'server_group.create', row)
+    notifications.send(req, 'server_group.create', row)
     where = f'{req.host_url}/v3.0/{row["project_id"]}/groups/{row["uuid"]}'
     return Response(_one(req, row), headers=(('Location', where),))
 

@@ -1,4 +1,4 @@
-"""Server groups: servers that are to stand together, apart, near each other, or on hosts of a kind.
+"""Server groups: servers that are to stand on one host, apart, near each other, or on hosts of a kind.
 
 A group may have several policies, or none (``nova.api.groups.groups``). Here it is shown with the first of them, as
 clients of this resource expect; ``nova:policies`` has all of them where they are not one.
@@ -93,9 +93,9 @@ def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
 
 
 def change(req: api_request.Request, id: str, rule: str, work: Callable[[engine.Connection, Any], Any]) -> Any:
-    """What ``work(conn, row)`` gives, in a transaction in which nobody else changes the group or joins it."""
+    """What ``work(conn, row)`` gives, in a transaction in which no other request changes the group or joins it."""
     def run(conn: engine.Connection) -> Any:
-        find(req, conn, id, rule)                # who may not do it, holds up nobody
+        find(req, conn, id, rule)                # before the lock: who may not do it, holds no one up
         return work(conn, find(req, conn, id, rule, server_groups.get_locked))
     return req.services.api_db.run(run)
 
@@ -113,7 +113,7 @@ def remove(req: api_request.Request, id: str) -> None:
     """Remove a group: its members go on without it."""
     row = notifications.read(req, req.services.api_db, server_groups.get, id)
     req.services.api_db.run(server_groups.delete, id)
-    notifications.tell(req, 'server_group.delete', row)
+    notifications.send(req, 'server_group.delete', row)
     req.services.cells.scatter(lambda cell: cell.db.run(server_groups.forget, [id]))     # a conductor does the rest
 
 
@@ -155,7 +155,7 @@ def create(req: api_request.Request) -> api_request.Document:
         limits = quotas.limits_of(conn, req.services.conf, req.project_id)
         return server_groups.create(conn, limits, values)
     row = req.services.api_db.run(log.naming(run, 'uuid'))
-    notifications.tell(req, 'server_group.create', row)
+    notifications.send(req, 'server_group.create', row)
     return _one(req, row)
 
 

@@ -150,7 +150,7 @@ def _change(req: api_request.Request, event: str, function: Callable[..., Any], 
         row = req.services.api_db.run(run)
     except (exception.ZoneConflict, exception.HostHasServers) as error:
         raise exception.BadRequest(error.message) from None
-    notifications.tell(req, event, row)
+    notifications.send(req, event, row)
     return _one(req, row)
 
 
@@ -164,7 +164,7 @@ def _change_host(req: api_request.Request, event: str, id: str, function: Callab
         _follow(req, conn, [host])
         return row
     row = req.services.api_db.run(run)
-    notifications.tell(req, event, row)
+    notifications.send(req, event, row)
     return _one(req, row)
 
 
@@ -189,7 +189,7 @@ def show(req: api_request.Request, id: str) -> api_request.Document:
 def create(req: api_request.Request) -> api_request.Document:
     given = req.body['aggregate']
     row = req.services.api_db.run(log.naming(aggregates.create, 'id'), given['name'], given.get(ZONE))
-    notifications.tell(req, 'aggregate.create', row)
+    notifications.send(req, 'aggregate.create', row)
     return _one(req, row, _BASE)
 
 
@@ -203,7 +203,7 @@ def delete(req: api_request.Request, id: str) -> None:
         aggregates.delete(conn, number(id))
     row = notifications.read(req, req.services.api_db, aggregates.get, number(id))
     req.services.api_db.run(run)
-    notifications.tell(req, 'aggregate.delete', row)
+    notifications.send(req, 'aggregate.delete', row)
 
 
 def add_host(req: api_request.Request, id: str) -> api_request.Document:
@@ -256,7 +256,7 @@ def _ask(conn: engine.Connection, req: api_request.Request, hosts: list[str], im
 
 
 def cached_images(req: api_request.Request, id: str) -> api_request.Document:
-    """How far the hosts are with the images that they were asked to fetch."""
+    """How far the hosts are with the images that they are to fetch."""
     with req.services.api_db.reader() as conn:
         hosts = aggregates.get(conn, number(id))['hosts']
     found: dict[str, api_request.Document] = {}

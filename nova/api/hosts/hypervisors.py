@@ -36,7 +36,7 @@ def _service(row: api_request.Row, view: _View) -> api_request.Document:
 
 
 def _servers(row: api_request.Row, view: _View) -> Any:
-    """The servers where they were asked for; before 2.75 a node without any has no such field."""
+    """The servers where the request wants them; before 2.75 a node without any has no such field."""
     if view.servers is None:
         return fields.ABSENT
     found = view.servers.get(row['node'], [])

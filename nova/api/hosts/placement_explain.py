@@ -1,7 +1,7 @@
 """POST /os-scheduler/explain, an addition of this product: how a server would be placed, without placing it.
 
 The body is one of POST /servers, checked as it is there, or names a server that exists. Neither a quota nor a host
-is asked for anything: what is answered may be another a moment later.
+gets a request: what is answered may be another a moment later.
 """
 import uuid as uuidlib
 

@@ -109,7 +109,7 @@ def delete(req: api_request.Request, id: str) -> None:
     cell.db.run(run)
     if row['topic'] == 'compute':
         req.services.api_db.run(_forget_host, row['host'])
-    notifications.tell(req, 'service.delete', row, **_publisher(row))
+    notifications.send(req, 'service.delete', row, **_publisher(row))
 
 
 def _publisher(row: api_request.Row) -> api_request.Document:
@@ -163,7 +163,7 @@ def update_by_action(req: api_request.Request, id: str) -> api_request.Document:
 
 
 def _changed(req: api_request.Request, row: api_request.Row) -> api_request.Row:
-    notifications.tell(req, 'service.update', row, **_publisher(row))
+    notifications.send(req, 'service.update', row, **_publisher(row))
     return row
 
 

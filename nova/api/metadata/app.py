@@ -252,7 +252,7 @@ class MetadataApi(application.Api):
         return self._openstack(req, version).system_metadata.get('password', '').encode()
 
     def _store_password(self, req: MetadataRequest, version: str) -> bytes:
-        """The guest leaves its encrypted password here once; whoever holds the key may read it."""
+        """The guest leaves its encrypted password here once; who holds the key may read it."""
         instance = self._openstack(req, version)
         try:
             raw = bodies.read(req.environ, PASSWORD_MAX)

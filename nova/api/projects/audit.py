@@ -62,7 +62,7 @@ def index(req: api_request.Request) -> api_request.Document:
 
 
 def _filters(req: api_request.Request) -> dict[str, Any]:
-    """{column: value}: the caller's project, unless all are asked for by who may."""
+    """{column: value}: the caller's project, unless a caller who may wants all."""
     filters = {column: req.query.one(name) for name, column in _FILTERS.items() if name in req.query}
     if req.query.one('all_projects', False):
         req.authorize(ALL_PROJECTS)

@@ -59,7 +59,7 @@ ONE = Query(_OWNER, closed=75)
 
 
 def _owner(req: api_request.Request, rule: str, user_id: str | None) -> str:
-    """The user whose key pairs are meant, after the rule has been asked about them."""
+    """The user whose key pairs are meant, after the rule's check."""
     user_id = user_id or req.user_id
     req.authorize(_RULE + rule, {'project_id': req.project_id, 'user_id': user_id})
     return user_id
@@ -103,7 +103,7 @@ def create(req: api_request.Request) -> api_request.Document:
         quotas.check_key_pairs(conn, _limits(conn, req, user_id), user_id)
         return key_pairs.create(conn, user_id, given['name'], type_, print_, public)
     row = req.services.api_db.run(log.naming(run, 'name'))
-    notifications.tell(req, 'keypair.import' if private is None else 'keypair.create', row)
+    notifications.send(req, 'keypair.import' if private is None else 'keypair.create', row)
     shown = CREATED.builder(req)(row)
     if private is not None:
         shown['private_key'] = private
@@ -114,7 +114,7 @@ def delete(req: api_request.Request, id: str) -> None:
     user_id = _owner(req, 'delete', req.query.one('user_id'))
     row = notifications.read(req, req.services.api_db, key_pairs.get, user_id, id)
     req.services.api_db.run(key_pairs.delete, user_id, id)
-    notifications.tell(req, 'keypair.delete', row)
+    notifications.send(req, 'keypair.delete', row)
 
 
 ROUTES = (

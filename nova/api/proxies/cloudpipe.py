@@ -162,7 +162,7 @@ def _script(req: Request, project_id: str) -> str:
 
 
 def _asked(req: Request, caller: nova_context.RequestContext, version: str, path: str, body: Document) -> Document:
-    """The document of another operation, asked in the name of the project.
+    """The document of another operation, requested in the name of the project.
 
     :raises NovaException: it is refused, with its sentence and code
     """

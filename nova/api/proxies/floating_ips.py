@@ -28,7 +28,7 @@ def _tell(req: api_request.Request) -> None:
     try:
         req.services.network.refresh_security(req.context, port_ids=[])
     except exception.Unavailable as error:
-        LOG.warning('The network services were not told of a changed floating IP: %s', error)
+        LOG.warning('The network services were not notified of a changed floating IP: %s', error)
 
 
 def pools(req: api_request.Request) -> api_request.Document:

@@ -124,13 +124,14 @@ def create_rule(req: api_request.Request) -> api_request.Document:
         'port_range_min': _port(given.get('from_port'), 'from_port'),
         'port_range_max': _port(given.get('to_port'), 'to_port'), 'remote_ip_prefix': prefix,
         'remote_group_id': given.get('group_id') or None})
-    security_groups.tell(req, hosts)
+    security_groups.reload_filters(req, hosts)
     sources = req.services.networks.security_groups_by_id(req.context, {row['remote_group_id']} - {None})
     return {'security_group_rule': security_groups.rule_view(row, sources)}
 
 
 def delete_rule(req: api_request.Request, id: str) -> None:
-    security_groups.tell(req, req.services.networks.groups_of(req.context).remove_rule(req.context.sees, _ident(id)))
+    hosts = req.services.networks.groups_of(req.context).remove_rule(req.context.sees, _ident(id))
+    security_groups.reload_filters(req, hosts)
 
 
 _PATH, _RULES = '/os-security-groups', '/os-security-group-rules'

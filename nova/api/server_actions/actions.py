@@ -113,7 +113,7 @@ def begin(req: api_request.Request, cell: db_cells.Cell, server_id: str, action:
 
 def cast(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, action: actions.Action,
          **arguments: Any) -> None:
-    """Tell the server's host."""
+    """Notify the server's host."""
     casts.to_host(req, cell, row, getattr(cell.rpc.compute, action.method or ''), **arguments)
 
 

@@ -1,8 +1,8 @@
 """POST /servers/action, an addition of this product: one action for many servers, and what became of each.
 
-Servers are named by ids in the body, or by the filters of GET /servers in the query. Each is asked for as if by a
+Servers are named by ids in the body, or by the filters of GET /servers in the query. Each is checked as if by a
 request of its own: the same rules, the same refusals; what is refused for one does not touch the others. A filter
-that the list would leave out is refused, and one without a value: nobody means all of their servers by a key that is
+that the list would leave out is refused, and one without a value: no one means all of their servers by a key that is
 misspelt, or by a variable that is not set.
 """
 import urllib.parse

@@ -50,7 +50,7 @@ def evacuate(req: api_request.Request, id: str) -> api_request.Document | None:
 
 def _destination(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
                  body: api_request.Document) -> tuple[str | None, bool]:
-    """(host or None, whether the scheduler's filters are not asked) of a request.
+    """(host or None, whether the scheduler's filters are skipped) of a request.
 
     :raises BadRequest: it names the host that the server is on
     :raises ComputeHostNotFound:

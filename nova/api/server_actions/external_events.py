@@ -1,4 +1,4 @@
-"""POST /os-server-external-events: what the services of networks, volumes, power and accelerators tell of servers."""
+"""POST /os-server-external-events: what the services of networks, volumes, power and accelerators report of servers."""
 import itertools
 from collections.abc import Collection, Iterator
 from typing import Any

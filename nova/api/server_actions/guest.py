@@ -1,4 +1,4 @@
-"""What is done inside of a guest, or seen of it: changePassword, trigger_crash_dump, injectNetworkInfo, diagnostics,
+"""What is done in a guest, or seen of it: changePassword, trigger_crash_dump, injectNetworkInfo, diagnostics,
 the encrypted password that it left, its topology.
 """
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The action os-migrateLive, and what is asked of a live migration while it runs: its end, or its abortion."""
+"""The action os-migrateLive, and what is requested of a live migration while it runs: its end, or its abortion."""
 from typing import Any
 
 from nova import actions
@@ -55,7 +55,7 @@ def migrate_live(req: api_request.Request, id: str) -> None:
 
 def _destination(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
                  body: api_request.Document) -> tuple[str | None, bool]:
-    """(host or None, whether the scheduler's filters are not asked) of a request.
+    """(host or None, whether the scheduler's filters are skipped) of a request.
 
     :raises BadRequest: it names a host that cannot be one
     """
@@ -108,7 +108,7 @@ def _find(req: api_request.Request, server_id: str, action: actions.Action) -> t
 
 def _ask(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, migration_id: str,
          action: actions.Action, allowed: tuple[str, ...], what: str) -> MigrationsRow:
-    """Note in the migration's row what is asked; the row.
+    """Note in the migration's row what is requested; the row.
 
     :raises MigrationNotFound: the server has no such live migration
     :raises InvalidMigrationState: its status is none of ``allowed``

@@ -78,7 +78,7 @@ def _arguments(req: api_request.Request, row: InstancesRow, flavor: dict[str, An
 
 
 def _ready(req: api_request.Request, server_id: str, action: actions.Action) -> tuple[db_cells.Cell, InstancesRow]:
-    """(cell, row) of a server that may be moved now; what is asked of it later, begins with the same conditions.
+    """(cell, row) of a server that may be moved now; what is requested of it later begins with the same conditions.
 
     :raises Conflict: its state does not allow it, or its host is down
     """
@@ -93,7 +93,7 @@ def _ready(req: api_request.Request, server_id: str, action: actions.Action) -> 
 
 def _flavor(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
             flavor_id: str) -> api_request.Document:
-    """What a server keeps of the flavor that was asked for.
+    """What a server keeps of the requested flavor.
 
     :raises BadRequest: there is none that the server's project may use, or it is the server's own
     """

@@ -17,7 +17,7 @@ RESTORE = actions.ACTIONS['restore']
 
 
 def restore(req: api_request.Request, id: str) -> None:
-    """The quota is asked again: a soft-deleted server was left out of it."""
+    """The quota is checked again: a soft-deleted server was left out of it."""
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
         server_actions.find_for(req, conn, id, RESTORE)

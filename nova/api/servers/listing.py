@@ -192,7 +192,7 @@ def _which_rows(values: QueryValues, privileged: bool) -> str:
 
 
 def _soft_deleted(values: QueryValues, filters: dict[str, Any], privileged: bool, rows: str) -> bool | None:
-    """Whether servers that may be restored are listed: False hides them, True shows them beside deleted ones.
+    """Whether servers that may be restored are listed: False hides them, True shows them among deleted ones.
 
     Users see them when they ask for their status or state, and when they follow changes.
     """

@@ -72,7 +72,7 @@ def find(req: api_request.Request, conn: engine.Connection, server_id: str, rule
 
 
 def locked_row(req: api_request.Request, conn: engine.Connection, server_id: str, rule: str) -> InstancesRow:
-    """``find`` in a transaction that writes the row afterwards: nobody else changes it in between."""
+    """``find`` in a transaction that writes the row afterwards: no other request changes it in between."""
     instances.lock(conn, server_id)
     return find(req, conn, server_id, rule)
 

@@ -112,7 +112,7 @@ def rebuild(req: api_request.Request, id: str) -> Response:
         values |= {'key_name': key and key['name'], 'key_data': key and key['public_key']}
     arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
     if other:
-        # the filters are asked about another image; the server keeps this one when they refuse it
+        # the filters judge another image; the server keeps this one when they refuse it
         present: api_request.Row = row
         arguments['previous'] = {'image': spec.image, 'columns': {name: present[name] for name in _image_values(image)}}
     row = server_actions.begin(req, cell, id, action, arguments, values)

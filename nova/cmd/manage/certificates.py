@@ -77,7 +77,7 @@ def rotate(conf: cfg.ConfigOpts, project: str | None = None, forget: bool = Fals
     print(made.subject.rfc4514_string())
     if forget:
         print('The ones before are gone with their keys: users need new certificates, and have to trust '
-              'os-certificates/root anew.')
+              'os-certificates/root again.')
 
 
 _PROJECT = {'--project': {'metavar': 'PROJECT', 'help': 'id of a project'}}

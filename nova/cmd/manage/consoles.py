@@ -71,7 +71,7 @@ def _checked(server: str) -> str:
 
 
 def _of_fleet(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
-    """As _of_all_in_one, asked of the compute host over the broker."""
+    """As _of_all_in_one, from the compute host over the broker."""
     from nova import policy
     from nova.api import app
     from nova.cloud import assembly
@@ -159,7 +159,7 @@ def _pass_keys(socket: Any, keys: int, screen: int, over: int, say_size: Callabl
 
 
 def size_line(screen: int) -> bytes:
-    """What tells the shell of a guest how large the window is: a serial line does not carry it."""
+    """Commands that set the window's size in the shell of a guest: a serial line has no message for it."""
     columns, rows = os.get_terminal_size(screen)     # COLUMNS and LINES do not change with the window
     return f'stty rows {rows} cols {columns}\r'.encode()
 

@@ -69,7 +69,7 @@ def quota(conf: cfg.ConfigOpts, project: str, key: str | None, value: int | None
     service = identity(conf)
     row = project_row(service, project)
     if (key is None) != (value is None):
-        raise exception.InvalidInput('--key and --value belong together.')
+        raise exception.InvalidInput('--key and --value need each other.')
     with api(conf, row['id']) as ask:
         path = f'/os-quota-sets/{row["id"]}'
         if key is not None:

@@ -46,7 +46,7 @@ def live_migrate(conf: cfg.ConfigOpts, server: str, host: str) -> None:
     from nova.rpc import bus as rpc_bus
 
     wanted = {'os-migrateLive': {'host': host, 'block_migration': 'auto'}}
-    if not rpc_bus.configured(conf):             # beside a nova-all
+    if not rpc_bus.configured(conf):             # next to a nova-all
         api_db, cells = assembly.checked_databases(conf)
         uuid = find(api_db, cells, server).uuid
         inner.ask_all_in_one(conf, f'/servers/{uuid}/action', wanted, 'latest')

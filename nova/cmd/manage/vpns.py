@@ -9,12 +9,12 @@ from nova.cmd.manage import projects
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-NOBODY = 'nova-manage'           # in place of a project, of requests that are for none
+NO_PROJECT = 'nova-manage'           # in place of a project, of requests that are for none
 
 
 def _list(conf: cfg.ConfigOpts) -> None:
     """List the projects that have a VPN instance, the address and port where clients reach it, and its state."""
-    with projects.api(conf, NOBODY) as ask:
+    with projects.api(conf, NO_PROJECT) as ask:
         found = ask('GET', '/os-cloudpipe')['cloudpipes']
     tables.print_table(('Project', 'Address', 'Port', 'State', 'Server', 'Internal address'), [
         (row['project_id'], row['public_ip'], row['public_port'], row['state'], row['instance_id'],
@@ -34,7 +34,7 @@ def spawn(conf: cfg.ConfigOpts) -> int:
     """
     from nova import exception
     refused = 0
-    with projects.api(conf, NOBODY) as ask:
+    with projects.api(conf, NO_PROJECT) as ask:
         for row in sorted(projects.identity(conf).list('project'), key=lambda row: row['name']):
             if row['enabled']:
                 try:

@@ -84,7 +84,7 @@ def _system(ctx: Context) -> Context:
 
 
 def name_of(key: bytes) -> str:
-    """What tells keys apart and betrays none of them."""
+    """What distinguishes keys and reveals none of them."""
     return hashlib.sha256(b'name of ' + key).hexdigest()[:16]
 
 

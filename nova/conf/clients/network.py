@@ -40,7 +40,7 @@ OPTIONS = [
                     'the default network is made, and when subnets are. The same on all hosts.'),
     cfg.BoolOpt('agent', default=False,
                 help='Whether nova-network on this host is an agent: it has no database and asks the network services '
-                     '([network] driver = fake, beside the conductors) for what concerns this host. nova-compute and '
+                     '([network] driver = fake, next to the conductors) for what concerns this host. nova-compute and '
                      'nova-network of a host need the same value. false: it opens the databases itself.'),
     cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}$',
                help='Bridge of the default network. Other names on the host derive from it: two clouds on '
@@ -63,14 +63,14 @@ OPTIONS = [
                             'the gateway of the default network.'),
     cfg.StrOpt('metadata_ca_file', default='',
                help='Authority of the certificate of nova-api-metadata at metadata_host, PEM: relays of hosts with '
-                    'agent = true speak TLS with it then. Empty: plain HTTP. What guests are told is read there.'),
+                    'agent = true speak TLS with it then. Empty: plain HTTP. What guests get is read there.'),
     cfg.ListOpt('project_ranges', default=[], item_type=_range,
                 help='Address ranges, as 10.128.0.0/9, in which projects may make networks and subnets of their '
                      'own in the routing table of the hosts. Empty: networks of projects are apart from it and '
                      'from each other, with any addresses, and administrators alone make others.'),
     cfg.HostAddressOpt('tunnel_address', version=4,
                        help='Address of this host, to which other hosts send the frames of networks of projects '
-                            '(VXLAN, UDP port 4789). Whoever reaches it there can send into these networks: it '
+                            '(VXLAN, UDP port 4789). Who reaches it there can send into these networks: it '
                             'belongs into a network of the hosts alone. Empty: my_ip.'),
     cfg.BoolOpt('routers', default=True,
                 help='Whether routers of projects may be put on this host, for hosts that reach the physical '
@@ -81,7 +81,7 @@ OPTIONS = [
                      'bridge of the host itself, which is its gateway.'),
     cfg.ListOpt('vlan_ranges', default=[], item_type=_vlans,
                 help='VLANs that networks of type vlan get, as NAME:FIRST:LAST, NAME one of physical_networks. The '
-                     'ports of the switches between the hosts carry them tagged. Administrators may name others.'),
+                     'ports of the switches between the hosts have them tagged. Administrators may name others.'),
     cfg.ListOpt('guest_to_host_ports', default=[], item_type=cfg.types.Port(),
                 help='TCP ports of the host that guests may reach, besides DHCP, DNS, ping and metadata. '
                      'The port of the compute API belongs here when programs in guests use it.'),

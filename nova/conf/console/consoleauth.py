@@ -11,10 +11,10 @@ OPTIONS = [
                 help='Whether the URL of a console opens it once. A browser that lost its connection, or whose user '
                      'loads the page again, needs a new one then.'),
     cfg.BoolOpt('enforce_session_timeout', default=False,
-                help='Whether a session ends when the time of its URL is over, also while somebody works with it.'),
+                help='Whether a session ends when the time of its URL is over, also while it is in use.'),
     cfg.BoolOpt('end_with_user_token', default=False,
-                help='Whether the URL of a console and its sessions end with the token of the user who asked for it: '
+                help='Whether the URL of a console and its sessions end with the token of the user who requested it: '
                      'when its time is over, and with the embedded identity service also when it is revoked (a logout '
-                     'of the dashboard) or its user is disabled or gets another password. Keystone does not tell of '
+                     'of the dashboard) or its user is disabled or gets another password. Keystone does not notify of '
                      'the latter.'),
 ]

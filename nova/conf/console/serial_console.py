@@ -17,7 +17,7 @@ OPTIONS = [
                help='First and last TCP port for serial ports, with server_listen; each guest takes one a port.'),
     cfg.BoolOpt('tls', default=False,
                 help='Whether the serial ports take TLS alone, with server_listen. It needs chardev_tls = 1 in '
-                     'qemu.conf of libvirt; with chardev_tls_x509_verify = 1 there, a certificate is asked for.'),
+                     'qemu.conf of libvirt; with chardev_tls_x509_verify = 1 there, a certificate is required.'),
     cfg.StrOpt('base_url', default='', max_length=255,
                help='Where the clients of users reach the proxy of serial consoles, for example ws://127.0.0.1:6083/. '
                     'Empty: no serial consoles are given out, except by nova-all, which serves them itself.'),

@@ -9,7 +9,7 @@ OPTIONS = [
                      'loses them, when it starts the next time.'),
     cfg.HostAddressOpt('server_listen', default='127.0.0.1',
                        help='Address of this host on which its guests listen for VNC, each with a password of its own '
-                            'that the proxy alone is told. Fleet: the address of the internal network, by which '
+                            'that the proxy alone gets. Fleet: the address of the internal network, by which '
                             'nova-novncproxy reaches this host. Every address (0.0.0.0, ::) is refused.'),
     cfg.StrOpt('novncproxy_base_url', default='http://127.0.0.1:6080/vnc_auto.html', max_length=255,
                help='Where the browsers of users reach the noVNC proxy. Empty: no VNC consoles are given out. '

@@ -49,7 +49,7 @@ OPTIONS = [
     cfg.StrOpt('images_rbd_ceph_conf', default='/etc/ceph/ceph.conf', max_length=255,
                help="Ceph's configuration on this host, which names the monitors and the keyring."),
     cfg.StrOpt('rbd_user', max_length=128, regex=r'[0-9A-Za-z][0-9A-Za-z_.-]*$',
-               help='User of Ceph for these disks, without "client.". Unset: Ceph asks nobody who they are.'),
+               help='User of Ceph for these disks, without "client.". Unset: Ceph authenticates no client.'),
     cfg.StrOpt('rbd_secret_uuid', max_length=36, regex=r'[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
                help="Id of libvirt's secret with the key of rbd_user, which QEMU logs in with. Needed with rbd_user."),
     cfg.IntOpt('wait_soft_reboot_seconds', default=120, min=0, max=3600,
@@ -75,7 +75,7 @@ OPTIONS = [
                help='Seconds that copying or converting one disk may take, before the operation fails.'),
     cfg.StrOpt('live_migration_uri', default='qemu+tls://%s/system', max_length=255,
                help="Address of another host's libvirt, with %s for the host's address. It has to let this host in; "
-                    'whoever it lets in owns that host, so TLS with certificates of both ends is the default.'),
+                    'who gets in owns that host, so TLS with certificates of both ends is the default.'),
     cfg.StrOpt('live_migration_inbound_addr', max_length=255,
                help='Address of this host at which its libvirt and QEMU are reached by other hosts, where a network '
                     'of its own carries migrations. Unset: my_ip.'),
@@ -91,7 +91,7 @@ OPTIONS = [
     cfg.IntOpt('live_migration_bandwidth', default=0, min=0, max=1 << 20,
                help='MiB/s that one migration may take of the network. 0: no limit.'),
     cfg.IntOpt('live_migration_parallel_connections', default=1, min=1, max=64,
-               help='Connections that carry the memory of one guest; more than one where a single one does not fill '
+               help='Connections that transfer the memory of one guest; more than one where a single one does not fill '
                     'the network.'),
     cfg.IntOpt('live_migration_downtime', default=500, min=50, max=60000,
                help='Milliseconds that a guest may stand still at the end of its migration. A shorter one takes longer '

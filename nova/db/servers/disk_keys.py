@@ -29,7 +29,7 @@ def insert(conn: sa.Connection, instance_uuid: str, sealed_with: str, sealed: st
 
 
 def delete(conn: sa.Connection, instance_uuid: str) -> None:
-    """Destroy the key of a server: nobody can read its disks any more."""
+    """Destroy the key of a server: its disks cannot be read any more."""
     statements.delete(conn, disk_keys, instance_uuid=instance_uuid)
 
 

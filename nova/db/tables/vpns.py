@@ -10,5 +10,5 @@ vpns = table(
     sa.Column('project_id', sa.String(64), primary_key=True),
     sa.Column('public_address', sa.String(45)),              # what an operator has set; NULL: that of the server
     sa.Column('public_port', sa.Integer),
-    sa.Column('begun_at', types.DateTime),                   # who makes the server now began then; NULL: nobody does
+    sa.Column('begun_at', types.DateTime),                   # who makes the server now began then; NULL: none does
 )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CONSTANTS: dict[str, Any] = {'address_scope_id': None}
 LENGTHS = ('min_prefixlen', 'default_prefixlen', 'max_prefixlen')
-SHORTEST = {4: 8, 6: 64}            # what min_prefixlen is when nobody says (Networking API reference)
+SHORTEST = {4: 8, 6: 64}            # what min_prefixlen is when it is not given (Networking API reference)
 COUNTED_AS = {4: 32, 6: 64}         # default_quota counts ranges of this length
 DELEGATED = 'prefix_delegation'     # what clients name in place of a pool
 

@@ -43,8 +43,8 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     routed = host_routers.load(conn, host)
     flat = networks.page(conn, t.networks, (t.networks.c.bridge != '') & (t.networks.c.network_type == networks.FLAT),
                          [('id', 'asc')], None, None)
-    inside = ({row['network_id'] for row in rows} | routed.network_ids) - {row['id'] for row in flat}
-    crossing = {row['id']: row for row in networks.many(conn, t.networks, inside)}
+    routed_ids = ({row['network_id'] for row in rows} | routed.network_ids) - {row['id'] for row in flat}
+    crossing = {row['id']: row for row in networks.many(conn, t.networks, routed_ids)}
     wired = {row['bridge']: physical[row['physical_network']] for row in flat if row['physical_network'] in physical}
     known = {row['id']: row for row in flat}
     limits = qos.of_ports(conn, rows, known | crossing)

@@ -40,12 +40,12 @@ def load(conn: Connection, host: str) -> Routed:
     found = []
     for row in rows:
         own = sorted((port for port in ports if port['device_id'] == row['id']), key=lambda port: port['id'])
-        inside = [port for port in own if port['device_owner'] == db_ports.INTERFACE]
+        internal = [port for port in own if port['device_owner'] == db_ports.INTERFACE]
         outside = next((port for port in own if port['device_owner'] == db_ports.GATEWAY), None)
         mine = [each for each in floating if each['router_id'] == row['id']]
         found.append(Router(
             id=row['id'], up=row['admin_state_up'],
-            inside=[_leg(port, nets, subnets, fixed) for port in inside],
+            inside=[_leg(port, nets, subnets, fixed) for port in internal],
             outside=outside and _leg(outside, nets, subnets, fixed, [each['floating_ip_address'] for each in mine]),
             gateway=_gateway(outside, subnets, fixed), snat=row['enable_snat'], routes=row['routes'],
             floating=sorted([each['floating_ip_address'], each['fixed_ip_address']]

@@ -99,8 +99,8 @@ def _outwards(router: Router) -> list[str]:
 
 def _input(router: Router) -> list[str]:
     """Metadata is for guests: no one else is known by an address there."""
-    inside = [f'"{frames.router_name(leg)}"' for leg in router.inside]
-    known = f'iifname != {frames.joined(inside)} ' if inside else ''
+    names = [f'"{frames.router_name(leg)}"' for leg in router.inside]
+    known = f'iifname != {frames.joined(names)} ' if names else ''
     return [f'{known}ip daddr {relay.ADDRESS} drop']
 
 

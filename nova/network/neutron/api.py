@@ -100,8 +100,8 @@ class API:
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
                      request: choice.Request) -> choice.Request:
         if not request['port_id'] and not request['network_id']:
-            inside = choice.usable(self.neutron, context, project_id, server_networks) if server_networks else {}
-            chosen = next(iter(inside.values())) if len(inside) == 1 else choice.default_network(
+            usable = choice.usable(self.neutron, context, project_id, server_networks) if server_networks else {}
+            chosen = next(iter(usable.values())) if len(usable) == 1 else choice.default_network(
                 self.neutron, context, project_id)
             if chosen is None:
                 raise exception.NetworkRequestInvalid(reason='no network is available to the project.')

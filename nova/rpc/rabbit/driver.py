@@ -96,7 +96,7 @@ class Replies:
             return True
         call = self._calls.get(answer.get(envelope.CALL, ''))
         if call is None:
-            LOG.debug('Nobody waits for the answer to %s.', answer.get(envelope.CALL))
+            LOG.debug('No call waits for the answer to %s.', answer.get(envelope.CALL))
         elif self._numbers.is_new(answer):
             call.answered(answer)
         return True
@@ -105,13 +105,13 @@ class Replies:
 class Reply(rabbit_session.Message):
     """An answer. While its queue is not there it is sent again: the broker may have lost the queue just now.
 
-    :param patience: seconds after which it is dropped
+    :param expiry_s: seconds after which it is dropped
     """
 
-    def __init__(self, queue: str, body: bytes, patience: float) -> None:
+    def __init__(self, queue: str, body: bytes, expiry_s: float) -> None:
         super().__init__(None, queue, body, mandatory=True)
-        self._until = time.monotonic() + patience
-        self.returned = False                          # nobody is there, or not yet again
+        self._until = time.monotonic() + expiry_s
+        self.returned = False                          # no receiver is there, or not yet again
 
     def waits(self, session: rabbit_session.Session) -> bool:
         self.returned = True
@@ -126,14 +126,14 @@ class Reply(rabbit_session.Message):
 class Answers:
     """What this process answers to others.
 
-    :param patience: see Reply
+    :param expiry_s: see Reply
     """
 
-    def __init__(self, session: rabbit_session.Session, patience: float) -> None:
-        self._session, self._patience = session, patience
+    def __init__(self, session: rabbit_session.Session, expiry_s: float) -> None:
+        self._session, self._expiry_s = session, expiry_s
 
     def send(self, queue: str, body: bytes) -> Reply:
-        reply = Reply(queue, body, self._patience)
+        reply = Reply(queue, body, self._expiry_s)
         self._session.publish(reply)
         return reply
 
@@ -233,7 +233,7 @@ class Driver(base.BaseDriver):
         self._topology = rabbit_settings.Topology(options, chosen)
         self._settings = rabbit_settings.of(options, url)
         self._session = rabbit_session.Session(self._settings)
-        self._answers = Answers(self._session, self._settings.patience)
+        self._answers = Answers(self._session, self._settings.expiry_s)
         self.name_replies('')
 
     def name_replies(self, prefix: str) -> None:
@@ -288,10 +288,10 @@ class Driver(base.BaseDriver):
         """
         begun, attempts = time.monotonic(), self._session.attempts
         for_ever = retry is None or retry < 0
-        patience = 0.0 if for_ever else self._settings.waited(retry or 0)
+        wait_s = 0.0 if for_ever else self._settings.waited(retry or 0)
         while not sent.settled.wait(self._left(sent, begun, timeout)):
             now, tried = time.monotonic(), self._session.attempts - attempts
-            if sent.sent_at is None and not for_ever and tried and (now - begun >= patience or tried > (retry or 0)):
+            if sent.sent_at is None and not for_ever and tried and (now - begun >= wait_s or tried > (retry or 0)):
                 if self._session.withdraw(sent):
                     raise oslo_messaging.MessageDeliveryFailure(f'No broker: {self._session.last_error}')
             elif self._left(sent, begun, timeout) == 0:
@@ -343,6 +343,6 @@ class Driver(base.BaseDriver):
 
 
 def _is_set(conf: cfg.ConfigOpts, name: str) -> bool:
-    """Whether somebody has set an option, which may be to its default."""
+    """Whether an option is set, which may be to its default."""
     found = conf.get_location(name, GROUP)
     return found is not None and found.location not in (cfg.Locations.opt_default, cfg.Locations.set_default)

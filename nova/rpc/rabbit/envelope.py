@@ -1,4 +1,4 @@
-"""Messages as oslo.messaging's own driver writes them: JSON in JSON, and the context's keys beside the message's."""
+"""Messages as oslo.messaging's own driver writes them: JSON in JSON, and the context's keys next to the message's."""
 from __future__ import annotations
 
 import collections

@@ -28,7 +28,7 @@ _CAPABILITIES: Any = {'publisher_confirms': True, 'basic.nack': True, 'consumer_
 
 
 class Refused(Exception):
-    """The broker closed a channel: what was asked of it cannot be done.
+    """The broker closed a channel: a request cannot be done.
 
     :param code: of AMQP, 404 and the like
     """

@@ -41,7 +41,7 @@ class Message:
         self.mandatory, self.expires_ms, self.queue = mandatory, expires_ms, queue
         self.sent_at: float | None = None              # on the monotonic clock: a broker may have it since then
         self.failure: Exception | None = None          # why the broker gave it back: it confirms it after that
-        self.given_up = False                          # nobody waits for it any more
+        self.given_up = False                          # no caller waits for it any more
 
     @property
     def exchange_name(self) -> str:
@@ -84,7 +84,7 @@ class Session:
         self._closed = False
         self.attempts, self.last_error = 0, 'it was not tried yet'       # of connections, since the start
         self._tried = -float('inf')
-        self._wanted = threading.Event()               # somebody waits for a broker
+        self._wanted = threading.Event()               # a caller waits for a broker
         self._subscriptions: list[Subscription] = []
         self._tags = itertools.count(1)
         self._numbers = itertools.count(1)
@@ -241,7 +241,7 @@ class Session:
                 self._unless_gone(link.cancel, tag)
 
     def end(self, subscription: Subscription) -> None:
-        """Remove the queues that are nobody else's."""
+        """Remove the queues that are ours alone."""
         link = self._link
         for queue in subscription.queues:
             if queue.own and link is not None and subscription.declared_on is link:
@@ -256,7 +256,7 @@ class Session:
         try:
             function(*args)
         except (OSError, rabbit_link.Refused) as error:
-            LOG.info('The broker could not be asked: %s', error)
+            LOG.info('The broker did not answer: %s', error)
 
     def _declare(self, link: rabbit_link.Link, subscription: Subscription) -> None:
         for queue in subscription.queues:
@@ -308,7 +308,7 @@ class Session:
             LOG.error('The broker %s:%s does not serve: %s. Trying again.', broker.host, broker.port, error)
 
     def _pause(self, failures: int, brokers: int) -> None:
-        """Wait before the next attempt: not at all after a connection that was good, until somebody needs one."""
+        """Wait before the next attempt: not at all after a connection that was good, until a caller needs one."""
         settings = self._settings
         rounds = failures // brokers
         if failures % brokers == 0 and not self._closed:
@@ -377,7 +377,7 @@ class Session:
             self._state.notify_all()
 
     def _try(self, made: rabbit_link.Link, message: Message) -> None:
-        """Send a message with no other beside it: the broker may not let us, and closes the channel then.
+        """Send a message alone: the broker may not let us, and closes the channel then.
 
         :raises Refused: it did
         """

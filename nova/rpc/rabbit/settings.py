@@ -36,7 +36,7 @@ class Settings:
     certificate                     whether the certificate says who we are, instead of a password
     heartbeat                       seconds after which a silent connection is dead
     pause, longer, longest, splay   seconds: before the first new attempt, more before each next one, at most; at random
-    patience                        seconds after which an answer that cannot be delivered is dropped
+    expiry_s                        seconds after which an answer that cannot be delivered is dropped
     prefetch                        deliveries without an acknowledgement, 0: as many as there are
     """
 
@@ -49,7 +49,7 @@ class Settings:
     longer: float
     longest: float
     splay: float
-    patience: float
+    expiry_s: float
     prefetch: int
 
     def waited(self, attempts: int) -> float:
@@ -77,7 +77,7 @@ def of(options: Any, url: Any) -> Settings:
         tls=_tls(options) if options.ssl else None, certificate=options.rabbit_login_method == 'EXTERNAL',
         heartbeat=options.heartbeat_timeout_threshold, pause=options.rabbit_retry_interval,
         longer=options.rabbit_retry_backoff, longest=options.rabbit_interval_max,
-        splay=options.kombu_reconnect_splay, patience=options.kombu_missing_consumer_retry_timeout,
+        splay=options.kombu_reconnect_splay, expiry_s=options.kombu_missing_consumer_retry_timeout,
         prefetch=options.rabbit_qos_prefetch_count)
 
 
@@ -123,7 +123,7 @@ class Topology:
     """The exchanges and queues of topics.
 
     :param options: [oslo_messaging_rabbit]
-    :param chosen: names of options that somebody has set
+    :param chosen: names of options that are set
     """
 
     def __init__(self, options: Any, chosen: Collection[str]) -> None:

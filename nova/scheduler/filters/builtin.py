@@ -85,7 +85,7 @@ class RequestedHostFilter(base.Filter):
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         if request.ignored and all(hosts.host[position] in request.ignored for position in removed):
             return 'is|are where the server is, or has failed to be'
-        return 'is|are not the host that was asked for'
+        return 'is|are not the requested host'
 
 
 class MovedGuestFilter(base.Filter):

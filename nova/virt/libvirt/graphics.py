@@ -41,7 +41,7 @@ def check(conf: ConfigOpts, settings: dict[str, str]) -> None:
         options = conf[group]
         if options.enabled and options.server_listen and _is_every(options.server_listen):
             raise exception.InvalidInput(reason=f'server_listen in [{group}] is every address of this host: name the '
-                                                'one that the console proxies reach, and nobody else.')
+                                                'one that the console proxies reach, and no one else.')
     for group, setting in (('spice', 'spice_tls'), ('serial_console', 'chardev_tls')):
         if conf[group].enabled and conf[group].tls and settings.get(setting, '0').strip() != '1':
             raise exception.InvalidInput(reason=f'tls in [{group}] needs {setting} = 1 in /etc/libvirt/qemu.conf, and '

@@ -73,7 +73,7 @@ class QemuImg:
 
     def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str,
                key: str | None = None) -> None:
-        """Name the file below a disk anew; it has the same content as the one before, which is not opened."""
+        """Change the name of the file below a disk; it has the same content as the one before, which is not opened."""
         self._run('put an image below a disk', ['rebase', '-q', '-u', '-b', backing_file, '-F', backing_format,
                                                 *_opened(path, disk_format, key)], reads=[backing_file], writes=[path],
                   largest=_size(path, disk_format), key=key)

@@ -103,7 +103,7 @@ class Snapshots:
         elif self._ways.is_export(held[0]['connector']):
             self._contents.copy_snapshot(made, lambda path: self._ways.copy(held[0]['id'], held[0]['connector'], path))
         elif self._guests is None:
-            raise exception.InvalidVolume(reason='a server has it, whose host this service cannot tell to copy it.')
+            raise exception.InvalidVolume(reason='a server has it, whose host this service cannot notify to copy it.')
         else:
             part = files.prepare_copy(target, size, source)
             self._guests.copy(nova_context.admin_context(ctx.request_id), held[0]['instance_uuid'],

@@ -15,7 +15,7 @@ from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
 
-PLAIN = 'disk.plain'                     # what is encrypted at this moment, beside its disk
+PLAIN = 'disk.plain'                     # what is encrypted at this moment, next to its disk
 NO_COPY = 'its disks are encrypted, and the copy would not be'
 
 

@@ -20,7 +20,7 @@ def define_secret(connection: libvirt.virConnect, _uuid: str, auth: dict[str, An
 
 
 def define_passphrase(connection: libvirt.virConnect, _uuid: str, secret: str, passphrase: str) -> None:
-    """Give libvirt the passphrase of an encrypted disk: nobody can read it back, and it is gone with libvirtd."""
+    """Give libvirt the passphrase of an encrypted disk: it cannot be read back, and it is gone with libvirtd."""
     connection.secretDefineXML(disk.passphrase(secret)).setValue(passphrase.encode())
 
 
