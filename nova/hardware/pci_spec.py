@@ -25,11 +25,6 @@ _SPEC_KEYS = {'vendor_id', 'product_id', 'address', 'devname', 'physical_network
 _ALIAS_KEYS = {'name', 'vendor_id', 'product_id', 'device_type', 'numa_policy', 'capability_type', 'resource_class',
                'traits', 'live_migratable'}
 _SWITCHES = ('trusted', 'remote_managed', 'managed', 'live_migratable')
-# vnic_type of a port -> the kind of function that it is given
-# (https://docs.openstack.org/neutron/latest/admin/config-sriov.html)
-PORT_TYPES = {'direct': pci.VIRTUAL, 'macvtap': pci.VIRTUAL, 'remote-managed': pci.VIRTUAL,
-              'direct-physical': pci.PHYSICAL}
-
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSpec:
@@ -127,22 +122,6 @@ def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
         found.append(pci.Request(count=int(count), spec=known[name].spec, alias_name=name,
                                  numa_policy=policy or known[name].numa_policy))
     return found
-
-
-def port_request(port_id: str, vnic_type: str, physical_network: str | None, policy: str | None = None,
-                 trusted: bool = False) -> pci.Request | None:
-    """The Request of a port whose interface is a function of a device; None when it needs none.
-
-    :param policy: the port's numa_affinity_policy, or that of flavor and image (guest_request.pci_policy)
-    """
-    if vnic_type not in PORT_TYPES:
-        return None
-    spec = {'dev_type': PORT_TYPES[vnic_type], 'physical_network': physical_network}
-    if vnic_type == 'remote-managed':
-        spec['remote_managed'] = 'true'
-    if trusted:
-        spec['trusted'] = 'true'
-    return pci.Request(count=1, spec=(spec,), numa_policy=policy or 'legacy', request_id=port_id)
 
 
 def _items(value: str, option: str) -> list[dict[str, typing.Any]]:

@@ -48,8 +48,3 @@ class Migration(base.NovaObject):
     dest_host: str | None
     old_flavor: Any
     new_flavor: Any
-
-    @property
-    def same_host(self) -> bool:
-        """Whether the server stays on its host."""
-        return self.source_compute == self.dest_compute

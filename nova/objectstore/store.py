@@ -312,6 +312,8 @@ class Store:
         if any(part.size < MIN_PART for part in chosen[:-1]):
             raise errors.S3Error('EntityTooSmall', f'A part other than the last has fewer than {MIN_PART} bytes.')
         size = sum(part.size for part in chosen)
+        if size > MAX_OBJECT:
+            raise errors.S3Error('EntityTooLarge', f'An object has {MAX_OBJECT} bytes at most.')
         if bytes_wanted not in (None, size):
             raise errors.S3Error('InvalidRequest', f'The parts have {size} bytes together, not {bytes_wanted}.')
         digests = hashlib.md5(b''.join(bytes.fromhex(part.etag) for part in chosen), usedforsecurity=False)

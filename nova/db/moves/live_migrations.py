@@ -29,8 +29,6 @@ from nova.db.tables.cell import migrations
 if TYPE_CHECKING:
     from nova.db.tables.rows import MigrationsRow
 
-IN_PROGRESS = ('accepted', 'queued', 'preparing', 'running', 'post-migrating')
-
 
 def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRow | None:
     """The move of this type of a server that is not over, or None."""

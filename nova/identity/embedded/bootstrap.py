@@ -3,7 +3,7 @@ import logging
 import os
 import secrets
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -72,20 +72,6 @@ def _bootstrap(conn: engine.Connection, rounds: int, store: Callable[[dict[str, 
             queries.assign(conn, user_id, 'system', directory.SYSTEM, roles[wide_role])
     if store is not None:
         store(made)
-    return made
-
-
-def reset_passwords(service: embedded_service.IdentityService, names: Iterable[str] = tuple(USERS)) -> dict[str, str]:
-    """New random passwords for these users, for who has lost them; the tokens issued so far are void.
-
-    :returns: {user name: password}
-    """
-    made = {}
-    for name in names:
-        user = service.find('user', domain_id=directory.DOMAIN['id'], name=name)
-        if user is not None:
-            made[name] = passwords.generate()
-            service.update_user(user['id'], by_rules=False, password=made[name])
     return made
 
 

@@ -14,8 +14,6 @@ from nova.network import relay
 if TYPE_CHECKING:
     from nova.network.host.state import Leg, Overlay, Port
 
-ADVERTISEMENT = 136              # of a neighbour (RFC 4861)
-
 
 def joined(values: Any) -> str:
     """An anonymous set."""

@@ -144,6 +144,17 @@ def test_an_upload_in_parts(s3, bucket):
     assert 'Uploads' not in s3.list_multipart_uploads(Bucket=bucket)
 
 
+def test_parts_beyond_the_largest_object_are_refused(s3, bucket, monkeypatch):
+    """The limit was documented, and nothing looked at it."""
+    monkeypatch.setattr(stores, 'MAX_OBJECT', 1)
+    place = {'Bucket': bucket, 'Key': 'huge'}
+    upload = {**place, 'UploadId': s3.create_multipart_upload(**place)['UploadId']}
+    parts = [{'PartNumber': 1, 'ETag': s3.upload_part(**upload, PartNumber=1, Body=b'xy')['ETag']}]
+    assert code(s3.complete_multipart_upload, **upload, MultipartUpload={'Parts': parts})[0] == 'EntityTooLarge'
+    assert code(s3.head_object, **place)[1] == 404
+    s3.abort_multipart_upload(**upload)
+
+
 def test_presigned_and_streamed(cloud, s3, bucket, pair):
     url = s3.generate_presigned_url('put_object', {'Bucket': bucket, 'Key': 'p'}, ExpiresIn=600)
     assert requests.put(url, b'presigned').status_code == 200

@@ -124,18 +124,6 @@ def test_requests_that_are_wrong(text):
         requests(text)
 
 
-@pytest.mark.parametrize('vnic, options, spec', [
-    ('direct', {}, {'dev_type': 'type-VF', 'physical_network': 'net1'}),
-    ('macvtap', {}, {'dev_type': 'type-VF', 'physical_network': 'net1'}),
-    ('direct-physical', {}, {'dev_type': 'type-PF', 'physical_network': 'net1'}),
-    ('direct', {'trusted': True}, {'dev_type': 'type-VF', 'physical_network': 'net1', 'trusted': 'true'}),
-    ('remote-managed', {}, {'dev_type': 'type-VF', 'physical_network': 'net1', 'remote_managed': 'true'}),
-    ('normal', {}, None)])
-def test_ports(vnic, options, spec):
-    found = pci_spec.port_request('port', vnic, 'net1', **options)
-    assert found == (spec and pci.Request(1, (spec,), 'legacy', request_id='port'))
-
-
 # ---- pools -------------------------------------------------------------------
 
 def request(count=1, policy='legacy', request_id=None, **spec):

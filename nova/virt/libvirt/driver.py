@@ -106,7 +106,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             copy_seconds=self.conf.libvirt.qemu_img_timeout,
             operation=self._operation, recorded=self._recorded, known=self._guest_record, guest_of=self._guest_of,
             volumes_of=self.volumes_of, described=self._domain, start=self._define_and_start, define=self._define,
-            shut_down=self._shut_down, power_off=self.power_off, disconnect=self.disconnect,
+            power_off=self.power_off, disconnect=self.disconnect,
             remove=self._remove, undo=self._undo)
 
     def init_host(self) -> None:

@@ -34,7 +34,6 @@ class Hands:
     described    (xml.Guest) -> its domain XML, with its place on this host
     start        (xml.Guest) defines it, and starts it
     define       (xml.Guest) defines it
-    shut_down    (uuid, seconds) requests it of a running guest -> whether it is off; raises GuestNotFound
     power_off    (instance, seconds)
     disconnect   ([disk.Volume]): nothing on this host uses them any more
     remove       (uuid, keep_disks=False): domain and files; nothing when there are none
@@ -54,7 +53,6 @@ class Hands:
     described: Callable[[Guest], str]
     start: Callable[[Guest], None]
     define: Callable[[Guest], None]
-    shut_down: Callable[[str, float], bool]
     power_off: Callable[[Any, int], None]
     disconnect: Callable[[Iterable[Volume]], None]
     remove: Callable[..., None]
