@@ -66,7 +66,7 @@ def rows(conn: sa.Connection, table: sa.Table, order: tuple[str, ...] = (), **ma
     return dicts(conn.execute(_select(table, tuple(match), order), keys(match)))
 
 
-def first(conn: sa.Connection, table: sa.Table, **match: Any) -> dict[Any, Any] | None:
+def first(conn: sa.Connection, table: sa.Table, **match: Any) -> Any:
     """One row whose columns equal ``match`` as a dict, None when there is none."""
     row = conn.execute(_select(table, tuple(match), ()), keys(match)).mappings().first()
     return None if row is None else dict(row)

@@ -121,7 +121,7 @@ class Bus:
                          for host in oslo_messaging.TransportURL.parse(conf, url).hosts if host.hostname]
         alone = (url or conf.transport_url).startswith(inprocess.SCHEME + ':')
         self.pins = pins or versions.Pins(conf, alone)
-        self._host = None
+        self._host: str | None = None
         # In one process the sender is known, and no other process can send.
         self.signatures = keys or signatures.Signatures(signatures.OFF if alone else conf.messages.signatures)
         if self.signatures.mode != signatures.OFF:
@@ -264,7 +264,7 @@ def _result(error: Any) -> Any:
 
 def _original(error: Any) -> Any:
     """The error as it was raised there; oslo.messaging gives a subclass whose text ends in a traceback."""
-    kind = type(error)
+    kind: Any = type(error)
     while kind.__module__ != exception.__name__:
         kind = kind.__base__
     return kind(error.message, **error.kwargs)

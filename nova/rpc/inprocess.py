@@ -33,7 +33,8 @@ class _Reply:
         self._ready = threading.Lock()
         self._ready.acquire()
         self._once = threading.Lock()
-        self.result, self.failure = None, None
+        self.result: Any = None
+        self.failure: Any = None
 
     def fill(self, result: Any, failure: Any) -> None:
         if self._once.acquire(blocking=False):

@@ -137,7 +137,7 @@ def methods_of(interface: Interface, manager: object) -> collections.abc.Mapping
     :param manager: a Methods, an object that has one as ``methods``, or an object with a method for each row
     :raises TypeError: a method is missing
     """
-    table = getattr(manager, 'methods', manager)
+    table: Any = getattr(manager, 'methods', manager)
     if not isinstance(table, collections.abc.Mapping):
         table = {name: getattr(manager, name, None) for name in interface.methods}
     _check(interface, table, type(manager).__name__)

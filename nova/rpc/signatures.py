@@ -141,7 +141,8 @@ class Signatures:
         self.enrolling = None            # name of the method that makes a key known
         self._replays = Replays()
         self._noted: set[tuple[str, str, str]] = set()
-        self._look, self._due = None, 0.0
+        self._look: Any = None
+        self._due = 0.0
 
     def warn(self) -> None:
         """Log, at the start of a daemon, that it takes messages of anybody; nothing where a signature is needed."""

@@ -135,7 +135,7 @@ class _Check:
         begun = time.monotonic()
         try:
             self._function()
-            result = True, {'seconds': round(time.monotonic() - begun, 3)}
+            result: tuple[bool, dict[str, Any]] = True, {'seconds': round(time.monotonic() - begun, 3)}
         except Exception as error:
             result = False, {'error': type(error).__name__}       # texts of errors name hosts and users
         with self._lock:

@@ -54,7 +54,7 @@ def _model(data: Any) -> Any:
 
 def _services(parts: Any) -> Any:
     """{service: what it does}"""
-    found = {'threads of this process': threading.active_count()}
+    found: dict[str, Any] = {'threads of this process': threading.active_count()}
     for part in parts:
         services = getattr(getattr(part, 'cloud', part), 'services', [part])
         for service in services:

@@ -25,7 +25,7 @@ def load(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -
     name = conf.scheduler.driver
     if name in FILTER_SCHEDULER:
         return manager.SchedulerManager(conf, api_db, cells)
-    cls = entry_points.named('[scheduler] driver', name, ENTRY_POINTS, FILTER_SCHEDULER[:1])
+    cls: typing.Any = entry_points.named('[scheduler] driver', name, ENTRY_POINTS, FILTER_SCHEDULER[:1])
     ours = inspect.isclass(cls) and issubclass(cls, manager.SchedulerManager)            # which has a table of them
     methods = [*(() if ours else interface.INTERFACE.methods), 'start', 'stop', 'periodic_tasks']
     missing = [each for each in methods if not callable(getattr(cls, each, None))]

@@ -47,7 +47,7 @@ class DryRun:
         return report(hosts, request, self._rules, seeds, slice(offset, offset + limit))
 
 
-def without(hosts: host_view.Hosts, row: dict[str, typing.Any]) -> host_view.Hosts:
+def without(hosts: host_view.Hosts, row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
     """A view of the hosts on which the server of this instances row takes nothing."""
     hosts = hosts.copy()
     own = (hosts.host == row['host']) & (hosts.node == row['node'])

@@ -32,7 +32,7 @@ class RequestReader:
         """Of a server that has no place yet."""
         return self._read(spec, spec.category_name, None)
 
-    def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: dict[str, typing.Any], *,
+    def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: typing.Mapping[str, typing.Any], *,
                     ignore: collections.abc.Sequence[str] = (), target: str | None = None,
                     force: bool = False) -> pipeline.Request:
         """Of a server that has, or had, a place; where its build was wanted, or failed, does not count any more.

@@ -58,7 +58,7 @@ class DeferredActions:
         return sum(self._begin(row, RECLAIM, lambda ctx, row: self._deletion.delete_instance(ctx, row['uuid']))
                    for row in self._idle(states.SOFT_DELETED) if row['deleted_at'] and row['deleted_at'] <= before)
 
-    def _idle(self, vm_state: str) -> list[Row]:
+    def _idle(self, vm_state: str) -> collections.abc.Sequence[Row]:
         with self._cell_db.reader() as conn:
             return instances.in_state(conn, vm_state, idle=True)
 

@@ -50,7 +50,7 @@ class Nodes:
 
         :param requested: [(number of a node, {resource: amount})], of one node perhaps several
         """
-        done: list[Any] = []
+        done: list[tuple[int, dict[str, int]]] = []
         for node, amounts in requested:
             if not self._fits(node, amounts):
                 for undone in done:

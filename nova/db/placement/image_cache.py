@@ -4,7 +4,7 @@ A row ``waiting`` until the host has said so, then ``cached`` or ``failed`` with
 """
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 import datetime
 from typing import Any, TYPE_CHECKING
 
@@ -75,7 +75,7 @@ def expire(conn: sa.Connection, now: datetime.datetime) -> None:
     conn.execute(sa.delete(table).where(table.c.state != WAITING, table.c.finished_at < now - KEPT))
 
 
-def progress(conn: sa.Connection, hosts: list[str] | tuple[str, ...]) -> tuple[list[Any], list[Any]]:
+def progress(conn: sa.Connection, hosts: list[str] | tuple[str, ...]) -> tuple[Sequence[Any], Sequence[Any]]:
     """[(image id, state, number)] and [(image id, host, reason)] of the failures, of these hosts."""
     mine = table.c.host.in_(hosts)
     numbers = conn.execute(sa.select(table.c.image_id, table.c.state, sa.func.count()).where(mine).group_by(

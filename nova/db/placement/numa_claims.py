@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,7 +49,7 @@ def pinned(text: str | None) -> int:
     return len(numa.dedicated(text))
 
 
-def report(conn: sa.Connection, node: dict[str, Any], text: str) -> None:
+def report(conn: sa.Connection, node: Mapping[str, Any], text: str) -> None:
     """Store which topology a node has.
 
     :param node: its row as it is known

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,7 +16,7 @@ _LOCKED = _ROWS.order_by(instances.c.uuid).with_for_update()
 _SET = sa.update(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
-def of(conn: sa.Connection, uuids: list[str] | builtins.set[str], lock: bool = False) -> Sequence[sa.RowMapping]:
+def of(conn: sa.Connection, uuids: list[str] | builtins.set[str], lock: bool = False) -> Sequence[Any]:
     """Rows of those that exist, with 'uuid', 'host', 'vm_state', 'task_state' and 'power_state'.
 
     :param lock: lock the rows until the transaction ends

@@ -39,7 +39,7 @@ def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, v
     return statements.first(conn, services, **mine)
 
 
-def touch_nodes(conn: sa.Connection, hosts: Collection[str]) -> None:
+def touch_nodes(conn: sa.Connection, hosts: Collection[str] | sa.Select[Any]) -> None:
     """Mark the nodes of hosts as changed, so that the schedulers look at them.
 
     :param hosts: their names, or a SELECT of them

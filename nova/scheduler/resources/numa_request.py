@@ -115,7 +115,8 @@ def topology(flavor: dict[str, typing.Any], image: dict[str, typing.Any] | None)
     return guest_request.topology({**flavor, 'extra_specs': flavor.get('extra_specs')}, properties)
 
 
-def given_back(conn: engine.Connection, hosts: host_view.Hosts, row: dict[str, typing.Any]) -> host_view.Hosts:
+def given_back(conn: engine.Connection, hosts: host_view.Hosts,
+               row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
     """A view of the hosts in which the server of this instances row has nothing of its node's cells."""
     text = None if row['host'] is None or row['numa_topology'] is None else numa_claims.of_node(
         conn, row['host'], row['node'])

@@ -133,7 +133,7 @@ class Devices(special_resources.SpecialResource):
     def __init__(self, requests: tuple[pci.Request, ...]) -> None:
         self.requests = requests
 
-    def take(self, conn: engine.Connection, node: dict[str, typing.Any], claim: node_claims.Claim) -> bool:
+    def take(self, conn: engine.Connection, node: typing.Mapping[str, typing.Any], claim: node_claims.Claim) -> bool:
         host, guest = claim.taken.get(special_resources.PINNED, (None, None))
         cells = guest and [cell.id for cell in guest.cells]
         return pci_devices.claim(conn, node['host'], node['node'], self.requests, claim.instance_uuid,
@@ -143,7 +143,8 @@ class Devices(special_resources.SpecialResource):
         hosts.pci = hosts.pci.without(position, self.requests)
 
 
-def given_back(conn: engine.Connection, hosts: host_view.Hosts, row: dict[str, typing.Any]) -> host_view.Hosts:
+def given_back(conn: engine.Connection, hosts: host_view.Hosts,
+               row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
     """A view of the hosts in which the devices are free that the server of this instances row has."""
     if row['host'] is None or not pci.requested(row['flavor']):
         return hosts

@@ -19,7 +19,7 @@ class SpecialResource:
     A filter guesses from the table which hosts have it; ``take`` decides.
     """
 
-    def take(self, conn: engine.Connection, node: dict[str, typing.Any], claim: node_claims.Claim) -> bool:
+    def take(self, conn: engine.Connection, node: typing.Mapping[str, typing.Any], claim: node_claims.Claim) -> bool:
         """Take it of a node, in the claim's transaction; whether the node has it.
 
         The node's row is locked until the transaction ends, its numbers are claimed, and what this writes is undone
