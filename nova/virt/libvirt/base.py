@@ -25,12 +25,12 @@ IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused 
 
 
 class LibvirtBase(driver.ComputeDriver):
-    """Inherited by a driver, which makes ``storage`` and ``hypervisor`` and calls ``_begin`` in its constructor."""
+    """Inherited by a driver, which makes ``storage`` and ``hypervisor`` and calls ``_set_up`` in its constructor."""
 
     storage: storage.Storage
     hypervisor: hosts.Host
 
-    def _begin(self) -> None:
+    def _set_up(self) -> None:
         self._lock = threading.Lock()
         self._busy: dict[str, int] = {}          # {uuid: operations that are going on}
         self._pending: set[str] = set()

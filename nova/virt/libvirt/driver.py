@@ -89,7 +89,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             image_signatures.Verifier(conf.image.certificates_directory).verify, host,
             local_disks.pool(conf, self._qemu_img, host), self._passphrase)
-        self._begin()
+        self._set_up()
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
         self.connectors = connectors.Connectors(host)
         self.virt_type = ''                      # this and the next are known from init_host() on

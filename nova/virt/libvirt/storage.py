@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from nova.virt.driver import ImageSource
     from nova.virt.driver import SpawnRequest
     from nova.virt.libvirt.local_disks.base import Place
+    from nova.virt.libvirt.local_disks.rbd import Rbd
     from nova.virt.libvirt.qemu_img import QemuImg
     from nova.virt.libvirt.volumes.disk import Volume
 
@@ -124,7 +125,7 @@ class Storage:
     def __init__(self, directory: str, images: ImageSource, qemu_img: QemuImg,
                  inspect: Callable[[str, str], None] | None = None, images_type: str = 'qcow2', max_age: int = 86400,
                  reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
-                 host: str | None = None, pool: Place | None = None, key: Callable[[str], str] = _no_key) -> None:
+                 host: str | None = None, pool: Rbd | None = None, key: Callable[[str], str] = _no_key) -> None:
         self.directory, self._reserve, self._host = directory, reserve, host
         self._images, self._qemu_img, self._key = images, qemu_img, key
         self._base = os.path.join(directory, BASE)
@@ -243,7 +244,7 @@ class Storage:
         self.owners.write(guest, self.path(guest.uuid))
         self.record(guest)
 
-    def record(self, guest):
+    def record(self, guest: xml.Guest) -> None:
         """As ``save``, of a guest that stays whose it is."""
         files.write_json(self.path(guest.uuid, RECORD), dataclasses.asdict(guest))
 
@@ -274,7 +275,7 @@ class Storage:
         for disk in kept.disks if kept else ():
             if disk.source:
                 self.of(disk).release(disk) if disk.file in used else self.of(disk).remove(disk.file)
-        if kept is not None and not used and any(disk.source for disk in kept.disks):
+        if self._pool is not None and kept is not None and not used and any(disk.source for disk in kept.disks):
             self._pool.erase(uuid)       # the whole guest was here alone
         for disk in self.elsewhere(kept):
             files.remove(disk.file)
@@ -301,7 +302,7 @@ class Storage:
             raise exception.VirtError(operation='take the disks back', reason='another host has them still')
         for disk in kept.disks if kept else ():
             self.of(disk).restore(disk)
-        if pooled:                       # what the guest got elsewhere goes
+        if kept is not None and pooled:  # what the guest got elsewhere goes
             self.clear_pool(kept)
 
     def has_lost(self, uuid: str) -> bool:

@@ -66,7 +66,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
                  inspect_image: Callable[[str, str], None] | None = None,
                  helper: privileges.Helper | None = None) -> None:
         super().__init__(conf, host, images, inspect_image, helper)
-        self._begin()
+        self._set_up()
         directory = storage.instances_directory(conf.state_path)
         self._uids = users.parse('uid_maps', conf.libvirt.uid_maps)
         self._gids = users.parse('gid_maps', conf.libvirt.gid_maps)
