@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from nova import exception
-from nova.virt.libvirt import injection
+from nova.virt.libvirt.local_disks import injection
 from nova.virt.libvirt import xml
 
 able = shutil.which('guestfish') and shutil.which('mke2fs') and shutil.which('qemu-img') and (

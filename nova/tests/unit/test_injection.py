@@ -5,7 +5,7 @@ import pytest
 
 from nova import exception
 from nova.api.servers import spec
-from nova.virt.libvirt import injection
+from nova.virt.libvirt.local_disks import injection
 from nova.virt.libvirt import xml
 
 DISK = xml.Disk('/disk', 'qcow2', 'vda')

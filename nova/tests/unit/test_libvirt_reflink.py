@@ -7,7 +7,7 @@ import pytest
 
 from nova.tests.unit import test_libvirt_storage as base
 from nova.virt.libvirt import qemu_img
-from nova.virt.libvirt import reflink
+from nova.virt.libvirt.local_disks import reflink
 from nova.virt.libvirt import storage
 
 MIB, GIB = 1024 ** 2, 1024 ** 3

@@ -25,21 +25,21 @@ IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused 
 
 
 class LibvirtBase(driver.ComputeDriver):
-    """Inherited by a driver, which makes ``storage`` and ``hypervisor`` and calls ``_set_up`` in its constructor."""
+    """Inherited by a driver, which makes ``storage`` and ``hypervisor``; its constructor calls ``set_up_operations``."""
 
     storage: storage.Storage
     hypervisor: hosts.Host
 
-    def _set_up(self) -> None:
+    def set_up_operations(self) -> None:
         self._lock = threading.Lock()
         self._busy: dict[str, int] = {}          # {uuid: operations that are going on}
         self._pending: set[str] = set()
         self._images_looked_at = 0.0
-        self._weaknesses: list[str] = []
+        self.found_weaknesses: list[str] = []
 
     @property
     def weaknesses(self) -> list[str]:
-        return self._weaknesses
+        return self.found_weaknesses
 
     def stop(self) -> None:
         self.hypervisor.close()
@@ -48,7 +48,7 @@ class LibvirtBase(driver.ComputeDriver):
         self.storage.cache.fetch(context, self.images.show(context, image_id))
 
     @contextlib.contextmanager
-    def _operation(self, uuid: str) -> Iterator[None]:
+    def operation(self, uuid: str) -> Iterator[None]:
         """Hold back the events of a guest that this driver changes, so that no intermediate state is reported."""
         with self._lock:
             self._busy[uuid] = self._busy.get(uuid, 0) + 1
@@ -65,7 +65,7 @@ class LibvirtBase(driver.ComputeDriver):
             if changed:
                 self.hypervisor.report_state(uuid)
 
-    def _changed(self, uuid: str) -> None:
+    def state_changed(self, uuid: str) -> None:
         """Report the state of a guest after an event of libvirt."""
         with self._lock:
             if uuid in self._busy:
@@ -87,7 +87,7 @@ class LibvirtBase(driver.ComputeDriver):
                 return states.SHUTDOWN
             raise
 
-    def _guest_record(self, uuid: str) -> xml.Guest:
+    def guest_record(self, uuid: str) -> xml.Guest:
         """The guest as it is recorded.
 
         :raises GuestNotFound: nothing is
@@ -97,7 +97,7 @@ class LibvirtBase(driver.ComputeDriver):
             raise exception.GuestNotFound(instance_id=uuid)
         return guest
 
-    def _shut_down(self, uuid: str, timeout: float) -> bool:
+    def shut_down(self, uuid: str, timeout: float) -> bool:
         """Ask a running guest to shut down; True when it is off within ``timeout`` seconds.
 
         :raises GuestNotFound: libvirt has no such guest
@@ -111,7 +111,7 @@ class LibvirtBase(driver.ComputeDriver):
             time.sleep(POLL)
         return self.hypervisor.power_state(uuid) == states.SHUTDOWN
 
-    def _remove_unused_images(self) -> None:
+    def remove_unused_images(self) -> None:
         if time.monotonic() - self._images_looked_at > IMAGE_CACHE_INTERVAL or not self._images_looked_at:
             self._images_looked_at = time.monotonic()
             self.storage.remove_unused_images()

@@ -30,7 +30,7 @@ from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
 from nova.virt.libvirt import host as hosts
-from nova.virt.libvirt import injection
+from nova.virt.libvirt.local_disks import injection
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt.moves import cold
@@ -89,8 +89,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             image_signatures.Verifier(conf.image.certificates_directory).verify, host,
             local_disks.pool(conf, self._qemu_img, host), self._passphrase)
-        self._set_up()
-        self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self._changed)
+        self.set_up_operations()
+        self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed)
         self.connectors = connectors.Connectors(host)
         self.virt_type = ''                      # this and the next are known from init_host() on
         self.topology: numa.HostTopology | None = None
@@ -104,7 +104,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         return hands.Hands(
             storage=self.storage, images=self.images, hypervisor=self.hypervisor, steps=self._steps,
             copy_seconds=self.conf.libvirt.qemu_img_timeout,
-            operation=self._operation, recorded=self._recorded, known=self._guest_record, guest_of=self._guest_of,
+            operation=self.operation, recorded=self._recorded, known=self.guest_record, guest_of=self._guest_of,
             volumes_of=self.volumes_of, described=self._domain, start=self._define_and_start, define=self._define,
             power_off=self.power_off, disconnect=self.disconnect,
             remove=self._remove, undo=self._undo)
@@ -127,13 +127,13 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self._processor = processors.choose(self.conf, described)
         settings = self._steps.qemu_settings()
         graphics.check(self.conf, settings)
-        self._weaknesses = isolation.of_this_host(capabilities, settings)
-        for weakness in self._weaknesses:
+        self.found_weaknesses = isolation.of_this_host(capabilities, settings)
+        for weakness in self.found_weaknesses:
             LOG.warning('GUESTS ARE NOT KEPT APART: %s', weakness)
         metrics.WEAKNESSES.watch(self, lambda watched: {(): len(watched.weaknesses)})
         LOG.info('Guests run with %s below %s.', self.virt_type, self.storage.directory)
         self.settle_migrations()
-        self._remove_unused_images()
+        self.remove_unused_images()
         self.thaw_what_a_crash_left()
 
     def _prepare_qemu_img(self) -> None:
@@ -182,7 +182,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
-        with self._operation(uuid):
+        with self.operation(uuid):
             self._remove(uuid)           # what an attempt left that did not come to its end
             self.storage.remove(uuid, anew=True)         # also disks of another host
             try:
@@ -219,14 +219,14 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             LOG.exception('What a failed build left of %s could not be removed.', uuid)
 
     def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False) -> None:
-        with self._operation(instance.uuid):
+        with self.operation(instance.uuid):
             keep_disks = keep_disks and not self.storage.has_lost(instance.uuid)
             guest = None if keep_disks else self.storage.load(instance.uuid)
             if not keep_disks:
                 self.storage.forget_kept(instance.uuid)
             self._remove(instance.uuid, keep_disks)
             self.disconnect(guest.volumes if guest else ())
-        self._remove_unused_images()
+        self.remove_unused_images()
 
     def _remove(self, uuid: str, keep_disks: bool = False) -> None:
         guest = self.storage.load(uuid)
@@ -250,7 +250,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
     def power_on(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
         uuid = instance.uuid
-        with self._operation(uuid):
+        with self.operation(uuid):
             try:
                 state = self.hypervisor.power_state(uuid)
             except exception.GuestNotFound:
@@ -263,7 +263,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def power_on_here(self, context: RequestContext, instance: Instance, network_info: Any,
                       block_devices: list[dict[str, Any]]) -> None:
         uuid = instance.uuid
-        with self._operation(uuid):
+        with self.operation(uuid):
             guest = self._recorded(uuid, network_info)
             guest.volumes = self.volumes_of(instance, block_devices, guest.machine, guest.disks, guest.volumes)
             self.storage.save(guest)
@@ -271,9 +271,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
     def power_off(self, instance: Instance, timeout: int = 0) -> None:
         uuid = instance.uuid
-        with self._operation(uuid):
+        with self.operation(uuid):
             try:
-                if not self._shut_down(uuid, timeout):
+                if not self.shut_down(uuid, timeout):
                     self.hypervisor.guest('stop the guest', uuid, guests.stop)
             except exception.GuestNotFound:
                 if self.storage.load(uuid) is None:
@@ -281,10 +281,10 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
     def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
         uuid = instance.uuid
-        with self._operation(uuid):
+        with self.operation(uuid):
             guest = self._recorded(uuid, network_info)
             with contextlib.suppress(exception.GuestNotFound):
-                if hard or not self._shut_down(uuid, self.conf.libvirt.wait_soft_reboot_seconds):
+                if hard or not self.shut_down(uuid, self.conf.libvirt.wait_soft_reboot_seconds):
                     self.hypervisor.guest('stop the guest', uuid, guests.stop_and_forget)
             self._define_and_start(guest)
 
@@ -371,19 +371,19 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     # ---- features ---------------------------------------------------------------------
 
     def pause(self, instance: Instance) -> None:
-        with self._operation(instance.uuid):
+        with self.operation(instance.uuid):
             self.hypervisor.guest('pause the guest', instance.uuid, guests.pause)
 
     def unpause(self, instance: Instance) -> None:
-        with self._operation(instance.uuid):
+        with self.operation(instance.uuid):
             self.hypervisor.guest('unpause the guest', instance.uuid, guests.unpause)
             self.after_standstill(instance.uuid)
 
     def suspend(self, instance: Instance) -> None:
-        if any(disk.secret for disk in self._guest_record(instance.uuid).disks):
+        if any(disk.secret for disk in self.guest_record(instance.uuid).disks):
             raise exception.VirtError(operation='suspend the guest', reason='its disks are encrypted, and the file of '
                                       'its memory would not be')
-        with self._operation(instance.uuid):
+        with self.operation(instance.uuid):
             self.hypervisor.guest('suspend the guest', instance.uuid, guests.save)
 
     def resume(self, context: RequestContext, instance: Instance, network_info: Any) -> None:

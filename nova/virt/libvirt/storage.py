@@ -36,7 +36,7 @@ from nova.runtime import privileges
 from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
-from nova.virt.libvirt import reflink
+from nova.virt.libvirt.local_disks import reflink
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import unpack
 from nova.virt.libvirt.life import rescued

@@ -66,7 +66,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
                  inspect_image: Callable[[str, str], None] | None = None,
                  helper: privileges.Helper | None = None) -> None:
         super().__init__(conf, host, images, inspect_image, helper)
-        self._set_up()
+        self.set_up_operations()
         directory = storage.instances_directory(conf.state_path)
         self._uids = users.parse('uid_maps', conf.libvirt.uid_maps)
         self._gids = users.parse('gid_maps', conf.libvirt.gid_maps)
@@ -76,7 +76,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             conf.libvirt.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             image_signatures.Verifier(conf.image.certificates_directory).verify, host)
-        self.hypervisor = hosts.Host(hosts.address(conf), directory, self._changed)
+        self.hypervisor = hosts.Host(hosts.address(conf), directory, self.state_changed)
         self._consoles = consoles.Consoles(
             self.hypervisor, lambda uuid: self.storage.path(uuid, steps.CONSOLE_LOG))
 
@@ -84,13 +84,13 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         self.storage.prepare()
         self._steps.qemu_img.prepare(self.storage.directory)
         self.hypervisor.connect()
-        self._weaknesses = [WEAKNESS.format(self.storage.directory)]
-        LOG.warning('GUESTS ARE NOT KEPT APART: %s', self._weaknesses[0])
+        self.found_weaknesses = [WEAKNESS.format(self.storage.directory)]
+        LOG.warning('GUESTS ARE NOT KEPT APART: %s', self.found_weaknesses[0])
         for uuid, state in self.hypervisor.guests().items():
             if state == states.RUNNING:
                 self._consoles.add(uuid)
         self._consoles.start()
-        self._remove_unused_images()
+        self.remove_unused_images()
 
     def stop(self) -> None:
         self._consoles.stop()
@@ -115,7 +115,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
 
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
-        with self._operation(uuid):
+        with self.operation(uuid):
             self._remove(uuid)           # what an attempt left that did not come to its end
             try:
                 self._check(instance, request)
@@ -188,9 +188,9 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             LOG.exception('What a failed build left of %s could not be removed.', uuid)
 
     def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False) -> None:
-        with self._operation(instance.uuid):
+        with self.operation(instance.uuid):
             self._remove(instance.uuid, keep_disks)
-        self._remove_unused_images()
+        self.remove_unused_images()
 
     def _remove(self, uuid: str, keep_disks: bool = False) -> None:
         self._consoles.remove(uuid)
@@ -208,14 +208,14 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         self._consoles.add(guest.uuid)
 
     def _recorded(self, uuid: str, network_info: Any) -> xml.Guest:
-        guest = self._guest_record(uuid)
+        guest = self.guest_record(uuid)
         guest.interfaces = spec.interfaces(network_info, guest.vif_model)
         self.storage.save(guest)
         return guest
 
     def power_on(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
         uuid = instance.uuid
-        with self._operation(uuid):
+        with self.operation(uuid):
             if self.power_state(instance) == states.SHUTDOWN:
                 self._start(self._recorded(uuid, network_info))
             else:
@@ -223,36 +223,36 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
 
     def power_off(self, instance: Instance, timeout: int = 0) -> None:
         uuid = instance.uuid
-        with self._operation(uuid):
+        with self.operation(uuid):
             try:
-                if not self._shut_down(uuid, timeout):
+                if not self.shut_down(uuid, timeout):
                     self.hypervisor.guest('stop the guest', uuid, guests.stop)
             except exception.GuestNotFound:
-                self._guest_record(uuid)
+                self.guest_record(uuid)
             self._consoles.remove(uuid)
 
     def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
         uuid = instance.uuid
-        with self._operation(uuid):
+        with self.operation(uuid):
             guest = self._recorded(uuid, network_info)
             with contextlib.suppress(exception.GuestNotFound):
-                if hard or not self._shut_down(uuid, self.conf.libvirt.wait_soft_reboot_seconds):
+                if hard or not self.shut_down(uuid, self.conf.libvirt.wait_soft_reboot_seconds):
                     self.hypervisor.guest('stop the guest', uuid, guests.stop)
             self._start(guest)
 
     def pause(self, instance: Instance) -> None:
-        with self._operation(instance.uuid):
+        with self.operation(instance.uuid):
             self.hypervisor.guest('pause the guest', instance.uuid, guests.pause)
 
     def unpause(self, instance: Instance) -> None:
-        with self._operation(instance.uuid):
+        with self.operation(instance.uuid):
             self.hypervisor.guest('unpause the guest', instance.uuid, guests.unpause)
 
     # ---- ports ------------------------------------------------------------------------
 
     def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
-        with self._operation(instance.uuid):
-            guest = self._guest_record(instance.uuid)
+        with self.operation(instance.uuid):
+            guest = self.guest_record(instance.uuid)
             if vif['type'] != 'bridge':
                 raise exception.VirtError(operation='plug the port', reason=PORTS)
             interface, = spec.interfaces([vif], guest.vif_model)
@@ -263,7 +263,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
                                       interface.mac)
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
-        with self._operation(instance.uuid):
+        with self.operation(instance.uuid):
             guest = self.storage.load(instance.uuid)
             if guest is None:
                 return

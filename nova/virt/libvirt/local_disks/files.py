@@ -8,7 +8,7 @@ import typing
 from nova import exception
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
-from nova.virt.libvirt import reflink
+from nova.virt.libvirt.local_disks import reflink
 from nova.virt.libvirt import xml
 
 

@@ -39,7 +39,7 @@ class ColdMoves:
     storage: storage.Storage
     virt_type: str
     _qemu_img: Any
-    _operation: Any
+    operation: Any
     _remove: Any
     _undo: Any
     _define: Any
@@ -75,7 +75,7 @@ class ColdMoves:
         pooled = any(disk.source for disk in moved.disks)
         if pooled and self.storage.owners.read(uuid) is None:
             raise exception.VirtError(operation='move the guest', reason=shared_storage.RECORD_NEEDED)
-        with self._operation(uuid):
+        with self.operation(uuid):
             self._remove(uuid)           # of an attempt that did not come to its end
             self.storage.clear_pool(moved)
             try:

@@ -57,8 +57,8 @@ class LiveMigration(driver.LiveMigration):
     virt_type: str
     _qemu_img: Any
     _steps: Any
-    _operation: Any
-    _guest_record: Any
+    operation: Any
+    guest_record: Any
     _domain: Any
     _remove: Any
     volumes_of: Any
@@ -81,7 +81,7 @@ class LiveMigration(driver.LiveMigration):
                 'address': self.own_address()}
 
     def check_source(self, instance: Instance, facts: dict[str, Any]) -> dict[str, Any]:
-        guest = self._guest_record(instance.uuid)
+        guest = self.guest_record(instance.uuid)
         if guest.hostdevs:
             raise exception.MigrationPreCheckError(reason='it has PCI devices of this host')
         if self.storage.elsewhere(guest):
@@ -156,7 +156,7 @@ class LiveMigration(driver.LiveMigration):
     def _make_ready(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> dict[str, Any]:
         uuid, copied, incremental = guest.uuid, facts['block_migration'], False
         self.define_secrets(guest.volumes)
-        with self._operation(uuid):
+        with self.operation(uuid):
             self._remove(uuid, keep_disks=not copied)    # of an attempt that did not come to its end
             if copied:
                 try:
@@ -216,7 +216,7 @@ class LiveMigration(driver.LiveMigration):
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
                                            network_info: list[dict[str, Any]]) -> None:
-        guest = self._guest_record(instance.uuid)        # with shared disks it is what the source has written
+        guest = self.guest_record(instance.uuid)        # with shared disks it is what the source has written
         expected = shared_storage.expected(self.storage, instance.uuid, self.host)
         if expected is not None:
             guest.volumes = expected.volumes
@@ -232,7 +232,7 @@ class LiveMigration(driver.LiveMigration):
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
                                 facts: dict[str, Any]) -> None:
         uuid = instance.uuid
-        with self._operation(uuid):
+        with self.operation(uuid):
             coming = shared_storage.expected(self.storage, uuid, self.host)
             guest = coming if facts.get('block_migration') is False else self.storage.load(uuid)
             self._remove(uuid, keep_disks=not facts.get('block_migration'))
@@ -244,9 +244,9 @@ class LiveMigration(driver.LiveMigration):
     def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str | None],
                      facts: dict[str, Any], progress: Any) -> None:
         uuid, copied = instance.uuid, facts['block_migration']
-        guest = self._guest_record(uuid)
+        guest = self.guest_record(uuid)
         job = self._outgoing[uuid] = outgoing.Job()
-        with self._operation(uuid):
+        with self.operation(uuid):
             try:
                 if not copied:
                     shared_storage.hand_over(self.storage, guest, destination['host'])
@@ -373,7 +373,7 @@ class LiveMigration(driver.LiveMigration):
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: Any,
                                       facts: dict[str, Any]) -> None:
         """By the record: what the destination shares stays. ``facts`` are not there after a restart."""
-        with self._operation(instance.uuid):
+        with self.operation(instance.uuid):
             guest = self.storage.load(instance.uuid)
             self._remove(instance.uuid, keep_disks=not shared_storage.may_remove(guest, self.host))
             self.disconnect(guest.volumes if guest is not None else ())
