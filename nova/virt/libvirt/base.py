@@ -25,7 +25,7 @@ IMAGE_CACHE_INTERVAL = 3600              # seconds between two looks for unused 
 
 
 class LibvirtBase(driver.ComputeDriver):
-    """Inherited by a driver, which makes ``storage`` and ``hypervisor``; its constructor calls ``set_up_operations``."""
+    """Inherited by a driver, which makes ``storage`` and ``hypervisor`` and calls ``set_up_operations`` at first."""
 
     storage: storage.Storage
     hypervisor: hosts.Host
