@@ -10,10 +10,12 @@ from nova import exception
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import disks
-from nova.virt.libvirt.local_disks import configured
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
 from nova.virt.libvirt.moves import arrival
+
+pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+from nova.virt.libvirt.local_disks import configured
 from nova.virt.libvirt.moves import live_migration
 
 UUID = '6b1d4dc4-6a3f-4a43-9a66-3c1ad1f0a001'

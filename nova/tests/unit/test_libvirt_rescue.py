@@ -10,8 +10,10 @@ import pytest
 from nova import exception
 from nova.tests.unit import test_libvirt_xml
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.life import rescue
 from nova.virt.libvirt.life import rescued
+
+pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+from nova.virt.libvirt.life import rescue
 
 IMAGE = {'id': 'an-image', 'properties': {}}
 
