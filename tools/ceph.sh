@@ -10,17 +10,16 @@
 # start of a directory that was stopped goes on with what it holds. It is for tests: nothing is kept twice.
 # Needs root and Debian's packages in CEPH_PACKAGES of lib.sh; QEMU's driver for it is in qemu-block-extra.
 set -euo pipefail
-. "$(dirname "$0")/lib.sh"
 
 missing() {
     for program in ceph-mon ceph-mgr ceph-osd ceph-authtool monmaptool ceph rbd; do
         command -v "$program" >/dev/null || { echo "$program"; return; }
     done
 }
+[ "$*" = missing ] && { missing; exit; }             # needs nothing else, not even the programs of lib.sh
+. "$(dirname "$0")/lib.sh"
 usage() { echo "usage: $0 start|stop DIRECTORY | missing" >&2; exit 2; }
 fail() { echo "ceph: $*" >&2; exit 1; }
-
-[ "$*" = missing ] && { missing; exit; }
 [ $# = 2 ] || usage
 lacks=$(missing)
 [ -z "$lacks" ] || fail "'$lacks' is missing; install: $CEPH_PACKAGES"
