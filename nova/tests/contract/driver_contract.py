@@ -33,7 +33,7 @@ def make_instance(**values):
     """An Instance with every field that drivers read."""
     return objects.Instance(**{
         'uuid': str(uuid.uuid4()), 'project_id': 'a-project', 'user_id': 'a-user', 'display_name': 'a <server> & co',
-        'hostname': 'a-server', 'vcpus': 1, 'memory_mb': 128, 'root_gb': 1, 'ephemeral_gb': 0,
+        'hostname': 'a-server', 'vm_state': 'active', 'vcpus': 1, 'memory_mb': 128, 'root_gb': 1, 'ephemeral_gb': 0,
         'flavor': {'name': 'tiny', 'swap': 0}, 'image_id': None, 'kernel_id': None, 'ramdisk_id': None,
         'image_properties': {}, 'metadata': {}, 'network_info': [], 'numa_topology': None, **values})
 

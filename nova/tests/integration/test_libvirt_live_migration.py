@@ -143,6 +143,16 @@ def test_one_that_takes_too_long_stays_or_is_hurried(fleet):
     fleet.migrate(ONE, TWO, instance, at_first(hurry))
     fleet.only_at(TWO, instance)
 
+    # hurried before libvirt began: it came as a guest that its owner had paused, and stayed so
+    fleet.drivers[TWO].pause(instance)
+    instance.vm_state = states.ACTIVE
+    fleet.migrate(TWO, ONE, instance)
+    fleet.only_at(ONE, instance)
+    fleet.drivers[ONE].pause(instance)
+    instance.vm_state = states.PAUSED
+    fleet.migrate(ONE, TWO, instance)
+    fleet.only_at(TWO, instance, states.POWER_PAUSED)
+
 
 def test_a_destination_whose_qemu_dies_leaves_the_guest_where_it_was(fleet):
     slowly(fleet, ONE)

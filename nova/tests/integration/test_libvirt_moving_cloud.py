@@ -233,7 +233,7 @@ def _attachments(fleet, server):
 
 def _count(fleet, volume):
     """The number that a guest's loop has written last."""
-    return int(fleet.stored(volume, 16, 4096).split(b'\n')[0] or b'0')
+    return int(fleet.stored(volume, 16, 4096).split(b'\n')[0].strip(b'\0') or b'0')
 
 
 def _goes_on(fleet, volume):

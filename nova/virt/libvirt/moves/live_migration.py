@@ -216,6 +216,8 @@ class LiveMigration(driver.LiveMigration):
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
                                            network_info: list[dict[str, Any]]) -> None:
+        if instance.vm_state == states.ACTIVE:
+            self.hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
         guest = self.guest_record(instance.uuid)        # with shared disks it is what the source has written
         expected = shared_storage.expected(self.storage, instance.uuid, self.host)
         if expected is not None:

@@ -151,6 +151,14 @@ def hurry(domain: Any, post_copy: bool) -> None:
         domain.suspend()
 
 
+def run_on(domain: Any) -> None:
+    """Let a guest that has come run. Where ``hurry`` paused it before libvirt began, it came as a paused one."""
+    state, reason = domain.state()
+    if state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_USER,
+                                                         libvirt.VIR_DOMAIN_PAUSED_MIGRATION):
+        domain.resume()
+
+
 def settled(domain: Any) -> bool:
     """Whether no migration of it is under way; one that is gets the request to end."""
     if domain.jobStats().get('operation', 0) != libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT:
