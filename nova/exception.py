@@ -560,6 +560,10 @@ class ServiceExists(Conflict):
                 'a name: set host in [DEFAULT] to another one.')
 
 
+class WorkerEnded(NovaException):
+    template = 'Worker %(number)s ended in its start, with exit code %(code)s. It has said why before this line.'
+
+
 class HostInAnotherCell(ServiceExists):
     template = ('Host %(host)s belongs to cell %(cell)s; the names of hosts are unique in all cells. Give it another '
                 'name, or delete the other host first.')

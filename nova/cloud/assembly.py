@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
+import socket
 import sys
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
@@ -512,16 +513,18 @@ def metadata_server(conf: cfg.ConfigOpts, api_db: Database, cells: Cells, addres
 
 
 def http_server(conf: cfg.ConfigOpts, application: Application, drain: float = 0,
-                tls: ssl.SSLContext | None = None) -> Server:
+                tls: ssl.SSLContext | None = None, listener: socket.socket | None = None) -> Server:
     """The server of nova-api and of the all-in-one, not started.
 
     :param tls: ssl.SSLContext of its connections; None: plain HTTP
+    :param listener: the socket of a worker; None: one is made as [http] says
     """
     from nova.runtime import wsgi
 
     options = conf.http
     return wsgi.Server(application, options.listen, options.port, plan=http_plan(conf), drain=drain,
-                       trusted=options.trusted_proxies, body=conf.api.max_request_body_size, tls=tls)
+                       trusted=options.trusted_proxies, body=conf.api.max_request_body_size, tls=tls,
+                       listener=listener)
 
 
 def http_plan(conf: cfg.ConfigOpts) -> priorities.Plan:

@@ -66,16 +66,20 @@ def _split(conf: cfg.ConfigOpts, driver: str | None) -> Helpers:
 def _parts(conf: cfg.ConfigOpts, helpers: Helpers) -> list[Any]:
     for helper in helpers.values():
         LOG.info('Process %s does privileged steps for this one, whose user is %s.', helper.pid, os.geteuid())
-    return [*helpers.values(), _Announced(_cloud(conf, helpers))]
+    return [*helpers.values(), _Announced(cloud(conf, helpers))]
 
 
-def _cloud(conf: cfg.ConfigOpts, helpers: Helpers) -> Cloud:
+def cloud(conf: cfg.ConfigOpts, helpers: Helpers) -> Cloud:
     from nova import exception
     from nova.cloud import all_in_one as cloud
 
     if conf.network.agent:
         raise exception.InvalidInput(reason='[network] agent is for hosts of a fleet: nova-all has the network service '
                                             'and the host in one process.')
+
+    if conf.http.workers > 1:
+        raise exception.InvalidInput(reason='nova-all is one process, and [http] workers asks for '
+                                            f'{conf.http.workers}. Run nova-api and the other daemons instead.')
 
     more = conf.fake.hosts if conf.compute_driver == 'fake' else 1
     return cloud.Cloud(conf, [conf.host, *(f'{conf.host}-{number}' for number in range(2, more + 1))], **helpers)

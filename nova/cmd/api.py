@@ -8,8 +8,10 @@ from nova.cmd import common
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.runtime import workers
 
-def parts(conf: cfg.ConfigOpts) -> list[Any]:
+
+def parts(conf: cfg.ConfigOpts, worker: workers.Inherited | None = None) -> list[Any]:
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
     from nova.runtime import tls
@@ -19,7 +21,8 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     api_db, cells = assembly.checked_databases(conf, bus)
     return [bus.pins, assembly.needs(bus, api_db, cells), *([certificate] if certificate else ()),
             assembly.http_server(conf, application(conf, bus, api_db, cells), drain=conf.http.drain_time,
-                                tls=certificate.context if certificate else None)]
+                                tls=certificate.context if certificate else None,
+                                listener=worker.http if worker else None)]
 
 
 def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells: Any = None) -> Any:
@@ -46,4 +49,4 @@ def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells
 
 
 def main() -> int:
-    return common.run('nova-api', parts)
+    return common.run('nova-api', parts, workers=True)

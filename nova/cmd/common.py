@@ -12,15 +12,19 @@ from nova.runtime import concurrency
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.runtime import service
+
 
 def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | None = None,
-        split: Callable[[cfg.ConfigOpts], Any] | None = None, **overrides: Any) -> int:
+        split: Callable[[cfg.ConfigOpts], Any] | None = None, workers: bool = False, **overrides: Any) -> int:
     """Run a daemon until a signal stops it; returns its exit code.
 
     :param parts: function(conf) -> parts of service.Process
     :param arguments: command line; None: this process's
     :param split: function(conf), called before any thread and any log: parts the process in two; what it returns is
         the second argument of ``parts``
+    :param workers: the daemon may have several processes, of which parts(conf, worker) makes the parts; worker is a
+        workers.Inherited, or None for the only process
     :param overrides: options as nova.conf.new takes them
     """
     concurrency.setup()
@@ -43,8 +47,11 @@ def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | Non
         more = [split(conf)] if split else []
         log.setup(conf, binary)
         debugger.connect(conf)
-        process = service.Process(conf, binary, parts(conf, *more))
-        process.parts.insert(0, monitoring.Monitor(conf, process, binary))
+        if workers:
+            process = _with_workers(conf, binary, parts)
+        else:
+            process = service.Process(conf, binary, parts(conf, *more))
+            process.parts.insert(0, monitoring.Monitor(conf, process, binary))
         metrics.describe_process(binary, concurrency.model())
         return process.run()
     except exception.NovaException as error:
@@ -54,6 +61,27 @@ def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | Non
     except db_exc.DBError as error:
         from nova.db import errors
         return failed(binary, f'The database cannot be used: {errors.reason(error)}')
+
+
+def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[Any]]) -> service.Process:
+    """The only process of a daemon, the first one of several, or a worker."""
+    from nova.runtime import monitoring
+    from nova.runtime import service
+    from nova.runtime import workers
+
+    worker = workers.inherited()
+    if worker is not None:
+        process = service.Process(conf, binary, [worker, *parts(conf, worker)], worker.notify)
+        monitor = monitoring.Monitor(conf, process, binary, listener=worker.monitoring)
+    elif conf.http.workers > 1:
+        pool = workers.Pool(conf, binary)
+        process = service.Process(conf, binary, [pool])
+        monitor = monitoring.Monitor(conf, process, binary, pool.exposed)
+    else:
+        process = service.Process(conf, binary, parts(conf, None))
+        monitor = monitoring.Monitor(conf, process, binary)
+    process.parts.insert(0, monitor)
+    return process
 
 
 def failed(binary: str, error: object, code: int = 1) -> int:

@@ -20,6 +20,11 @@ OPTIONS = [
                help='File with the private key of cert_file (PEM), readable by the user of the service only.'),
     cfg.PortOpt('port', default=8774, min=0,
                 help='Port to listen on. 0 takes a free one.'),
+    cfg.IntOpt('workers', default=1, min=1, max=64,
+               help='Processes of nova-api that serve this port: one for each core that it shall use. With more than '
+                    'one, a further process starts them, starts again what ends and answers for all of them in '
+                    '[monitoring]. Each has threads, connections and bounds of its own, so that the bounds of '
+                    'one client and of failed logins are multiplied. nova-all is one process.'),
     cfg.IntOpt('threads', default=32, min=2, max=1000,
                help='Requests worked on at once. Logins, health and each face have a part of them of their own; image '
                     'uploads have half as many in addition, downloads a quarter, and event streams what event_streams '

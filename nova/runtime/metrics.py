@@ -10,6 +10,7 @@ a client sent. One registry a process: several clouds in one process add up.
 """
 from __future__ import annotations
 
+from collections.abc import Iterator
 import dataclasses
 import importlib.metadata
 import logging
@@ -21,6 +22,8 @@ import weakref
 import prometheus_client
 from prometheus_client import core
 from prometheus_client import exposition
+from prometheus_client import metrics_core
+from prometheus_client import parser
 
 LOG = logging.getLogger(__name__)
 
@@ -320,3 +323,31 @@ def exposed(accept: str = '') -> tuple[Any, Any]:
     """(body, content type) of everything, in the format that an Accept header prefers."""
     encode, content_type = exposition.choose_encoder(accept)
     return encode(REGISTRY), content_type
+
+
+def exposed_of_all(texts: dict[str, str], accept: str = '') -> tuple[bytes, str]:
+    """As ``exposed``, of several processes: every sample has a label ``worker``. This process has '0'.
+
+    :param texts: what ``exposed`` gave in the others, in the classic format, by the value of their label
+    :raises ValueError: a text is no such thing
+    """
+    families: dict[str, metrics_core.Metric] = {}
+    for worker, found in [('0', REGISTRY.collect()),
+                          *((worker, parser.text_string_to_metric_families(text)) for worker, text in texts.items())]:
+        for family in found:
+            kept = families.setdefault(family.name, metrics_core.Metric(family.name, family.documentation,
+                                                                        family.type))
+            kept.samples += [sample._replace(labels={**sample.labels, 'worker': worker}) for sample in family.samples]
+    encode, content_type = exposition.choose_encoder(accept)
+    return encode(_Collected(list(families.values()))), content_type
+
+
+class _Collected(prometheus_client.CollectorRegistry):
+    """Families that were collected already."""
+
+    def __init__(self, families: list[metrics_core.Metric]) -> None:
+        super().__init__()
+        self._families = families
+
+    def collect(self) -> Iterator[metrics_core.Metric]:
+        return iter(self._families)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import functools
 import ipaddress
 import logging
+import socket
 from typing import Any
 
 from oslo_config.cfg import ConfigOpts
@@ -36,10 +37,15 @@ class Monitor:
 
     :param process: service.Process, or what has its ``alive`` and ``ready``
     :param binary: decides the port where none is configured
+    :param exposed: what metrics.exposed answers, of all processes of which this is the first
+    :param listener: a listening socket that this process was given; None: one is made as the options say
     """
 
-    def __init__(self, conf: ConfigOpts, process: Any, binary: str) -> None:
+    def __init__(self, conf: ConfigOpts, process: Any, binary: str,
+                 exposed: Callable[[str], tuple[bytes, str]] = metrics.exposed,
+                 listener: socket.socket | None = None) -> None:
         self._options, self._process, self._binary = conf.monitoring, process, binary
+        self._exposed, self._listener = exposed, listener
         self._server: Any = None
 
     @property
@@ -55,7 +61,8 @@ class Monitor:
         port = PORTS.get(self._binary) if given is None else given
         if not self._options.enabled or port is None:
             return
-        server = wsgi.Server(Application(self._process), self._options.listen, port, threads=THREADS)
+        server = wsgi.Server(Application(self._process, self._exposed), self._options.listen, port, threads=THREADS,
+                             listener=self._listener)
         try:
             server.listen()
         except exception.InvalidInput as error:
@@ -77,8 +84,8 @@ class Monitor:
 class Application:
     """The WSGI application of the listener."""
 
-    def __init__(self, process: Any) -> None:
-        self._process = process
+    def __init__(self, process: Any, exposed: Callable[[str], tuple[bytes, str]] = metrics.exposed) -> None:
+        self._process, self._exposed = process, exposed
         self._paths = {'/metrics': self._metrics, '/healthz': self._healthz, '/readyz': self._readyz}
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
@@ -86,7 +93,7 @@ class Application:
         return wsgi.read_only(environ, start_response, functools.partial(answer, environ))
 
     def _metrics(self, environ: dict[str, Any]) -> tuple[Any, Any, Any]:
-        body, kind = metrics.exposed(environ.get('HTTP_ACCEPT', ''))
+        body, kind = self._exposed(environ.get('HTTP_ACCEPT', ''))
         return '200 OK', kind, body
 
     def _healthz(self, environ: dict[str, Any]) -> Any:

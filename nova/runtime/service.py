@@ -202,9 +202,12 @@ class Process:
 
     :param parts: objects with start(), stop(timeout) and optionally reload(), started in order and stopped in
                   the opposite one
+    :param notifies: function(state) that notifies who started it; None: systemd
     """
 
-    def __init__(self, conf: ConfigOpts, binary: str, parts: Any) -> None:
+    def __init__(self, conf: ConfigOpts, binary: str, parts: Any,
+                 notifies: Callable[[str], None] | None = None) -> None:
+        self._notify = notifies or notify
         self.conf, self.binary, self.parts = conf, binary, list(parts)
         self._pipe, self._wakeup = socket.socketpair()
         self._turned, self._state, self._was_alive = time.monotonic(), 'starting', True
@@ -220,11 +223,11 @@ class Process:
                 part.start()
             _tame_collector()
             self._state = 'serving'
-            notify('READY=1')
+            self._notify('READY=1')
             self._serve()
         finally:
             self._state = 'stopping'
-            notify('STOPPING=1')
+            self._notify('STOPPING=1')
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: os._exit(1))
             code = 1 if _refused(self.parts) else 0
@@ -277,7 +280,7 @@ class Process:
         """systemd ends and restarts a process that is silent: what does not work is no sign of life."""
         dead = [name for name, (well, _details) in health.alive(self.parts).items() if not well]
         if not dead:
-            notify('WATCHDOG=1')
+            self._notify('WATCHDOG=1')
         elif self._was_alive:
             LOG.error('%s does not work any more: %s. The watchdog gets no notification.', self.binary, ', '.join(dead))
         self._was_alive = not dead
@@ -305,11 +308,11 @@ class Process:
         return done
 
     def _reload(self) -> None:
-        notify(f'RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}')
+        self._notify(f'RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}')
         try:
             self._read_again()
         finally:
-            notify('READY=1')            # or systemd takes it for reloading still
+            self._notify('READY=1')            # or systemd takes it for reloading still
 
     def _read_again(self) -> None:
         try:

@@ -33,12 +33,14 @@ class Server:
     :param limits: limits.Limits, for tests
     :param body: bytes of a body that the application takes where that is no upload; None: as the limits say
     :param tls: ssl.SSLContext of the connections; None: plain HTTP
+    :param listener: a listening socket that this process was given; None: one is made at the address
     :raises InvalidInput: a trusted proxy is no address and no network
     """
 
     def __init__(self, application: Any, host: Any, port: Any, *, threads: int = THREADS, drain: float = 0,
                  plan: Any = None, trusted: Any = (),
-                 limits: Any = http_limits.LIMITS, body: Any = None, tls: Any = None) -> None:
+                 limits: Any = http_limits.LIMITS, body: Any = None, tls: Any = None,
+                 listener: socket.socket | None = None) -> None:
         self.application, self.host, self.port = application, host, port
         self._plan = plan or priorities.Plan(threads, max(1, threads // 2),
                                              faces=[priorities.Face(b'', '', uploads=True)])
@@ -49,7 +51,7 @@ class Server:
         body = max(limits.body, body or 0)
         self._limits = dataclasses.replace(limits, body=body,
                                            bodies_per_address=max(limits.bodies_per_address, 2 * body))
-        self._drain, self._tls = drain, tls
+        self._drain, self._tls, self._given = drain, tls, listener
         self._server: Any = None
         self._stopping = threading.Event()
 
@@ -64,11 +66,7 @@ class Server:
         else:
             from nova.runtime.http import native
             make = native.Native
-        try:
-            listener = _listening(self.host, self.port)
-        except OSError as error:
-            raise exception.InvalidInput(
-                f'Cannot listen on {self.host}:{self.port}: {error.strerror or error}.') from None
+        listener = self._given or listening_socket(self.host, self.port)
         self.port = listener.getsockname()[1]
         facts = framing.Facts(self.application, (self.host, self.port), int(self._limits.idle_s), self._stopping,
                               self._tls)
@@ -108,14 +106,24 @@ class Server:
         return server.stop(max(0, deadline - time.monotonic()))
 
 
-def _listening(host: Any, port: Any) -> Any:
-    """A listening socket at the first address of this host that can be had."""
-    failed = None
-    for family, kind, protocol, _name, address in socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
+def listening_socket(host: str, port: int, shared: bool = False) -> socket.socket:
+    """A listening socket at the first address of this host that can be had.
+
+    :param port: 0: a free one
+    :param shared: others of this user may listen at the same address, if they share it, too
+    :raises InvalidInput: the address cannot be had
+    """
+    failed: OSError | None = None
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        found, failed = [], error
+    for family, kind, protocol, _name, address in found:
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)       # who connects inherits it
             if family == socket.AF_INET6:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -125,4 +133,4 @@ def _listening(host: Any, port: Any) -> Any:
         except OSError as error:
             listener.close()
             failed = error
-    raise failed
+    raise exception.InvalidInput(f'Cannot listen on {host}:{port}: {failed and failed.strerror or failed}.') from None

@@ -43,6 +43,7 @@ connection = {cell}
 connection = {api}
 [http]
 port = {port}
+workers = 2
 ''' + prepared.UNLIMITED
 COMPUTE = prepared.NO_IMAGES + '''
 [fake]

@@ -1,0 +1,321 @@
+"""Several processes of one daemon behind one port: [http] workers.
+
+The first process holds the listening sockets, starts the others and starts again what ends; it serves no request. Each
+worker is the daemon's own command with a socket of its own at the same address (SO_REUSEPORT), so that the kernel
+spreads connections; what waits in the socket of a worker that ended is served by the next one. Why not one socket for
+all: doc/source/adr/0056-http-workers.rst.
+
+A worker and the first process are connected by a pair of sockets: the worker notifies through it what it would notify
+systemd of, and each learns by its end that the other is gone.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import http.client
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova.runtime import concurrency
+from nova.runtime import health
+from nova.runtime import metrics
+from nova.runtime.http import server
+
+LOG = logging.getLogger(__name__)
+
+VARIABLE = 'NOVA_WORKER'             # what a worker inherits, in its environment
+LEFT_S = 5                           # workers of a first process that was killed leave the port in this time
+START_S = 120                        # a worker that does not serve by then is started again
+SILENT_S = 60                        # so does one that gave no sign of life for so long; it gives one every 5 s
+STEADY_S = 60                        # one that lived longer is started again at once
+PAUSES_S = (0, 1, 2, 4, 8, 16, 30)   # before each of the next starts of one that does not
+LOOK_S = 1                           # between two looks at a worker that is silent
+ASK_S = 3                            # for its metrics and its health
+MOST = 4 << 20                       # bytes of them
+
+
+@dataclasses.dataclass(frozen=True)
+class Inherited:
+    """A worker's side. It is a part of the worker's process that stops it when the first process is gone.
+
+    number       from 1
+    http         listening socket for the API
+    monitoring   listening socket on loopback for metrics and health
+    """
+
+    number: int
+    http: socket.socket
+    monitoring: socket.socket
+    _first: socket.socket
+
+    def notify(self, state: str) -> None:
+        with contextlib.suppress(OSError):        # it is gone: this process ends, too
+            self._first.send(state.encode())
+
+    def start(self) -> None:
+        concurrency.spawn('first-process', self._watch)
+
+    def _watch(self) -> None:
+        with contextlib.suppress(OSError):
+            self._first.recv(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def stop(self, timeout: float) -> bool:
+        return True
+
+
+def inherited() -> Inherited | None:
+    """What the first process gave to this one; None: this is no worker. To be called once."""
+    given = os.environ.pop(VARIABLE, None)
+    if given is None:
+        return None
+    facts = json.loads(given)
+    sockets = {name: socket.socket(fileno=facts[name]) for name in ('http', 'monitoring', 'first')}
+    for sock in sockets.values():
+        sock.set_inheritable(False)
+    return Inherited(facts['number'], sockets['http'], sockets['monitoring'], sockets['first'])
+
+
+class Pool:
+    """A part of the first process: the workers.
+
+    :param binary: the daemon's name
+    :param command: of a worker; None: the one of this process
+    :param silent_s: a worker that gives no sign of life for so long is killed
+    """
+
+    def __init__(self, conf: ConfigOpts, binary: str, command: list[str] | None = None,
+                 silent_s: float = SILENT_S) -> None:
+        self._conf, self._binary, self._silent_s = conf, binary, silent_s
+        self._command = command or [sys.executable, *sys.orig_argv[1:]]
+        self._workers: list[_Worker] = []
+        self._resting = False
+        self.parts: list[health.Needs] = []
+
+    def start(self) -> None:
+        """Return when all workers serve.
+
+        :raises InvalidInput: the address cannot be had
+        :raises WorkerEnded: one ended in its start; it has said why
+        """
+        options = self._conf.http
+        port = self._free_port()
+        for number in range(1, options.workers + 1):
+            self._workers.append(_Worker(self._binary, number, self._command, self._silent_s,
+                                         server.listening_socket(options.listen, port, shared=True)))
+        self.parts = [health.Needs({f'{self._binary} worker {worker.number}': worker.check
+                                    for worker in self._workers})]
+        for worker in self._workers:
+            worker.start()
+        for worker in self._workers:
+            worker.await_first_start()
+        LOG.info('%s workers of %s serve on %s:%s', len(self._workers), self._binary, options.listen, port)
+
+    def _free_port(self) -> int:
+        """The port, which no other server has: one with SO_REUSEPORT would share its connections unnoticed.
+
+        Workers of a first process that was killed leave it when they see that.
+        """
+        options = self._conf.http
+        deadline = time.monotonic() + LEFT_S + options.drain_time
+        while True:
+            try:
+                with server.listening_socket(options.listen, options.port) as sock:
+                    return sock.getsockname()[1]
+            except exception.InvalidInput:
+                if time.monotonic() > deadline or self._resting:
+                    raise
+            time.sleep(LOOK_S)
+
+    def rest(self) -> None:
+        """Start no worker again."""
+        self._resting = True
+        for worker in self._workers:
+            worker.rest()
+
+    def stop(self, timeout: float) -> bool:
+        deadline = time.monotonic() + timeout
+        for worker in self._workers:
+            worker.terminate()
+        return all([worker.ended(deadline) for worker in self._workers])
+
+    def reload(self) -> None:
+        for worker in self._workers:
+            worker.send(signal.SIGHUP)
+
+    def alive(self) -> dict[str, tuple[bool, dict[str, Any]]]:
+        """The first process starts again what ends: a worker that ended is no reason to end the others."""
+        return {f'{self._binary} worker {worker.number}': worker.state() for worker in self._workers}
+
+    def exposed(self, accept: str = '') -> tuple[bytes, str]:
+        """Metrics of all processes, each with its label ``worker``; the first process has 0."""
+        texts = {}
+        for worker in self._workers:
+            try:
+                texts[str(worker.number)] = worker.ask('/metrics').decode()
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                LOG.warning('Worker %s does not give its metrics: %s', worker.number, error)
+        return metrics.exposed_of_all(texts, accept)
+
+
+class _Worker:
+    """One worker, and the thread that starts it again."""
+
+    def __init__(self, binary: str, number: int, command: list[str], silent_s: float, listener: socket.socket) -> None:
+        self.number, self._silent_s = number, silent_s
+        self._binary, self._command, self._listener = binary, command, listener
+        self._monitoring = server.listening_socket('127.0.0.1', 0)
+        self._lock = threading.Lock()                # of _process and _stopping
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopping, self._began = threading.Event(), threading.Event()
+        self._serves, self._ended_code = False, 0
+        self._starts, self._sign = 0, time.monotonic()
+        self._thread: threading.Thread | None = None
+
+    # ---- what the pool asks
+
+    def start(self) -> None:
+        self._thread = concurrency.spawn(f'worker-{self.number}', self._keep)
+
+    def await_first_start(self) -> None:
+        """
+        :raises WorkerEnded: it ended before it served
+        """
+        self._began.wait()
+        if not self._serves and not self._stopping.is_set():
+            raise exception.WorkerEnded(number=self.number, code=self._ended_code)
+
+    def rest(self) -> None:
+        self._stopping.set()
+        self._began.set()
+
+    def terminate(self) -> None:
+        with self._lock:
+            self.rest()
+        self._listener.close()
+        self._monitoring.close()
+        self.send(signal.SIGTERM)
+
+    def ended(self, deadline: float) -> bool:
+        """Wait for its end; one that outlives the deadline is killed. Whether it ended by itself."""
+        if self._thread is None:
+            return True
+        self._thread.join(max(0.1, deadline - time.monotonic()))
+        if not self._thread.is_alive():
+            return True
+        self.send(signal.SIGKILL)
+        self._thread.join(LOOK_S)
+        return False
+
+    def send(self, number: signal.Signals) -> None:
+        with self._lock:
+            if self._process is not None:
+                self._process.send_signal(number)
+
+    def state(self) -> tuple[bool, dict[str, Any]]:
+        return True, {'serves': self._serves, 'starts': self._starts,
+                      'seconds_since_sign': round(time.monotonic() - self._sign, 1)}
+
+    def check(self) -> None:
+        """
+        :raises Unavailable: it is not ready
+        """
+        self.ask('/readyz')
+
+    def ask(self, path: str) -> bytes:
+        """What its listener answers.
+
+        :raises Unavailable: it does not serve, or says that it is not ready
+        :raises OSError, HTTPException: no answer
+        """
+        if not self._serves:
+            raise exception.Unavailable()
+        connection = http.client.HTTPConnection('127.0.0.1', self._monitoring.getsockname()[1], timeout=ASK_S)
+        try:
+            connection.request('GET', path)
+            answer = connection.getresponse()
+            body = answer.read(MOST)
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise exception.Unavailable()
+        return body
+
+    # ---- its thread
+
+    def _keep(self) -> None:
+        quick = 0                                    # starts in a row that did not live long
+        while not self._stopping.wait(PAUSES_S[min(quick, len(PAUSES_S) - 1)]):
+            begun = time.monotonic()
+            try:
+                self._run()
+            except OSError as error:                 # no memory, no descriptors
+                LOG.error('Worker %s of %s cannot be started: %s', self.number, self._binary, error)
+            self._serves = False
+            self._began.set()
+            quick = 0 if time.monotonic() - begun > STEADY_S else quick + 1
+
+    def _run(self) -> None:
+        """Start it and listen to it until it ends."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs, self._lock:
+                if self._stopping.is_set():
+                    return
+                self._process = process = self._spawn(theirs)
+            self._starts += 1
+            LOG.info('Worker %s of %s is process %s', self.number, self._binary, process.pid)
+            self._sign = time.monotonic()
+            self._listen(ours, process)
+        with self._lock:
+            code = self._ended_code = process.wait()
+            self._process = None
+        if not self._stopping.is_set():
+            LOG.error('Worker %s of %s ended with %s', self.number, self._binary,
+                      f'exit code {code}' if code >= 0 else f'signal {-code}')
+
+    def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        sockets = {'http': self._listener, 'monitoring': self._monitoring, 'first': theirs}
+        numbers = {name: sock.fileno() for name, sock in sockets.items()}
+        environment = {name: value for name, value in os.environ.items()
+                       if name not in ('NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID')}
+        environment[VARIABLE] = json.dumps({'number': self.number, **numbers})
+        return subprocess.Popen(self._command, env=environment, pass_fds=list(numbers.values()),
+                                stdin=subprocess.DEVNULL)
+
+    def _listen(self, ours: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        ours.settimeout(LOOK_S)
+        while True:
+            try:
+                states = ours.recv(4096).decode().splitlines()
+            except TimeoutError:
+                self._end_if_silent(process)
+                continue
+            except OSError:
+                states = []
+            if not states:
+                return
+            self._sign = time.monotonic()
+            if 'READY=1' in states:
+                self._serves = True
+                self._began.set()
+            elif 'STOPPING=1' in states:
+                self._serves = False
+
+    def _end_if_silent(self, process: subprocess.Popen[bytes]) -> None:
+        silent_s = time.monotonic() - self._sign
+        if self._stopping.is_set() or silent_s < (self._silent_s if self._serves else START_S):
+            return
+        LOG.error('Worker %s of %s has been silent for %.0f s and is killed', self.number, self._binary, silent_s)
+        process.kill()
