@@ -23,6 +23,7 @@ from nova.api import metrics
 from nova.api import rate_limits
 from nova.api import version_choices
 from nova.api import versions
+from nova.api import waits
 from nova.api.request import INNER
 from nova.api.request import Request
 from nova.api.servers import lookup as server_lookup
@@ -53,6 +54,7 @@ _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # what a project's id looks li
 _PREFIXES = {'v2.1': False, 'v2': True}          # first segment of a path: relaxed validation?
 FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects', 'proxies', 'server_actions', 'servers')
 OPENAPI = 'openapi.json'              # at the root, and below each version
+WAITING_SHARE = 4                     # of the HTTP server's threads, one in so many may wait for the end of a task
 GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.groups.groups
 
 
@@ -73,6 +75,7 @@ class Services:
     rates      nova.api.rate_limits.RateLimits; the Application sets it
     application   the Application itself, for operations that ask for others
     streams    request.Streams: the event streams that are open
+    waits      waits.Waits; the Application sets it
     builds     admission.Builds; the Application sets it
     auditor    nova.db.audit.log.Auditor; the Application sets it
     notifier   nova.notify: where notifications of the API go
@@ -95,6 +98,7 @@ class Services:
     rates: typing.Any = None
     application: typing.Any = None
     streams: typing.Any = None
+    waits: typing.Any = None
     builds: typing.Any = None
     auditor: typing.Any = None
     notifier: typing.Any = notify.OFF
@@ -263,6 +267,10 @@ class ComputeApi(application.Api[Request]):
     # ---- what is answered --------------------------------------------------------
 
     def perform(self, req: Request, raw: bytes, work: application.Work) -> Response:
+        response = self._performed(req, raw, work)
+        return self.services.waits.answer(req, response) if waits.HEADER in req.environ else response
+
+    def _performed(self, req: Request, raw: bytes, work: application.Work) -> Response:
         if req.record is not None:
             recorded = audited.recorded(req, functools.partial(self._carry_out, req, work))
             if idempotency.wanted(req.environ, req.route):
@@ -311,6 +319,7 @@ class Application(application.Application):
             services.policy.add(extensions.load().rules)
         services.application = self
         services.streams = Streams(services.conf.api.event_streams)
+        services.waits = waits.Waits(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
         services.builds = admission.Builds(services.conf.api.max_waiting_builds)
         services.auditor = log.Auditor(services.api_db, services.notifier)
         services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)

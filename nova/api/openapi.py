@@ -12,6 +12,7 @@ from nova.api import facts
 from nova.api import faults as api_faults
 from nova.api import idempotency
 from nova.api import versions
+from nova.api import waits
 from nova.web import faults
 from nova.web import json_types
 from nova.web.routes import Route
@@ -190,6 +191,8 @@ def _parameters(row: Route, version: int) -> Iterator[Document]:
     yield {'$ref': '#/components/parameters/request-id'}
     if idempotency.applies(row):
         yield {'$ref': '#/components/parameters/idempotency-key'}
+    if waits.applies(row.method, row.path):
+        yield {'$ref': '#/components/parameters/prefer'}
     for param in row.query.params if row.query else ():
         if not param.at(version):
             continue
@@ -237,6 +240,10 @@ def _success(code: int, rows: list[Route], version: int) -> Document:
     if any(map(idempotency.applies, rows)):
         answer['headers']['Idempotency-Replayed'] = {
             'description': 'The first answer to this Idempotency-Key, again.', 'schema': {'const': 'true'}}
+    if any(waits.applies(row.method, row.path) for row in rows):
+        answer['headers'][waits.APPLIED] = {
+            'description': 'wait=SECONDS: the answer was kept until the task had ended, or for so long.',
+            'schema': {'type': 'string'}}
     bodies = [(row, schema) for row in rows if (schema := _schema(row, code, version)) is not None]
     if bodies and len(rows) == 1:
         answer['content'] = {_media_type(rows[0]): {'schema': bodies[0][1]}}
@@ -317,6 +324,9 @@ def _header_parameters(version: int) -> Document:
             'name': 'Idempotency-Key', 'in': 'header',
             'schema': {'type': 'string', 'pattern': '^[ -~]+$', 'minLength': 1, 'maxLength': idempotency.MAX_KEY},
             'description': 'A secret of the client. The same request with the same key gets the first answer again.'},
+        'prefer': {
+            'name': 'Prefer', 'in': 'header', 'schema': {'type': 'string', 'maxLength': 1000},
+            'description': f'wait=SECONDS, at most {waits.MOST_S}: the answer comes when the task has ended, or then.'},
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova import context as nova_context
+from nova import states
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import instances_history
 
@@ -40,3 +41,10 @@ def since(conn: sa.Connection, moment: datetime, *, project_id: nova_context.Pro
         rows += found
     rows.sort(key=lambda row: row['changed_at'])
     return rows if len(rows) <= limit else [row for row in rows if row['changed_at'] <= rows[limit - 1]['changed_at']]
+
+
+def busy(conn: sa.Connection, uuids: list[str]) -> dict[str, bool]:
+    """{uuid: whether a task of it goes on} of the servers that are there."""
+    rows = conn.execute(sa.select(instances.c.uuid, instances.c.vm_state, instances.c.task_state).where(
+        instances.c.uuid.in_(uuids)))
+    return {row.uuid: row.task_state is not None or row.vm_state == states.BUILDING for row in rows}
