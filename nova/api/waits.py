@@ -64,11 +64,11 @@ class Waits:
         It is given back at once where the client does not wait, where nothing goes on, or where too many wait already;
         only who has waited gets Preference-Applied.
         """
-        asked = _WAIT.search(req.environ.get(HEADER, ''))
-        server_id = asked and _begun(req, response)
-        if not asked or not server_id or not self._slots.acquire(req.project_id):
+        preference = _WAIT.search(req.environ.get(HEADER, ''))
+        server_id = preference and _begun(req, response)
+        if not preference or not server_id or not self._slots.acquire(req.project_id):
             return response
-        seconds = min(int(asked[1]), MOST_S)
+        seconds = min(int(preference[1]), MOST_S)
         try:
             self._wait(server_id, seconds, req.environ.get('nova.stopping'))
         finally:
@@ -94,7 +94,7 @@ class Waits:
     # ---- the thread
 
     def _look_on(self) -> None:
-        """Look until nobody waits."""
+        """Look until no client waits."""
         while True:
             with self._lock:
                 waits = list(self._waits)

@@ -464,7 +464,7 @@ def _bundles(conf: cfg.ConfigOpts, bus: Bus | None) -> Bundles | None:
 
 
 def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, bus: Bus | None) -> Ec2:
-    """The EC2 API of a fleet: it signs in with the account of [ec2] and asks the Identity service about signatures.
+    """The EC2 API of a fleet: it logs in with the account of [ec2] and asks the Identity service about signatures.
 
     :param bus: to nova-cert; None: there is none
     """

@@ -42,12 +42,13 @@ class UtcField(fields.AutoTypedField[Any]):
     AUTO_TYPE = _UtcType()
 
 
-class NovaObject(base.VersionedObject):
+class NovaObject(base.VersionedObject, base.VersionedObjectDictCompat):
     OBJ_PROJECT_NAMESPACE = 'nova'
     OBJ_SERIAL_NAMESPACE = 'nova_object'
 
     # {version: names of the fields that came with it}: what a receiver of an older version does not get
     ADDED: dict[str, tuple[str, ...]] = {}
+    _changed_fields: set[str]            # of the library
 
     def obj_make_compatible(self, primitive: dict[str, Any], target_version: str) -> None:
         super().obj_make_compatible(primitive, target_version)
@@ -70,7 +71,7 @@ class NovaObject(base.VersionedObject):
 
     def as_dict(self) -> dict[str, Any]:
         """{field: value} of the fields that are set."""
-        return {name: getattr(self, name) for name in self.fields if self.obj_attr_is_set(name)}
+        return dict(self.items())
 
 
 register = base.VersionedObjectRegistry.register

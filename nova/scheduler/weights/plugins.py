@@ -31,6 +31,8 @@ class BaseHostWeigher:
     A subclass has ``weight_object``, or ``weight_objects``. ``_weigh_object`` and ``weigh_objects`` do as well.
     """
 
+    _weigh_object: typing.Callable[[typing.Any, dict[str, typing.Any]], float]        # of older plugins
+
     def weight_multiplier(self) -> float:
         """What the normalized weights are multiplied by; it may take the host_state of the host."""
         return 1.0

@@ -184,7 +184,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         uuid = instance.uuid
         with self.operation(uuid):
             self._remove(uuid)           # what an attempt left that did not come to its end
-            self.storage.remove(uuid, anew=True)         # also disks of another host
+            self.storage.remove(uuid, again=True)         # also disks of another host
             try:
                 disks, boot_files = self.storage.create(context, instance, request)
                 self._inject(disks, request)

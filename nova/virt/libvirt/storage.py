@@ -332,13 +332,13 @@ class Storage:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path(uuid))
 
-    def remove(self, uuid: str, anew: bool = False) -> None:
+    def remove(self, uuid: str, again: bool = False) -> None:
         """Remove a guest's directory with all that is in it, and its disks elsewhere; no error when there is none.
 
-        :param anew: the guest is made again: also disks in a pool that another host has
+        :param again: the guest is made again: also disks in a pool that another host has
         """
         path, guest = self.path(uuid), self.load(uuid)
-        self._erase(uuid, guest, anew)
+        self._erase(uuid, guest, again)
         for disk in self.elsewhere(guest):
             files.remove(disk.file)
         try:
@@ -347,7 +347,7 @@ class Storage:
             if os.path.lexists(path):    # something else removed a file at the same time: once more
                 shutil.rmtree(path)
 
-    def _erase(self, uuid: str, guest: xml.Guest | None, anew: bool) -> None:
+    def _erase(self, uuid: str, guest: xml.Guest | None, again: bool) -> None:
         """Remove what a guest has outside of its directory; where there is no directory, it may be the guest of a host
         that shares the pool and not the record."""
         if guest is None and not self.exists(uuid):
@@ -355,7 +355,7 @@ class Storage:
         kept = self.load_kept(uuid)
         names = {os.path.basename(disk.file) for disk in kept.disks} if kept else set()
         places_of = {self.of(disk) for disk in rescued.files(guest)} if guest else {self._disks}
-        if kept is None and not anew and self._pool in places_of and self.owners.are_others(uuid, self.path(uuid)):
+        if kept is None and not again and self._pool in places_of and self.owners.are_others(uuid, self.path(uuid)):
             places_of.discard(self._pool)
         for place in places_of:
             place.erase(uuid, names)

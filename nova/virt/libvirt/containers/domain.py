@@ -35,7 +35,7 @@ def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tup
     mapped = add(element, 'idmap')
     for name, ranges in (('uid', uids), ('gid', gids)):
         for each in ranges:
-            add(mapped, name, start=each.inside, target=each.outside, count=each.count)
+            add(mapped, name, start=each.guest, target=each.host, count=each.count)
     add(add(element, 'features'), 'privnet')
     add(element, 'on_poweroff', 'destroy')
     add(element, 'on_reboot', 'restart')

@@ -143,8 +143,8 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         elif request.await_networks is not None or any(vif['type'] != 'bridge' for vif in request.network_info or ()):
             why = PORTS
         else:
-            asked = set(_settings(instance)) - BOUNDS
-            why = f'containers have no machine of which to say {", ".join(sorted(asked))}' if asked else ''
+            settings = set(_settings(instance)) - BOUNDS
+            why = f'containers have no machine of which to say {", ".join(sorted(settings))}' if settings else ''
         if why:
             raise exception.BuildFailed(instance_id=instance.uuid, reason=why)
 

@@ -32,7 +32,7 @@ class Encrypted(local_files.Files):
 
     def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
                    bus: str) -> xml.Disk:
-        self._qemu_img.create(path, 'qcow2', size, base.path, base.format, key=self._key())
+        self.qemu_img.create(path, 'qcow2', size, base.path, base.format, key=self._key())
         files.give_to_guest(path)
         return xml.Disk(path, 'qcow2', target, bus, cache=self.cache, backing_file=base.path,
                         backing_format=base.format, secret=self._secret)
@@ -41,7 +41,7 @@ class Encrypted(local_files.Files):
         key, plain = self._key(), os.path.join(os.path.dirname(path), PLAIN)
         os.rename(path, plain)
         try:
-            self._qemu_img.convert(plain, 'raw', path, 'qcow2', key=key)
+            self.qemu_img.convert(plain, 'raw', path, 'qcow2', key=key)
         finally:
             files.remove(plain)
         files.give_to_guest(path)
@@ -49,10 +49,10 @@ class Encrypted(local_files.Files):
 
     def grow(self, disk: xml.Disk, size: int) -> None:
         if not disk.readonly and size > self.size(disk):
-            self._qemu_img.resize(disk.file, disk.format, size, disk.backing_file, key=self._key())
+            self.qemu_img.resize(disk.file, disk.format, size, disk.backing_file, key=self._key())
 
     def rebase(self, disk: xml.Disk) -> None:
-        self._qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format, key=self._key())
+        self.qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format, key=self._key())
 
     def copy(self, disk: xml.Disk, path: str) -> None:
         raise exception.VirtError(operation='make a snapshot', reason=NO_COPY)

@@ -19,7 +19,7 @@ class Files:
     """
 
     def __init__(self, directory: str, qemu_img: typing.Any) -> None:
-        self._directory, self._qemu_img = directory, qemu_img
+        self._directory, self.qemu_img = directory, qemu_img
         self.cache = 'writeback'
 
     def prepare(self) -> None:
@@ -46,7 +46,7 @@ class Files:
         if disk.readonly or size <= self.size(disk):
             return
         if disk.format == 'qcow2':
-            self._qemu_img.resize(disk.file, disk.format, size, disk.backing_file)
+            self.qemu_img.resize(disk.file, disk.format, size, disk.backing_file)
         else:
             os.truncate(disk.file, size)
 
@@ -55,10 +55,10 @@ class Files:
 
     def rebase(self, disk: xml.Disk) -> None:
         """Let a disk that came from another host stand on the file that its record names."""
-        self._qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
+        self.qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
 
     def copy(self, disk: xml.Disk, path: str) -> None:
-        self._qemu_img.convert(disk.file, disk.format, path, 'qcow2', disk.backing_file)
+        self.qemu_img.convert(disk.file, disk.format, path, 'qcow2', disk.backing_file)
 
     def restore(self, disk: xml.Disk) -> None:
         """The file that was put aside is renamed back with its directory."""
@@ -87,7 +87,7 @@ class Qcow2(Files):
 
     def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
                    bus: str) -> xml.Disk:
-        self._qemu_img.create(path, 'qcow2', size, base.path, base.format)
+        self.qemu_img.create(path, 'qcow2', size, base.path, base.format)
         files.give_to_guest(path)
         return xml.Disk(path, 'qcow2', target, bus, cache=self.cache, backing_file=base.path,
                         backing_format=base.format)
@@ -99,7 +99,7 @@ class Raw(Files):
     def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
                    bus: str) -> xml.Disk:
         if base.format != 'raw' or not reflink.clone(base.path, path):
-            self._qemu_img.convert(base.path, base.format, path, 'raw')
+            self.qemu_img.convert(base.path, base.format, path, 'raw')
         os.truncate(path, size)
         files.give_to_guest(path)
         return xml.Disk(path, 'raw', target, bus, cache=self.cache)
