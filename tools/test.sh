@@ -36,9 +36,13 @@ if [ -f "$venv/nova.stamp" ] && ! wants integration; then
 fi
 # where it cannot be installed, its tests say so and are skipped
 keystone_venv() {
-    { [ -x "$NOVA_TEST_KEYSTONE/bin/keystone-manage" ] && [ -x "$NOVA_TEST_KEYSTONE/bin/barbican-manage" ]; } ||
-        python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone barbican ||
-        say "Keystone and Barbican cannot be installed."
+    local program
+    for program in keystone-manage barbican-manage ironic-dbsync; do
+        [ -x "$NOVA_TEST_KEYSTONE/bin/$program" ] && continue
+        python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone barbican ironic ||
+            say "Keystone, Barbican and Ironic cannot be installed."
+        return
+    done
 }
 if wants integration && [ $root = yes ]; then
     export NOVA_TEST_GUEST_DIR=${NOVA_TEST_GUEST_DIR:-${TMPDIR:-/tmp}/nova-test-guest}
@@ -49,7 +53,7 @@ fi
 step "Python packages" make_venv "$extras"
 if wants integration; then
     export NOVA_TEST_KEYSTONE=${NOVA_TEST_KEYSTONE:-${TMPDIR:-/tmp}/nova-test-keystone}
-    step "Keystone" keystone_venv
+    step "Keystone, Barbican, Ironic" keystone_venv
 fi
 if wants integration && [ $root = yes ]; then
     step "libvirt" "$here/libvirt-host.sh" start

@@ -5,7 +5,10 @@ import rst
 
 # name of the driver: class
 DRIVERS = {'libvirt': 'nova.virt.libvirt.driver.LibvirtDriver',
-           'libvirt LXC': 'nova.virt.libvirt.containers.driver.ContainerDriver', 'fake': 'nova.virt.fake.FakeDriver'}
+           'libvirt LXC': 'nova.virt.libvirt.containers.driver.ContainerDriver',
+           'ironic': 'nova.virt.ironic.driver.IronicDriver', 'fake': 'nova.virt.fake.FakeDriver'}
+LOG = 'View the log of the serial console'
+WITHOUT = {'ironic': {LOG}}              # rows without a feature that a driver refuses all the same
 MANDATORY, OPTIONAL, CHOICE = 'mandatory', 'optional', 'choice'
 # what users and operators do, how much a driver must do it, its feature (None: every driver must), the test of the
 # contract of drivers that shows it (None: tests of its own do)
@@ -16,7 +19,7 @@ ROWS = (
     ('Delete a server', MANDATORY, None, 'test_destroy_leaves_nothing_and_can_be_repeated'),
     ("A guest's state", MANDATORY, None, 'test_events_tell_when_a_guest_goes_off_by_itself'),
     ("A host's state", OPTIONAL, None, 'test_resources_are_plausible'),
-    ('View the log of the serial console', CHOICE, None, 'test_spawn_runs_a_guest_that_boots'),
+    (LOG, CHOICE, None, 'test_spawn_runs_a_guest_that_boots'),
     ('Pause a server (stop its CPUs), unpause it', OPTIONAL, 'pause', 'test_pause_and_unpause'),
     ('Suspend a server, resume it', OPTIONAL, 'suspend', 'test_suspend_and_resume'),
     ('Save a snapshot of the disk, shelve a server', OPTIONAL, 'snapshot', 'test_snapshot'),
@@ -52,7 +55,8 @@ def page():
     found = {name: capabilities(path) for name, path in DRIVERS.items()}
     return [*lines, *rst.table(('What', 'Status', 'Feature', 'Test of the contract', *found), [
         (rst.escaped(what), status, rst.literal(feature or ''), rst.literal(test or ''),
-         *(_mark(feature, able) for able in found.values())) for what, status, feature, test in ROWS],
+         *('no' if what in WITHOUT.get(name, ()) else _mark(feature, able) for name, able in found.items()))
+        for what, status, feature, test in ROWS],
         ' '.join(['30', '10', '14', '30', *['8'] * len(found)]))]
 
 

@@ -71,6 +71,7 @@ class Services:
     networks   nova.network.api facade
     volumes    nova.volume.api.Volumes
     shares     nova.share.api.Shares
+    bare_metal  virt.ironic.client.Client; None: the deployment has no Bare Metal service
     projects   nova.identity.known_projects.Projects
     rates      nova.api.rate_limits.RateLimits; the Application sets it
     application   the Application itself, for operations that ask for others
@@ -94,6 +95,7 @@ class Services:
     networks: typing.Any = None
     volumes: typing.Any = None
     shares: typing.Any = share_api.NoShares()
+    bare_metal: typing.Any = None
     projects: known_projects.Projects = known_projects.Unknown()
     rates: typing.Any = None
     application: typing.Any = None

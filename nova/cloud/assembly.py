@@ -400,7 +400,15 @@ def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells,
         network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
         images=images, networks=networks(conf, api_db),
         volumes=storage or volumes(conf, api_db, images, cells), notifier=notify.new(conf), projects=known,
-        cert=bus.client(cert_interface.INTERFACE))
+        cert=bus.client(cert_interface.INTERFACE), bare_metal=_bare_metal(conf))
+
+
+def _bare_metal(conf: cfg.ConfigOpts) -> Any:
+    """The client of the Bare Metal service; None where [ironic] names none."""
+    if not (conf.ironic.auth_type or conf.ironic.endpoint_override):
+        return None
+    from nova.virt.ironic import client
+    return client.Client(conf)
 
 
 def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,

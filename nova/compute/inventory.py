@@ -107,6 +107,7 @@ class Inventory:
     def _traits(self, node: virt.NodeResources) -> list[str]:
         driver = self._host.driver
         return sorted({*traits.of(driver.cpu_flags(node), driver.capabilities()), *driver.guest_traits(),
+                       *node.traits,
                        *self._given_traits.get(node.node, ()), *self._given_traits.get(THIS, ())})
 
     def _metrics(self) -> list[dict[str, typing.Any]] | None:

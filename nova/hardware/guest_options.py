@@ -12,6 +12,7 @@ from typing import Any
 
 from nova import exception
 from nova.hardware import guest_option_rows as rows
+from nova.hardware import machines
 
 TRUE, FALSE = 'true', 'false'
 MOST_SERIAL_PORTS = 4                    # of a PC
@@ -83,6 +84,9 @@ def check(specs: Specs, properties: Specs) -> None:
         why = next((why for pattern, why in row.refused.items() if re.fullmatch(pattern, value)), None)
         if why:
             raise _refusal(f'{whose} {key} ({value[:80]}) cannot be carried out. {why}.')
+    if specs and any(key in specs for key in machines.COUNTED) and machines.wanted({'extra_specs': specs}) is None:
+        raise _refusal('the flavor takes nothing of its host by its extra specs, and names no resource class of bare '
+                       'metal (resources:CUSTOM_… = 1) of which it is to have a whole machine.')
     for key in specs or ():
         if _closed(key) and _row('spec', key) is None:
             raise _refusal(f"the flavor's extra spec {key[:80]} is none that is known.")

@@ -109,7 +109,8 @@ class NodeClaims:
         """Numbers of filters that the claim keeps to in place of the node's own; see claims.claim."""
         limits: dict[str, float] = {}
         for each in self._request.limiting:
-            limits |= each.limits(self._hosts, position)
+            for name, value in each.limits(self._hosts, position).items():
+                limits[name] = min(value, limits.get(name, value))
         return limits
 
     def _take_special(self, claim: Claim) -> bool:

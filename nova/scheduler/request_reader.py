@@ -67,13 +67,15 @@ class RequestReader:
             resources=resources, zone=None if forced else spec.availability_zone or self._conf.default_schedule_zone,
             host=spec.force_host or spec.requested_host, node=spec.force_node or spec.requested_node,
             forced=forced, tried=tuple((host, node) for host, node in spec.retry_hosts or ()), spec=spec,
-            facts=filters.facts(self._filters, self._cells, self._table.hosts, spec), limiting=self._limiting(forced),
-            special=special, cell=cell and cell.uuid, closed=() if cell else self._closed(),
+            facts=filters.facts(self._filters, self._cells, self._table.hosts, spec),
+            limiting=self._limiting(spec, forced), special=special, cell=cell and cell.uuid,
+            closed=() if cell else self._closed(),
             requirements=categories.requirements(self._api_db, category),
             group=None if forced else self._group(spec))
 
-    def _limiting(self, forced: bool) -> tuple[base.Filter, ...]:
-        return tuple(each for each in self._filters if hasattr(each, 'limits') and (each.room or not forced))
+    def _limiting(self, spec: objects.RequestSpec, forced: bool) -> tuple[base.Filter, ...]:
+        return tuple(each for each in self._filters
+                     if hasattr(each, 'limits') and (each.room or not forced) and each.bounds(spec))
 
     def _closed(self) -> tuple[str, ...]:
         """Uuids of the cells that get no new servers, in order."""

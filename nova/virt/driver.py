@@ -28,6 +28,7 @@ class NodeResources:
     vcpus          processors that guests share
     numa_topology  HostTopology of objects.numa without guests, as text; None: the host has none
     pci_devices    [objects.pci.Device], all that could be given to guests
+    traits         of this node alone
     """
 
     node: str
@@ -43,6 +44,7 @@ class NodeResources:
     uptime: str | None = None
     numa_topology: str | None = None
     pci_devices: list[pci.Device] = dataclasses.field(default_factory=list)
+    traits: list[str] = dataclasses.field(default_factory=list)
 
 
 def uptime() -> str:

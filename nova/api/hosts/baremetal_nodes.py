@@ -1,16 +1,65 @@
-"""Bare metal nodes, until 2.35 a proxy to another service, of which a deployment of this one knows none."""
-from typing import NoReturn
+"""Bare metal nodes, until 2.35 a proxy to the Bare Metal service: read for administrators, changed there alone."""
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from nova import exception
 from nova.api import request as api_request
+from nova.web import formats
+from nova.web.fields import Field
+from nova.web.fields import Fields
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-baremetal-nodes:'
 LAST = 35
+MANAGED = 'IRONIC MANAGED'
 
 
-def read(req: api_request.Request, id: str | None = None) -> NoReturn:
-    raise exception.Unsupported('No bare metal service belongs to this deployment.')
+def _property(name: str) -> Callable[[api_request.Document, Any], str]:
+    return lambda row, view: str((row['properties'] or {}).get(name) or 0)
+
+
+SUMMARY = Fields(
+    Field('id', 'uuid', type='string required'),
+    Field('host', lambda row, view: MANAGED, type='string required'),
+    Field('task_state', lambda row, view: row['provision_state'] or '', type='string required'),
+    Field('cpus', _property('cpus'), type='string required'),
+    Field('memory_mb', _property('memory_mb'), type='string required'),
+    Field('disk_gb', _property('local_gb'), type='string required'),
+    Field('interfaces', lambda row, view: [{'address': address} for address in view[row['uuid']]],
+          type='array required'),
+)
+VIEW = SUMMARY + Fields(Field('instance_uuid', 'instance_uuid', type='string|null required'))
+
+
+def index(req: api_request.Request) -> api_request.Document:
+    service = _service(req)
+    try:
+        nodes, addresses = service.nodes(), service.addresses()
+    except exception.VirtError as error:
+        raise exception.Unavailable(str(error)) from None
+    build = SUMMARY.builder(req, addresses)
+    return {'nodes': [build(node) for node in nodes]}
+
+
+def show(req: api_request.Request, id: str) -> api_request.Document:
+    service = _service(req)
+    try:
+        node = service.find(id) if formats.is_uuid(id) else None
+        addresses = service.addresses(id) if node is not None else {}
+    except exception.VirtError as error:
+        raise exception.Unavailable(str(error)) from None
+    if node is None:
+        raise exception.NotFound(f'Node {id[:40]} could not be found.')
+    return {'node': VIEW.builder(req, addresses)(node)}
+
+
+def _service(req: api_request.Request) -> Any:
+    """
+    :raises Unsupported: the deployment has none
+    """
+    if req.services.bare_metal is None:
+        raise exception.Unsupported('No bare metal service belongs to this deployment.')
+    return req.services.bare_metal
 
 
 def write(req: api_request.Request, id: str | None = None) -> NoReturn:
@@ -19,8 +68,8 @@ def write(req: api_request.Request, id: str | None = None) -> NoReturn:
 
 _PATH = '/os-baremetal-nodes'
 ROUTES = (
-    Route('GET', _PATH, read, policy=_RULE + 'list', until=LAST, errors=(404, 501)),
-    Route('GET', _PATH + '/{id}', read, policy=_RULE + 'show', until=LAST, errors=(404, 501)),
+    Route('GET', _PATH, index, policy=_RULE + 'list', until=LAST, errors=(404, 501)),
+    Route('GET', _PATH + '/{id}', show, policy=_RULE + 'show', until=LAST, errors=(404, 501)),
     Route('POST', _PATH, write, policy=_RULE + 'list', until=LAST, errors=(400,)),
     Route('DELETE', _PATH + '/{id}', write, policy=_RULE + 'list', until=LAST, errors=(400,)),
     *(Route('POST', _PATH + '/{id}/action', write, policy=_RULE + 'show', until=LAST, errors=(400,), action=name)

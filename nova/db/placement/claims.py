@@ -18,6 +18,7 @@ from nova.db.placement import pci_devices
 from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import migrations
+from nova.hardware import machines
 from nova.objects import pci
 
 if TYPE_CHECKING:
@@ -38,9 +39,11 @@ def resources(row: dict[str, Any] | sa.RowMapping) -> dict[str, int]:
     """What a server takes of its node: {'vcpus', 'memory_mb', 'local_gb'}.
 
     :param row: an instances row, or any mapping with its flavor and sizes. The root disk of a server that boots
-                from a volume is not on the node. vCPUs that have a CPU each to themselves are counted by
-                numa_claims alone.
+                from a volume is not on the node; one on bare metal has the node as a whole. vCPUs that have a CPU
+                each to themselves are counted by numa_claims alone.
     """
+    if machines.wanted(row['flavor']) is not None:
+        return dict.fromkeys(RESOURCES, 0)
     swap_mb = (row['flavor'] or {}).get('swap') or 0
     disk = (row['root_gb'] if row['image_id'] else 0) + row['ephemeral_gb'] + -(-swap_mb // 1024)
     shared = row['vcpus'] - numa_claims.pinned(row.get('numa_topology'))

@@ -66,6 +66,10 @@ class Filter:
         """
         return frozenset()
 
+    def bounds(self, spec: objects.RequestSpec) -> bool:
+        """Whether ``limits`` says something of this request, for a filter that has them."""
+        return True
+
     def outside(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
         """What another service knows besides the table; read once a request, with no transaction open, as ``facts``."""
         return None

@@ -30,6 +30,8 @@ SHOWN = (
      'contract/test_scheduler_filters.py::test_a_filter', 'hw_architecture|hypervisor_version_requires|vm_mode'),
     ('aggregate|capabilities', 'contract/test_scheduler_filters.py::test_a_filter', 'capabilities'),
     ('trait|group_policy', 'functional/test_core_scheduler_filters.py::test_traits', 'trait'),
+    ('counted|machine', 'integration/test_ironic.py::test_a_machine_has_one_server_and_a_class_only_its_machines',
+     'resources:VCPU'),
     ('trust_trusted_host', 'contract/test_scheduler_attestation.py::test_hosts_of_the_level_that_is_asked_for',
      'trust'),
     ('command_line', 'unit/test_libvirt_xml.py::test_command_line', 'os_command_line'),

@@ -165,6 +165,17 @@ CASES = [
      [{}, {'aggregates': aggregates({'os': 'linux,bsd'})}, {'aggregates': aggregates({'os': 'windows'})},
       {'aggregates': aggregates({'licence': 'yes'})}], {'properties': {'os': 'bsd'}}, 'h0 h1 h3',
      'is kept for images with other properties'),
+    # machines of bare metal are for flavors that ask for one of their class, and for no others
+    ('MachineFilter', [{'hypervisor_type': 'ironic', 'traits': ['CUSTOM_GOLD']}, {}], {}, 'h1',
+     'is bare metal, for which the flavor does not ask'),
+    ('MachineFilter', [{}, {}], {}, 'h0 h1', None),
+    ('MachineFilter', [{'hypervisor_type': 'ironic', 'traits': ['CUSTOM_GOLD']}, {}, {'traits': ['CUSTOM_GOLD']},
+                       {'hypervisor_type': 'ironic', 'traits': ['CUSTOM_TIN']}], extra('resources:CUSTOM_GOLD', '1'),
+     'h0', 'are no free machine of resource class CUSTOM_GOLD'),
+    ('MachineFilter', [{'hypervisor_type': 'ironic', 'traits': ['CUSTOM_GOLD'], 'running_vms': 1}],
+     extra('resources:CUSTOM_GOLD', '1'), '', 'is no free machine of resource class CUSTOM_GOLD'),
+    ('MachineFilter', [{'hypervisor_type': 'ironic', 'traits': []}], extra('resources:CUSTOM_GOLD', '1'), '',
+     'is no machine of resource class CUSTOM_GOLD that is ready'),
     ('TraitsFilter', [{'traits': ['HW_CPU_X86_AVX']}, {}], extra('trait:HW_CPU_X86_AVX', 'required'), 'h0',
      'lacks the required traits HW_CPU_X86_AVX'),
     ('TraitsFilter', [{'traits': ['CUSTOM_OLD']}, {}], {'properties': {'trait:CUSTOM_OLD': 'forbidden'}}, 'h1',
@@ -186,7 +197,7 @@ def test_a_filter(name, changes, asked, left, reason):
 def test_every_filter_has_a_case():
     elsewhere = {'RequestedHostFilter', 'JsonFilter', 'IsolatedHostsFilter', 'MetricsFilter'}
     here = {name for name, cls in filters.builtin_filters().items() if cls.__module__.rpartition('.')[2] in (
-        'builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'isolation', 'query', 'trusted')}
+        'bare_metal', 'builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'isolation', 'query', 'trusted')}
     assert {name for name, *_ in CASES} == here - elsewhere
 
 

@@ -8,6 +8,7 @@ import pytest
 from nova.tests.contract import driver_contract
 from nova.virt import driver
 from nova.virt import fake
+from nova.virt.ironic import driver as ironic_driver
 
 EXTENSION = pathlib.Path(__file__).parents[3] / 'doc' / 'ext'
 
@@ -57,6 +58,11 @@ def test_the_page_says_what_the_libvirt_driver_does(support):
     found = marks(support, 'libvirt')
     assert found == _expected(support, libvirt_driver.LibvirtDriver.capabilities())
     assert found['Rescue a server'] == 'yes' and set(found.values()) <= {'yes', 'no'}
+
+
+def test_the_page_says_what_the_ironic_driver_does(support):
+    expected = _expected(support, ironic_driver.IronicDriver.capabilities())
+    assert marks(support, 'ironic') == {**expected, **dict.fromkeys(support.WITHOUT['ironic'], 'no')}
 
 
 def test_a_driver_whose_library_is_missing_is_not_said_to_do_anything(support, monkeypatch):

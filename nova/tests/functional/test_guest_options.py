@@ -45,6 +45,7 @@ REFUSED = {
     'flavor_rescue_bus': ('spec', 'hw:rescue_bus', 'virtio'),
     'flavor_rescue_device': ('spec', 'hw:rescue_device', 'disk'),
     'counted': ('spec', 'resources:VCPU', '2'),
+    'machine': ('spec', 'resources:CUSTOM_GOLD', '2'),
     'resources': ('spec', 'resources:VGPU', '1'),
     'vmware_hw_version': ('spec', 'vmware:hw_version', 'vmx-1'),
     'vmware_storage_policy': ('spec', 'vmware:storage_policy', 'gold'),

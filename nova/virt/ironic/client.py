@@ -1,0 +1,193 @@
+"""The Bare Metal API, as far as servers need it: https://docs.openstack.org/api-ref/baremetal/."""
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator
+import json
+import time
+from typing import Any
+import urllib.parse
+
+from oslo_config.cfg import ConfigOpts
+import requests
+
+from nova import context
+from nova import exception
+from nova.runtime import rest_client
+
+SERVICE_TYPE = 'baremetal'
+VERSION = '1.82'                         # of the API: with shards
+ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden}
+FIELDS = ('uuid', 'name', 'resource_class', 'properties', 'traits', 'instance_uuid', 'instance_info', 'power_state',
+          'target_power_state', 'provision_state', 'target_provision_state', 'maintenance', 'last_error', 'driver_info',
+          'console_enabled')
+PAGE = 500                               # nodes of an answer
+# A node is locked while a conductor works on it, or looks at it: asked again after these seconds.
+LOCKED_PAUSES_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30)
+LOOKS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # between looks at a node that changes; the last one again and again
+
+Node = dict[str, Any]
+
+
+class Client:
+    """One client for all threads. Errors are sentences of the Bare Metal service in a VirtError."""
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._options = conf.ironic
+        self._service = rest_client.Service(conf, 'ironic', SERVICE_TYPE, 'Bare Metal', ERRORS)
+
+    # ---- nodes
+
+    def nodes(self) -> list[Node]:
+        """All that this host is to have, with FIELDS.
+
+        :raises VirtError: the service does not say
+        """
+        query = {'fields': ','.join(FIELDS), 'limit': str(PAGE)}
+        for name in ('conductor_group', 'shard'):
+            if self._options[name] is not None:
+                query[name] = self._options[name]
+        return list(self._pages('look at the nodes', query))
+
+    def _pages(self, operation: str, query: dict[str, str], kind: str = 'nodes') -> Iterator[dict[str, Any]]:
+        while True:
+            found = self._call(operation, 'GET', f'/v1/{kind}?' + urllib.parse.urlencode(query)).json()[kind]
+            yield from found
+            if len(found) < int(query['limit']):
+                return
+            query = {**query, 'marker': found[-1]['uuid']}
+
+    def node(self, uuid: str) -> Node:
+        """
+        :raises VirtError: there is none
+        """
+        found = self.find(uuid)
+        if found is None:
+            raise _failure('look at a node', f'there is no node {uuid}')
+        return found
+
+    def find(self, uuid: str) -> Node | None:
+        """A node, with all of its fields; None: there is none."""
+        answer = self._call('look at a node', 'GET', f'/v1/nodes/{_segment(uuid)}', fine=(404,))
+        return dict(answer.json()) if answer.status_code != 404 else None
+
+    def addresses(self, uuid: str | None = None) -> collections.defaultdict[str, list[str]]:
+        """{uuid of a node: addresses (MAC) of its network cards}, of one node or of all."""
+        query = {'fields': 'uuid,address,node_uuid', 'limit': str(PAGE), **({'node': uuid} if uuid else {})}
+        found: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
+        for port in self._pages('look at the network cards', query, 'ports'):
+            found[port['node_uuid']].append(port['address'])
+        return found
+
+    def node_of(self, instance_uuid: str) -> Node | None:
+        """The node of a server; None: it has none."""
+        query = {'instance_uuid': instance_uuid, 'fields': ','.join(FIELDS)}
+        found = self._call('look for a node', 'GET', '/v1/nodes?' + urllib.parse.urlencode(query)).json()['nodes']
+        return found[0] if found else None
+
+    def update(self, uuid: str, operation: str, *changes: tuple[str, Any]) -> None:
+        """Set fields of a node, by their paths; None removes one."""
+        self._call(operation, 'PATCH', f'/v1/nodes/{_segment(uuid)}', json=[
+            {'op': 'remove', 'path': path} if value is None else {'op': 'add', 'path': path, 'value': value}
+            for path, value in changes])
+
+    def faults(self, uuid: str, interfaces: tuple[str, ...]) -> dict[str, str]:
+        """{interface: why it cannot do its work} of a node."""
+        found = self._call('check the node', 'GET', f'/v1/nodes/{_segment(uuid)}/validate').json()
+        return {name: found[name].get('reason') or 'no reason is given' for name in interfaces
+                if not found.get(name, {}).get('result')}
+
+    # ---- ports
+
+    def ports(self, uuid: str) -> list[str]:
+        """Ids of the network ports that a node has been given."""
+        return [vif['id'] for vif in
+                self._call('look at the ports', 'GET', f'/v1/nodes/{_segment(uuid)}/vifs').json()['vifs']]
+
+    def give_port(self, uuid: str, port_id: str) -> None:
+        self._call('attach a port', 'POST', f'/v1/nodes/{_segment(uuid)}/vifs', json={'id': port_id})
+
+    def take_port(self, uuid: str, port_id: str) -> None:
+        self._call('detach a port', 'DELETE', f'/v1/nodes/{_segment(uuid)}/vifs/{_segment(port_id)}', fine=(404,))
+
+    # ---- states
+
+    def provision(self, uuid: str, operation: str, target: str, **more: Any) -> None:
+        """Begin a change of the provision state."""
+        self._call(operation, 'PUT', f'/v1/nodes/{_segment(uuid)}/states/provision', json={'target': target, **more})
+
+    def power(self, uuid: str, target: str, timeout: int | None = None) -> bool:
+        """Begin a change of the power state; False: machines of its kind cannot do it in this way.
+
+        :param timeout: seconds after which the service gives it up
+        """
+        asked = {'target': target, **({'timeout': timeout} if timeout else {})}
+        return self._call('change the power', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/power', json=asked,
+                          fine=(400,)).status_code != 400
+
+    def console(self, uuid: str) -> dict[str, Any]:
+        """{'console_enabled', 'console_info': {'type', 'url'} or None}"""
+        return dict(self._call('look at the console', 'GET', f'/v1/nodes/{_segment(uuid)}/states/console').json())
+
+    def enable_console(self, uuid: str) -> None:
+        self._call('open the console', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/console', json={'enabled': True})
+
+    def wait(self, uuid: str, operation: str, seconds: float, reached: Callable[[Node], bool],
+             failed: Callable[[Node], bool] = lambda node: False) -> Node:
+        """The node once it is as wanted.
+
+        :raises VirtError: it has failed, or it takes longer than ``seconds``
+        """
+        deadline = time.monotonic() + seconds
+        looks = iter(LOOKS_S)
+        while True:
+            node = self.node(uuid)
+            if reached(node):
+                return node
+            if failed(node):
+                raise _failure(operation, node['last_error'] or f'the node is {node["provision_state"]}')
+            if time.monotonic() > deadline:
+                raise _failure(operation, f'after {seconds:.0f} s the node is {node["provision_state"]}, '
+                                          f'{node["power_state"]}')
+            time.sleep(next(looks, LOOKS_S[-1]))
+
+    # ---- HTTP
+
+    def _call(self, operation: str, method: str, path: str, fine: tuple[int, ...] = (), **more: Any
+              ) -> requests.Response:
+        ctx = context.admin_context()
+        pauses, renewed = iter(LOCKED_PAUSES_S), False
+        while True:
+            try:
+                answer = self._service.request(ctx, method, lambda: self._service.endpoint() + path, {
+                    'X-OpenStack-Ironic-API-Version': VERSION, 'Accept': 'application/json'}, **more)
+            except exception.Unavailable as error:
+                raise _failure(operation, str(error)) from None
+            if answer.status_code < 400 or answer.status_code in fine:
+                return answer
+            if answer.status_code == rest_client.BAD_TOKEN and not renewed:
+                renewed = bool(self._service.refusal(ctx, answer.status_code))       # the next request has a new one
+                continue
+            reason = _reason(answer)
+            pause = next(pauses, None) if answer.status_code == 409 and 'locked' in reason else None
+            if pause is None:
+                raise _failure(operation, reason)
+            time.sleep(pause)
+
+
+def _segment(text: str) -> str:
+    return urllib.parse.quote(text, safe='')
+
+
+def _failure(operation: str, reason: str) -> exception.VirtError:
+    return exception.VirtError(operation=operation, reason=reason)
+
+
+def _reason(answer: requests.Response) -> str:
+    """The sentence of an error; the service wraps it in JSON, sometimes twice."""
+    try:
+        found = answer.json()['error_message']
+        found = json.loads(found) if isinstance(found, str) else found
+        return str(found['faultstring'])[:500]
+    except (ValueError, KeyError, TypeError):
+        return f'the Bare Metal service answered with code {answer.status_code}'

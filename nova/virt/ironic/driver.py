@@ -1,0 +1,284 @@
+"""Machines of bare metal as servers: each node of the Bare Metal service is a node of this host, with one server.
+
+What the Bare Metal service knows is not kept here: every method looks at the node and goes on from there, also after a
+crash. A node belongs to this host by ``nova_host_id`` in its instance_info; nodes that others use are left alone.
+"""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+import urllib.parse
+
+import orjson
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova import states
+from nova.hardware import machines
+from nova.virt import driver
+from nova.virt.ironic import client as ironic_client
+from nova.virt.ironic.client import Node
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+
+OWNER = 'nova_host_id'
+POWER = {'power on': states.RUNNING, 'power off': states.SHUTDOWN, 'rebooting': states.RUNNING}
+AVAILABLE, ACTIVE, RESCUED = 'available', 'active', 'rescue'
+# provision states, https://docs.openstack.org/ironic/latest/user/states.html: with a server that can be removed;
+DEPLOYED = {ACTIVE, RESCUED, 'deploy failed', 'error', 'rescue failed', 'unrescue failed', 'wait call-back',
+            'deploy hold', 'rescue wait'}
+# on the way to one of these, or away from them; being made ready for the next server; not to be had at all
+CHANGING = {'deploying', 'deleting', 'rebuild', 'deleted', 'rescuing', 'unrescuing'}
+CLEANED = {'cleaning', 'clean wait', 'clean hold'}
+NOT_ENROLLED = {'enroll', 'verifying', 'manageable', 'inspecting', 'inspect wait', 'inspect failed', 'adopting',
+                'adopt failed'}
+# files of a config drive, and what the Bare Metal service calls them
+DRIVE = {'openstack/latest/meta_data.json': 'meta_data', 'openstack/latest/network_data.json': 'network_data',
+         'openstack/latest/user_data': 'user_data', 'openstack/latest/vendor_data.json': 'vendor_data'}
+OLD_VERSION = 1                          # hypervisor_version: nodes have none
+
+
+class IronicDriver(driver.ComputeDriver, driver.Rescue, driver.Consoles):
+    """See virt/driver.py."""
+
+    real_guests = False                  # whose ports this host would plumb
+
+    def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None,
+                 helper: Any = None) -> None:
+        super().__init__(conf, host, images, inspect_image, helper)
+        self._client = ironic_client.Client(conf)
+        self._deploy_s, self._power_s = conf.ironic.deploy_timeout, conf.ironic.power_timeout
+
+    def init_host(self) -> None:
+        self._client.nodes()
+
+    # ---- nodes
+
+    def resources(self) -> list[driver.NodeResources]:
+        return [self._resources(node) for node in self._client.nodes()
+                if node['provision_state'] not in NOT_ENROLLED or node['instance_uuid']]
+
+    def _resources(self, node: Node) -> driver.NodeResources:
+        properties = node['properties'] or {}
+        arch = properties.get('cpu_arch') or 'x86_64'
+        return driver.NodeResources(
+            node=node['uuid'], vcpus=_number(properties, 'cpus'), memory_mb=_number(properties, 'memory_mb'),
+            local_gb=_number(properties, 'local_gb'), hypervisor_type=machines.HYPERVISOR,
+            hypervisor_version=OLD_VERSION, host_ip=self.conf.my_ip, cpu_info={'arch': arch},
+            supported_instances=[[arch, 'baremetal', 'hvm']], traits=self._traits(node))
+
+    def _traits(self, node: Node) -> list[str]:
+        """Those of the node; its resource class is one as long as a server can be there."""
+        usable = not node['maintenance'] and (self._is_ours(node) if node['instance_uuid']
+                                              else node['provision_state'] == AVAILABLE)
+        own = [machines.class_name(node['resource_class'])] if usable and node['resource_class'] else []
+        return [*(node['traits'] or ()), *own]
+
+    def _is_ours(self, node: Node) -> bool:
+        return bool(node['instance_uuid']) and (node['instance_info'] or {}).get(OWNER) == self.host
+
+    def guests(self) -> dict[str, int]:
+        return {node['instance_uuid']: _power_state(node) for node in self._client.nodes() if self._is_ours(node)}
+
+    def power_state(self, instance: Instance) -> int:
+        return _power_state(self._node(instance))
+
+    def _node(self, instance: Instance) -> Node:
+        """
+        :raises GuestNotFound: no node of this host has the server
+        """
+        node = self._client.node_of(instance.uuid)
+        if node is None or not self._is_ours(node):
+            raise exception.GuestNotFound(instance_id=instance.uuid)
+        return node
+
+    # ---- life
+
+    def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
+        if request.injected_files:
+            raise exception.BuildFailed(instance_id=instance.uuid, reason='no files can be put on bare metal')
+        if request.image is None:
+            raise exception.BuildFailed(instance_id=instance.uuid, reason='bare metal does not boot from volumes here')
+        node = self._ready(instance)
+        uuid = node['uuid']
+        self._client.update(uuid, 'take the node', ('/instance_uuid', instance.uuid),
+                            ('/instance_info', self._info(instance, request.image)))
+        for vif in request.network_info:
+            if vif['id'] not in self._client.ports(uuid):
+                self._client.give_port(uuid, vif['id'])
+        wrong = self._client.faults(uuid, ('power', 'deploy'))
+        if wrong:
+            raise exception.BuildFailed(instance_id=instance.uuid, reason=f'node {uuid}: ' + '; '.join(
+                f'{name}: {why}' for name, why in sorted(wrong.items())))
+        self._client.provision(uuid, 'deploy', 'active', **_drive(request))
+        self._client.wait(uuid, 'deploy', self._deploy_s, lambda found: found['provision_state'] == ACTIVE,
+                          lambda found: found['provision_state'] in ('deploy failed', 'error'))
+        self._switch_on(uuid)
+
+    def _ready(self, instance: Instance) -> Node:
+        """The node that the scheduler has chosen, once it has been cleaned of its last server.
+
+        :raises BuildFailed: no server can be on it
+        """
+        node = self._client.node(instance.node or '')
+        if node['provision_state'] in CHANGING | CLEANED:
+            node = self._client.wait(node['uuid'], 'wait for the node', self._deploy_s,
+                                     lambda found: found['provision_state'] not in CHANGING | CLEANED)
+        why = ('is in maintenance' if node['maintenance'] else
+               'has another server' if node['instance_uuid'] not in (None, instance.uuid) else
+               f'is {node["provision_state"]}' if node['provision_state'] != AVAILABLE else '')
+        if why:
+            raise exception.BuildFailed(instance_id=instance.uuid, reason=f'node {node["uuid"]} {why}')
+        return node
+
+    def _info(self, instance: Instance, image: dict[str, Any]) -> dict[str, Any]:
+        """instance_info of its node; the capabilities that the flavor asks for decide how it is deployed."""
+        specs = (instance.flavor or {}).get('extra_specs') or {}
+        wanted = {key.removeprefix('capabilities:'): value for key, value in specs.items()
+                  if key.startswith('capabilities:')}
+        info = {OWNER: self.host, 'image_source': image['id'], 'root_gb': str(instance.root_gb),
+                'display_name': instance.display_name, 'vcpus': str(instance.vcpus),
+                'memory_mb': str(instance.memory_mb), 'local_gb': str(instance.root_gb)}
+        if instance.ephemeral_gb:
+            info['ephemeral_gb'] = str(instance.ephemeral_gb)
+        if wanted:
+            info['capabilities'] = orjson.dumps(wanted).decode()
+        return info
+
+    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False) -> None:
+        node = self._client.node_of(instance.uuid)
+        if node is None or not self._is_ours(node):
+            return
+        uuid = node['uuid']
+
+        def changes(found: Node) -> bool:
+            return found['instance_uuid'] == instance.uuid and found['provision_state'] in CHANGING
+
+        if changes(node):
+            node = self._client.wait(uuid, 'remove the server', self._deploy_s, lambda found: not changes(found))
+        if node['instance_uuid'] != instance.uuid:
+            return
+        for port_id in self._client.ports(uuid):
+            self._client.take_port(uuid, port_id)
+        if node['provision_state'] in DEPLOYED:
+            self._client.provision(uuid, 'remove the server', 'deleted')
+            node = self._client.wait(
+                uuid, 'remove the server', self._deploy_s,
+                lambda found: found['instance_uuid'] != instance.uuid or found['provision_state'] in {
+                    AVAILABLE, *CLEANED},
+                lambda found: found['provision_state'] in ('error', 'clean failed'))
+        if node['instance_uuid'] == instance.uuid:               # it was taken, and not deployed
+            self._client.update(uuid, 'give the node back', ('/instance_info', {}), ('/instance_uuid', None))
+
+    # ---- power
+
+    def power_on(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
+        self._switch_on(self._node(instance)['uuid'])
+
+    def _switch_on(self, uuid: str) -> None:
+        if self._client.node(uuid)['power_state'] != 'power on':
+            self._client.power(uuid, 'power on')
+            self._await_power(uuid, 'power on')
+
+    def power_off(self, instance: Instance, timeout: int = 0) -> None:
+        node = self._node(instance)
+        if node['power_state'] == 'power off':
+            return
+        if timeout and self._client.power(node['uuid'], 'soft power off', timeout):
+            try:
+                self._await_power(node['uuid'], 'power off', timeout)
+                return
+            except exception.VirtError:              # its system did not obey
+                pass
+        self._client.power(node['uuid'], 'power off')
+        self._await_power(node['uuid'], 'power off')
+
+    def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
+        uuid = self._node(instance)['uuid']
+        if hard or not self._client.power(uuid, 'soft rebooting', self._power_s):
+            self._client.power(uuid, 'rebooting')
+        self._await_power(uuid, 'power on')
+
+    def _await_power(self, uuid: str, wanted: str, seconds: float | None = None) -> None:
+        self._client.wait(uuid, wanted, seconds or self._power_s,
+                          lambda node: node['power_state'] == wanted and not node['target_power_state'],
+                          lambda node: node['power_state'] == 'error')
+
+    # ---- rescue
+
+    def rescue(self, context: RequestContext, instance: Instance, network_info: Any, image: dict[str, Any],
+               admin_password: str, block_devices: Any, config_drive: Any = None) -> None:
+        if image['id'] != instance.image_id:
+            raise exception.ImageUnacceptable(image_id=image['id'], reason='a machine is rescued by the ramdisk that '
+                                              'its node names, and by no image.')
+        node = self._node(instance)
+        if node['provision_state'] == RESCUED:
+            return
+        self._client.provision(node['uuid'], 'rescue', 'rescue', rescue_password=admin_password)
+        self._client.wait(node['uuid'], 'rescue', self._deploy_s, lambda found: found['provision_state'] == RESCUED,
+                          lambda found: found['provision_state'] == 'rescue failed')
+
+    def unrescue(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
+        node = self._node(instance)
+        if node['provision_state'] != ACTIVE:
+            self._client.provision(node['uuid'], 'end the rescue', 'unrescue')
+            self._client.wait(node['uuid'], 'end the rescue', self._deploy_s,
+                              lambda found: found['provision_state'] == ACTIVE,
+                              lambda found: found['provision_state'] == 'unrescue failed')
+        self._switch_on(node['uuid'])
+
+    # ---- consoles
+
+    def console_output(self, instance: Instance) -> bytes:
+        self._node(instance)
+        raise exception.Unsupported('The Bare Metal service keeps nothing of what a machine prints. Its serial console '
+                                    'shows it.')
+
+    def console(self, instance: Instance, kind: str) -> dict[str, Any]:
+        node = self._node(instance)
+        if kind != 'serial':
+            raise exception.ConsoleTypeUnavailable(console_type=kind)
+        found = self._client.console(node['uuid'])
+        if not found['console_enabled']:
+            self._client.enable_console(node['uuid'])
+            self._client.wait(node['uuid'], 'open the console', self._power_s, lambda each: each['console_enabled'])
+            found = self._client.console(node['uuid'])
+        address = console_address(found.get('console_info') or {})
+        if address is None:
+            raise exception.ConsoleTypeUnavailable(console_type=kind)
+        return {'host': address[0], 'port': address[1], 'tls_port': None, 'internal_access_path': None,
+                'password': None}
+
+
+def console_address(info: dict[str, Any]) -> tuple[str, int] | None:
+    """(host, port) of a serial console that is raw TCP, as socat's are; None of another kind."""
+    if info.get('type') != 'socat':
+        return None
+    try:
+        url = urllib.parse.urlsplit(info.get('url') or '')
+        return (url.hostname, url.port) if url.scheme == 'tcp' and url.hostname and url.port else None
+    except ValueError:
+        return None
+
+
+def _power_state(node: Node) -> int:
+    return POWER.get(node['power_state'], states.NOSTATE)
+
+
+def _number(properties: dict[str, Any], name: str) -> int:
+    """Inspection and people write these numbers, also as texts."""
+    try:
+        return max(0, int(properties.get(name) or 0))
+    except (TypeError, ValueError):
+        return 0
+
+
+def _drive(request: driver.SpawnRequest) -> dict[str, Any]:
+    """The config drive, of whose documents the Bare Metal service makes one."""
+    found: dict[str, Any] = {}
+    for path, name in DRIVE.items():
+        content = (request.config_drive or {}).get(path)
+        if content is not None:
+            found[name] = orjson.loads(content) if path.endswith('.json') else content.decode('utf-8', 'replace')
+    return {'configdrive': found} if found else {}
