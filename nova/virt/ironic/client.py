@@ -121,8 +121,8 @@ class Client:
 
         :param timeout: seconds after which the service gives it up
         """
-        asked = {'target': target, **({'timeout': timeout} if timeout else {})}
-        return self._call('change the power', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/power', json=asked,
+        wanted = {'target': target, **({'timeout': timeout} if timeout else {})}
+        return self._call('change the power', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/power', json=wanted,
                           fine=(400,)).status_code != 400
 
     def console(self, uuid: str) -> dict[str, Any]:
