@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import copy
 import datetime
 import enum
-from typing import Any
+from typing import Any, cast
 import uuid
 
 from oslo_context import context
@@ -49,7 +49,7 @@ def the_project(project_id: Any) -> str:
     """
     if project_id is ALL_PROJECTS or not one_project(project_id):
         raise TypeError('The id of one project is wanted here, not ALL_PROJECTS.')
-    return project_id
+    return cast(str, project_id)
 
 
 def covers(project_id: Any, owner: str | None) -> bool:
@@ -129,7 +129,7 @@ class RequestContext(context.RequestContext):
         if self.is_admin:
             return ALL_PROJECTS
         self.require_project()
-        return self.project_id
+        return cast(str, self.project_id)
 
     def may_write(self) -> bool:
         """Whether the caller's roles allow more than reading in the project of the token."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 
@@ -628,6 +628,7 @@ class NoValidHost(NovaException):
 
     code = 500
     template = 'No valid host was found. %(reason)s'
+    removals: Sequence[Any] = ()             # of the scheduler: scheduler.explain.Removal
 
 
 class ClaimFailed(NovaException):

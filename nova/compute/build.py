@@ -99,7 +99,7 @@ class Builder:
             fault = faults.fault(error, details=faults.trace(error))
             fault['final'] = isinstance(error, FINAL)
             host.conductor.reschedule_instance(ctx, instance_uuid=instance.uuid, host=host.name,
-                                               node=task.instance.node, fault=fault)
+                                               node=task.instance.node or '', fault=fault)
             if not fault['final']:
                 self._inventory.count_build(failed=True)
 

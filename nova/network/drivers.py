@@ -1,20 +1,31 @@
-"""Which driver sets up the host."""
+"""Which driver sets up the host, and what a driver is."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, cast, Protocol
 
 from oslo_config.cfg import ConfigOpts
 
 from nova.network.linux import remote
 from nova.runtime import entry_points
 
-if TYPE_CHECKING:
-    from nova.network.fake import FakeDriver
-
 DRIVERS = 'nova.network.drivers'         # the group of entry points: where other packages add theirs
 
 
-def load(conf: ConfigOpts, helper: Any = None) -> FakeDriver:
+class NetworkDriver(Protocol):
+    """Made of the configuration alone."""
+
+    def start(self) -> None:
+        """Look at what this host can do; raises NetworkPlumbingError when something needed is missing."""
+
+    def refresh(self, load: Callable[[], Any]) -> list[str]:
+        """Make the host's bridges, DHCP and filters as ``load()``, a HostState, says -> the kinds of what was mended."""
+
+    def teardown(self) -> None:
+        """Remove all that was set up."""
+
+
+def load(conf: ConfigOpts, helper: Any = None) -> NetworkDriver:
     """The driver that [network] driver names.
 
     :param helper: privileges.Helper that does for the Linux driver what this process may not do
@@ -22,4 +33,4 @@ def load(conf: ConfigOpts, helper: Any = None) -> FakeDriver:
     """
     if helper is not None:
         return remote.RemoteDriver(helper)
-    return entry_points.named('[network] driver', conf.network.driver, DRIVERS)(conf)
+    return cast(NetworkDriver, entry_points.named('[network] driver', conf.network.driver, DRIVERS)(conf))

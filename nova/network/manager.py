@@ -41,7 +41,7 @@ from nova.runtime import metrics
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
-    from nova.network.fake import FakeDriver
+    from nova.network.drivers import NetworkDriver
     from nova.objects.instance import Instance
 
 LOG = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class NetworkManager:
 
     methods: Methods
 
-    def __init__(self, conf: ConfigOpts, api_db: Database, host: str, driver: FakeDriver,
+    def __init__(self, conf: ConfigOpts, api_db: Database, host: str, driver: NetworkDriver,
                  cell_db: Database | None = None, others: Any = None, agents: Any = None) -> None:
         self.conf, self.api_db, self.host, self.driver = conf, api_db, host, driver
         self._cell_db = cell_db

@@ -35,7 +35,7 @@ def trace(error: Any) -> str:
     parts, seen = [], set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        frames = [(frame.filename, frame.lineno, frame.name, frame.line)
+        frames = [(frame.filename, frame.lineno or 0, frame.name, frame.line)
                   for frame in traceback.extract_tb(error.__traceback__)]
         parts.append(''.join(traceback.format_list(frames)) + f'{type(error).__name__}: {error}\n')
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

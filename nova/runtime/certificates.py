@@ -21,7 +21,7 @@ import pathlib
 import re
 import ssl
 import tempfile
-from typing import Any
+from typing import Any, cast
 import uuid
 
 from cryptography import x509
@@ -169,7 +169,7 @@ class Authority:
             self._make_authority()
             found = self._authorities()
         key = serialization.load_pem_private_key((self.directory / 'ca.key').read_bytes(), None)
-        return found[0], key
+        return found[0], cast(ec.EllipticCurvePrivateKey, key)          # it made it
 
     def _make_authority(self) -> None:
         now = self._now()
@@ -262,7 +262,7 @@ def _hosts(certificate: x509.Certificate) -> list[str]:
 
 def _builder(name: str | None, issuer: Any, public_key: Any, now: Any, days: int,
              subject: Any = None) -> x509.CertificateBuilder:
-    subject = subject or x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    subject = subject or x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name or '')])
     return (x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public_key)
             .serial_number(x509.random_serial_number()).not_valid_before(now - BACKDATED)
             .not_valid_after(now + datetime.timedelta(days=days))

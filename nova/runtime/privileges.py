@@ -117,7 +117,7 @@ class Helper:
 
     def alive(self) -> dict[str, Any]:
         """See nova.runtime.health: without it the daemon is of no use and has to be started again."""
-        if not self._ended:
+        if not self._ended and self.pid is not None:
             try:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
             except ChildProcessError:
@@ -167,7 +167,7 @@ def _serve_one(link: Any, operations: Any) -> None:
             link.sendall(_answer(operations, request))
 
 
-def _answer(operations: Any, request: Any) -> dict[Any, Any]:
+def _answer(operations: Any, request: Any) -> bytes:
     try:
         name, arguments = request['operation'], request['arguments']
         if name not in operations or not isinstance(arguments, dict):
@@ -184,7 +184,7 @@ def _answer(operations: Any, request: Any) -> dict[Any, Any]:
     return _packed({'error': said})
 
 
-def _packed(value: Any) -> Any:
+def _packed(value: Any) -> bytes:
     data = json.dumps(value).encode()
     if len(data) > MOST_BYTES:
         raise ValueError(f'it is over {MOST_BYTES} bytes')

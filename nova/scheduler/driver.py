@@ -32,4 +32,5 @@ def load(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -
     if not inspect.isclass(cls) or missing:
         raise exception.InvalidOption(
             f'[scheduler] driver: {name} is no class with the methods {", ".join(missing or methods)}.')
-    return cls(conf, api_db, cells)
+    made: typing.Any = cls
+    return made(conf, api_db, cells)

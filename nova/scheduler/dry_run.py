@@ -51,7 +51,7 @@ def without(hosts: host_view.Hosts, row: typing.Mapping[str, typing.Any]) -> hos
     """A view of the hosts on which the server of this instances row takes nothing."""
     hosts = hosts.copy()
     own = (hosts.host == row['host']) & (hosts.node == row['node'])
-    for name, amount in claims.resources(row).items():
+    for name, amount in claims.resources(dict(row)).items():
         hosts.used[name][own] -= amount
     hosts.running_vms[own] -= 1
     return hosts

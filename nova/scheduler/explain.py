@@ -142,5 +142,5 @@ def refusal(hosts: host_view.Hosts, request: pipeline.Request, filters: collecti
     error = exception.NoValidHost(
         reason=begin + sentence(len(hosts), removals, SENTENCE - len(begin)),
         details=details(removals, nearest(hosts, request, filters)))
-    error.removals = removals
+    error.removals = list(removals)
     return error

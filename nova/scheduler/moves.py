@@ -185,5 +185,5 @@ def _zone(conn: engine.Connection, node: Row, request: pipeline.Request) -> str 
     """
     zone = zones.of(conn, [node['host']]).get(node['host'])
     if request.zone is not None and zone not in request.zones:
-        raise exception.ClaimFailed(host=node['host'], instance_id=request.spec.instance_uuid)
+        raise exception.ClaimFailed(host=node['host'], instance_id=request.spec.instance_uuid if request.spec else None)
     return zone

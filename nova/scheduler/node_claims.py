@@ -109,7 +109,8 @@ class NodeClaims:
         """Numbers of filters that the claim keeps to in place of the node's own; see claims.claim."""
         limits: dict[str, float] = {}
         for each in self._request.limiting:
-            for name, value in each.limits(self._hosts, position).items():
+            limiting: typing.Any = each             # it has limits: request_reader chose it so
+            for name, value in limiting.limits(self._hosts, position).items():
                 limits[name] = min(value, limits.get(name, value))
         return limits
 

@@ -68,7 +68,7 @@ class RequestReader:
             host=spec.force_host or spec.requested_host, node=spec.force_node or spec.requested_node,
             forced=forced, tried=tuple((host, node) for host, node in spec.retry_hosts or ()), spec=spec,
             facts=filters.facts(self._filters, self._cells, self._table.hosts, spec),
-            limiting=self._limiting(spec, forced), special=special, cell=cell and cell.uuid,
+            limiting=self._limiting(spec, forced), special=special, cell=cell.uuid if cell else None,
             closed=() if cell else self._closed(),
             requirements=categories.requirements(self._api_db, category),
             group=None if forced else self._group(spec))

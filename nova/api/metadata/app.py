@@ -49,7 +49,7 @@ PROPERTY = 'metadata_tokens'  # of an image, or in the metadata of a server
 DOCUMENTS = ('meta_data.json', 'network_data.json', 'password', 'vendor_data.json', 'vendor_data2.json')
 
 
-class MetadataApi(application.Api):
+class MetadataApi(application.Api['MetadataRequest']):
     """Every path of the formats of EC2 and OpenStack, for one guest after the other.
 
     :param conf: configuration
@@ -249,7 +249,7 @@ class MetadataApi(application.Api):
         raise exception.NotFound()
 
     def _show_password(self, req: MetadataRequest, version: str) -> bytes:
-        return self._openstack(req, version).system_metadata.get('password', '').encode()
+        return str(self._openstack(req, version).system_metadata.get('password', '')).encode()
 
     def _store_password(self, req: MetadataRequest, version: str) -> bytes:
         """The guest leaves its encrypted password here once; who holds the key may read it."""

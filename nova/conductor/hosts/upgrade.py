@@ -1,6 +1,7 @@
 """What a conductor does for services of other releases: objects in their versions."""
 import typing
 
+from oslo_versionedobjects import exception as object_exc
 import orjson
 
 from nova import exception
@@ -12,7 +13,7 @@ def object_backport(ctx: Context, primitive: str, versions: dict[str, str]) -> s
     """See rpc/interface.py."""
     try:
         made: typing.Any = serializer.from_primitive(orjson.loads(primitive), ctx)
-    except serializer.object_exc.IncompatibleObjectVersion as error:
+    except object_exc.IncompatibleObjectVersion as error:
         raise exception.Unsupported(f'This conductor is older than {error.kwargs["objname"]} '
                                     f'{error.kwargs["objver"]}: conductors are upgraded first.') from None
     return orjson.dumps(serializer.to_primitive(made, versions)).decode()

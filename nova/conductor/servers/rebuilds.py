@@ -58,4 +58,4 @@ class Rebuilds:
                 spec.image = previous['image']
                 request_specs.update(conn, spec)
         self._services.api_db.run(write)
-        return previous['columns']
+        return dict(previous['columns'])

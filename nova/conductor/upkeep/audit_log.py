@@ -54,7 +54,7 @@ class AuditLog:
             metrics.AUDIT_SEALED.labels(name).inc(sealed)
             if sealed < records.PAGE:
                 break
-        if count:
+        if count and seen is not None:
             self._export(name, seen)
         return count
 

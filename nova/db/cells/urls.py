@@ -45,7 +45,8 @@ def _variables(configured: str | None) -> dict[str, str]:
     for number, host in enumerate(parts['authority'].split(','), 1):
         user, _, place = host.rpartition('@')
         username, _, password = user.partition(':')
-        hostname, port = re.fullmatch(r'(\[[^]]*\]|[^:]*):?(.*)', place, re.DOTALL).groups()
+        match = re.fullmatch(r'(\[[^]]*\]|[^:]*):?(.*)', place, re.DOTALL)          # which every text is
+        hostname, port = match.groups() if match else (place, '')
         values = {'username': username, 'password': password, 'hostname': hostname, 'port': port}
         found.update({f'{name}{number}': value for name, value in values.items()})
         if number == 1:

@@ -224,6 +224,7 @@ def _settle_outgoing(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, re
         cell.db.run(cell_steps.stay, move_id, [uuid])
     else:
         dest = cells.get(now)
+        assert dest is not None          # a mapping names a cell that there is
         dest.db.run(cell_steps.activate, [uuid])
         clear(cell, dest, {uuid: record['base']})
 

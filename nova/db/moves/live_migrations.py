@@ -13,7 +13,7 @@ about to bring the server).
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TYPE_CHECKING
+from typing import Any, cast, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -48,7 +48,7 @@ def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], change
                                               state=row['status'], method='go on')
     values = {**values, 'arguments': {**row['arguments'], **changes}}
     server_migrations.update(conn, migration_id, values)
-    return {**row, **values}
+    return cast('MigrationsRow', {**row, **values})
 
 
 def end(conn: sa.Connection, migration: MigrationsRow, status: str, *, event: str, host: str | None,
@@ -66,8 +66,8 @@ def end(conn: sa.Connection, migration: MigrationsRow, status: str, *, event: st
     server_migrations.release(conn, row['id'], status=status)
     values = {'task_state': None, 'progress': 0, **({'fault': fault} if fault else {})}
     if instances.set_where(conn, uuid, values, {'task_state': states.MIGRATING, 'host': row['source_compute']}):
-        instance_actions.finish(conn, uuid, event, host=host, error=fault and fault['message'], traceback=traceback,
-                                background=False)
+        instance_actions.finish(conn, uuid, event, host=host, error=fault['message'] if fault else None,
+                                traceback=traceback, background=False)
     return True
 
 

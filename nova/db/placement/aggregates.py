@@ -63,7 +63,7 @@ def create(conn: sa.Connection, name: str, zone: str | None) -> dict[Any, Any]:
                            'created_at': utils.utcnow()}
     if not engine.insert_ignore(conn, aggregates, row).rowcount:
         raise exception.AggregateNameExists(aggregate_name=name)
-    return get(conn, conn.execute(sa.select(aggregates.c.id).where(aggregates.c.uuid == row['uuid'])).scalar())
+    return get(conn, conn.execute(sa.select(aggregates.c.id).where(aggregates.c.uuid == row['uuid'])).scalar_one())
 
 
 def update(conn: sa.Connection, aggregate_id: int, values: dict[str, Any]) -> dict[Any, Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING
+from typing import Any, cast, TYPE_CHECKING
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -86,7 +86,7 @@ def get(conn: sa.Connection, node_id: int | str) -> ComputeNodesRow:
     row = conn.execute(sa.select(compute_nodes).where(condition)).mappings().first()
     if row is None:
         raise exception.ComputeHostNotFound(host=node_id)
-    return statements.to_dict(row)
+    return cast('ComputeNodesRow', statements.to_dict(row))
 
 
 def by_host(conn: sa.Connection, host: str) -> builtins.list[ComputeNodesRow]:
@@ -97,8 +97,8 @@ def by_host(conn: sa.Connection, host: str) -> builtins.list[ComputeNodesRow]:
 
 def capabilities(conn: sa.Connection, hosts: builtins.list[str]) -> builtins.list[Any]:
     """[(host, {feature: bool})] of the nodes of these hosts."""
-    return conn.execute(sa.select(compute_nodes.c.host, compute_nodes.c.capabilities).where(
-        compute_nodes.c.host.in_(hosts))).all()
+    return builtins.list(conn.execute(sa.select(compute_nodes.c.host, compute_nodes.c.capabilities).where(
+        compute_nodes.c.host.in_(hosts))))
 
 
 def capabilities_of(conn: sa.Connection, host: str | None, node: str | None) -> dict[str, bool] | None:

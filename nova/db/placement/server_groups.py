@@ -205,7 +205,7 @@ def room(conn: sa.Connection, limits: quotas.Limits, project_id: str, group_id: 
         return most
     members = sa.select(sa.func.count()).select_from(instance_mappings).where(
         instance_mappings.c.server_group_id == group_id)
-    left = limit - conn.execute(members).scalar()
+    left = limit - int(conn.execute(members).scalar_one())
     if left < least:
         raise exception.LimitExceeded(resource='servers in group', limit=limit)
     return min(most, left)

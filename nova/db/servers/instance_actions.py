@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from typing import Any, TYPE_CHECKING
+from typing import Any, cast, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -191,7 +191,7 @@ def get(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsRow:
     row = conn.execute(statement).mappings().first()
     if row is None:
         raise exception.InstanceActionNotFound(request_id=request_id, instance_id=uuid)
-    return statements.to_dict(row)
+    return cast('InstanceActionsRow', statements.to_dict(row))
 
 
 def events(conn: sa.Connection, action_id: int) -> list[InstanceActionEventsRow]:
@@ -282,7 +282,8 @@ def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str]
 def _again(row: sa.RowMapping) -> InstanceActionsRow:
     """The row of an action that is to be done again, with the arguments for that."""
     arguments = row['arguments']
-    return {**row, 'arguments': arguments and {name: value for name, value in arguments.items() if name != EVENT_FACTS}}
+    return cast('InstanceActionsRow', {**row, 'arguments': arguments and {
+        name: value for name, value in arguments.items() if name != EVENT_FACTS}})
 
 
 def overdue(conn: sa.Connection, now: datetime.datetime, limit: int = 200) -> list[InstanceActionsRow]:

@@ -19,7 +19,7 @@ from nova.rpc.interface import Methods
 from nova.runtime import metrics
 
 if TYPE_CHECKING:
-    from nova.network.fake import FakeDriver
+    from nova.network.drivers import NetworkDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class NetworkAgent:
 
     methods: Methods
 
-    def __init__(self, conf: ConfigOpts, host: str, driver: FakeDriver, services: Services) -> None:
+    def __init__(self, conf: ConfigOpts, host: str, driver: NetworkDriver, services: Services) -> None:
         self._conf, self._host, self._driver, self._services = conf, host, driver, services
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self._plumb = Combined(self._plumb_once)

@@ -6,6 +6,7 @@ been on its way for longest, because an honest one is whole in a moment. What is
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterable
 import threading
 import time
 from typing import Any
@@ -83,11 +84,11 @@ class Room:
                 return None, None
             self._bodies += counted - self._bytes.get(conn, 0)
             self._bytes[conn] = counted
-            among = self._arriving if self._bodies > self._limits.bodies else ()
+            among: Iterable[Any] = self._arriving if self._bodies > self._limits.bodies else ()
             if conn.address not in self._trusted:
                 same = [other for other in self._of[conn.client] if other in self._bytes]
                 if sum(self._bytes[other] for other in same) > self._limits.bodies_per_address:
-                    among = sorted((other for other in same if other in self._arriving), key=self._arriving.get)
+                    among = sorted((other for other in same if other in self._arriving), key=self._arriving.__getitem__)
             victim = next((other for other in among if other in self._bytes), None)
             if victim is not None:
                 self._forget(victim)

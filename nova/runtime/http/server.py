@@ -62,7 +62,7 @@ class Server:
         """
         if concurrency.model() == 'eventlet':
             from nova.runtime.http import green
-            make = green.Green
+            make: type[Any] = green.Green
         else:
             from nova.runtime.http import native
             make = native.Native

@@ -73,7 +73,7 @@ def _judge(hosts: host_view.Hosts, attribute: attributes.Attribute, rest: typing
         return np.zeros(len(hosts), dtype=bool)
     array = attribute.read(hosts)
     if compared:
-        return compared[0](array, compared[1])
+        return np.asarray(compared[0](array, compared[1]))
     values, codes = np.unique(array, return_inverse=True)
     return np.array([bool(matches(value)) for value in values.tolist()], dtype=bool)[codes]
 

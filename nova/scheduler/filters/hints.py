@@ -40,7 +40,7 @@ class SameHostFilter(_OfNamedServers):
     hint = 'same_host'
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        if not self.wants(request.spec):
+        if request.spec is None or not self.wants(request.spec):
             return hosts.everything
         return hosts.on(request.facts.get(self.name, ()))
 

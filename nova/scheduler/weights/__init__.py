@@ -72,7 +72,7 @@ def metrics(conf: cfg.ConfigOpts) -> Values:
     def weight(measured: dict[str, float] | None) -> float:
         if not measured or any(name not in measured for name, _ in setting):
             return unavailable
-        return sum(measured[name] * ratio for name, ratio in setting)
+        return float(sum(measured[name] * ratio for name, ratio in setting))
     return lambda hosts: np.array([weight(each) for each in hosts.metrics], dtype=float) if setting else None
 
 
@@ -83,7 +83,7 @@ def companions(hosts: host_view.Hosts) -> np.ndarray | None:
 
 def strangers(hosts: host_view.Hosts) -> np.ndarray | None:
     """The fewer members of the server's group the better, where its policy wants them apart."""
-    return -hosts.members if _has_policy(hosts, groups.SOFT_ANTI_AFFINITY) else None
+    return -hosts.members if hosts.members is not None and _has_policy(hosts, groups.SOFT_ANTI_AFFINITY) else None
 
 
 def pci_devices(hosts: host_view.Hosts) -> np.ndarray | None:

@@ -140,6 +140,7 @@ ACTIONS = {row.name: row for row in (
     Action('rescue', lambda walk: walk.rescue(), ('RESCUE',), after=('unrescue',)),
     Action('unrescue', _act('unrescue'), ('ACTIVE',), before=('rescue',)),
     Action('snapshot', lambda walk: walk.snapshot(), ('ACTIVE',), gives_up=True),
+    Action('backup', lambda walk: walk.backup(), ('ACTIVE',), gives_up=True),
     Action('attach volume', lambda walk: walk.attach_volume(), ('ACTIVE',), after=('detach volume',)),
     Action('detach volume', lambda walk: walk.detach_volume(), ('ACTIVE',), before=('attach volume',), booted=True),
     Action('swap volume', lambda walk: walk.swap_volume(), ('ACTIVE',), before=('attach volume',),
@@ -183,6 +184,10 @@ class Walk:
 
     def snapshot(self) -> None:
         self.fleet.act(self.server, 'createImage', {'name': f'of-{self.server}'})
+
+    def backup(self) -> None:
+        self.fleet.act(self.server, 'createBackup', {'name': f'of-{self.server}', 'backup_type': 'daily',
+                                                     'rotation': 1})
 
     def rebuild(self) -> None:
         self.fleet.act(self.server, 'rebuild', {'imageRef': self.fleet.image})
@@ -299,9 +304,11 @@ class Walk:
         def same() -> bool:
             found = self._facts()
             if before is not None and found['result'][1:] == ('Error',):
-                assert _different(found, {**before, 'result': found['result']}) == {}
+                different = _different(found, {**before, 'result': found['result']})
+                assert not different, f'taken back, but {different}'
                 return True
-            assert _different(found, wanted) == {}
+            different = _different(found, wanted)
+            assert not different, different
             return False
         return waiting.settled(same, COMPARES_S, 0.3)
 

@@ -160,7 +160,8 @@ class Fleet(moving.Hosts):
         """
         place = self.places[name] = self.directory / (self.share or name)
         place.mkdir(mode=0o711, exist_ok=True)
-        account = yaml.safe_load(self.cloud.clouds_yaml.read_text())['clouds']['nova-service']['auth']
+        # an administrator's, as the installation guide says: it removes unfinished images of any project
+        account = yaml.safe_load(self.cloud.clouds_yaml.read_text())['clouds']['nova-admin']['auth']
         file = self.directory / f'{name}.conf'
         file.write_text(CONFIG.format(
             url=self.url, state=place, host=name, address=self.address(name), bridge=BRIDGE, cloud=self.cloud.url,
