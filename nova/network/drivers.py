@@ -19,7 +19,7 @@ class NetworkDriver(Protocol):
         """Look at what this host can do; raises NetworkPlumbingError when something needed is missing."""
 
     def refresh(self, load: Callable[[], Any]) -> list[str]:
-        """Make the host's bridges, DHCP and filters as ``load()``, a HostState, says -> the kinds of what was mended."""
+        """Make the host's network as ``load()``, a HostState, says -> the kinds of what was mended."""
 
     def teardown(self) -> None:
         """Remove all that was set up."""
