@@ -42,7 +42,7 @@ def matches_text(secret: str, text: str, signature: str) -> bool:
     :param text: of version 4, whose third line is the scope; any other is one of version 2, HMAC-SHA1
     """
     if text.startswith(ALGORITHM):
-        key = key_of_scope(secret, text.split('\n')[2])
+        key = key_of_scope(secret, ''.join(text.split('\n')[2:3]))
         if key is None:
             return False
         wanted = hmac.digest(key, text.encode(), 'sha256').hex()

@@ -1,4 +1,5 @@
 """Credentials of users over HTTP: secrets of devices that make one-time codes, and keys of EC2's clients."""
+import base64
 from typing import Any
 
 from nova import exception
@@ -110,6 +111,21 @@ def token_of_signature(req: operations.Request) -> Response:
     return Response(views.token(data, req.service.catalog(data.project_id)), 200, [('X-Subject-Token', token)])
 
 
+def caller_of_text(req: operations.Request) -> dict[str, Any]:
+    """Who has signed a request to an object store, which looks at its time; no token: the object store needs none.
+
+    :raises BadRequest: the string to sign is no base64 of a text
+    """
+    signed = req.body['credentials']
+    try:
+        text = base64.b64decode(signed['token'], altchars=b'-_').decode()
+    except ValueError:
+        raise exception.BadRequest('Invalid input for credentials.token: not valid (base64).') from None
+    _token, data = req.service.authenticate_text(signed['access'], text, signed['signature'], req.remote_address)
+    log.about(data.user_id)
+    return views.token(data, req.service.catalog(data.project_id))
+
+
 ONE = '/v3/credentials/{credential_id}'
 EC2 = '/v3/users/{user_id}/credentials/OS-EC2'
 
@@ -127,4 +143,5 @@ ROUTES = [
     Row('DELETE', EC2 + '/{credential_id}', delete_ec2, 'self_or_admin', status=204),
     # For services alone: otherwise an eavesdropper could exchange a signed request for a token.
     Row('POST', '/v3/ec2tokens', token_of_signature, 'service', body=schemas.Body(schemas.EC2_TOKENS)),
+    Row('POST', '/v3/s3tokens', caller_of_text, 'service', body=schemas.Body(schemas.S3_TOKENS)),
 ]

@@ -95,6 +95,10 @@ _TEXTS = {'type': 'object', 'maxProperties': 2000, 'additionalProperties': {'typ
 _SIGNED = obj(['access', 'signature', 'host', 'verb', 'path'], access=name(128), signature=name(256), host=TEXT,
               verb={'type': 'string', 'maxLength': 16}, path=TEXT, params=_TEXTS, headers=_TEXTS,
               body_hash={'type': 'string', 'maxLength': 64})
+# the string to sign in base64: a path of 1024 bytes, a query and headers are in it
+_SIGNED_TEXT = obj(['access', 'token', 'signature'], access=name(128), token={'type': 'string', 'maxLength': 65536},
+                   signature=name(256))
+S3_TOKENS = obj(['credentials'], credentials=_SIGNED_TEXT)
 EC2_TOKENS = {**obj(credentials=_SIGNED, ec2Credentials=_SIGNED),
               'anyOf': [{'required': ['credentials']}, {'required': ['ec2Credentials']}]}
 
