@@ -269,16 +269,14 @@ class ComputeApi(application.Api[Request]):
     # ---- what is answered --------------------------------------------------------
 
     def perform(self, req: Request, raw: bytes, work: application.Work) -> Response:
-        response = self._performed(req, raw, work)
+        if req.record is None:               # nothing is written
+            return self._carry_out(req, work)
+        recorded = audited.recorded(req, functools.partial(self._carry_out, req, work))
+        if idempotency.wanted(req.environ, req.route):
+            response = idempotency.serve(req, bodies.parse(raw) if raw else None, recorded)
+        else:
+            response = recorded()
         return self.services.waits.answer(req, response) if waits.HEADER in req.environ else response
-
-    def _performed(self, req: Request, raw: bytes, work: application.Work) -> Response:
-        if req.record is not None:
-            recorded = audited.recorded(req, functools.partial(self._carry_out, req, work))
-            if idempotency.wanted(req.environ, req.route):
-                return idempotency.serve(req, bodies.parse(raw) if raw else None, recorded)
-            return recorded()
-        return self._carry_out(req, work)
 
     def _carry_out(self, req: Request, work: application.Work) -> Response:
         try:
