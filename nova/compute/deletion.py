@@ -8,6 +8,7 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.compute.moves import live_migration
+from nova.compute import rescue
 from nova.compute import tasks
 from nova.compute.host import Host
 
@@ -42,7 +43,7 @@ class Deletion:
             power_state = states.NOSTATE
             with contextlib.suppress(exception.GuestNotFound):       # there is nothing to switch off
                 if task.instance.vm_state == states.RESCUED:
-                    host.driver.unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
+                    rescue.rescuing(host).unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
                 host.driver.power_off(task.instance)
                 power_state = host.driver.power_state(task.instance)
             task.ends(power_state=power_state, deleted_at=utils.utcnow())

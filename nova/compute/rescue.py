@@ -13,7 +13,7 @@ from nova.virt import driver as virt
 from nova.virt import metadata
 
 
-def driver(host: Host) -> virt.Rescue:
+def rescuing(host: Host) -> virt.Rescue:
     """The driver of a host that has it: the API lets no other request come."""
     return typing.cast(virt.Rescue, host.driver)
 
@@ -43,7 +43,7 @@ class Rescue:
             drive = None
             if server.config_drive:              # where the rescued system finds its password
                 drive = metadata.files(server, networks, [], admin_password, host.conf.metadata.dhcp_domain)
-            driver(host).rescue(task.ctx, server, networks, image, admin_password, devices, drive)
+            rescuing(host).rescue(task.ctx, server, networks, image, admin_password or '', devices, drive)
             task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow())
 
     def unrescue_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
@@ -52,5 +52,5 @@ class Rescue:
     def _unrescue(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['unrescue']) as task:
-            driver(host).unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
+            rescuing(host).unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
             task.ends(power_state=host.driver.power_state(task.instance))

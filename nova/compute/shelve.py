@@ -17,6 +17,7 @@ from nova.image.embedded import unfinished
 from nova.objects import faults
 from nova.objects.instance import SHELVED_AT as SINCE
 from nova.objects.instance import SHELVED_IMAGE as IMAGE
+from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
@@ -52,7 +53,8 @@ class Shelve:
                 task.undo(host.driver.power_on, ctx, server, server.network_info)
             host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             if image_id and not whole:
-                host.driver.snapshot(task.ctx, server, image_id, lambda state: task.step(_STEPS[state]))
+                driver = typing.cast(virt.Snapshot, host.driver)         # its capability lets the request come here
+                driver.snapshot(task.ctx, server, image_id, lambda state: task.step(_STEPS[state]))
             shelved = {'vm_state': task.after, 'power_state': host.driver.power_state(server),
                        'system_metadata': {IMAGE: image_id, SINCE: utils.utcnow().isoformat()}}
             if image_id and host.conf.shelved_offload_time:
@@ -111,7 +113,7 @@ class Shelve:
                 task.undo(host.driver.destroy, ctx, server, networks)
                 self._spawn_shelved(task, spec, image_id, networks)
             power_state = host.driver.power_state(server)
-            if server.vm_state != task.after:
+            if task.after is not None and server.vm_state != task.after:
                 task.step(states.UNSHELVING, vm_state=task.after, power_state=power_state,
                           launched_at=utils.utcnow(), network_info=networks)
                 task.keep()

@@ -62,6 +62,9 @@ class Off:
 
     on = False
 
+    def publish_seal(self, name: str, seal: Any) -> None:
+        pass
+
     def stop(self, timeout: float = 0) -> None:
         pass
 

@@ -100,6 +100,7 @@ class CellClaimer:
         if not decisions:
             return {}
         try:
+            placed: Placed
             placed, usage = self._cells.default.db.run(_place_batch, hosts, decisions, self._rules)
         except _Changed:
             return {}

@@ -31,7 +31,8 @@ class Shares:
         with self._cell_db.reader() as conn:
             mapping = shares.get(conn, instance_uuid, share_id)
         if mapping is not None:
-            self._shares.deny(context.admin_context(ctx.request_id), share_id, host)
+            if host is not None:
+                self._shares.deny(context.admin_context(ctx.request_id), share_id, host)
             self._cell_db.run(shares.delete, mapping['uuid'])
 
     def release_shares(self, ctx: Context, instance_uuid: str, host: str | None) -> None:

@@ -195,7 +195,8 @@ def settle(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -
         _settle_outgoing(api_db, cells, cell, record, snapshot)
     else:
         _settle_coming(api_db, cells, cell, record)
-    home = cells.get(_where(api_db, uuid)[0])
+    place = _where(api_db, uuid)[0]
+    home = cells.get(place) if place is not None else None
     if home is not None:
         home.db.run(cell_steps.expedite, uuid)
     return True

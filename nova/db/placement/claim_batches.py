@@ -105,7 +105,7 @@ def _place_of(count: int) -> Any:
         c.host.is_(None)).values(values)
 
 
-def place(conn: sa.Connection, places: dict[str, dict[str, str]], vm_state: str, task_state: str) -> int:
+def place(conn: sa.Connection, places: dict[str, dict[str, str | None]], vm_state: str, task_state: str) -> int:
     """How many servers {uuid: {'host', 'node', 'availability_zone'}} got a place: those in these states with none."""
     parameters = {'key_vm_state': vm_state, 'key_task_state': task_state, 'updated_at': utils.utcnow()}
     for number, (uuid, values) in enumerate(places.items()):

@@ -49,7 +49,8 @@ def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]])
             _report_topology(conn, {'host': host, 'node': node['node'], 'numa_topology': None}, node)
             continue
         _report_topology(conn, row, node)
-        different = {name: value for name, value in values.items() if row[name] != value}
+        before: Mapping[str, Any] = row
+        different = {name: value for name, value in values.items() if before[name] != value}
         if different:
             if different.keys() - _QUIET:
                 different['changed'] = utils.change_number()

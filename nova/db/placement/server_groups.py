@@ -153,7 +153,7 @@ def update(conn: sa.Connection, row: dict[Any, Any], values: dict[str, Any],
     values = {name: value for name, value in values.items() if value != row[name]}
     if row['members'] and (what := _binding(row, values)):
         raise exception.ServerGroupNotEmpty(group_id=row['uuid'], what=what)
-    if 'project_id' in values:
+    if 'project_id' in values and limits is not None:
         quotas.check_server_groups(conn, limits, values['project_id'], row['user_id'])
     if values:
         conn.execute(sa.update(server_groups).where(server_groups.c.uuid == row['uuid']).values(**_written(values)))
@@ -200,7 +200,7 @@ def room(conn: sa.Connection, limits: quotas.Limits, project_id: str, group_id: 
                                                server_groups.c.project_id == project_id)
     if conn.execute(mine).first() is None:
         raise exception.BadRequest(f'Server group {group_id} could not be found.')
-    limit = limits['server_group_members']
+    limit = int(limits['server_group_members'])
     if limit < 0:
         return most
     members = sa.select(sa.func.count()).select_from(instance_mappings).where(

@@ -49,6 +49,7 @@ class Connection:
         self.begun: float | None = None                # when the body began to come
         self.priority = ''
         self.streams = False
+        self.turn: Any = None       # green threads wait for theirs
         self.most = None
         self.rfile: Any = None
         self.drained = self.keeps = False

@@ -78,9 +78,9 @@ class SimpleCIDRAffinityFilter(base.Remembered):
         first, mask = int(network.network_address), int(network.netmask)
         if network.version == 4:                  # the bits above are 0 in all
             mask |= ((1 << 96) - 1) << 32
-        return ((versions == network.version)
-                & (high & np.uint64(mask >> 64 & _WORD) == np.uint64(first >> 64))
-                & (low & np.uint64(mask & _WORD) == np.uint64(first & _WORD)))
+        return np.asarray((versions == network.version)
+                          & (high & np.uint64(mask >> 64 & _WORD) == np.uint64(first >> 64))
+                          & (low & np.uint64(mask & _WORD) == np.uint64(first & _WORD)))
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         near, cidr = self.key(request)

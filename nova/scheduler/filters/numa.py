@@ -43,4 +43,6 @@ class NUMATopologyFilter(base.Filter):
 
     def _lack(self, hosts: host_view.Hosts, request: pipeline.Request, position: int) -> str:
         """The end of a sentence about a host."""
-        return numa_request.of(request).fit(hosts, int(position)).reason or 'has too little free of NUMA nodes'
+        needed = numa_request.of(request)
+        found = needed.fit(hosts, int(position)).reason if needed is not None else None
+        return found or 'has too little free of NUMA nodes'

@@ -50,6 +50,7 @@ def _judge(hosts: host_view.Hosts, topology: numa_request.Numa, requests: pci.Re
     """Take those hosts out of ``found`` whose NUMA nodes have room for the guest, but none near enough to devices."""
     near = 0
     for position in np.flatnonzero(found & topology.mask(hosts)).tolist():
+        assert topology.source is not None           # the filter of NUMA nodes, before this one, has set it
         host, limits = topology.source.host(hosts, position)
         pinned = fit.fit(hosts.numa.get(position, host), topology.guest, limits,
                          (hosts.pci.pools(position), requests), topology.pack)

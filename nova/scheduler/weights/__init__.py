@@ -71,7 +71,7 @@ def metrics(conf: cfg.ConfigOpts) -> Values:
 
     def weight(measured: dict[str, float] | None) -> float:
         if not measured or any(name not in measured for name, _ in setting):
-            return unavailable
+            return float(unavailable)
         return float(sum(measured[name] * ratio for name, ratio in setting))
     return lambda hosts: np.array([weight(each) for each in hosts.metrics], dtype=float) if setting else None
 
