@@ -124,10 +124,13 @@ class Policy:
     def _use(self, rules: dict[str, files.Rule]) -> None:
         self.rules = rules
         self._enforcer.set_rules({name: rule.check for name, rule in rules.items()})
+        written = {name: rule for name, rule in rules.items() if rule.source != files.DEFAULT}
+        if not written:
+            return
         referred = {name for rule in rules.values() for name in files.references(rule.check)}
-        for name, rule in rules.items():
+        for name, rule in written.items():
             used = files.is_asked(name) or name in self._added or name in referred
-            if rule.source == files.DEFAULT or used or (rule.source, name) in self._warned:
+            if used or (rule.source, name) in self._warned:
                 continue
             self._warned.add((rule.source, name))
             if name in former.NAMES:

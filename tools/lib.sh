@@ -101,7 +101,7 @@ make_venv() {
     stamp=$(cat "$tree/setup.cfg" "$tree/requirements.txt" | sha256sum | cut -c1-16)-$extras-$*
     [ $copied = yes ] && stamp+=-$(cd "$tree" && find nova -type f ! -name '*.pyc' -print0 | sort -z |
         xargs -0 sha256sum | sha256sum | cut -c1-16)
-    [ "$(cat "$venv/nova.stamp" 2>/dev/null)" = "$stamp" ] && return 0
+    if [ "$(cat "$venv/nova.stamp" 2>/dev/null)" = "$stamp" ]; then compile_tree; return; fi
     (
         umask 022                        # others run it, too
         if [ $copied = yes ]; then
@@ -114,4 +114,8 @@ make_venv() {
         fi
     ) || return 1
     echo "$stamp" >"$venv/nova.stamp"
+    compile_tree
 }
+# compile_tree: once, for those who run the tree and may not write into it: each of their processes would do it again,
+# which takes 2 s and 10 MB. Where this user may not write either, it is left so.
+compile_tree() { [ $copied = yes ] || (umask 022 && "$venv/bin/python" -m compileall -q "$tree/nova") || true; }

@@ -52,7 +52,8 @@ def install(directory, requirements):
         if uv is None:
             print('uv cannot be had: pip installs the packages.', flush=True)
     if uv is not None:
-        command = [uv, 'pip', 'install', '--quiet', '--python', python, *requirements]
+        # compiled, as pip does it: whoever runs them may not be allowed to write beside them
+        command = [uv, 'pip', 'install', '--quiet', '--compile-bytecode', '--python', python, *requirements]
         if not subprocess.run(command, env=environ).returncode:
             return
         print('uv has failed: pip installs the packages.', flush=True)

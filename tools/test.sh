@@ -23,6 +23,8 @@ TEST_PACKAGES="libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-serv
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
 
+unset PYTHONDONTWRITEBYTECODE        # thousands of processes start: each would compile all of its modules again
+
 extras=test,mysql,postgresql
 say "Setting up the tests"
 if wants integration && [ $root = yes ]; then

@@ -84,15 +84,16 @@ def rules(conf: cfg.ConfigOpts, added: dict[str, str] | None = None) -> dict[str
     for path in paths(conf):
         for name, text in _read(path).items():
             written[name] = Rule(_words(text), _parse(path, name, text), path)
-    known = {row[0]: row[1] for row in _own_rules()} | (added or {})
+    known = _own_rules() | (added or {})
     found = {**written, **{name: _in_force(name, text, written, known) for name, text in known.items()}}
     _check_references(found)
     return found
 
 
-def _own_rules() -> list[tuple[str, str]]:
-    """(name, default) of each rule of ours."""
-    return [(str(row[0]), str(row[1])) for row in (*policies.BASE_RULES, *policies.RULES)]
+@functools.cache
+def _own_rules() -> dict[str, str]:
+    """{name: default} of each rule of ours."""
+    return {str(row[0]): str(row[1]) for row in (*policies.BASE_RULES, *policies.RULES)}
 
 
 def _in_force(name: str, text: str, written: dict[str, Rule], known: Mapping[str, str]) -> Rule:
@@ -124,8 +125,7 @@ def _extension(name: str, known: Mapping[str, str]) -> str | None:
 
 def is_asked(name: str) -> bool:
     """Whether a rule of this name has an effect by itself: it is one of ours, or of an extension of ours."""
-    names = {row[0] for row in _own_rules()}
-    return name in names or any(rule.startswith(name + ':') for rule in names)
+    return name in _own_rules() or any(rule.startswith(name + ':') for rule in _own_rules())
 
 
 def _read(path: str) -> Any:

@@ -35,7 +35,8 @@ class Mapper:
             segments = _segments(shape)
             first = segments[0] if segments and segments[0] != _PART else ''
             groups.setdefault((first, len(segments)), []).append(shape)
-        self._mappers = {key: _mapper(shapes, self._paths) for key, shapes in groups.items()}
+        self._groups = groups
+        self._mappers: dict[tuple[str, int], typing.Any] = {}
 
     def knows(self, segment: str) -> bool:
         """Whether a path may begin with this segment."""
@@ -52,7 +53,7 @@ class Mapper:
         keys = (first, len(segments)), ('', len(segments))
         for environ in ({'REQUEST_METHOD': method}, None):
             for key in keys:
-                mapper = self._mappers.get(key)
+                mapper = self._mapper(key)
                 found = mapper.match(path, environ) if mapper is not None else None
                 if found:
                     shape = found.pop('shape')
@@ -61,6 +62,12 @@ class Mapper:
                         values = [value.replace('\0', '\n') for value in values]
                     return self._paths[shape], values
         return None, []
+
+    def _mapper(self, key: tuple[str, int]) -> typing.Any:
+        """The mapper of a group, None if there is no such group; made when it is first asked for, to start quickly."""
+        if key not in self._mappers and key in self._groups:
+            self._mappers[key] = _mapper(self._groups[key], self._paths)
+        return self._mappers.get(key)
 
 
 def _mapper(shapes: list[str], paths: dict[str, Methods]) -> typing.Any:
