@@ -72,9 +72,9 @@ pytest() {
 begin() { exec "$venv/bin/python" -m pytest -q -p no:schemathesis -o cache_dir="$log.$1.cache" "${@:2}"; }
 stop() { trap '' TERM; kill $(jobs -rp) 2>/dev/null || true; wait; exit 143; }
 trap stop TERM INT HUP
-# What shares nothing with other tests runs file by file; whole clouds are mostly waited for, and keep one core each half
-# busy, so there are two workers a core.
-side_by_side() { pytest "$1" -n $(($(nproc) < 8 ? 2 * $(nproc) : 16)) --dist loadfile "${@:2}"; }
+# What shares nothing with other tests runs file by file; whole clouds are mostly waited for, and keep a third of a core
+# busy, so there are three workers a core.
+side_by_side() { pytest "$1" -n $(($(nproc) < 6 ? 3 * $(nproc) : 16)) --dist loadfile "${@:2}"; }
 # once_more STATUS NAME: runs what failed again, with nothing beside it. A test of a whole cloud can lose a race
 # on a full machine; what passes alone is named at the end of this script, since the race may be the product's, too.
 # More than $unsteady_most that fail together are a defect.
@@ -111,11 +111,11 @@ shown() {
     names=() started=()
     return "$status"
 }
-# The same for green threads, which pytest-xdist's workers cannot run on: two processes a core, each with one share of
+# The same for green threads, which pytest-xdist's workers cannot run on: three processes a core, each with one share of
 # the files after the other; files take seconds or minutes, so there are more shares than processes.
 in_shares() {
     local files=("$1"/test_*.py) most count number share file
-    most=$(($(nproc) * 2)) count=$(($(nproc) * 8))
+    most=$(($(nproc) * 3)) count=$(($(nproc) * 12))
     shift
     for ((number = 0; number < count; number++)); do
         share=()

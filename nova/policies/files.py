@@ -104,8 +104,8 @@ def _in_force(name: str, text: str, written: dict[str, Rule], known: Mapping[str
         if extension in written:
             return dataclasses.replace(written[extension], by=extension)
         extension = _extension(extension, known)
-    older = former.text(name, known, {each: rule.text for each, rule in written.items()
-                                      if each in former.NAMES}, policies.EXTRAS)
+    former_texts = {each: rule.text for each, rule in written.items() if each in former.NAMES}
+    older = former.text(name, known, former_texts, policies.EXTRAS) if former_texts else None
     if older:
         return Rule(older[0], _check(older[0]), written[older[1]].source, older[1])
     return Rule(text, _check(text), DEFAULT)

@@ -175,11 +175,13 @@ def test_no_key_is_made_that_will_not_be_kept(tmp_path):
     assert client.post('/os-keypairs', {'keypair': {'name': 'first'}}).status == 200
 
     def seconds(code, **values):
-        began = time.perf_counter()
+        """The quickest of 20: other processes of a full machine delay some."""
+        found = []
         for _ in range(20):
+            began = time.perf_counter()
             assert client.post('/os-keypairs', {'keypair': values}, version='2.2').status == code
-        return time.perf_counter() - began
-    seconds(403, name='more', public_key=ED25519)            # whatever is done once
+            found.append(time.perf_counter() - began)
+        return min(found)
     imported = seconds(403, name='more', public_key=ED25519)
     assert seconds(403, name='more') < 4 * imported           # a key takes as long as ten such requests and more
     assert seconds(403, name='more', type='x509') < 4 * imported
