@@ -69,7 +69,7 @@ class Services:
     conductor, compute, network, scheduler, cert   RPC clients: client.method(ctx, server=None, **arguments)
     images     nova.image.api facade: show, list, create, update, delete
     networks   nova.network.api facade
-    volumes    nova.volume.api.Volumes
+    volumes    nova.volume.api.BlockStorage
     shares     nova.share.api.Shares
     bare_metal  virt.ironic.client.Client; None: the deployment has no Bare Metal service
     projects   nova.identity.known_projects.Projects

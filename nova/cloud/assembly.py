@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nova.runtime.privileges import Helper
     from nova.virt.driver import ComputeDriver
     from nova.virt.driver import ImageSource
-    from nova.volume.api import Volumes
+    from nova.volume.api import BlockStorage
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of WSGI
 
@@ -175,8 +175,8 @@ def needs(bus: Bus | None, api_db: Database | None = None, cells: Cells | None =
 
 
 def conductor(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cells: Cells, images: Images,
-              storage: Volumes | None = None) -> service.Service:
-    """:param storage: the Volumes, where they are there already"""
+              storage: BlockStorage | None = None) -> service.Service:
+    """:param storage: the BlockStorage, where they are there already"""
     from nova.compute import interface as compute_interface
     from nova.conductor import manager as conductor_manager
     from nova.conductor.cell_services import CellServices
@@ -348,8 +348,8 @@ def image_store(conf: cfg.ConfigOpts, api_db: Database) -> Store:
                           reserve=disk_space.Reserve(options.free_disk_reserve * disk_space.MIB))
 
 
-def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells | None = None) -> Volumes:
-    """The Volumes that [volume] backend names.
+def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells | None = None) -> BlockStorage:
+    """The BlockStorage that [volume] backend names.
 
     :param images: nova.image.api.Images, what the embedded volumes are made from
     :param cells: Cells, where guests are that the embedded block storage notifies of changes of their volumes
@@ -381,10 +381,10 @@ def networks(conf: cfg.ConfigOpts, api_db: Database) -> Any:
 
 
 def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
-                 storage: Volumes | None = None) -> Services:
+                 storage: BlockStorage | None = None) -> Services:
     """What the operations of the compute API may use (nova.api.app.Services).
 
-    :param storage: the Volumes, where they are there already
+    :param storage: the BlockStorage, where they are there already
     """
     from nova.api import app
     from nova.cert import interface as cert_interface
@@ -412,7 +412,7 @@ def _bare_metal(conf: cfg.ConfigOpts) -> Any:
 
 
 def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
-        identity_service: IdentityService | None = None, storage: Volumes | None = None) -> Measured:
+        identity_service: IdentityService | None = None, storage: BlockStorage | None = None) -> Measured:
     """The compute API behind the pipeline of api-paste.ini that [identity] backend names.
 
     :param rules: policy.Policy

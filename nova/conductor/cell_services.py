@@ -52,7 +52,7 @@ class CellServices:
     compute: RpcClient
     network: RpcClient
     images: image_api.Images
-    volumes: volume_api.Volumes = dataclasses.field(default_factory=volume_api.NoVolumes)
+    volumes: volume_api.BlockStorage = dataclasses.field(default_factory=volume_api.NoVolumes)
     shares: share_api.Shares = dataclasses.field(default_factory=share_api.NoShares)
     notifier: notify.Notifier | notify.Off = notify.OFF
     lowest_versions: collections.abc.Callable[[], dict[str, int]] = _no_versions

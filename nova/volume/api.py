@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
 
 
-class Volumes:
+class BlockStorage:
     """The interface. ``ctx`` is who asks: what it may not see raises VolumeNotFound."""
 
     @classmethod
-    def new(cls, conf: ConfigOpts, api_db: Any, images: Any) -> Volumes:
+    def new(cls, conf: ConfigOpts, api_db: Any, images: Any) -> BlockStorage:
         """The backend for a deployment.
 
         :param api_db: Database of what all cells share
@@ -137,7 +137,7 @@ class Volumes:
         return new_volume_id
 
 
-class NoVolumes(Volumes):
+class NoVolumes(BlockStorage):
     """A deployment without block storage: every volume is unknown, none can be made."""
 
     def get(self, ctx: RequestContext, volume_id: str) -> None:

@@ -28,7 +28,7 @@ ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden, 413: exception.
 _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
 
 
-class CinderVolumes(api.Volumes):
+class CinderVolumes(api.BlockStorage):
     """One client for all threads.
 
     Requests have the service's own token as well as the user's: Cinder requires it to delete a server's attachment.

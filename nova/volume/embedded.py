@@ -41,7 +41,7 @@ GIB = contents.GIB
 DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 
 
-class EmbeddedVolumes(api.Volumes):
+class EmbeddedVolumes(api.BlockStorage):
     """
     limits, attachments, ways   what a project may have; who holds what, and how its host reaches it
     snapshots, backups          copies of one moment; whole copies
@@ -169,7 +169,7 @@ class EmbeddedVolumes(api.Volumes):
 
     def delete(self, ctx: nova_context.RequestContext, volume_id: str, cascade: bool = False,
                force: bool = False) -> None:
-        """See api.Volumes; ``cascade`` removes its snapshots, too, and ``force`` asks for no status."""
+        """See api.BlockStorage; ``cascade`` removes its snapshots, too, and ``force`` asks for no status."""
         def write(conn: Connection) -> Any:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if db.attachments(conn, volume_ids=[row['id']]) or not force and row['status'] not in DELETABLE:
