@@ -18,9 +18,9 @@ from nova.conductor.servers.shares import Shares
 from nova.conductor.servers.volumes import Volumes
 from nova.db.moves import cell_steps
 from nova.db.moves import cell_transfer
-from nova.db.moves import migrations as server_migrations
 from nova.db.placement import claims
 from nova.db.servers import disk_keys
+from nova.db.servers import endings
 from nova.db.servers import history
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -117,32 +117,37 @@ class Deletion:
     def instance_destroyed(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
         """See interface.py; does nothing when the row is gone already, or on another host."""
         with self._cell_db.reader() as conn:
-            row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
-        if row is not None and row['host'] != host:
+            ending = endings.read(conn, instance_uuid)
+        if ending is None:
+            self._api_db.run(forget, [instance_uuid])
+            return
+        if ending.row['host'] != host:
             LOG.info('Server %s was not removed: it has left host %s.', instance_uuid, host)
             return
-        self._remove_unfinished_images(ctx, instance_uuid)
-        self._volumes.release_volumes(ctx, instance_uuid, row)
-        self._shares.release_shares(ctx, instance_uuid, host)
-        self._remove_shelved_image(ctx, row)
+        self._remove_unfinished_images(ctx, instance_uuid, ending.images)
+        if ending.devices:
+            self._volumes.release_volumes(ctx, instance_uuid, ending.row)
+        if ending.shares:
+            self._shares.release_shares(ctx, instance_uuid, host)
+        self._remove_shelved_image(ctx, ending.row)
         self._keys.destroy_disk_key(ctx, instance_uuid)
         other_hosts = set()
 
         def write(conn: Connection) -> None:
-            try:
-                change = self._events.of(conn, ctx, instance_uuid)
-                row, moving = server_migrations.instance_and_moving(conn, instance_uuid)
-                if change and row['host'] == host:
-                    _record_end_of_guest(change, row)
-                claims.free(conn, row)
-                instances.destroy(conn, instance_uuid, utils.utcnow(),
-                                  expect={'host': host, 'cell_move': (None, cell_steps.INCOMING)})
-                if guest_options.encrypted(row['flavor'], row['image_properties']):
-                    disk_keys.delete(conn, instance_uuid)
-                if moving:
-                    other_hosts.update(self._moves.end_all(conn, instance_uuid) - {host})
-            except exception.InstanceNotFound:
+            last = endings.read(conn, instance_uuid)
+            if last is None:
                 return
+            change = self._events.of(conn, ctx, instance_uuid)
+            if change and last.row['host'] == host:
+                _record_end_of_guest(change, last.row)
+            claims.free(conn, last.row)
+            instances.destroy(conn, instance_uuid, utils.utcnow(),
+                              expect={'host': host, 'cell_move': (None, cell_steps.INCOMING)},
+                              devices=last.devices, shares=last.shares)
+            if guest_options.encrypted(last.row['flavor'], last.row['image_properties']):
+                disk_keys.delete(conn, instance_uuid)
+            if last.moving:
+                other_hosts.update(self._moves.end_all(conn, instance_uuid) - {host})
             instance_actions.finish(conn, instance_uuid, 'compute_terminate_instance', host=host, action='delete')
             if change:
                 _record_deletion(change, history.get(conn, instance_uuid), host)
@@ -157,21 +162,19 @@ class Deletion:
             self._volumes.release_attachments(ctx, instance_uuid)        # those that were for a destination
         self._api_db.run(forget, [instance_uuid])
 
-    def _remove_unfinished_images(self, ctx: Context, uuid: str) -> None:
+    def _remove_unfinished_images(self, ctx: Context, uuid: str, image_ids: collections.abc.Iterable[str]) -> None:
         """A copy of a server that is deleted before the copy is made gets no data any more."""
-        with self._cell_db.reader() as conn:
-            image_ids = instance_actions.images_of_open(conn, uuid)
         for image_id in image_ids:
             try:
                 unfinished.remove(self._grants.images_of(ctx, uuid, write=[image_id]), image_id)
             except exception.NovaException as error:
                 LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
 
-    def _remove_shelved_image(self, ctx: Context, row: Row | None) -> None:
+    def _remove_shelved_image(self, ctx: Context, row: Row) -> None:
         """Delete what a server that ends would have been unshelved from, while its row is there, which names it. The
         answer that the row is gone may be lost.
         """
-        image_id = row and row['system_metadata'].get(SHELVED_IMAGE)
+        image_id = row['system_metadata'].get(SHELVED_IMAGE)
         if image_id:
             try:
                 self._grants.images_of(ctx, row['uuid'], write=[image_id]).delete(image_id)

@@ -47,9 +47,6 @@ COLD = (RESIZE, MIGRATION)
 OVER = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'failed')
 # A live migration in one of these is in progress.
 LIVE_IN_PROGRESS = ('queued', 'preparing', 'running')
-_AND_MOVING = sa.select(table, sa.exists().where(
-    migrations.c.instance_uuid == table.c.uuid, migrations.c.status.not_in(OVER)).label('moving')).where(
-    table.c.uuid == sa.bindparam('key_uuid'))
 _NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_mb': 0, 'held_local_gb': 0,
             'held_numa_topology': None}
 
@@ -92,18 +89,6 @@ def open_of(conn: sa.Connection, uuid: str) -> list[MigrationsRow]:
     statement = sa.select(migrations).where(
         migrations.c.instance_uuid == uuid, migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
     return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
-
-
-def instance_and_moving(conn: sa.Connection, uuid: str) -> tuple[InstancesRow, bool]:
-    """(row of a server, whether a move of it is open), in one statement.
-
-    :raises InstanceNotFound:
-    """
-    row = conn.execute(_AND_MOVING, {'key_uuid': uuid}).mappings().first()
-    if row is None:
-        raise exception.InstanceNotFound(instance_id=uuid)
-    row = dict(row)
-    return row, row.pop('moving')
 
 
 def open_of_many(conn: sa.Connection, uuids: list[str]) -> dict[str, MigrationsRow]:

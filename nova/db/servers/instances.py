@@ -199,17 +199,21 @@ def _to_history() -> Any:
 _TO_HISTORY = _to_history()
 
 
-def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: dict[str, Any] | None = None) -> None:
+def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: dict[str, Any] | None = None,
+            devices: bool = True, shares: bool = True) -> None:
     """Move a server's row to the history, as deleted at ``now``, and remove what belongs to it alone.
 
+    :param devices: whether it may have block devices
+    :param shares: whether it may have shares
     :raises InstanceChanged: it is gone, or not as expected; the caller's transaction must end
     """
     conn.execute(_TO_HISTORY, {'key_uuid': uuid, 'now': now})
     expected, parameters = _expected(uuid, expect)
     if not conn.execute(_delete_of(expected), parameters).rowcount:
         raise exception.InstanceChanged(instance_id=uuid)
-    for table in (block_device_mappings, share_mappings, console_auth_tokens):
-        statements.delete(conn, table, instance_uuid=uuid)
+    for table, has in ((block_device_mappings, devices), (share_mappings, shares), (console_auth_tokens, True)):
+        if has:
+            statements.delete(conn, table, instance_uuid=uuid)
 
 
 def existing(conn: sa.Connection, uuids: list[str]) -> set[str]:

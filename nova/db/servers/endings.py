@@ -1,0 +1,61 @@
+"""What a server that is deleted has, in one statement."""
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from nova.db import statements
+from nova.db.moves import migrations as server_migrations
+from nova.db.tables.cell import block_device_mappings
+from nova.db.tables.cell import instance_actions
+from nova.db.tables.cell import instances
+from nova.db.tables.cell import migrations
+from nova.db.tables.cell import share_mappings
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import InstancesRow
+
+
+@dataclasses.dataclass(frozen=True)
+class Ending:
+    """What goes with a server.
+
+    row      the server's
+    devices  whether it has block devices
+    shares   whether it has shares
+    moving   whether a move of it is open
+    images   ids of the images that its open actions make
+    """
+
+    row: InstancesRow
+    devices: bool
+    shares: bool
+    moving: bool
+    images: tuple[str, ...]
+
+
+def _has(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    return sa.exists().where(table.c.instance_uuid == instances.c.uuid, *conditions).correlate(instances)
+
+
+_FACTS = sa.select(
+    instances, _has(block_device_mappings).label('has_devices'), _has(share_mappings).label('has_shares'),
+    _has(migrations, migrations.c.status.not_in(server_migrations.OVER)).label('is_moving'),
+    instance_actions.c.arguments.label('open_arguments')).outerjoin(
+        instance_actions, sa.and_(instance_actions.c.instance_uuid == instances.c.uuid,
+                                  instance_actions.c.finished_at.is_(None))).where(
+            instances.c.uuid == sa.bindparam('key_uuid'))
+
+
+def read(conn: sa.Connection, uuid: str) -> Ending | None:
+    """The Ending of a server; None: it has no row."""
+    found = [statements.to_dict(row) for row in conn.execute(_FACTS, {'key_uuid': uuid}).mappings()]
+    if not found:
+        return None
+    arguments = [row.pop('open_arguments') or {} for row in found]
+    row = found[0]
+    return Ending(devices=bool(row.pop('has_devices')), shares=bool(row.pop('has_shares')),
+                  moving=bool(row.pop('is_moving')), row=row,
+                  images=tuple(each['image_id'] for each in arguments if 'image_id' in each))
