@@ -83,7 +83,7 @@ class Database:
     :raises InvalidInput: the URL is none, or its driver is not installed
     """
 
-    def __init__(self, url: Any, *, pool_size: int = 10, max_overflow: int = 40, name: str = 'database',
+    def __init__(self, url: Any, *, pool_size: int = 40, max_overflow: int = 10, name: str = 'database',
                  wait: bool = True) -> None:
         self.name = name
         try:
@@ -243,7 +243,10 @@ def _server_engine(url: Any, pool_size: int, max_overflow: int, wait: bool) -> s
         pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800, max_retries=CONNECT_RETRIES if wait else 0,
         retry_interval=1, mysql_sql_mode='TRADITIONAL', thread_checkin=False)
     sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
-    engine.dispose()                         # the connection that oslo.db has tried it with
+    # The connection used last is taken first: it need not be asked whether it lives, and those that only a peak needed
+    # are left to age. SQLAlchemy has an option for it, which oslo.db does not pass on.
+    engine.pool._pool.use_lifo = True
+    engine.dispose()                         # the connection that oslo.db has tried it with; the next pool is like this
     return engine
 
 

@@ -10,6 +10,7 @@ from nova.db.services import message_keys
 from nova.rpc import signatures
 
 LOOK_S = 10                  # a key that was revoked is good for so long at most
+UNKNOWN_S = 1                # a key that is not known is looked up after so long again, where its messages are accepted
 MOST = 10_000
 
 
@@ -23,12 +24,15 @@ class TrustedKeys:
         self._lock = threading.Lock()
         # {key id: (what it is, when it was looked up)}
         self._known: dict[str, tuple[signatures.Trusted | None, float]] = {}
+        self._unknown_s = 0
 
     def use(self, keys: signatures.Signatures) -> None:
         """Let messages be signed with the deployment's key, and be trusted by the keys of this object.
 
         :raises DBError: the account may not read the private half
         """
+        # elsewhere it may be approved at any moment, and costs its sender a call
+        self._unknown_s = UNKNOWN_S if keys.mode == signatures.ACCEPT else 0
         keys.trusted = self.of
         keys.follow(self._own)
 
@@ -39,8 +43,7 @@ class TrustedKeys:
         """Return what is known of a key, None when its messages are not accepted."""
         now = time.monotonic()
         found, at = self._known.get(key_id, (None, float('-inf')))
-        # one that is not known may be approved at any moment, and costs its sender a call
-        if found is not None and now - at < LOOK_S:
+        if now - at < (self._unknown_s if found is None else LOOK_S):
             return found
         found = self._look_up(key_id)
         with self._lock:

@@ -372,11 +372,24 @@ def test_while_some_do_not_sign_yet(upgrading, caplog):
     assert upgrading.rows() == [('host1', 'pending')] and ask(bus) == []
     assert 'messages without a signature are taken' in caplog.text
     upgrading.core.api_db.run(message_keys.set_state, bus.signatures.key.id, message_keys.APPROVED)
+    time.sleep(trusted_keys.UNKNOWN_S)
     assert ask(bus) == []
     target, ctxt, message = bus._transport.seen[-1]
     ctxt['is_admin'] = False
     ctxt['signature'][1] = '1' * 24
     refused_raw(bus, target, ctxt, message, 'it is not what key')
+
+
+def test_a_key_that_is_not_approved_is_not_looked_up_for_each_message(upgrading, monkeypatch):
+    bus, part = upgrading.host('host1')
+    part.start()
+    part.stop(0)
+    looked_up, get = [], message_keys.get
+    monkeypatch.setattr(message_keys, 'get', lambda conn, key_id: looked_up.append(key_id) or get(conn, key_id))
+    began = time.monotonic()
+    for _ in range(20):
+        assert ask(bus) == []
+    assert 1 <= looked_up.count(bus.signatures.key.id) <= (time.monotonic() - began) / trusted_keys.UNKNOWN_S + 1
 
 
 def test_without_signatures(tmp_path):
