@@ -87,7 +87,7 @@ class CellNodes:
         for node in gone:
             del self.rows[node]
 
-    def with_usage(self, usage: Rows) -> Rows:
+    def with_usage(self, usage: collections.abc.Mapping[int, Row]) -> Rows:
         """The rows of nodes into which a claim of this process has just written these columns.
 
         Nodes whose row was read after another scheduler had claimed there later are left out.
@@ -331,7 +331,7 @@ class HostTable:
         if hear:
             self._heard = time.monotonic()
 
-    def note_usage(self, cell: db_cells.Cell, usage: Rows) -> None:
+    def note_usage(self, cell: db_cells.Cell, usage: collections.abc.Mapping[int, Row]) -> None:
         """Claims of this process have just written these columns of host_changes.USAGE: {node of the cell: them}."""
         with self._lock:
             nodes = self._nodes_of(cell)

@@ -293,7 +293,7 @@ def needs_many(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[int, in
 
 
 def begin_end(conn: sa.Connection, ctx: nova_context.RequestContext, uuid: str, action: Action, status: str,
-              admin: bool = False) -> InstancesRow:
+              admin: bool | None = False) -> InstancesRow:
     """Begin the confirmation or the revert (``action``) of a server that waits for it; its instances row.
 
     :param status: of its move from now on

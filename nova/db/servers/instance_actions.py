@@ -259,7 +259,7 @@ def unsent(conn: sa.Connection, request_id: str) -> None:
         instance_actions.c.request_id == request_id, instance_actions.c.owner.is_(None)).values(deadline=now))
 
 
-def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str] | None = None,
+def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str, ...] | None = None,
            untaken: bool = False) -> None:
     """Give the open actions of servers without a host this deadline, unless theirs comes first.
 
