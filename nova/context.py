@@ -99,7 +99,7 @@ class RequestContext(context.RequestContext):
         return values
 
     @classmethod
-    def from_dict(cls, values: dict[str, str | None], **kwargs: Any) -> RequestContext:
+    def from_dict(cls, values: dict[str, Any], **kwargs: Any) -> RequestContext:
         end = values.get('token_expires_at')
         return super().from_dict(values, remote_address=values.get('remote_address'),
                                  token_expires_at=end and datetime.datetime.fromisoformat(end), **kwargs)

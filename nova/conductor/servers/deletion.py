@@ -1,5 +1,4 @@
 """Deleting servers, wherever they are."""
-import collections.abc
 import logging
 
 from nova import exception
@@ -171,7 +170,9 @@ class Deletion:
         """Delete what a server that ends would have been unshelved from, while its row is there, which names it. The
         answer that the row is gone may be lost.
         """
-        image_id = row and row['system_metadata'].get(SHELVED_IMAGE)
+        if row is None:
+            return
+        image_id = row['system_metadata'].get(SHELVED_IMAGE)
         if image_id:
             try:
                 self._grants.images_of(ctx, row['uuid'], write=[image_id]).delete(image_id)
@@ -181,8 +182,7 @@ class Deletion:
                 LOG.warning('Image %s of server %s stays: %s', image_id, row['uuid'], error)
 
 
-def forget(conn: Connection, uuids: collections.abc.Sequence[str],
-           cell_uuid: str | None = None) -> collections.abc.Sequence[str]:
+def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> list[str]:
     """Remove what the API database has of servers; return their uuids.
 
     :param cell_uuid: only of those that are in this cell, still
