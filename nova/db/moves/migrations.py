@@ -254,7 +254,7 @@ def keep(conn: sa.Connection, migration_id: int) -> None:
 
 
 def release(conn: sa.Connection, migration_id: int, status: str | None = None,
-            expect: dict[str, list[str]] | None = None) -> bool:
+            expect: dict[str, Any] | None = None) -> bool:
     """Give back what a move holds, and set its status; whether it was as expected. A second time frees nothing."""
     migration = get(conn, migration_id, lock=True)
     values = dict(_NOTHING) if status is None else {**_NOTHING, 'status': status}
