@@ -13,7 +13,7 @@ Each is one transaction of one database, and may be done again. Before ``switch`
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 import datetime
 import secrets
@@ -247,7 +247,7 @@ def remove_deleted(conn: sa.Connection, uuid: str) -> None:
 # ---- the new cell ----------------------------------------------------------------
 
 def arrive(conn: sa.Connection, move_id: str, other_cell: str,
-           coming: dict[str, tuple[Snapshot, dict[str, str]]]) -> None:
+           coming: Mapping[str, tuple[Snapshot, Mapping[str, Any]]]) -> None:
     """Copies of servers in the transaction of their claims: ``coming`` is {uuid: (Snapshot, {column: value})}."""
     uuids = list(coming)
     drop(conn, uuids)                                # what attempts that were given up have left

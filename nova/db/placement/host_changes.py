@@ -62,7 +62,8 @@ _SOME_TOPOLOGIES = _TOPOLOGIES.where(_c.id.in_(sa.bindparam('ids', expanding=Tru
 _TOPOLOGY_NUMBERS = sa.select(_c.id, _c.numa_changed).where(_c.numa_changed >= sa.bindparam('since'))
 
 Ids = collections.abc.Iterable[int]
-Row = collections.abc.Mapping[str, typing.Any]
+Used = int | None
+Row = dict[str, typing.Any]
 
 
 def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterator[Row]:
@@ -90,7 +91,7 @@ def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Se
 
 
 def numbers_and_usage(conn: sa.Connection,
-                      since: int) -> collections.abc.Sequence[tuple[int, int, int, *tuple[int | None, ...]]]:
+                      since: int) -> collections.abc.Sequence[tuple[int, int, int, Used, Used, Used, Used]]:
     """``numbers`` with the columns of USAGE after the first, which are None where it is not the usage that changed."""
     return conn.execute(_WITH_USAGE, {'since': since}).all()
 
