@@ -56,7 +56,7 @@ class Frame(typing.Protocol):
     """What the frame of a task on a host (compute/task.py) reads: of an action, or of a step of one.
 
     task_event    name of the event in the action's record
-    taken_in      task states in which a host takes the server up
+    taken_in      task states in which a host takes the server up; None: it does nothing
     started       task state that the host sets then; None: the server keeps its own
     after         vm state at the usual end; None: the server keeps its own
     on_failure    vm state when the body fails; None: the server keeps its own
@@ -66,7 +66,7 @@ class Frame(typing.Protocol):
     @property
     def task_event(self) -> str: ...
     @property
-    def taken_in(self) -> tuple[str, ...]: ...
+    def taken_in(self) -> tuple[str | None, ...]: ...
     @property
     def started(self) -> str | None: ...
     @property

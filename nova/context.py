@@ -76,6 +76,7 @@ class RequestContext(context.RequestContext):
         It stays in the process, too
     :ivar image_grant: what the task that is being done may do with images, see nova.image.grants; it does not travel
     :ivar sender_host: name of the compute host whose message this is of, None: a service of the control plane
+    :ivar sender_version: VERSION of the service whose message this is of; None: it is of none
     :ivar signed_by: id of the key that has signed the message, see rpc/signatures.py
     :ivar token_expires_at: when the token ends with which the request came in (naive UTC); None: not known
     """
@@ -85,6 +86,7 @@ class RequestContext(context.RequestContext):
     token_id: str | None = None
     image_grant: str | None = None
     sender_host: str | None = None
+    sender_version: int | None = None
     signed_by: str | None = None
 
     def __init__(self, *, remote_address: str | None = None, service_roles: list[str] | None = None,
@@ -99,7 +101,7 @@ class RequestContext(context.RequestContext):
         return values
 
     @classmethod
-    def from_dict(cls, values: dict[str, str | None], **kwargs: Any) -> RequestContext:
+    def from_dict(cls, values: dict[str, Any], **kwargs: Any) -> RequestContext:
         end = values.get('token_expires_at')
         return super().from_dict(values, remote_address=values.get('remote_address'),
                                  token_expires_at=end and datetime.datetime.fromisoformat(end), **kwargs)

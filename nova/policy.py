@@ -45,7 +45,7 @@ class Policy:
     def __init__(self, conf: ConfigOpts) -> None:
         self._conf = conf
         self._enforcer = oslo_policy.Enforcer(conf, use_conf=False)
-        self._answers: dict[Any, Any] = {}
+        self._answers: dict[tuple[Any, ...], bool] = {}
         self._forget_at: float = 0
         self._lock = threading.Lock()
         self._seen = files.signature(conf)
@@ -91,12 +91,13 @@ class Policy:
         """
         return bool(context.project_id) and self.allows(context, 'context_is_admin', {})
 
-    def explain(self, context: RequestContext, rule: str, target: dict[str, str]) -> tuple[files.Rule, explain.Step]:
+    def explain(self, context: RequestContext, rule: str,
+                target: dict[str, Any]) -> tuple[files.Rule, explain.Step]:
         """(the files.Rule in force, the explain.Step of its check) for a rule that ``knows`` knows."""
         values, target = _values(context), _present(target)
 
         def ask(check: Any) -> bool:
-            return self._enforcer.enforce(check, target, dict(values))
+            return bool(self._enforcer.enforce(check, target, dict(values)))
         return self.rules[rule], explain.explain(self.rules[rule].check, self.rules, target, values, ask)
 
     def forget(self) -> None:
@@ -145,6 +146,6 @@ def _values(context: RequestContext) -> dict[str, Any]:
     return _present({**context.to_policy_values(), 'is_admin': bool(context.is_admin)})
 
 
-def _present(values: dict[str, str | None]) -> dict[str, Any]:
+def _present(values: dict[str, Any]) -> dict[str, Any]:
     """Without what is absent: rules compare texts, and 'None' would equal 'None'. A check that names it fails."""
     return {name: value for name, value in values.items() if value is not None and value != ''}

@@ -72,5 +72,5 @@ def dump_json(value: dict[str, Any] | list[Any]) -> str:
     return orjson.dumps(value).decode()
 
 
-def load_json(text: str) -> dict[str, Any] | list[Any]:
+def load_json(text: str) -> Any:
     return orjson.loads(text)

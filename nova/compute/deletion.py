@@ -7,10 +7,10 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
-from nova.compute.moves import live_migration
-from nova.compute import rescue
 from nova.compute import tasks
 from nova.compute.host import Host
+from nova.compute.moves import live_migration
+from nova.virt import driver as virt
 
 
 class Deletion:
@@ -43,7 +43,8 @@ class Deletion:
             power_state = states.NOSTATE
             with contextlib.suppress(exception.GuestNotFound):       # there is nothing to switch off
                 if task.instance.vm_state == states.RESCUED:
-                    rescue.rescuing(host).unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
+                    networks = host.set_up_networks(ctx, task.instance)
+                    host.driver_with(virt.Rescue).unrescue(ctx, task.instance, networks)
                 host.driver.power_off(task.instance)
                 power_state = host.driver.power_state(task.instance)
             task.ends(power_state=power_state, deleted_at=utils.utcnow())

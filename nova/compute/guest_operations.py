@@ -11,6 +11,7 @@ from nova.compute import notifications
 from nova.compute import tasks
 from nova.compute.host import Host
 from nova.objects import faults
+from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
@@ -31,14 +32,14 @@ class GuestOperations:
                             admin_password: str) -> None:
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['changePassword']) as task:
-            host.driver.set_admin_password(task.instance, admin_password)
+            host.driver_with(virt.Password).set_admin_password(task.instance, admin_password)
 
     def trigger_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         self._host.queue.submit(instance.uuid, self._without_task, ctx, instance, 'crash dump', self._crash_dump)
 
     def _crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         with self._notifier.event(ctx, instance, 'trigger_crash_dump'):
-            self._host.driver.trigger_crash_dump(instance)
+            self._host.driver_with(virt.CrashDump).trigger_crash_dump(instance)
 
     def inject_network_info(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Set up what this host has of the server's networks again."""
@@ -64,7 +65,7 @@ class GuestOperations:
         :raises InstanceInvalidState: it does not run
         """
         state = self._running_state(instance, 'get_diagnostics')
-        return {**self._host.driver.diagnostics(instance), 'state': state}
+        return {**self._host.driver_with(virt.Diagnostics).diagnostics(instance), 'state': state}
 
     def _running_state(self, instance: objects.Instance, method: str) -> str:
         try:
@@ -83,7 +84,7 @@ class GuestOperations:
         :raises InstanceNotReady: the server has no guest at the moment
         """
         try:
-            return self._host.driver.console(instance, kind)
+            return self._host.driver_with(virt.Consoles).console(instance, kind)
         except exception.GuestNotFound:
             raise exception.InstanceNotReady(instance_id=instance.uuid) from None
 

@@ -6,11 +6,15 @@ import typing
 from oslo_config import cfg
 
 from nova import context
+from nova import exception
 from nova import objects
 from nova.compute import clients
 from nova.compute.plugging import Plugging
 from nova.compute.queue import TaskQueue
 from nova.virt import driver as virt
+
+
+_Feature = typing.TypeVar('_Feature')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +23,8 @@ class Host:
 
     conf          configuration
     name          of the compute host
-    driver        of its hypervisor; the API refuses by its capabilities what it lacks, and where a message can come all
-                  the same ``isinstance`` with the class of a feature says whether the driver has it
+    driver        of its hypervisor; the API refuses by its capabilities what it lacks, and where a message comes all
+                  the same ``driver_with`` does
     conductor     client of the conductors, which tries again while none answers
     network       client of the network service, the same
     images        images, as far as the grant of a task goes
@@ -40,6 +44,17 @@ class Host:
     power_states: dict[str, int] = dataclasses.field(default_factory=dict)
     plugging: Plugging = dataclasses.field(default_factory=Plugging)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+    def driver_with(self, feature: type[_Feature]) -> _Feature:
+        """The driver, as one that has a feature.
+
+        :param feature: one of virt.driver.MIXINS
+        :raises Unsupported: it has not
+        """
+        if not isinstance(self.driver, feature):
+            raise exception.Unsupported(f'The driver of host {self.name} does not have the feature '
+                                        f'{getattr(feature, "feature", feature.__name__)}.')
+        return self.driver
 
     def set_up_networks(self, ctx: context.RequestContext, server: objects.Instance) -> list[dict[str, typing.Any]]:
         """The server's VIFs, with this host's plumbing in place."""

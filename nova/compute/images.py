@@ -17,6 +17,7 @@ from nova.compute import volumes
 from nova.compute.host import Host
 from nova.image import api as image_api
 from nova.image.embedded import unfinished
+from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class Snapshots:
         with tasks.task(host, ctx, instance, actions.ACTIONS['createImage']) as task:
             task.undo(remove, host, task.ctx, image_id)
             if task.instance.image_id:
-                host.driver.snapshot(task.ctx, task.instance, image_id, task.step)
+                host.driver_with(virt.Snapshot).snapshot(task.ctx, task.instance, image_id, task.step)
             else:
                 self._copy_volumes(ctx, task.instance, image_id)
             task.ends(power_state=host.driver.power_state(task.instance))
@@ -88,9 +89,10 @@ class Snapshots:
         driver, properties = self._host.driver, instance.image_properties or {}
         required = strutils.bool_from_string(properties.get('os_require_quiesce'))
         wanted = required or strutils.bool_from_string(properties.get('hw_qemu_guest_agent'))
-        if required and not driver.capabilities()['quiesce']:
+        power_state = self._host.driver.power_state
+        if required and not isinstance(driver, virt.Quiesce):
             raise exception.VirtError(operation='bring the file systems to rest', reason='this hypervisor cannot do it')
-        if not wanted or not driver.capabilities()['quiesce'] or driver.power_state(instance) == states.SHUTDOWN:
+        if not wanted or not isinstance(driver, virt.Quiesce) or power_state(instance) == states.SHUTDOWN:
             yield
             return
         try:
@@ -115,7 +117,7 @@ class Snapshots:
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['createBackup']) as task:
             task.undo(remove, host, task.ctx, image_id)
-            host.driver.snapshot(task.ctx, task.instance, image_id, task.step)
+            host.driver_with(virt.Snapshot).snapshot(task.ctx, task.instance, image_id, task.step)
             self._rotate_backups(task.ctx, task.instance, image_id, backup_type, rotation)
             task.ends(power_state=host.driver.power_state(task.instance))
 
@@ -174,7 +176,7 @@ class ImageCache:
         """Without an answer, as after a crash or a failure that may pass, the conductor requests it again."""
         reason = None
         try:
-            self._host.driver.cache_image(ctx, image_id)
+            self._host.driver_with(virt.ImageCache).cache_image(ctx, image_id)
         except (exception.NotFound, exception.BadRequest) as error:
             LOG.warning('Image %s is not fetched ahead of time: %s', image_id, error.message)
             reason = error.message

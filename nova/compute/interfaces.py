@@ -5,6 +5,7 @@ from nova import context
 from nova import objects
 from nova.compute import background_actions
 from nova.compute.host import Host
+from nova.virt import driver as virt
 
 
 class Interfaces:
@@ -32,8 +33,9 @@ class Interfaces:
             current.undo(self._give_back, ctx, server, request['port_id'])
             vif = host.network.attach_port(ctx, instance=server, request=request, attached_by=ctx.request_id,
                                            host=host.name)
-            current.undo(host.driver.detach_interface, ctx, server, vif)
-            host.driver.attach_interface(ctx, server, vif)
+            driver = host.driver_with(virt.Interfaces)
+            current.undo(driver.detach_interface, ctx, server, vif)
+            driver.attach_interface(ctx, server, vif)
             current.ends(network_info=host.set_up_networks(ctx, server))
         return vif
 
@@ -53,7 +55,7 @@ class Interfaces:
             vif = host.network.find_port(ctx, instance_uuid=server.uuid, port_id=port_id,
                                          attached_by=ctx.request_id)
             if vif:
-                host.driver.detach_interface(ctx, server, vif)
+                host.driver_with(virt.Interfaces).detach_interface(ctx, server, vif)
                 self._give_back(ctx, server, port_id)
             current.ends(network_info=host.set_up_networks(ctx, server))
             current.fails('The service was restarted while the port was being attached.')
@@ -68,7 +70,7 @@ class Interfaces:
             server = current.instance
             vif = host.network.find_port(ctx, instance_uuid=server.uuid, port_id=port_id, attached_by=None)
             for plugged in [vif] if vif else [vif for vif in server.network_info if vif['id'] == port_id]:
-                host.driver.detach_interface(ctx, server, plugged)
+                host.driver_with(virt.Interfaces).detach_interface(ctx, server, plugged)
             host.network.detach_port(ctx, instance_uuid=server.uuid, port_id=port_id, attached_by=None,
                                      host=host.name)
             current.ends(network_info=host.set_up_networks(ctx, server))

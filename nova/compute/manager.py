@@ -93,7 +93,7 @@ class ComputeManager:
         self._resize = resize.Resize(host, volumes=volumes)
         builder = build.Builder(host, volumes=volumes, inventory=self.inventory)
 
-        methods = {
+        methods: dict[str, typing.Callable[..., typing.Any]] = {
             'build_instance': builder.build_instance,
             'terminate_instance': deletions.terminate_instance,
             'soft_delete_instance': deletions.soft_delete_instance,
@@ -156,8 +156,9 @@ class ComputeManager:
             'cache_images': image_cache.cache_images,
             'ping': self._ping,
         }
-        restarts = {**methods, 'abandon_snapshot': snapshots.abandon_snapshot,
-                    'abandon_interface': ports.abandon_interface, 'abandon_fixed_ip': ports.abandon_fixed_ip}
+        restarts: dict[str, typing.Callable[..., typing.Any]] = {
+            **methods, 'abandon_snapshot': snapshots.abandon_snapshot,
+            'abandon_interface': ports.abandon_interface, 'abandon_fixed_ip': ports.abandon_fixed_ip}
         self._background = background_actions.BackgroundActions(host, restarts)
         self.methods = Methods(interface.INTERFACE, {**methods, 'take_up': self._background.take_up})
         self.recovery = recovery.Recovery(
@@ -230,10 +231,10 @@ class ComputeManager:
         return 'pong'
 
     def _host_power_action(self, ctx: context.RequestContext, action: str) -> str:
-        return self.driver.host_power_action(action)
+        return self.host.driver_with(virt.HostControl).host_power_action(action)
 
     def _set_host_maintenance(self, ctx: context.RequestContext, enabled: bool) -> None:
-        self.driver.set_host_maintenance(enabled)
+        self.host.driver_with(virt.HostControl).set_host_maintenance(enabled)
 
     def _report_alive(self) -> None:
         """The first heartbeat, before anything is read: from now on no conductor evacuates what is found here."""

@@ -8,12 +8,24 @@ from nova import objects
 from nova import states
 from nova.compute import tasks
 from nova.compute.host import Host
+from nova.virt import driver as virt
 
 Body = typing.Callable[[objects.Instance], typing.Any]
 
-# of a server that should run, and does nothing else
-START_AGAIN = dataclasses.replace(actions.ACTIONS['os-start'], tasks=(None,), started=states.POWERING_ON,
-                                  on_failure=states.ERROR)
+
+@dataclasses.dataclass(frozen=True)
+class _StartAgain:
+    """The frame (actions.Frame) of a start of a server that should run, and does nothing else."""
+
+    task_event: str = actions.ACTIONS['os-start'].task_event
+    taken_in: tuple[None] = (None,)
+    started: str = states.POWERING_ON
+    after: str | None = actions.ACTIONS['os-start'].after
+    on_failure: str = states.ERROR
+    keeps_stopped: bool = actions.ACTIONS['os-start'].keeps_stopped
+
+
+START_AGAIN = _StartAgain()
 
 
 class Power:
@@ -41,18 +53,18 @@ class Power:
         self._submit(ctx, instance, 'reboot-hard' if hard else 'reboot', body)
 
     def pause_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        self._submit(ctx, instance, 'pause', self._host.driver.pause)
+        self._submit(ctx, instance, 'pause', lambda server: self._host.driver_with(virt.Pause).pause(server))
 
     def unpause_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        self._submit(ctx, instance, 'unpause', self._host.driver.unpause)
+        self._submit(ctx, instance, 'unpause', lambda server: self._host.driver_with(virt.Pause).unpause(server))
 
     def suspend_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        self._submit(ctx, instance, 'suspend', self._host.driver.suspend)
+        self._submit(ctx, instance, 'suspend', lambda server: self._host.driver_with(virt.Suspend).suspend(server))
 
     def resume_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
         self._submit(ctx, instance, 'resume', lambda server: (
-            host.driver.resume(ctx, server, host.set_up_networks(ctx, server))))
+            host.driver_with(virt.Suspend).resume(ctx, server, host.set_up_networks(ctx, server))))
 
     def start_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Start a server that is ACTIVE without a running guest; what fails is ERROR with its reason."""
@@ -66,7 +78,7 @@ class Power:
     def _submit(self, ctx: context.RequestContext, instance: objects.Instance, name: str, body: Body) -> None:
         self._host.queue.submit(instance.uuid, self._perform, ctx, instance, actions.ACTIONS[name], body)
 
-    def _perform(self, ctx: context.RequestContext, instance: objects.Instance, action: actions.Action,
+    def _perform(self, ctx: context.RequestContext, instance: objects.Instance, action: actions.Frame,
                  body: Body) -> None:
         with tasks.task(self._host, ctx, instance, action) as task:
             body(task.instance)

@@ -12,6 +12,11 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
+_Args = typing.TypeVarTuple('_Args')
+_Result = typing.TypeVar('_Result')
+
+Function = typing.Callable[..., object]
+
 MIGRATION = 'live-migration'
 COPIES, COPIES_AT_ONCE = 'copies', 4       # of volumes, in the background of the tasks that wait for them
 LOOK_S = 1           # seconds between two looks whether the awaited task was given up
@@ -29,11 +34,12 @@ class TaskQueue:
             True: concurrency.Pool('build', builds), False: concurrency.Pool('task', tasks),
             MIGRATION: concurrency.Pool('live-migration', migrations), COPIES: concurrency.Pool('copy', COPIES_AT_ONCE)}
         # uuid -> tasks that wait: (build, function, args); a key means that one is running
-        self._waiting: dict[str, collections.deque[tuple[bool | str, typing.Callable, tuple]]] = {}
+        self._waiting: dict[str, collections.deque[tuple[bool | str, Function, tuple[object, ...]]]] = {}
         self._lock = threading.Lock()
         self._stopped = False
 
-    def submit(self, uuid: str, function: typing.Callable, *args: typing.Any, build: bool | str = False) -> None:
+    def submit(self, uuid: str, function: typing.Callable[[*_Args], object], *args: *_Args,
+               build: bool | str = False) -> None:
         """Run ``function(*args)`` when this server has nothing before it; returns at once.
 
         :param build: True for a build, MIGRATION for a live migration, COPIES for copies of volumes, which have bounds
@@ -49,12 +55,12 @@ class TaskQueue:
             self._waiting[uuid] = collections.deque()
         self._begin(build, uuid, function, args)
 
-    def run(self, uuid: str, function: typing.Callable, *args: typing.Any) -> typing.Any:
+    def run(self, uuid: str, function: typing.Callable[[*_Args], _Result], *args: *_Args) -> _Result:
         """``submit``, and wait for it: the function's result.
 
         :raises Unavailable: the service is stopping
         """
-        future: concurrent.futures.Future = concurrent.futures.Future()
+        future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
 
         def body() -> None:
             try:
@@ -76,7 +82,7 @@ class TaskQueue:
         """Whether the server has a task that runs."""
         return uuid in self._waiting
 
-    def _run(self, uuid: str, function: typing.Callable, args: tuple) -> None:
+    def _run(self, uuid: str, function: Function, args: tuple[object, ...]) -> None:
         try:
             function(*args)
         except (exception.InstanceChanged, exception.InstanceNotFound) as error:
@@ -95,11 +101,11 @@ class TaskQueue:
             build, function, args = waiting.popleft()
         self._begin(build, uuid, function, args)
 
-    def _begin(self, build: bool | str, uuid: str, function: typing.Callable, args: tuple) -> None:
+    def _begin(self, build: bool | str, uuid: str, function: Function, args: tuple[object, ...]) -> None:
         self._pools[build].submit(self._run, uuid, function, args).add_done_callback(
             functools.partial(self._cancelled, uuid))
 
-    def _cancelled(self, uuid: str, future: concurrent.futures.Future) -> None:
+    def _cancelled(self, uuid: str, future: concurrent.futures.Future[None]) -> None:
         """Where no thread was free before the queue has stopped, nothing is under way."""
         if future.cancelled():
             with self._lock:

@@ -17,6 +17,8 @@ from nova.compute.host import Host
 
 LOG = logging.getLogger(__name__)
 
+Arguments = dict[str, typing.Any]            # of the open action
+
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -36,14 +38,19 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
     if server.vm_state == states.BUILDING:
         return 'build'
     if server.task_state is not None:
-        action = actions.OF_TASK.get(server.task_state)
-        return 'again' if action is not None and action.restart is not None else None
+        return None if interrupted(server) is None else 'again'
     off = power_state in (None, states.SHUTDOWN, states.CRASHED)
     if server.vm_state == states.ACTIVE and off and booted_after:
         return 'start' if resume else 'align'
     if power_state is None:
         return 'lost' if server.vm_state in (states.ACTIVE, states.PAUSED) else None
     return 'align' if power_state != server.power_state else None
+
+
+def interrupted(server: objects.Instance) -> actions.Restart | None:
+    """What is to be done about the action whose task state a server is in; None: nothing."""
+    action = None if server.task_state is None else actions.OF_TASK.get(server.task_state)
+    return None if action is None else action.restart
 
 
 class Recovery:
@@ -57,7 +64,7 @@ class Recovery:
                  stray_guests: power_states.StrayGuests) -> None:
         self._host, self._methods, self._builder = host, methods, builder
         self._power, self._power_states, self._stray_guests = power, power_states, stray_guests
-        self._recover: dict[str, typing.Callable[[context.RequestContext, objects.Instance, dict], None]] = {
+        self._recover: dict[str, typing.Callable[[context.RequestContext, objects.Instance, Arguments], None]] = {
             'build': self._build,
             'again': self._repeat,
             'start': self._start,
@@ -83,25 +90,27 @@ class Recovery:
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
         self._stray_guests.remove(ctx, guests.keys() - {entry['instance'].uuid for entry in entries})
 
-    def _build(self, ctx: context.RequestContext, server: objects.Instance, arguments: dict) -> None:
+    def _build(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         if server.task_state == states.DELETING:
             self._methods['terminate_instance'](ctx, server)
         else:
             self._builder.build_again(ctx, server)
 
-    def _repeat(self, ctx: context.RequestContext, server: objects.Instance, arguments: dict) -> None:
+    def _repeat(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         if 'evacuation' in arguments:
             self._host.conductor.continue_evacuation(ctx, instance_uuid=server.uuid)
             return
-        restart = actions.OF_TASK[server.task_state].restart
+        restart = interrupted(server)
+        if restart is None:
+            return
         arguments = {name: arguments.get(name, value) for name, value in restart.arguments.items()}
         method = interface.INTERFACE.methods.get(restart.method)
         if method is not None and 'spec' in method.arguments:
             arguments['spec'] = self._host.conductor.get_request_spec(ctx, instance_uuid=server.uuid)
         self._methods[restart.method](ctx, server, **arguments)
 
-    def _start(self, ctx: context.RequestContext, server: objects.Instance, arguments: dict) -> None:
+    def _start(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         self._power.start_again(ctx, server)
 
-    def _align(self, ctx: context.RequestContext, server: objects.Instance, arguments: dict) -> None:
+    def _align(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         self._power_states.report(server.uuid)

@@ -1,6 +1,5 @@
 """Rescue: a server runs from another image for a while, to be repaired."""
 import contextlib
-import typing
 
 from nova import actions
 from nova import context
@@ -11,11 +10,6 @@ from nova.compute import tasks
 from nova.compute.host import Host
 from nova.virt import driver as virt
 from nova.virt import metadata
-
-
-def rescuing(host: Host) -> virt.Rescue:
-    """The driver of a host that has it: the API lets no other request come."""
-    return typing.cast(virt.Rescue, host.driver)
 
 
 class Rescue:
@@ -43,7 +37,8 @@ class Rescue:
             drive = None
             if server.config_drive:              # where the rescued system finds its password
                 drive = metadata.files(server, networks, [], admin_password, host.conf.metadata.dhcp_domain)
-            rescuing(host).rescue(task.ctx, server, networks, image, admin_password or '', devices, drive)
+            host.driver_with(virt.Rescue).rescue(task.ctx, server, networks, image, admin_password or '', devices,
+                                                 drive)
             task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow())
 
     def unrescue_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
@@ -52,5 +47,5 @@ class Rescue:
     def _unrescue(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['unrescue']) as task:
-            rescuing(host).unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
+            host.driver_with(virt.Rescue).unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
             task.ends(power_state=host.driver.power_state(task.instance))

@@ -53,8 +53,8 @@ class Shelve:
                 task.undo(host.driver.power_on, ctx, server, server.network_info)
             host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             if image_id and not whole:
-                driver = typing.cast(virt.Snapshot, host.driver)         # its capability lets the request come here
-                driver.snapshot(task.ctx, server, image_id, lambda state: task.step(_STEPS[state]))
+                host.driver_with(virt.Snapshot).snapshot(
+                    task.ctx, server, image_id, lambda state: task.step(_STEPS[state]))
             shelved = {'vm_state': task.after, 'power_state': host.driver.power_state(server),
                        'system_metadata': {IMAGE: image_id, SINCE: utils.utcnow().isoformat()}}
             if image_id and host.conf.shelved_offload_time:

@@ -10,6 +10,7 @@ when a delete came meanwhile, or the body failed, the undo stack unwinds.
 """
 import collections.abc
 import contextlib
+import functools
 import logging
 import typing
 
@@ -25,6 +26,9 @@ from nova.runtime import metrics
 LOG = logging.getLogger(__name__)
 
 
+_Params = typing.ParamSpec('_Params')
+
+
 class Undo:
     """What to do, last one first, when something does not end well.
 
@@ -34,12 +38,12 @@ class Undo:
 
     def __init__(self, event: str, instance: objects.Instance) -> None:
         self.event, self.instance = event, instance
-        self._undo: list[tuple[typing.Callable, tuple, dict]] = []
+        self._undo: list[typing.Callable[[], object]] = []
         self._kept = False
 
-    def undo(self, function: typing.Callable, *args: typing.Any, **kwargs: typing.Any) -> None:
+    def undo(self, function: typing.Callable[_Params, object], *args: _Params.args, **kwargs: _Params.kwargs) -> None:
         """Call this, last one first, when the task does not end well."""
-        self._undo.append((function, args, kwargs))
+        self._undo.append(functools.partial(function, *args, **kwargs))
 
     def keep(self) -> None:
         """What was done so far stays, whatever comes."""
@@ -50,9 +54,9 @@ class Undo:
         """Undo; whether all of it could be undone."""
         undone = not self._kept
         while self._undo:
-            function, args, kwargs = self._undo.pop()
+            function = self._undo.pop()
             try:
-                function(*args, **kwargs)
+                function()
             except Exception:
                 LOG.exception('Undoing %s of server %s: %s failed.', self.event, self.instance.uuid, function)
                 undone = False
@@ -131,7 +135,7 @@ class Task(Undo):
             self._ctx, instance_uuid=self.instance.uuid, event=self.event, host=self._host.name, values=values,
             expect=self._expected(), fault=fault, traceback=traceback)
 
-    def _expected(self) -> dict[str, list]:
+    def _expected(self) -> dict[str, list[typing.Any]]:
         return {'task_state': list(self._holds), 'host': [self._host.name]}
 
 

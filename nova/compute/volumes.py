@@ -13,6 +13,7 @@ from nova import states
 from nova.compute import background_actions
 from nova.compute import queue
 from nova.compute.host import Host
+from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Volumes:
     def connector(self) -> dict[str, typing.Any] | None:
         """What a volume service must know of this host; None: the driver can attach no volumes."""
         driver = self._host.driver
-        return driver.volume_connector() if driver.capabilities().get('volumes') else None
+        return driver.volume_connector() if isinstance(driver, virt.Volumes) else None
 
     def complete(self, ctx: context.RequestContext, server: objects.Instance, devices: Devices) -> None:
         """The guest runs with these devices: mark the volumes among them as in use."""
@@ -81,8 +82,9 @@ class Volumes:
             server, which = current.instance, {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
             current.undo(host.conductor.volume_detached, ctx, **which)
             device = host.conductor.connect_volume(ctx, connector=self.connector(), **which)
-            current.undo(host.driver.detach_volume, ctx, server, device)
-            host.driver.attach_volume(ctx, server, device)
+            driver = host.driver_with(virt.Volumes)
+            current.undo(driver.detach_volume, ctx, server, device)
+            driver.attach_volume(ctx, server, device)
             host.conductor.volume_attached(ctx, **which)
 
     def detach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
@@ -97,7 +99,7 @@ class Volumes:
             except exception.InstanceChanged:
                 return                   # a crash came between the detachment and its record: it is done
             current.undo(host.conductor.volume_stays, ctx, **which)
-            host.driver.detach_volume(ctx, current.instance, device)
+            host.driver_with(virt.Volumes).detach_volume(ctx, current.instance, device)
             current.keep()
             host.conductor.volume_detached(ctx, **which)
 
@@ -120,11 +122,12 @@ class Volumes:
                                                          connector=self.connector(), device_name=device['device_name'])
                 new = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id,
                        'connection_info': info}
-                host.driver.swap_volume(ctx, current.instance, device, new)
+                driver = host.driver_with(virt.Volumes)
+                driver.swap_volume(ctx, current.instance, device, new)
             current.keep()
             stays = host.conductor.volume_swapped(ctx, connection_info=info, **which)
             if stays not in (None, new_volume_id):       # None: of a conductor of the release before
-                host.driver.rename_volume(ctx, current.instance, new_volume_id, stays)
+                driver.rename_volume(ctx, current.instance, new_volume_id, stays)
 
 
 class _Copies:
@@ -169,13 +172,15 @@ class VolumeSnapshots:
         copies, snapshot_id = self._beside.get(instance.uuid), create_info['snapshot_id']
         if copies is None:
             self._host.queue.submit(instance.uuid, self._work, ctx, snapshot_id, 'creating', lambda: (
-                self._host.driver.create_volume_snapshot(ctx, instance, volume_id, create_info)))
+                self._host.driver_with(virt.AssistedSnapshots).create_volume_snapshot(
+                    ctx, instance, volume_id, create_info)))
             return
         begin = _once(copies.begin)
 
         def work() -> None:
             try:
-                self._host.driver.create_volume_snapshot(ctx, instance, volume_id, create_info, begin)
+                self._host.driver_with(virt.AssistedSnapshots).create_volume_snapshot(
+                    ctx, instance, volume_id, create_info, begin)
             finally:
                 begin()
         copies.ask()
@@ -186,7 +191,8 @@ class VolumeSnapshots:
     def delete_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
                                snapshot_id: str, delete_info: dict[str, typing.Any]) -> None:
         self._host.queue.submit(instance.uuid, self._work, ctx, snapshot_id, 'deleting', lambda: (
-            self._host.driver.delete_volume_snapshot(ctx, instance, volume_id, snapshot_id, delete_info)))
+            self._host.driver_with(virt.AssistedSnapshots).delete_volume_snapshot(
+                ctx, instance, volume_id, snapshot_id, delete_info)))
 
     def _work(self, ctx: context.RequestContext, snapshot_id: str, status: str,
               work: typing.Callable[[], typing.Any]) -> None:
@@ -228,8 +234,9 @@ class Shares:
             which = {'instance_uuid': instance.uuid, 'share_id': share_id}
             current.undo(host.conductor.share_attached, ctx, status=SHARE_FAILED, **which)
             mapping = host.conductor.allow_share(ctx, host=host.name, **which)
-            current.undo(host.driver.detach_share, ctx, current.instance, mapping)
-            host.driver.attach_share(ctx, current.instance, mapping)
+            driver = host.driver_with(virt.Shares)
+            current.undo(driver.detach_share, ctx, current.instance, mapping)
+            driver.attach_share(ctx, current.instance, mapping)
             host.conductor.share_attached(ctx, status=SHARE_ATTACHED, **which)
 
     def detach_share(self, ctx: context.RequestContext, instance: objects.Instance, share_id: str) -> None:
@@ -240,7 +247,7 @@ class Shares:
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_detach_share') as current:
             which = {'instance_uuid': instance.uuid, 'share_id': share_id}
             current.undo(host.conductor.share_attached, ctx, status=SHARE_FAILED, **which)
-            host.driver.detach_share(ctx, current.instance, {'share_id': share_id})
+            host.driver_with(virt.Shares).detach_share(ctx, current.instance, {'share_id': share_id})
             current.keep()
             host.conductor.share_detached(ctx, host=host.name, **which)
 

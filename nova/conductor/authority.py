@@ -91,7 +91,8 @@ def _own_metadata(call: Call) -> None:
 
 
 def _images_of(call: Call) -> set[str]:
-    return {(action['arguments'] or {}).get('image_id') for action in call.server.actions} - {None}
+    return {arguments['image_id'] for arguments in (action['arguments'] or {} for action in call.server.actions)
+            if arguments.get('image_id') is not None}
 
 
 def _image_of_action(call: Call) -> None:
@@ -292,12 +293,14 @@ class Facts:
 
     def _swaps(self, call: Call) -> set[str]:
         with self._cell_db.reader() as conn:
-            return {(action['arguments'] or {}).get('new_attachment_id')
-                    for action in instance_actions.beside_on_host(conn, call.host) if action['action'] == SWAP} - {None}
+            swaps = [action['arguments'] or {} for action in instance_actions.beside_on_host(conn, call.host)
+                     if action['action'] == SWAP]
+        return {arguments['new_attachment_id'] for arguments in swaps
+                if arguments.get('new_attachment_id') is not None}
 
     def _snapshot(self, call: Call) -> bool:
         """:raises VolumeSnapshotNotFound:"""
-        snapshot = self._volumes.get_snapshot(context.admin_context(), call.arguments.get('snapshot_id'))
+        snapshot = self._volumes.get_snapshot(context.admin_context(), str(call.arguments.get('snapshot_id')))
         with self._cell_db.reader() as conn:
             uuids = [row['instance_uuid'] for row in block_devices.by_volume(conn, snapshot['volume_id'])]
             return any(row['host'] == call.host for row in instances.get_many(conn, uuids).values())

@@ -45,12 +45,12 @@ class Change:
     before  the server's row, read where changes of its states are events; else None
     """
 
-    def __init__(self, services: CellServices, conn: Connection, ctx: Context | None, uuid: str,
-                 migration: Row | None) -> None:
-        self._services, self._notifier, self._conn, self._uuid = services, services.notifier, conn, uuid
+    def __init__(self, services: CellServices, notifier: notify.Notifier, conn: Connection, ctx: Context | None,
+                 uuid: str, migration: Row | None) -> None:
+        self._services, self._notifier, self._conn, self._uuid = services, notifier, conn, uuid
         self._migration = migration
         self._actions = event_facts.open_actions(conn, uuid)
-        self.before = None
+        self.before: Row | None = None
         if self._notifier.states:
             instances.lock(conn, uuid)
             self.before = instances.get_many(conn, [uuid]).get(uuid)
@@ -119,7 +119,7 @@ class Change:
             self.record(name, ERROR, row, host, fault=fault, **about)
         self.states(row)
         with _harmless(self._notifier, 'compute.exception'):
-            self._notifier.record(self._conn, self.ctx, 'compute.exception', ERROR, payloads.failure(fault), host,
+            self._notifier.record(self._conn, self.ctx, 'compute.exception', ERROR, payloads.failure(fault) or {}, host,
                                   server_uuid=self._uuid)
 
     def no_host(self, task: str, row: Row, fault: Fault) -> None:
@@ -213,7 +213,7 @@ def _arguments(action: dict[str, typing.Any]) -> dict[str, typing.Any]:
 
 
 @contextlib.contextmanager
-def _harmless(notifier: notify.Notifier | notify.Off, what: str) -> collections.abc.Iterator[None]:
+def _harmless(notifier: notify.Notifier, what: str) -> collections.abc.Iterator[None]:
     """Nothing fails with its event; but a transaction that is broken is its owner's."""
     try:
         yield
@@ -236,10 +236,11 @@ class Events:
 
         :param migration: the row of the move that it belongs to
         """
-        if not self._notifier.on:
+        notifier = self._notifier
+        if not notifier.on:
             return None
-        with _harmless(self._notifier, f'a change of server {uuid}'):
-            return Change(self._services, conn, ctx, uuid, migration)
+        with _harmless(notifier, f'a change of server {uuid}'):
+            return Change(self._services, notifier, conn, ctx, uuid, migration)
         return None
 
     def publish(self, ctx: Context | None, name: str, phase: str | None, row: Row, host: str | None,
@@ -248,14 +249,15 @@ class Events:
 
         :param name: of a row of notify.events, without ``instance.``
         """
-        if not self._notifier.on:
+        notifier = self._notifier
+        if not notifier.on:
             return
         try:
             with self._cell_db.reader() as conn:
-                change = Change(self._services, conn, ctx, row['uuid'], migration)
-                self._notifier.publish(change.ctx, 'instance.' + name, phase, row, host, **change.about())
+                change = Change(self._services, notifier, conn, ctx, row['uuid'], migration)
+                notifier.publish(change.ctx, 'instance.' + name, phase, row, host, **change.about())
         except Exception:
-            self._notifier.failed(f'instance.{name} of server {row["uuid"]}')
+            notifier.failed(f'instance.{name} of server {row["uuid"]}')
 
     def notify(self, ctx: Context, instance_uuid: str, event: str, phase: str, host: str) -> None:
         """See interface.py."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import contextvars
 import functools
@@ -17,7 +17,7 @@ import socket
 import sqlite3
 import threading
 import time
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 import weakref
 
 import sqlalchemy as sa
@@ -51,11 +51,14 @@ SILENT_S = 20                    # a host from which not even acknowledgements c
 Connection = sa.Connection       # what functions of this package take as ``conn``
 Savepoint = sa.NestedTransaction         # what a part of its transaction can be rolled back to
 
-_joining = contextvars.ContextVar('nova_joining', default=None)
+_Params = ParamSpec('_Params')
+_Result = TypeVar('_Result')
+_Joining = Callable[[sa.Connection, 'Database'], object]
+_joining: contextvars.ContextVar[_Joining | None] = contextvars.ContextVar('nova_joining', default=None)
 
 
 @contextlib.contextmanager
-def joining(function: Any) -> Iterator[None]:
+def joining(function: _Joining | None) -> Iterator[None]:
     """Let ``function(conn, database)`` be called in each write transaction of this thread, right before it commits.
 
     :param function: None: nothing is called
@@ -83,7 +86,7 @@ class Database:
     :raises InvalidInput: the URL is none, or its driver is not installed
     """
 
-    def __init__(self, url: Any, *, pool_size: int = 40, max_overflow: int = 10, name: str = 'database',
+    def __init__(self, url: str | sa.URL, *, pool_size: int = 40, max_overflow: int = 10, name: str = 'database',
                  wait: bool = True) -> None:
         self.name = name
         try:
@@ -103,26 +106,27 @@ class Database:
         sa.event.listen(self.engine, 'invalidate', self._note_broken)
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
-        self._idle: collections.deque[Any] = collections.deque()
+        self._idle: collections.deque[sa.Connection] = collections.deque()
         self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
         metrics.DB_CONNECTIONS.watch(self, Database.connections)
 
     @contextlib.contextmanager
-    def reader(self) -> Iterator[Any]:
+    def reader(self) -> Iterator[sa.Connection]:
         """A connection for SELECTs. On SQLite they see one moment, on a server each sees its own."""
         with self._connection('BEGIN') as conn:
             yield conn
         self._ended['read'].inc()
 
     @contextlib.contextmanager
-    def writer(self) -> Iterator[Any]:
+    def writer(self) -> Iterator[sa.Connection]:
         """A connection in a transaction: committed at the end of the block, rolled back when it raises.
 
         Each of its statements sees what was committed before it, so that what is read behind a lock is what the one
         before has left.
         """
         with self._one_writer, self._connection('BEGIN IMMEDIATE') as conn:
-            after = conn.info[commits.AFTER] = []
+            after: list[tuple[commits.Callback, commits.Callback | None]] = []
+            conn.info[commits.AFTER] = after
             try:
                 yield conn
                 join = _joining.get()
@@ -134,14 +138,14 @@ class Database:
                     if otherwise is not None:
                         otherwise()
                 raise
-            if not self.sqlite:
+            if self._committed is not None:
                 self._committed(conn.connection.dbapi_connection)
             for function, _otherwise in after:
                 function()
         self._ended['write'].inc()
 
     @contextlib.contextmanager
-    def _connection(self, begin: Any) -> Iterator[Any]:
+    def _connection(self, begin: str) -> Iterator[sa.Connection]:
         """A connection for one transaction; what its block has not committed is rolled back.
 
         Those of SQLite are kept: no server closes them, and taking one out of the pool costs as much as a query.
@@ -161,19 +165,22 @@ class Database:
             conn.begin()
             yield conn
             conn.rollback()
-            conn.connection.dbapi_connection.close_cursors()
+            driver: Any = conn.connection.dbapi_connection         # a _SqliteConnection
+            driver.close_cursors()
         except BaseException:
             conn.close()
             raise
         self._idle.append(conn)
 
-    def run(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+    def run(self, function: Callable[Concatenate[sa.Connection, _Params], _Result], *args: _Params.args,
+            **kwargs: _Params.kwargs) -> _Result:
         """Call ``function(conn, …)`` in a write transaction, again when it lost a deadlock, or its connection before
         the commit; return its result.
 
         :raises CommitUnanswered: who undoes what it has done elsewhere does not know whether to
         """
-        for attempt in range(DEADLOCK_RETRIES):
+        attempt = 0
+        while True:
             committing = False
             try:
                 with self.writer() as conn:
@@ -193,12 +200,13 @@ class Database:
                     raise
                 metrics.DB_RETRIES.labels(self.name).inc()
                 time.sleep(random.uniform(0, 0.01 * 2 ** attempt))
+            attempt += 1
 
-    def _note_broken(self, _connection: _SqliteConnection, _record: Any, error: Any) -> None:
+    def _note_broken(self, _connection: Any, _record: Any, error: BaseException | None) -> None:
         if error is not None:
             self._broken.set()
 
-    def broke_off(self) -> Any:
+    def broke_off(self) -> contextlib.AbstractContextManager[bool]:
         """A block (``utils.taken``) that gets whether connections broke: the result of a commit then is not known."""
         return utils.taken(self._broken)
 
@@ -209,8 +217,9 @@ class Database:
 
     def connections(self) -> dict[tuple[str, str], int]:
         """{(name, state): number}, without asking the database."""
-        idle, out = len(self._idle), self.engine.pool.checkedout()
-        return {(self.name, 'in_use'): out - idle, (self.name, 'idle'): self.engine.pool.checkedin() + idle}
+        pool: Any = self.engine.pool                # a QueuePool
+        idle, out = len(self._idle), pool.checkedout()
+        return {(self.name, 'in_use'): out - idle, (self.name, 'idle'): pool.checkedin() + idle}
 
     def dispose(self) -> None:
         metrics.DB_CONNECTIONS.forget(self)
@@ -219,7 +228,7 @@ class Database:
         self.engine.dispose()
 
 
-def _tell_no_values(engine: Any) -> None:
+def _tell_no_values(engine: sa.Engine) -> None:
     """Neither the values of a statement nor what a server says of them reaches logs or callers: some are secrets.
 
     oslo.db logs some errors when it reads them: it does so after the values are gone.
@@ -230,7 +239,7 @@ def _tell_no_values(engine: Any) -> None:
     sa.event.listen(engine, 'handle_error', exc_filters.handler, retval=True)
 
 
-def _server_engine(url: Any, pool_size: int, max_overflow: int, wait: bool) -> sa.Engine:
+def _server_engine(url: sa.URL, pool_size: int, max_overflow: int, wait: bool) -> sa.Engine:
     mysql = url.get_backend_name() in ('mysql', 'mariadb')
     if mysql and url.get_driver_name() == 'mysqldb' and concurrency.model() == 'eventlet':
         raise exception.InvalidInput('mysqldb waits for the database in C, where no other green thread runs: use '
@@ -277,7 +286,7 @@ def _prepare_mysql(connection: Any, _record: Any) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _frugal(engine: sa.Engine) -> Callable[..., Any]:
+def _frugal(engine: sa.Engine) -> Callable[[Any], None]:
     """Save a server's engine the round trips that most transactions do not need: the question whether a connection
     lives that has just been used, and the rollback behind a commit.
 
@@ -289,9 +298,10 @@ def _frugal(engine: sa.Engine) -> Callable[..., Any]:
     """
     used: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
     committed: weakref.WeakSet[Any] = weakref.WeakSet()
-    ping, rollback = engine.dialect.do_ping, engine.dialect.do_rollback
+    dialect: Any = engine.dialect                # two of its methods are replaced
+    ping, rollback = dialect.do_ping, dialect.do_rollback
 
-    def do_ping(connection: Any) -> Any:
+    def do_ping(connection: Any) -> bool:
         return time.monotonic() - used.get(connection, float('-inf')) < TRUSTED_S or ping(connection)
 
     def do_rollback(connection: Any) -> None:
@@ -304,7 +314,7 @@ def _frugal(engine: sa.Engine) -> Callable[..., Any]:
         if connection is not None:                         # None: it was invalidated
             committed.discard(connection)
             used[connection] = time.monotonic()
-    engine.dialect.do_ping, engine.dialect.do_rollback = do_ping, do_rollback
+    dialect.do_ping, dialect.do_rollback = do_ping, do_rollback
     return committed.add
 
 
@@ -338,7 +348,7 @@ class _SqliteConnection(sqlite3.Connection):
             self._cursors.pop().close()
 
 
-def _sqlite_engine(url: Any, pool_size: int, max_overflow: int) -> Any:
+def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
     """An engine whose transactions begin when we say so: pysqlite's own BEGIN comes too late for a snapshot.
 
     Connections are kept: oslo.db's own engine opens one per transaction, which takes longer than most queries.
@@ -346,7 +356,8 @@ def _sqlite_engine(url: Any, pool_size: int, max_overflow: int) -> Any:
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,
                               connect_args={'factory': _SqliteConnection})
     exc_filters.register_engine(engine)
-    engine.dialect.do_begin = _begin
+    dialect: Any = engine.dialect                # one of its methods is replaced
+    dialect.do_begin = _begin
 
     @sa.event.listens_for(engine, 'do_connect')
     def make(_dialect: Any, _record: Any, arguments: Any, _options: Any) -> None:
@@ -372,13 +383,13 @@ def _sqlite_engine(url: Any, pool_size: int, max_overflow: int) -> Any:
 
 
 @functools.cache
-def insert_of(dialect: Any) -> Any:
+def insert_of(dialect: str) -> Any:
     """The INSERT construct of a dialect, with its ways to meet an existing row."""
     module = {'mysql': 'mysql', 'postgresql': 'postgresql', 'sqlite': 'sqlite'}[dialect]
     return __import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']).insert
 
 
-def lock_row(conn: sa.Connection, table: Any, key: Any) -> None:
+def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, Any]) -> None:
     """Lock the row of a table whose columns are its key alone, until the transaction ends; it is made when missing.
 
     One statement that locks exclusively: a shared lock first would end in deadlocks. SQLite has one writer anyway.
@@ -393,7 +404,7 @@ def lock_row(conn: sa.Connection, table: Any, key: Any) -> None:
                  insert.on_conflict_do_update(index_elements=list(key), set_=same))
 
 
-def insert_ignore(conn: sa.Connection, table: Any, values: Any) -> Any:
+def insert_ignore(conn: sa.Connection, table: sa.Table, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
     """INSERT that leaves an existing row of the same key alone, on any of the three databases."""
     statement = insert_of(conn.dialect.name)(table).values(**values)
     if conn.dialect.name == 'mysql':
@@ -401,7 +412,7 @@ def insert_ignore(conn: sa.Connection, table: Any, values: Any) -> Any:
     return conn.execute(statement.on_conflict_do_nothing())
 
 
-def insert_many_ignore(conn: sa.Connection, table: Any, rows: Any) -> None:
+def insert_many_ignore(conn: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """The same for many rows with the same columns; how many there were before is not known."""
     statement = insert_of(conn.dialect.name)(table)
     if conn.dialect.name == 'mysql':

@@ -75,6 +75,13 @@ def _number(branch: str, phase: str, revision: str | None) -> int | None:
     return int(number) if number.isascii() and number.isdigit() else None
 
 
+def _newest(branch: str, phase: str) -> int:
+    """The number of the newest revision that this code has, 0 where it has none."""
+    number = _number(branch, phase, head(branch, phase))
+    assert number is not None                    # revisions are files whose names end in a number
+    return number
+
+
 def version(db: Database, phase: str = EXPAND) -> str | None:
     """The revision at which a database is, None when it has none."""
     with db.reader() as conn:
@@ -91,7 +98,7 @@ def _version(conn: sa.Connection, phase: str = EXPAND) -> str | None:
 def is_behind(db: Database, branch: str, phase: str = EXPAND) -> bool:
     """Whether this code has revisions that the database lacks; False also where it has newer ones."""
     found = _number(branch, phase, version(db, phase))
-    return found is not None and found < _number(branch, phase, head(branch, phase))
+    return found is not None and found < _newest(branch, phase)
 
 
 def sync(db: Database, branch: str) -> None:
@@ -128,14 +135,14 @@ def check(db: Database, branch: str) -> None:
     """
     with db.reader() as conn:
         found, contracted = _version(conn), _version(conn, CONTRACT)
-    number, known = _number(branch, EXPAND, found), head(branch, CONTRACT)
+    number = _number(branch, EXPAND, found)
     name = db.name if db.name.startswith(branch) else branch         # one of several cells by its name
-    if number is None or number < _number(branch, EXPAND, head(branch)):
+    if number is None or number < _newest(branch, EXPAND):
         raise exception.DatabaseNotReady(branch=name, found=found or 'none', expected=head(branch),
                                          command=BRANCHES[branch][1])
     generation = _number(branch, CONTRACT, contracted)
-    if generation is None or generation > _number(branch, CONTRACT, known):
-        raise exception.DatabaseTooNew(branch=name, found=contracted, known=known or 'none')
+    if generation is None or generation > _newest(branch, CONTRACT):
+        raise exception.DatabaseTooNew(branch=name, found=contracted, known=head(branch, CONTRACT) or 'none')
 
 
 def config(branch: str, conn: sa.Connection, phase: str = EXPAND) -> Any:

@@ -144,7 +144,7 @@ class BoundImages:
     def __init__(self, images: Any, ctx: RequestContext) -> None:
         self._images, self._ctx = images, ctx
 
-    def show(self, image_id: str) -> dict[str, str]:
+    def show(self, image_id: str) -> dict[str, Any]:
         return self._images.show(self._ctx, image_id)
 
     def download(self, image_id: str, path: str) -> None:
@@ -153,7 +153,7 @@ class BoundImages:
     def upload(self, image_id: str, path: str, disk_format: str) -> None:
         self._images.upload(self._ctx, image_id, path, disk_format)
 
-    def update(self, image_id: str, values: dict[str, dict[str, str]]) -> dict[str, str]:
+    def update(self, image_id: str, values: dict[str, dict[str, str]]) -> dict[str, Any]:
         return self._images.update(self._ctx, image_id, values)
 
     def delete(self, image_id: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 import dataclasses
 import hmac
 import json
@@ -58,13 +58,13 @@ class Grant:
                 and properties.get('instance_uuid') == self.server)
 
 
-def make(server: str | None, host: str, lifetime_s: float, read: Collection[str | None] = (),
-         write: Collection[str | None] = (), rotate: bool = False) -> Grant:
+def make(server: str | None, host: str | None, lifetime_s: float, read: Iterable[str | None] = (),
+         write: Iterable[str | None] = (), rotate: bool = False) -> Grant:
     """A Grant that ends in so many seconds; ids that are None or empty are left out."""
     return Grant(server, host, _ids(read), _ids(write), rotate, time.time() + lifetime_s)
 
 
-def _ids(given: Collection[str | None]) -> tuple[str, ...]:
+def _ids(given: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ident.lower() for ident in given if ident))
 
 

@@ -10,6 +10,7 @@ from typing import Any, TYPE_CHECKING
 from oslo_config.cfg import ConfigOpts
 from sqlalchemy import Connection
 
+from nova import context as nova_context
 from nova import exception
 from nova.db.networks import networks
 from nova.db.networks import ports
@@ -46,7 +47,7 @@ class API:
         """Operations on floating addresses in the name of the caller."""
         return floating.FloatingIps(self.api_db, self.conf, context)
 
-    def validate_networks(self, context: RequestContext, requested: list[dict[str, str | None]] | str | None,
+    def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
                           count: int = 1) -> None:
         """Check the networks of a request for ``count`` servers of the caller's project.
 
@@ -59,40 +60,41 @@ class API:
         """
         if requested == 'none' or requested == []:
             return
+        project_id = nova_context.the_project(context.project_id)
         with self.api_db.reader() as conn:
-            if requested is None or requested == 'auto':
-                chosen = selection.choose(networks.usable(conn, context.project_id))
+            if requested is None or isinstance(requested, str):
+                chosen = selection.choose(networks.usable(conn, project_id))
                 if not chosen and requested == 'auto':
                     raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
                 return
-            given = ports.of_ids(conn, {r['port_id'] for r in requested if r.get('port_id')})
-            usable = networks.usable(conn, context.project_id,
-                                     {r['network_id'] for r in requested if r.get('network_id')})
+            given = ports.of_ids(conn, _named(requested, 'port_id'))
+            usable = networks.usable(conn, project_id, _named(requested, 'network_id'))
             for request in requested:
                 try:
-                    self._check(conn, context.project_id, usable, given, request, count)
+                    self._check(conn, project_id, usable, given, request, count)
                 except (exception.NotFound, exception.FixedIpInUse) as error:
                     raise exception.NetworkRequestInvalid(reason=error.message)
                 except exception.InvalidInput as error:
                     raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 
     def _check(self, conn: Connection, project_id: str, usable: dict[str, tuple[NetworksRow, list[Any]]],
-               given: dict[str, PortsRow], request: dict[str, str | None], count: int) -> None:
-        if count > 1 and (request.get('port_id') or request.get('fixed_ip')):
+               given: dict[str, PortsRow], request: selection.Request, count: int) -> None:
+        port_id, fixed_ip = request.get('port_id'), request.get('fixed_ip')
+        if count > 1 and (port_id or fixed_ip):
             raise exception.InvalidInput(reason='a port or a fixed IP serves one server only.')
-        if request.get('port_id'):
-            port = given.get(request['port_id'])
+        if port_id:
+            port = given.get(port_id)
             if port is None or port['project_id'] != project_id:
-                raise exception.PortNotFound(port_id=request['port_id'])
+                raise exception.PortNotFound(port_id=port_id)
             if port['device_id']:
                 raise exception.PortInUse(port_id=port['id'])
             return
         network, subnets = selection.usable_network(usable, request.get('network_id'), project_id)
-        if request.get('fixed_ip'):
-            ipam.check_free(conn, subnets, request['fixed_ip'])
+        if fixed_ip:
+            ipam.check_free(conn, subnets, fixed_ip)
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: dict[str, str | None]) -> dict[str, str | None]:
+                     request: selection.Request) -> selection.Request:
         """Complete and check a request for one more port of a server of a project.
 
         What is true now may change until the port is attached, which checks again.
@@ -111,8 +113,8 @@ class API:
                 if not chosen:
                     raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
                 request = {**request, 'network_id': chosen[0]['network_id']}
-            given = ports.of_ids(conn, {request['port_id']} - {None})
-            usable = networks.usable(conn, project_id, {request['network_id']} - {None})
+            given = ports.of_ids(conn, _named([request], 'port_id'))
+            usable = networks.usable(conn, project_id, _named([request], 'network_id'))
             self._check(conn, project_id, usable, given, request, 1)
         return request
 
@@ -125,7 +127,7 @@ class API:
         if not wanted:
             return list(names or ())
         with self.api_db.reader() as conn:
-            rows = security_groups.of_project(conn, context.project_id)
+            rows = security_groups.of_project(conn, nova_context.the_project(context.project_id))
         security.pick(rows, wanted)
         known = {row['id']: row['name'] for row in rows}
         return list(dict.fromkeys(known.get(name, name) for name in names))
@@ -173,7 +175,7 @@ class API:
     def security_group_rules(self, context: RequestContext,
                              group_ids: list[str]) -> dict[str, list[SecurityGroupRulesRow]]:
         """{group id: [rule row]}"""
-        found = {ident: [] for ident in group_ids}
+        found: dict[str, list[SecurityGroupRulesRow]] = {ident: [] for ident in group_ids}
         with self.api_db.reader() as conn:
             for rule in networks.many(conn, t.security_group_rules, group_ids, 'security_group_id'):
                 found[rule['security_group_id']].append(rule)
@@ -205,15 +207,20 @@ class API:
 
     def subnets_of(self, context: RequestContext, network_ids: list[str]) -> dict[str, list[SubnetsRow]]:
         """{network id: [subnet row]}, the first made first."""
-        found = {ident: [] for ident in network_ids}
+        found: dict[str, list[SubnetsRow]] = {ident: [] for ident in network_ids}
         with self.api_db.reader() as conn:
             for row in networks.many(conn, t.subnets, network_ids, 'network_id'):
                 found[row['network_id']].append(row)
         return {ident: sorted(rows, key=lambda row: (row['created_at'], row['id'])) for ident, rows in found.items()}
 
-    def ports_of(self, context: RequestContext, instance_uuid: str) -> list[dict[Any, str]]:
+    def ports_of(self, context: RequestContext, instance_uuid: str) -> list[dict[str, Any]]:
         """Rows of a server's ports, in its order, each with 'fixed_ips' [{'subnet_id', 'ip_address'}]."""
         with self.api_db.reader() as conn:
             rows = ports.of_device(conn, instance_uuid)
             fixed = networks.addresses_of(conn, [row['id'] for row in rows])
         return [{**row, 'fixed_ips': fixed.get(row['id'], [])} for row in rows]
+
+
+def _named(requests: list[selection.Request], name: str) -> set[str]:
+    """The ids that requests have under a name."""
+    return {ident for ident in (request.get(name) for request in requests) if ident}

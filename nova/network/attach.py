@@ -1,6 +1,7 @@
 """Ports of servers that are there already: given to one, looked up, taken back, each exactly once."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 import uuid
 
@@ -35,40 +36,39 @@ class Attachments:
     def __init__(self, network: HostNetwork) -> None:
         self._network = network
 
-    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: dict[str, str | None],
-                    attached_by: str, host: str) -> dict[str, str]:
+    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: selection.Request,
+                    attached_by: str, host: str) -> dict[str, Any]:
         """See interface.py."""
         found = self._network.api_db.run(ipam.arbitrated(self._attach), instance, request, attached_by, host)
         if host == self._network.host:
             self._network.refresh()
         return found
 
-    def _attach(self, conn: Connection, instance: Instance, request: dict[str, str | None], attached_by: str,
-                host: str) -> dict[str, str]:
-        project_id = instance.project_id
-        port = ports.lock_many(conn, [request['port_id']]).get(request['port_id'])
+    def _attach(self, conn: Connection, instance: Instance, request: selection.Request, attached_by: str,
+                host: str) -> dict[str, Any]:
+        project_id, port_id = instance.project_id, request['port_id']
+        assert port_id is not None               # of the port, or that which a new one gets
+        port = ports.lock_many(conn, [port_id]).get(port_id)
         if port is not None and port['device_id'] == instance.uuid and port['attached_by'] == attached_by:
             return self._vif_of(conn, port)
         if request['network_id']:
             quotas.check(conn, self._network.conf, 'port', project_id)
-        known = networks.usable(conn, project_id, {request['network_id'] or port and port['network_id']} - {None},
-                                lock=True)
+        network_id = request['network_id'] or (port['network_id'] if port else None)
+        known = networks.usable(conn, project_id, {network_id} if network_id else set(), lock=True)
         others = ports.of_device(conn, instance.uuid)
         binding = {**self._network.binding(instance, host), 'attached_by': attached_by, 'tag': request['tag'],
                    'position': max((other['position'] for other in others), default=-1) + 1}
         if request['network_id'] is None:
-            port = bind(conn, port, request, project_id, binding)
-            return self._vif_of(conn, port)
+            return self._vif_of(conn, bind(conn, port, request, project_id, binding))
         network, subnets = selection.usable_network(known, request['network_id'], project_id)
-        port = {**new_port(project_id, network['id'], {**binding, 'dns_name': dns_name(instance)}),
-                'id': request['port_id']}
-        claim(conn, self._network.conf, network, subnets, port, request['fixed_ip'])
-        networks.insert(conn, t.ports, [port])
-        security_groups.bind(conn, [(port['id'], group) for group in security.resolve(conn, project_id, None)])
-        return self._vif_of(conn, port)
+        made = {**new_port(project_id, network['id'], {**binding, 'dns_name': dns_name(instance)}), 'id': port_id}
+        claim(conn, self._network.conf, network, subnets, made, request['fixed_ip'])
+        networks.insert(conn, t.ports, [made])
+        security_groups.bind(conn, [(port_id, group) for group in security.resolve(conn, project_id, None)])
+        return self._vif_of(conn, made)
 
     def find_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
-                  attached_by: str | None) -> dict[str, str] | None:
+                  attached_by: str | None) -> dict[str, Any] | None:
         with self._network.api_db.reader() as conn:
             port = ports.of_ids(conn, [port_id]).get(port_id)
             if port is None or port['device_id'] != instance_uuid:
@@ -108,11 +108,11 @@ class Attachments:
         self._network.api_db.run(remove)
         self._network.refresh()
 
-    def _vif_of(self, conn: Connection, port: dict[str, Any]) -> dict[str, str]:
+    def _vif_of(self, conn: Connection, port: Mapping[str, Any]) -> dict[str, Any]:
         return self._network.vifs(conn, [port])[0]
 
 
-def new_port(project_id: str, network_id: str, binding: dict[str, str]) -> dict[str, str]:
+def new_port(project_id: str, network_id: str, binding: dict[str, Any]) -> dict[str, Any]:
     """The row of a port made for a server."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network_id, 'name': '',
             'mac_address': ipam.new_mac(), 'admin_state_up': True, 'made_for_server': True, 'description': '',
@@ -125,8 +125,8 @@ def _of_version_4(found: tuple[NetworksRow, list[SubnetsRow]]) -> tuple[Networks
     return network, [subnet for subnet in subnets if subnet['ip_version'] == 4] or subnets
 
 
-def claim(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow], port: Any,
-          address: Any) -> list[dict[str, str]]:
+def claim(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow],
+          port: Mapping[str, Any], address: str | None) -> list[dict[str, str]]:
     """Addresses for a port (its id and MAC): the requested one, or any; [{'subnet_id', 'ip_address'}].
 
     :raises NetworkRequestInvalid: no guest can have the address
@@ -140,8 +140,8 @@ def claim(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: lis
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 
 
-def bind(conn: Connection, port: PortsRow | None, request: dict[str, str | None], project_id: str,
-         binding: dict[str, str]) -> PortsRow:
+def bind(conn: Connection, port: PortsRow | None, request: selection.Request, project_id: str,
+         binding: dict[str, Any]) -> dict[str, Any]:
     """The port that a user made, given to the server."""
     if port is None or port['project_id'] != project_id:
         raise exception.PortNotFound(port_id=request['port_id'])

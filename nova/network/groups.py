@@ -1,6 +1,7 @@
 """Security groups as the compute API knew them: with rules for incoming packets alone."""
 from __future__ import annotations
 
+import builtins
 from typing import Any, TYPE_CHECKING
 import uuid
 
@@ -33,11 +34,11 @@ class Groups:
     def __init__(self, conf: ConfigOpts, api_db: Database) -> None:
         self.conf, self.api_db = conf, api_db
 
-    def list(self, project_id: str) -> list[SecurityGroupsRow]:
+    def list(self, project_id: nova_context.Projects | str) -> builtins.list[SecurityGroupsRow]:
         """Rows by name; a project that looks finds its default group."""
         condition = t.security_groups.c.id.is_not(None)
         if nova_context.one_project(project_id):
-            self.api_db.run(security_groups.ensure_default, project_id)
+            self.api_db.run(security_groups.ensure_default, nova_context.the_project(project_id))
             condition = t.security_groups.c.project_id == project_id
         with self.api_db.reader() as conn:
             return networks.page(conn, t.security_groups, condition, [('name', 'asc'), ('id', 'asc')], None, None)
@@ -62,7 +63,7 @@ class Groups:
         networks.insert(conn, t.security_groups, [
             {'id': ident, 'project_id': project_id, 'name': name, 'description': description}])
         networks.insert(conn, t.security_group_rules, security_groups.egress_rules(ident, project_id))
-        return networks.get(conn, t.security_groups, ident)
+        return _get(conn, project_id, ident)
 
     def update(self, project_id: nova_context.Projects | str, ident: str, name: str, description: str) -> Any:
         """The row as it is then.
@@ -94,7 +95,7 @@ class Groups:
             raise exception.BadRequest('The group default is not deleted.')
         security_groups.remove(conn, ident)
 
-    def add_rule(self, project_id: str, rule: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    def add_rule(self, project_id: str, rule: dict[str, Any]) -> tuple[dict[str, Any], builtins.list[str]]:
         """The row of a rule for incoming packets, and the hosts whose filters follow.
 
         :param rule: {'security_group_id', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
@@ -103,10 +104,11 @@ class Groups:
         """
         return self.api_db.run(self._add_rule, project_id, {**rule, 'direction': 'ingress'})
 
-    def _add_rule(self, conn: Connection, project_id: str, rule: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-        group = networks.lock(conn, t.security_groups, rule['security_group_id'])
-        if group is not None and nova_context.covers(project_id, group['project_id']):
-            quotas.check(conn, self.conf, 'security_group_rule', group['project_id'])
+    def _add_rule(self, conn: Connection, project_id: str,
+                  rule: dict[str, Any]) -> tuple[dict[str, Any], builtins.list[str]]:
+        locked = networks.lock(conn, t.security_groups, rule['security_group_id'])
+        if locked is not None and nova_context.covers(project_id, locked['project_id']):
+            quotas.check(conn, self.conf, 'security_group_rule', locked['project_id'])
         group = _get(conn, project_id, rule['security_group_id'])
         if rule['remote_group_id']:
             _get(conn, project_id, rule['remote_group_id'])

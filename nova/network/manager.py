@@ -133,8 +133,8 @@ class NetworkManager:
     # ---- rows of the interface -------------------------------------------------------
 
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
-                              requested_networks: list[dict[str, str | None]] | str | None,
-                              security_groups: list[str] | None, host: str) -> list[dict[str, str]]:
+                              requested_networks: list[selection.Request] | str | None,
+                              security_groups: list[str] | None, host: str) -> list[dict[str, Any]]:
         """Ports, addresses and plumbing for a server -> list of VIFs; the same ones when called again.
 
         :param requested_networks: None or 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
@@ -171,6 +171,7 @@ class NetworkManager:
         Read the server's host only when a port is on another host.
         """
         if any(row.host != caller for row in rows):
+            assert self._cell_db is not None         # hosts ask
             with self._cell_db.reader() as conn:
                 server = ownership.server(conn, instance_uuid)
             if server is None or server.host != caller:
@@ -229,9 +230,9 @@ class NetworkManager:
         :param among: uuids of those that are looked at, a set; None: all that have ports
         """
         with self.api_db.reader() as conn:
-            gone = (ports.devices(conn) if among is None else among) - set(live_instances)
+            left = (ports.devices(conn) if among is None else among) - set(live_instances)
             before = utils.utcnow() - datetime.timedelta(seconds=AUDIT_AGE_S)
-            gone = ports.older_devices(conn, gone, before) if gone else []
+            gone = ports.older_devices(conn, left, before) if left else []
         if gone:
             LOG.warning(
                 'Giving back the ports of %d servers that no longer exist: %s', len(gone), ', '.join(gone)
@@ -242,14 +243,13 @@ class NetworkManager:
 
     # ---- allocation -----------------------------------------------------------------
 
-    def _allocate(self, conn: Connection, instance: Instance, requests: list[dict[str, str | None]] | None,
-                  group_names: list[str] | None, host: str) -> list[dict[str, str]]:
+    def _allocate(self, conn: Connection, instance: Instance, requests: list[selection.Request] | None,
+                  group_names: list[str] | None, host: str) -> list[dict[str, Any]]:
         project_id = instance.project_id
-        wanted = None if requests is None else {r['network_id'] for r in requests if r['network_id']}
-        existing = {}
-        if requests and any(r['port_id'] for r in requests):
-            existing = ports.lock_many(conn, [r['port_id'] for r in requests if r['port_id']])
-            wanted |= {port['network_id'] for port in existing.values()}
+        existing = ports.lock_many(conn, [r['port_id'] for r in requests or () if r['port_id']])
+        wanted = None if requests is None else {
+            *(r['network_id'] for r in requests if r['network_id']),
+            *(port['network_id'] for port in existing.values())}
         usable = networks.usable(conn, project_id, wanted, lock=True)
         rows, default_group = ports.of_device_and_default_group(conn, instance.uuid, project_id)
         if rows:
@@ -262,7 +262,9 @@ class NetworkManager:
         groups = security.resolve(conn, project_id, group_names, default_group) if any(
             not r['port_id'] for r in requests) else []
         binding = self._network.binding(instance, host)
-        made, fixed = [], {}
+        made: list[dict[str, Any]] = []
+        given: list[dict[str, Any]] = []
+        fixed: dict[str, list[dict[str, str]]] = {}
         for position, request in enumerate(requests):
             if request['port_id']:
                 port = attach.bind(conn, existing.get(request['port_id']), request, project_id,
@@ -275,13 +277,12 @@ class NetworkManager:
                 fixed[port['id']] = attach.claim(conn, self.conf, network, subnets, port,
                                                  request.get('fixed_ip'))
                 made.append(port)
-            rows.append(port)
+            given.append(port)
         networks.insert(conn, t.ports, made)
         security_groups.bind(conn, [(port['id'], group) for port in made for group in groups])
-        given = [port['id'] for port in rows if port['id'] not in fixed]
-        fixed.update(networks.addresses_of(conn, given))
-        more = extras(conn, rows, {port['network_id']: usable[port['network_id']][0] for port in rows})
-        return [vif(self.conf, port, *usable[port['network_id']], fixed.get(port['id'], []), more) for port in rows]
+        fixed.update(networks.addresses_of(conn, [port['id'] for port in given if port['id'] not in fixed]))
+        more = extras(conn, given, {port['network_id']: usable[port['network_id']][0] for port in given})
+        return [vif(self.conf, port, *usable[port['network_id']], fixed.get(port['id'], []), more) for port in given]
 
 
 def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:

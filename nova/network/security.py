@@ -45,9 +45,9 @@ def resolve(conn: Connection, project_id: str, names: list[str] | None, known_de
     :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
     """
     names = list(names or [security_groups.DEFAULT])
-    default = None
-    if security_groups.DEFAULT in names:
-        default = known_default or security_groups.ensure_default(conn, project_id)
+    if security_groups.DEFAULT not in names:
+        return pick(security_groups.of_project(conn, project_id), names)
+    default = known_default or security_groups.ensure_default(conn, project_id)
     if names == [security_groups.DEFAULT]:
         return [default]
     return pick(security_groups.of_project(conn, project_id), names, default)
@@ -55,10 +55,11 @@ def resolve(conn: Connection, project_id: str, names: list[str] | None, known_de
 
 def pick(rows: list[SecurityGroupsRow], names: list[str], default: str | None = None) -> list[str]:
     """Ids of the groups (rows of one project) that names or ids mean, each once, in order."""
-    by_id, by_name = {row['id'] for row in rows}, {}
+    by_id = {row['id'] for row in rows}
+    by_name: dict[str, list[str]] = {}
     for row in rows:
         by_name.setdefault(row['name'], []).append(row['id'])
-    found = {}
+    found: dict[str, None] = {}
     for name in names:
         idents = [default] if name == security_groups.DEFAULT and default else (
             [name] if name in by_id else by_name.get(name, []))
@@ -75,8 +76,8 @@ def protocol(value: int | str | None) -> str | None:
 
     :raises InvalidInput: neither a known name nor 0 to 255
     """
-    text = '' if value is None else str(value).lower()
-    text = ALIASES.get(text, text)
+    given = '' if value is None else str(value).lower()
+    text = ALIASES.get(given, given)
     if text is None or text in PROTOCOLS:
         return text
     if not (text.isascii() and text.isdigit() and int(text) <= 255):

@@ -8,15 +8,17 @@ from nova import exception
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, SubnetsRow
 
+Request = dict[str, str | None]          # {'network_id', 'port_id', 'fixed_ip', 'tag'}
 
-def normalized(requests: list[dict[str, str | None]] | None) -> list[dict[str, str | None]] | None:
+
+def normalized(requests: list[Request] | str | None) -> list[Request] | None:
     """The networks of a RequestSpec with every key, None for 'auto'."""
-    if requests is None or requests == 'auto':
-        return None
-    return [
-        {'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **request}
-        for request in requests
-    ]
+    return None if requests is None or isinstance(requests, str) else complete(requests)
+
+
+def complete(requests: list[Request]) -> list[Request]:
+    """Requests for networks with every key."""
+    return [{'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **request} for request in requests]
 
 
 def choose(usable: dict[str, tuple[NetworksRow, list[Any]]]) -> list[dict[str, str | None]]:
@@ -30,7 +32,7 @@ def choose(usable: dict[str, tuple[NetworksRow, list[Any]]]) -> list[dict[str, s
     chosen = [network for network in candidates if network['is_default']] or candidates
     if len(chosen) > 1:
         raise exception.NetworkAmbiguous()
-    return normalized([{'network_id': network['id']} for network in chosen])
+    return complete([{'network_id': network['id']} for network in chosen])
 
 
 def usable_network(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id: str | None,
@@ -40,9 +42,10 @@ def usable_network(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id:
     :raises NetworkNotFound: none, or another project's
     :raises NetworkRequestInvalid: no address can be had there
     """
-    network, subnets = usable.get(network_id, (None, None))
-    if network is None or not (network['shared'] or network['project_id'] == project_id):
+    found = None if network_id is None else usable.get(network_id)
+    if found is None or not (found[0]['shared'] or found[0]['project_id'] == project_id):
         raise exception.NetworkNotFound(network_id=network_id)
+    network, subnets = found
     if not subnets:
         raise exception.NetworkRequestInvalid(reason=f'network {network_id} has no subnet.')
     return network, subnets

@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from oslo_config import cfg
 
@@ -60,7 +60,7 @@ _CONTEXT = ('request_id', 'global_request_id', 'user_id', 'project_id', 'user_do
 class Off:
     """Sends nothing."""
 
-    on = False
+    on: Literal[False] = False
 
     def publish_seal(self, name: str, seal: Any) -> None:
         pass
@@ -122,7 +122,7 @@ class Notifier:
         (there was no room) and 'failed' (they could not be made, or handed over)
     """
 
-    on = True
+    on: Literal[True] = True
 
     def __init__(self, conf: cfg.ConfigOpts, senders: dict[str, Any], binary: str = events.API) -> None:
         options = conf.notifications

@@ -168,7 +168,8 @@ def text_of_guest(topology: GuestTopology | None) -> str | None:
 
 def dump_guest(topology: GuestTopology) -> dict[str, Any]:
     """A GuestTopology as JSON values."""
-    data = {'instance_uuid': topology.instance_uuid, 'cells': [_guest_cell(cell) for cell in topology.cells]}
+    data: dict[str, Any] = {
+        'instance_uuid': topology.instance_uuid, 'cells': [_guest_cell(cell) for cell in topology.cells]}
     if topology.cpu_policy != 'shared':
         data['cpu_policy'] = topology.cpu_policy
     for name in ('cpu_thread_policy', 'emulator_threads_policy'):
@@ -268,7 +269,8 @@ def _load_host_cell(data: dict[str, Any]) -> HostCell:
 
 def _guest_cell(cell: GuestCell) -> dict[str, Any]:
     topology = cell.cpu_topology and _object('VirtCPUTopology', dict(cell.cpu_topology))
-    pinning = cell.cpu_pinning and {str(vcpu): cpu for vcpu, cpu in sorted(cell.cpu_pinning.items())}
+    pinning = cell.cpu_pinning if not cell.cpu_pinning else {
+        str(vcpu): cpu for vcpu, cpu in sorted(cell.cpu_pinning.items())}
     data = {'cpu_topology': topology, 'pagesize': cell.pagesize, 'cpuset': sorted(cell.cpuset),
             'memory': cell.memory, 'cpu_pinning_raw': pinning, 'id': cell.id}
     if cell.pcpuset:

@@ -39,7 +39,7 @@ class Rule:
     """
 
     text: str
-    check: object
+    check: Any
     source: str
     by: str | None = None
 

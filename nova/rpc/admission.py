@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import logging
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 from nova import context as nova_context
 from nova import exception
@@ -68,11 +68,11 @@ class Call:
                     return action['project_id'], action['user_id']
         return None, None
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, reason: str) -> NoReturn:
         """:raises HostForbidden:"""
         raise exception.HostForbidden(host=self.host, topic=self.topic, method=self.method, reason=reason)
 
-    def not_here(self) -> None:
+    def not_here(self) -> NoReturn:
         """:raises NotOnHost:"""
         raise exception.NotOnHost(host=self.host, topic=self.topic, method=self.method, instance_id=self.uuid)
 

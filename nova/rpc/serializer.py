@@ -16,6 +16,7 @@ from oslo_versionedobjects import exception as object_exc
 from nova import context as nova_context
 from nova import objects
 from nova.rpc import versions
+from nova.rpc.interface import parsed
 
 TIME = 'nova_time'                  # {TIME: ISO 8601}: a naive UTC datetime
 BYTES = 'nova_bytes'                # {BYTES: base64}
@@ -44,7 +45,7 @@ def _tag(value: Any, manifest: Any = None) -> Any:
 def at_version(value: Any, manifest: Any) -> Any:
     """An object as a primitive that its receiver understands: no newer than the version that the manifest names."""
     target = manifest.get(value.obj_name(), value.VERSION)
-    if versions.parsed(target) > versions.parsed(value.VERSION):
+    if parsed(target) > parsed(value.VERSION):
         target = value.VERSION                       # it came from an older service
     return value.obj_to_primitive(target_version=target, version_manifest=manifest)
 
@@ -126,18 +127,19 @@ class Serializer(oslo_messaging.Serializer):
         self._pin, self._backport = pin, backport
         self._sender = {SENDER: versions.VERSION} if host is None else {SENDER: versions.VERSION, SENDER_HOST: host}
 
-    def serialize_entity(self, ctxt: dict[str, Any], entity: Any) -> Any:
+    def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
         if self._pin is not None:
             return to_primitive(entity, self._pin().objects)
-        return to_primitive(entity, _known_to(getattr(ctxt, 'sender_version', versions.VERSION)))
+        version = getattr(ctxt, 'sender_version', None)
+        return to_primitive(entity, _known_to(versions.VERSION if version is None else version))
 
-    def deserialize_entity(self, ctxt: dict[str, Any], entity: Any) -> Any:
+    def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
         return from_primitive(entity, ctxt, self._backport)
 
-    def serialize_context(self, ctxt: dict[str, Any]) -> dict[Any, Any]:
+    def serialize_context(self, ctxt: nova_context.RequestContext) -> dict[str, Any]:
         return {**ctxt.to_dict(), **self._sender}
 
-    def deserialize_context(self, ctxt: dict[str, Any]) -> Any:
+    def deserialize_context(self, ctxt: dict[str, Any]) -> nova_context.RequestContext:
         """The sender's context; it becomes the one of this thread, for its log lines."""
         made = nova_context.RequestContext.from_dict(ctxt)
         made.sender_host, made.signed_by = ctxt.get(SENDER_HOST), ctxt.get('signed_by')
@@ -145,7 +147,7 @@ class Serializer(oslo_messaging.Serializer):
         return made
 
 
-def _known_to(version: str) -> Any:
+def _known_to(version: int) -> dict[str, str] | None:
     """The manifest of a service of another VERSION; None where it knows what this code knows."""
     release = versions.RELEASES[min(max(version, versions.OLDEST), versions.VERSION)]
     return None if release.objects == versions.RELEASES[versions.VERSION].objects else release.objects

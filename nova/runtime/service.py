@@ -101,12 +101,12 @@ class Service:
         """Begin no new run of a periodic task: called on all services of a process before the first one stops."""
         self._stopping.set()
 
-    def stop(self, timeout: Any) -> Any:
+    def stop(self, timeout: float) -> bool:
         """Take no new message and no new run of a task; True when what ran has ended within ``timeout`` s."""
         deadline = time.monotonic() + timeout
         self._stopping.set()
         done = True
-        if self._serving:                # oslo.messaging waits for a start that never came
+        if self._server is not None and self._serving:       # oslo.messaging waits for a start that never came
             self._server.stop()
             done = self._server.wait(max(0.01, deadline - time.monotonic()))
         for thread in self._threads:
@@ -332,7 +332,8 @@ class Process:
         report.write(self.conf, self.binary, self.parts, self.ready())
 
 
-_SIGNALS = {signal.SIGTERM: 'stop', signal.SIGINT: 'stop', signal.SIGHUP: 'reload', signal.SIGUSR1: 'report'}
+_SIGNALS: dict[int, str] = {
+    signal.SIGTERM: 'stop', signal.SIGINT: 'stop', signal.SIGHUP: 'reload', signal.SIGUSR1: 'report'}
 
 
 def notify(state: Any) -> None:

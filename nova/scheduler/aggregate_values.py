@@ -2,12 +2,15 @@
 import collections.abc
 import logging
 import math
+import typing
 
 import numpy as np
 
 from nova.scheduler import host_view
 
 LOG = logging.getLogger(__name__)
+
+_Value = typing.TypeVar('_Value')
 
 
 def smallest(hosts: host_view.Hosts, key: str, kind: type[int] | type[float] = float, least: float = 0
@@ -24,11 +27,11 @@ def smallest(hosts: host_view.Hosts, key: str, kind: type[int] | type[float] = f
     return hosts.once(('smallest', key), make)[0]
 
 
-def overridden(hosts: host_view.Hosts, key: str, value: float | np.ndarray, kind: type[int] | type[float] = float,
-               least: float = 0) -> float | np.ndarray:
+def overridden(hosts: host_view.Hosts, key: str, value: _Value, kind: type[int] | type[float] = float,
+               least: float = 0) -> _Value | np.ndarray:
     """A value, or an array of values of the hosts, as ``smallest`` overrides it."""
     given = smallest(hosts, key, kind, least)
-    return value if given is None else np.where(np.isnan(given), value, given)
+    return value if given is None else np.where(np.isnan(given), np.asarray(value), given)
 
 
 def _smallest(values: collections.abc.Iterable[str], key: str, kind: type[int] | type[float], least: float) -> float:

@@ -25,7 +25,7 @@ from nova.scheduler import pipeline
 LOG = logging.getLogger(__name__)
 
 Selections = list[objects.Selection]
-Rankings = collections.abc.Mapping[str, collections.abc.Sequence[int]]
+Rankings = collections.abc.Mapping[str, decision.Positions]
 # of a batch, by the number of the demand: what is decided, and what each of its servers got
 Decisions = collections.abc.Mapping[int, decision.Decision]
 Placed = dict[int, list[Selections]]

@@ -46,7 +46,7 @@ class CrossCellClaimer:
 
     def homes(self, uuids: collections.abc.Sequence[str]) -> claimer.Homes:
         found: dict[str, list[str]] = {}
-        for uuid, cell_uuid in cell_transfer.settled_homes(self._api_db, self._cells, uuids).items():
+        for uuid, cell_uuid in cell_transfer.settled_homes(self._api_db, self._cells, list(uuids)).items():
             found.setdefault(cell_uuid, []).append(uuid)
         order = {uuid: number for number, uuid in enumerate(uuids)}
         return [(cell, sorted(part, key=order.__getitem__)) for cell_uuid, part in found.items()
@@ -76,7 +76,11 @@ class CrossCellClaimer:
         placed: claimer.Placed = {}
         try:
             for cell_uuid, part in parts.items():
-                placed |= self._claim_part(transfer, self._cells.get(cell_uuid), hosts, part)
+                cell = self._cells.get(cell_uuid)
+                if cell is None:
+                    self._table.leave_out(cell_uuid)             # it was deleted; each of them is placed by itself
+                else:
+                    placed |= self._claim_part(transfer, cell, hosts, part)
             there = transfer.finish()
         except Exception:
             LOG.exception('%d requests could not be claimed in one batch; each is placed by itself.', len(decisions))
@@ -102,7 +106,7 @@ class CrossCellClaimer:
             taken = cell.db.run(claim)
         except db_cells.UNREACHABLE as error:
             LOG.warning('Nothing is placed in cell %s, which is away: %s', cell.name, error)
-            self._table.leave_out(cell)
+            self._table.leave_out(cell.uuid)
             taken = claimer.BatchClaim({}, {}, {})
         transfer.has_arrived(list(taken.places), cell)
         transfer.give_up([uuid for uuid in uuids if uuid not in taken.places])
@@ -134,7 +138,10 @@ class _CrossCellAttempt:
             parts.setdefault(hosts.rows[ranking[0]]['cell'], []).append(uuid)
         for cell_uuid in sorted(parts, key=lambda each: (each == self._home.uuid, each)):
             uuids, cell = parts[cell_uuid], self._cells.get(cell_uuid)
-            if cell is self._home and left:
+            if cell is None:
+                LOG.warning('Nothing is placed in cell %s, which was deleted.', cell_uuid)
+                self._table.leave_out(cell_uuid)
+            if cell is None or cell is self._home and left:
                 left.update(uuids)
                 continue
             within = {uuid: [position for position in rankings[uuid] if hosts.rows[position]['cell'] == cell_uuid]
@@ -159,7 +166,7 @@ class _CrossCellAttempt:
             LOG.warning('Nothing is placed in cell %s, which is away: %s', cell.name, error)
         else:
             return set()
-        self._table.leave_out(cell)
+        self._table.leave_out(cell.uuid)
         return set(rankings)
 
     def _pause(self, request: pipeline.Request) -> None:

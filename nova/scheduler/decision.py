@@ -3,6 +3,8 @@ import collections.abc
 import dataclasses
 import functools
 
+import numpy as np
+
 from nova import exception
 from nova import objects
 from nova.scheduler import host_view
@@ -12,6 +14,9 @@ from nova.scheduler import weights
 from nova.scheduler.filters import base
 
 BATCH = 64               # servers of one batch; with more, the requests of a batch wait for longer
+
+
+Positions = collections.abc.Sequence[int] | np.ndarray            # of hosts, the best first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +42,8 @@ class Rules:
         """Hosts of a ranking of which a batch needs to know: those that the caller learns, or may be chosen among."""
         return 1 + self.alternates if self.order.subset == 1 else pipeline.MOST
 
-    def selections(self, hosts: host_view.Hosts, ranking: collections.abc.Sequence[int]) -> list[objects.Selection]:
+    def selections(self, hosts: host_view.Hosts,
+                   ranking: Positions) -> list[objects.Selection]:
         """The host at the head of a ranking, and its alternates."""
         return [objects.Selection(cell_uuid=hosts.rows[position]['cell'], host=hosts.host[position],
                                   node=hosts.node[position], availability_zone=hosts.zone[position])
@@ -74,7 +80,7 @@ class Decision:
     """
 
     demand: Demand
-    rankings: dict[str, collections.abc.Sequence[int]] | None = None
+    rankings: dict[str, Positions] | None = None
     shortage: pipeline.Shortage | None = None
     error: Exception | None = None
 
@@ -95,7 +101,7 @@ def decide(hosts: host_view.Hosts, demands: collections.abc.Sequence[Demand], ru
     return [_decide(demand, batch.select) for demand in demands]
 
 
-Selected = list[collections.abc.Sequence[int]] | pipeline.Shortage
+Selected = list[pipeline.Ranking] | pipeline.Shortage
 
 
 def _decide(demand: Demand, select: collections.abc.Callable[[Demand], Selected]) -> Decision:
@@ -123,10 +129,9 @@ class _Batch:
         self._classes: list[request_classes.RequestClass] = []
 
     def select(self, demand: Demand) -> Selected:
-        if self._rules.are_known and request_classes.simple(demand.request, demand.uuids):
-            found = self._of_class(demand.request).select(demand.uuids[0])
-        else:
-            found = _select(self._hosts, demand, self._rules, pipeline.MOST)
+        simple = self._rules.are_known and request_classes.simple(demand.request, demand.uuids)
+        found = (self._of_class(demand.request).select(demand.uuids[0]) if simple else
+                 _select(self._hosts, demand, self._rules, pipeline.MOST))
         if not isinstance(found, pipeline.Shortage):
             for ranking in found:
                 self._hosts.consume(ranking[0], demand.request.resources)
@@ -138,12 +143,13 @@ class _Batch:
             if each.includes(request):
                 return each
         rules = self._rules
+        weighers = [each for each in rules.weighers if isinstance(each, weights.Weigher)]      # all: they are known
         self._classes.append(request_classes.RequestClass(
-            self._hosts, request, rules.filters, rules.weighers, rules.order, rules.ranked))
+            self._hosts, request, rules.filters, weighers, rules.order, rules.ranked))
         return self._classes[-1]
 
 
-def rankings_of(decision: Decision) -> dict[str, collections.abc.Sequence[int]]:
+def rankings_of(decision: Decision) -> dict[str, Positions]:
     """The rankings of a decision.
 
     :raises NoValidHost: no host is left

@@ -126,7 +126,9 @@ def places(request: pipeline.Request, hosts: host_view.Hosts, positions: collect
 
     :param positions: of the hosts that would do for one of them, best first
     """
-    if AFFINITY in request.group.policies:
+    group = request.group
+    assert group is not None                     # affinity is a policy of one
+    if AFFINITY in group.policies:
         for position in positions:
             yield dataclasses.replace(request, host=hosts.host[position])
         return
@@ -134,10 +136,10 @@ def places(request: pipeline.Request, hosts: host_view.Hosts, positions: collect
     for position in positions:
         for name in sorted(_locality(hosts.rows[position]) - tried):
             tried.add(name)
-            yield dataclasses.replace(request, group=dataclasses.replace(request.group, within=name))
+            yield dataclasses.replace(request, group=dataclasses.replace(group, within=name))
 
 
-def _locality(row: dict[str, typing.Any]) -> frozenset[str]:
+def _locality(row: collections.abc.Mapping[str, typing.Any]) -> frozenset[str]:
     """The network localities of a row of the table of hosts, a frozenset."""
     return server_groups.locality(row.get('capabilities'), row.get('aggregates'))
 

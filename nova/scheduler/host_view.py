@@ -52,7 +52,7 @@ class Hosts:
     placed: tuple[int, ...] = ()
     numa: collections.abc.Mapping[int, topologies.HostTopology | None] = types.MappingProxyType({})
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: collections.abc.Sequence[Row]) -> None:
         def column(name: str, dtype: typing.Any = object) -> np.ndarray:
             array = np.empty(len(rows), dtype=dtype)
             array[:] = [row[name] for row in rows]
@@ -121,7 +121,7 @@ class Hosts:
                 twin.members[self.positions(host)] = number
         return twin
 
-    def with_usage(self, rows: dict[int, Row]) -> Hosts:
+    def with_usage(self, rows: collections.abc.Mapping[int, Row]) -> Hosts:
         """A view in which these rows, of hosts that it has, have other usage: {position: row}."""
         twin = self.copy()
         twin.rows, twin.metrics = list(self.rows), self.metrics.copy()
@@ -140,7 +140,7 @@ class Hosts:
             getattr(twin, name)[positions] = [row.get(name) or 0 for row in found]
         return twin
 
-    def with_rows(self, rows: dict[int, Row]) -> Hosts:
+    def with_rows(self, rows: collections.abc.Mapping[int, Row]) -> Hosts:
         """A view in which these rows, of hosts that it has, are others in whatever column: {position: row}."""
         twin, part, positions = self.with_usage(rows), Hosts(list(rows.values())), list(rows)
         for name, found in vars(part).items():
@@ -201,7 +201,9 @@ class Hosts:
         Documents of the type db.types.Shared are one object when they are equal, and are compared by identity.
         """
         def make() -> tuple[list[typing.Any], np.ndarray]:
-            numbers, found, codes = {}, [], np.empty(len(self.rows), dtype=np.int64)
+            numbers: dict[str | int, int] = {}
+            found: list[typing.Any] = []
+            codes = np.empty(len(self.rows), dtype=np.int64)
             for position, row in enumerate(self.rows):
                 value = row.get(name)
                 key = value if isinstance(value, (str, int)) else id(value)
@@ -260,13 +262,15 @@ class Hosts:
     def _merged(self) -> tuple[list[dict[str, frozenset[str]]], np.ndarray]:
         def make() -> tuple[list[dict[str, frozenset[str]]], np.ndarray]:
             lists, codes = self.distinct('aggregates')
-            numbers, found, of_list = {}, [], []
+            numbers: dict[frozenset[tuple[str, frozenset[str]]], int] = {}
+            found: list[dict[str, frozenset[str]]] = []
+            of_list: list[int] = []
             for listed in lists:
-                merged = {}
+                together: dict[str, set[str]] = {}
                 for aggregate in listed or ():
                     for key, value in aggregate['metadata'].items():
-                        merged.setdefault(key, set()).add(value)
-                merged = {key: frozenset(values) for key, values in merged.items()}
+                        together.setdefault(key, set()).add(value)
+                merged = {key: frozenset(values) for key, values in together.items()}
                 same = frozenset(merged.items())
                 if same not in numbers:
                     numbers[same] = len(found)

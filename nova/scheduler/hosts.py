@@ -35,8 +35,10 @@ NO_TIME = datetime.timedelta()
 AWAY_S = 30                  # a cell that could not be reached is left alone for so long
 LOOK_S = 2                   # a look at what has changed takes milliseconds: a cell holds up requests no longer
 
-Row = collections.abc.Mapping[str, typing.Any]
+Row = dict[str, typing.Any]
 Rows = dict[int, Row]                                        # by the number of the node
+Usage = collections.abc.Mapping[int, collections.abc.Mapping[str, typing.Any]]
+Numbers = collections.abc.Iterable[tuple[int, int, int]]     # (node, changed, used_changed)
 Heartbeats = dict[str, datetime.datetime | None]             # by the name of the host
 Changes = tuple[Rows, set[int]]                              # rows that are new or different, nodes that are gone
 
@@ -87,7 +89,7 @@ class CellNodes:
         for node in gone:
             del self.rows[node]
 
-    def with_usage(self, usage: Rows) -> Rows:
+    def with_usage(self, usage: Usage) -> Rows:
         """The rows of nodes into which a claim of this process has just written these columns.
 
         Nodes whose row was read after another scheduler had claimed there later are left out.
@@ -127,7 +129,7 @@ class CellNodes:
         """
         return host_changes.number_sums(conn, since, until) == self._numbers.sums(self.rows, found, since, until)
 
-    def _read(self, conn: engine.Connection, numbers: collections.abc.Iterable[collections.abc.Sequence]) -> Rows:
+    def _read(self, conn: engine.Connection, numbers: Numbers) -> Rows:
         """The rows of those of (node, changed, used_changed) that are not known."""
         used, others = self._different(numbers)
         found = self._others(conn, others)
@@ -135,7 +137,7 @@ class CellNodes:
             found[row['id']] = {**self.rows[row['id']], **row}
         return found
 
-    def _different(self, numbers: collections.abc.Iterable[collections.abc.Sequence]) -> tuple[set[int], set[int]]:
+    def _different(self, numbers: Numbers) -> tuple[set[int], set[int]]:
         """(nodes whose usage alone is not known, nodes whose other columns are not)."""
         used, others = set(), set()
         for node, changed, used_changed in numbers:
@@ -286,7 +288,7 @@ class HostTable:
             self._merge_heartbeats(nodes[cell.uuid], seen)
         for cell in down:
             self._away[cell.uuid] = time.monotonic() + AWAY_S
-            self._forget(cell)
+            self._forget(cell.uuid)
         if due:
             self._looked_elsewhere = time.monotonic()
 
@@ -295,11 +297,11 @@ class HostTable:
         if cell is not self._cells.default:
             self._touched.add(cell.uuid)
 
-    def leave_out(self, cell: db_cells.Cell) -> None:
-        """A cell could not be reached: nothing is placed there for now."""
+    def leave_out(self, cell_uuid: str) -> None:
+        """A cell could not be reached, or is gone: nothing is placed there for now."""
         with self._lock:
-            self._away[cell.uuid] = time.monotonic() + AWAY_S
-            self._forget(cell)
+            self._away[cell_uuid] = time.monotonic() + AWAY_S
+            self._forget(cell_uuid)
 
     def synchronize(self) -> None:
         """Look at all cells, and at the heartbeats when it is time: what a periodic task does."""
@@ -307,6 +309,10 @@ class HostTable:
         self._looked_elsewhere = float('-inf')
         self.hosts()
         default, *others = self._cells.all()
+        with self._lock:
+            for cell_uuid in self._nodes.keys() - {default.uuid, *(cell.uuid for cell in others)}:
+                LOG.warning('Cell %s was deleted: its hosts get no more servers.', cell_uuid)
+                self._forget(cell_uuid)
         others = [cell for cell in others if time.monotonic() >= self._away.get(cell.uuid, 0)]
         fresh = {cell.uuid for cell in others} - self._nodes.keys()
 
@@ -327,11 +333,11 @@ class HostTable:
                     self._merge_busy(nodes, servers)
         for cell in down:
             LOG.warning('The hosts of cell %s cannot be followed.', cell.name)
-            self.leave_out(cell)
+            self.leave_out(cell.uuid)
         if hear:
             self._heard = time.monotonic()
 
-    def note_usage(self, cell: db_cells.Cell, usage: Rows) -> None:
+    def note_usage(self, cell: db_cells.Cell, usage: Usage) -> None:
         """Claims of this process have just written these columns of host_changes.USAGE: {node of the cell: them}."""
         with self._lock:
             nodes = self._nodes_of(cell)
@@ -349,22 +355,29 @@ class HostTable:
         if gone or None in known.values():
             self._show()
             return
-        usage, others = {}, {}
+        usage: Rows = {}
+        others: Rows = {}
+        seen: dict[int, datetime.datetime | None] = {}
         for node, row in changed.items():
-            before = known[node]
-            same = row['changed'] == before['changed'] or host_view.USAGE.issuperset(
-                name for name, value in row.items() if value is not before[name] and value != before[name])
-            (usage if same else others)[self._positions[cell, node]] = row
+            before, position = known[node], self._positions[cell, node]
+            if before is None:
+                continue                     # there is none such: all would be shown
+            if row['changed'] != before['changed'] and not host_view.USAGE.issuperset(
+                    name for name, value in row.items() if value is not before[name] and value != before[name]):
+                others[position] = row
+                continue
+            usage[position] = row
+            if row['last_seen_at'] != before['last_seen_at']:
+                seen[position] = row['last_seen_at']
         if others:
             self._view = self._view.with_rows(others)
         if usage:
             self._view = self._view.with_usage(usage)
-            self._show_seen({position: row['last_seen_at'] for position, row in usage.items()
-                             if row['last_seen_at'] != known[row['id']]['last_seen_at']})
+            self._show_seen(seen)
 
     def _merge_heartbeats(self, nodes: CellNodes, seen: Heartbeats) -> None:
         """Heartbeats into the rows and the view, all of whose other arrays stay."""
-        changed = {}
+        changed: dict[int, datetime.datetime | None] = {}
         for node, row in nodes.rows.items():
             moment = seen.get(row['host'])
             if moment is not None and moment != row['last_seen_at']:
@@ -387,9 +400,9 @@ class HostTable:
         if moments:
             self._view = self._view.with_seen(moments)
 
-    def _forget(self, cell: db_cells.Cell) -> None:
+    def _forget(self, cell_uuid: str) -> None:
         """A cell is away: nothing can be placed there; the lock is held."""
-        if self._nodes.pop(cell.uuid, None):
+        if self._nodes.pop(cell_uuid, None):
             self._looked = float('-inf')         # if it is the default one: the next view looks there again
             self._show()
 

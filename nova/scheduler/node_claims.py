@@ -6,6 +6,7 @@ import collections.abc
 import dataclasses
 import typing
 
+import numpy as np
 from oslo_config import cfg
 
 from nova import exception
@@ -70,7 +71,7 @@ class NodeClaims:
         self._members = None if request.group is None else groups.LockedMembers(
             conn, request.group, hosts, cell_uuid)
 
-    def first(self, ranking: collections.abc.Sequence[int], instance_uuid: str,
+    def first(self, ranking: collections.abc.Sequence[int] | np.ndarray, instance_uuid: str,
               migration_id: int | None = None) -> tuple[int, Claim]:
         """(number in the ranking, Claim) of the first of these hosts that has room.
 

@@ -118,7 +118,7 @@ def survivors(hosts: host_view.Hosts, request: Request, filters: collections.abc
                 continue
             after = np.zeros(len(hosts), dtype=bool)
             after[left[judged]] = True
-        number = np.count_nonzero(after)
+        number = int(np.count_nonzero(after))
         if number != count:
             steps.append((each, passing, after))
             passing, count = after, number
@@ -153,32 +153,33 @@ def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, ins
         best = np.flatnonzero(score == score.max())
         best = positions if len(best) == len(positions) else positions[best]
         return best[_dice(hosts, best, seed, order).argmax():][:1]
-    some = _highest(score, most)
-    if some is None:
+    highest = None if most is None else _highest(score, most)
+    if most is None or highest is None:
         dice = _dice(hosts, positions, seed, order)
     else:
-        threshold, some = some
+        threshold, some = highest
         dice = _dice(hosts, positions[some], seed, order)
         if len(some) > 4 * most:                       # many equals at the end: so many of them are enough
             equal = score[some] == threshold
-            found = _highest(np.where(equal, dice, np.iinfo(np.uint64).max), most + np.count_nonzero(~equal))
-            if found is not None:
-                some, dice = some[found[1]], dice[found[1]]
+            enough = most + int(np.count_nonzero(~equal))
+            among = _highest(np.where(equal, dice, np.iinfo(np.uint64).max), enough)
+            if among is not None:
+                some, dice = some[among[1]], dice[among[1]]
         positions, score = positions[some], score[some]
-    found = positions[np.lexsort((~dice, -score))][:most]
+    found: np.ndarray = positions[np.lexsort((~dice, -score))][:most]
     if order.subset > 1:
-        best = found[:order.subset]
-        found = np.concatenate((best[np.argsort(_dice(hosts, best, ~seed, SPREAD))], found[order.subset:]))
+        first = found[:order.subset]
+        found = np.concatenate((first[np.argsort(_dice(hosts, first, ~seed, SPREAD))], found[order.subset:]))
     return found
 
 
-def _highest(values: np.ndarray, most: int | None) -> tuple[typing.Any, np.ndarray] | None:
+def _highest(values: np.ndarray, most: int) -> tuple[typing.Any, np.ndarray] | None:
     """(a number that at least ``most`` of the values reach, positions of those that do); None: take all.
 
     No sort: so many blocks of the array have a maximum that reaches it.
     """
     blocks = len(values) // BLOCK
-    if most is None or blocks <= most:
+    if blocks <= most:
         return None
     whole = blocks * BLOCK
     maxima = values[:whole].reshape(blocks, BLOCK).max(axis=1)

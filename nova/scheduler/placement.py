@@ -17,7 +17,7 @@ from nova.scheduler import pipeline
 ROUNDS = 10          # decisions on a fresh table after claims that all failed; each time another scheduler was faster
 
 Selections = list[objects.Selection]
-Rankings = dict[str, collections.abc.Sequence[int]]
+Rankings = dict[str, decision.Positions]
 
 
 class Placer(typing.Protocol):

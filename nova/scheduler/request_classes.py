@@ -51,7 +51,8 @@ class RequestClass:
                  order: pipeline.Order, most: int | None) -> None:
         self._hosts, self._request, self._key = hosts, request, _key(request)
         self._filters, self._weighers, self._order, self._most = using, weighers, order, most
-        self._left: np.ndarray | None = None         # positions that pass, or did when they were looked at
+        self._left = np.empty(0, dtype=np.int64)     # positions that pass, or did when they were looked at
+        self._looked = False
 
     def includes(self, request: pipeline.Request) -> bool:
         """Whether another request is equivalent."""
@@ -59,7 +60,7 @@ class RequestClass:
 
     def select(self, instance_uuid: str) -> list[pipeline.Ranking] | pipeline.Shortage:
         """What ``pipeline.select`` gives for one server."""
-        if self._left is None or not self._update():
+        if not self._looked or not self._update():
             self._look()
         if not len(self._left):
             return self._shortage()
@@ -81,13 +82,14 @@ class RequestClass:
         """Look at all hosts."""
         self._view = self._hosts.of(self._request)
         self._left, self._steps = pipeline.survivors(self._view, self._request, self._filters)
+        self._looked = True
         self._seen, self._taken = len(self._hosts.placed), set[int]()
         self._spans: list[_Span] = []
         score = None
         for each in self._weighers if len(self._left) else ():
             span = _Span(self._view, self._left, each)
             self._spans.append(span)
-            if span.differs:
+            if span.differs and span.values is not None:
                 part = weights.scaled(span.multiplier, span.values, span.low, span.high)
                 score = part if score is None else np.add(score, part, out=score)
         self._score = pipeline.rounded(np.zeros(len(self._left)) if score is None else score)
@@ -116,7 +118,7 @@ class RequestClass:
                 values = values[position:position + 1]
             if not span.holds(index, values, again):
                 return False
-            if span.differs:
+            if span.differs and values is not None:
                 multiplier = span.multiplier
                 if isinstance(multiplier, np.ndarray):
                     multiplier = multiplier[index:index + 1]
@@ -140,7 +142,7 @@ class _Span:
         self.counts = isinstance(self.multiplier, np.ndarray) or self.multiplier != 0
         self.values = None if values is None else values.copy()          # the view's own change
         self.differs = False
-        if values is not None:
+        if self.values is not None:
             self.low, self.high = self.values.min(), self.values.max()
             self.differs = bool(self.low != self.high)
             self._at_end: dict[float, int] = {}          # {end of the span: hosts there that were not taken}
@@ -161,6 +163,6 @@ class _Span:
     def _others_at(self, end: float) -> bool:
         """Whether hosts that were not taken are left at an end of the span, of which one was taken now."""
         if end not in self._at_end:
-            self._at_end[end] = np.count_nonzero(self.values == end)
+            self._at_end[end] = int(np.count_nonzero(self.values == end))
         self._at_end[end] -= 1
         return self._at_end[end] > 0

@@ -51,9 +51,10 @@ def update(req: api_request.Request, id: str) -> api_request.Document:
         if zone is not None and zone != row['availability_zone']:
             raise exception.Conflict(f'Instance {id} is not in availability zone {zone[:80]}.')
     if values:
-        row = cell.db.run(instances.update_where, id, values)
-        if row is None:
+        updated = cell.db.run(instances.update_where, id, values)
+        if updated is None:
             raise exception.InstanceNotFound(instance_id=id)
+        row = updated
         if row['display_name'] != before['display_name']:
             notifications.updated(req, cell, row, old_display_name=before['display_name'])
     if 'pinned_availability_zone' in body:

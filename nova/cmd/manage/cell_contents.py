@@ -47,7 +47,8 @@ def map_hosts(known: known_cells.Known, cell: Row, by_service: bool = False,
             continue
         place = known.api_db.run(cell_rows.map_host, host, cell['uuid'])
         if place != cell['uuid']:
-            raise exception.HostInAnotherCell(host=host, cell=(known.get(place) or {'name': place})['name'])
+            other = known.get(place)
+            raise exception.HostInAnotherCell(host=host, cell=place if other is None else other['name'])
         report(f"Creating host mapping for {thing} '{host}': {uuid}")
         new.append(host)
     return new

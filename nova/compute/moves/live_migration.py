@@ -54,7 +54,8 @@ class LiveMigration:
         host = self._host
         vifs = host.network.prepare_for_instance(ctx, instance=instance, host=host.name)
         grant = instance.image_grant if instance.obj_attr_is_set('image_grant') else None
-        return host.driver.pre_live_migration(ctx.granted(grant), instance, vifs, block_devices, facts)
+        return host.driver_with(virt.LiveMigration).pre_live_migration(
+            ctx.granted(grant), instance, vifs, block_devices, facts)
 
     def has_guest(self, ctx: context.RequestContext, instance_uuid: str) -> bool:
         """Whether the hypervisor has a guest of this server that has arrived."""
@@ -69,7 +70,8 @@ class LiveMigration:
                                migration: objects.Migration) -> None:
         host = self._host
 
-        def end(fault: dict | None = None, traceback: str | None = None, **values: typing.Any) -> None:
+        def end(fault: dict[str, typing.Any] | None = None, traceback: str | None = None,
+                **values: typing.Any) -> None:
             host.conductor.live_migration_finished(
                 ctx, migration_id=migration.id, host=host.name, values={'task_state': None, **values}, fault=fault,
                 traceback=traceback)
@@ -80,7 +82,7 @@ class LiveMigration:
 
         with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION, give_up=failed) as task:
             vifs = host.network.setup_for_instance(ctx, instance=task.instance, host=host.name)
-            host.driver.post_live_migration_at_destination(ctx, task.instance, vifs)
+            host.driver_with(virt.LiveMigration).post_live_migration_at_destination(ctx, task.instance, vifs)
             task.ends(network_info=vifs, power_state=host.driver.power_state(task.instance))
             task.ends_with(lambda: end(**task.values))
 
@@ -96,7 +98,7 @@ class LiveMigration:
             LOG.info('Server %s has come to this host in another way; nothing is rolled back.', instance.uuid)
             return
         with self._notifier.event(ctx, instance, 'live_migration_rollback_dest'):
-            host.driver.rollback_live_migration(ctx, instance, instance.network_info, facts)
+            host.driver_with(virt.LiveMigration).rollback_live_migration(ctx, instance, instance.network_info, facts)
             host.driver.destroy(ctx, instance, instance.network_info)
             host.network.unprepare_for_instance(ctx, instance_uuid=instance.uuid, host=host.name)
 
@@ -134,7 +136,7 @@ class LiveMigration:
             try:
                 facts = host.conductor.prepare_live_migration(ctx, migration_id=migration.id)
                 self._obey(server, self._report(ctx, migration, {'status': 'running'}))
-                host.driver.live_migrate(
+                host.driver_with(virt.LiveMigration).live_migrate(
                     ctx, server, {'host': migration.dest_compute, 'address': migration.dest_host}, facts,
                     _Throttle(lambda values: self._obey(server, self._report(ctx, migration, values))))
             except exception.InstanceChanged as error:
@@ -156,14 +158,14 @@ class LiveMigration:
         if requests['abort']:
             raise exception.MigrationAborted(instance_id=server.uuid)
         if requests['complete']:
-            self._host.driver.force_complete_live_migration(server)
+            self._host.driver_with(virt.LiveMigration).force_complete_live_migration(server)
 
     def _left(self, ctx: context.RequestContext, server: objects.Instance, migration: objects.Migration,
               facts: dict[str, typing.Any]) -> None:
         """The guest runs at the destination."""
         host = self._host
         try:
-            host.driver.post_live_migration_at_source(ctx, server, server.network_info, facts)
+            host.driver_with(virt.LiveMigration).post_live_migration_at_source(ctx, server, server.network_info, facts)
         except exception.NovaException as error:
             LOG.error('Server %s has left; what it still has here could not be removed: %s', server.uuid, error)
         host.conductor.live_migration_arrived(ctx, migration_id=migration.id, host=host.name)
@@ -183,11 +185,11 @@ class LiveMigration:
 
     def abort_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         with self._notifier.event(ctx, instance, 'live_migration_abort'):
-            self._host.driver.abort_live_migration(instance)
+            self._host.driver_with(virt.LiveMigration).abort_live_migration(instance)
 
     def force_complete_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         with self._notifier.event(ctx, instance, 'live_migration_force_complete'):
-            self._host.driver.force_complete_live_migration(instance)
+            self._host.driver_with(virt.LiveMigration).force_complete_live_migration(instance)
 
     def stop(self, instance: objects.Instance) -> None:
         """A delete does not wait for a migration to end."""
@@ -207,7 +209,8 @@ class LiveMigration:
         here = host.driver.guests().get(instance.uuid) not in (None, states.SHUTDOWN)
         left = host.conductor.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)
         if left:
-            host.driver.post_live_migration_at_source(ctx, instance, instance.network_info, {})
+            host.driver_with(virt.LiveMigration).post_live_migration_at_source(
+                ctx, instance, instance.network_info, {})
 
 
 class _Throttle:

@@ -74,7 +74,8 @@ class Evacuation:
 
         with tasks.task(host, ctx, instance, actions.ACTIONS['evacuate'], give_up=give_up) as task:
             server, request = task.instance, migration.arguments
-            task.undo(host.network.setup_for_instance, ctx, instance=server, host=migration.source_compute)
+            if migration.source_compute is not None:
+                task.undo(host.network.setup_for_instance, ctx, instance=server, host=migration.source_compute)
             vifs = host.set_up_networks(ctx, server)
             volumes.disconnect(ctx, server)
             task.undo(volumes.disconnect, ctx, server)

@@ -61,7 +61,8 @@ class Resize:
         host = self._host
         task.undo(self._take_back, ctx, server, server.vm_state == states.ACTIVE)
         timeout = host.conf.shutdown_timeout if migration.arguments.get('clean_shutdown', True) else 0
-        guest = host.driver.send_guest(ctx, server, migration.dest_compute, server.network_info, timeout)
+        guest = host.driver_with(virt.Resize).send_guest(
+            ctx, server, migration.dest_compute, server.network_info, timeout)
         task.ends_with(lambda: host.conductor.move_sent(
             ctx, migration_id=migration.id, host=host.name, guest=guest))
 
@@ -74,14 +75,14 @@ class Resize:
                 migration: objects.Migration, spec: objects.RequestSpec) -> None:
         host = self._host
         with self._step(ctx, instance, migration, actions.FINISH) as task:
-            server = task.instance
+            server, driver = task.instance, host.driver_with(virt.Resize)
             task.undo(self._volumes.disconnect, ctx, server)
-            task.undo(host.driver.drop_migrated, ctx, server, server.network_info)
+            task.undo(driver.drop_migrated, ctx, server, server.network_info)
             networks = host.set_up_networks(ctx, server)
             devices = self._volumes.connect(ctx, server, spec)
             request = build.spawn_request(host, task.ctx, server, spec, networks, devices)
-            host.driver.finish_migration(task.ctx, server, migration.arguments['guest'], request,
-                                         power_on=server.vm_state == states.ACTIVE)
+            driver.finish_migration(task.ctx, server, migration.arguments['guest'], request,
+                                    power_on=server.vm_state == states.ACTIVE)
             self._volumes.complete(ctx, server, devices)
             power_state = host.driver.power_state(server)
             task.ends_with(lambda: host.conductor.move_finished(
@@ -96,7 +97,7 @@ class Resize:
                  migration: objects.Migration) -> None:
         host = self._host
         with self._step(ctx, instance, migration, actions.CONFIRM, lives_on=migration.dest_compute) as task:
-            host.driver.confirm_migration(ctx, task.instance, task.instance.network_info)
+            host.driver_with(virt.Resize).confirm_migration(ctx, task.instance, task.instance.network_info)
             task.ends_with(lambda: host.conductor.move_confirmed(ctx, migration_id=migration.id, host=host.name))
 
     def revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -108,7 +109,7 @@ class Resize:
                 migration: objects.Migration) -> None:
         host = self._host
         with self._step(ctx, instance, migration, actions.REVERT) as task:
-            host.driver.drop_migrated(ctx, task.instance, task.instance.network_info)
+            host.driver_with(virt.Resize).drop_migrated(ctx, task.instance, task.instance.network_info)
             self._volumes.disconnect(ctx, task.instance)
             task.ends_with(lambda: host.conductor.move_dropped(ctx, migration_id=migration.id, host=host.name))
 
@@ -168,7 +169,7 @@ class Resize:
         host = self._host
         networks = host.set_up_networks(ctx, server)
         volumes = self._volumes.connect(ctx, server, objects.RequestSpec(block_devices=[]))
-        host.driver.finish_revert_migration(ctx, server, networks, volumes, power_on)
+        host.driver_with(virt.Resize).finish_revert_migration(ctx, server, networks, volumes, power_on)
         self._volumes.complete(ctx, server, volumes)
         return networks
 
@@ -182,4 +183,4 @@ class Resize:
             if entry['returns']:
                 host.queue.submit(server.uuid, self._take_back, ctx, server, server.vm_state == states.ACTIVE)
             else:
-                host.queue.submit(server.uuid, host.driver.confirm_migration, ctx, server, [])
+                host.queue.submit(server.uuid, host.driver_with(virt.Resize).confirm_migration, ctx, server, [])

@@ -1,4 +1,5 @@
 """What hosts report of themselves and their guests, and what they read of their servers."""
+import collections.abc
 import functools
 import typing
 
@@ -25,16 +26,19 @@ class Inventory:
     def __init__(self, services: CellServices, power_states: PowerStates) -> None:
         self._cell_db, self._notifier, self._power_states = services.cell_db, services.notifier, power_states
 
-    def report_nodes(self, ctx: Context, host: str, nodes: list[Row]) -> None:
-        measured = [node for node in nodes if node.get('metrics')] if self._notifier.on else []
+    def report_nodes(self, ctx: Context, host: str, nodes: list[dict[str, typing.Any]]) -> None:
+        notifier = self._notifier
 
         def write(conn: Connection) -> None:
             compute_nodes.report(conn, host, nodes)
-            known = {row['node']: row for row in compute_nodes.by_host(conn, host)} if measured else {}
+            measured = [node for node in nodes if node.get('metrics')]
+            if not notifier.on or not measured:
+                return
+            known = {row['node']: row for row in compute_nodes.by_host(conn, host)}
             for node in measured:
                 row = {**known[node['node']], **node, 'host': host}
                 engine.after_commit(conn, functools.partial(
-                    self._notifier.publish, ctx, 'metrics.update', None, row, host))
+                    notifier.publish, ctx, 'metrics.update', None, row, host))
         self._cell_db.run(write)
 
     def report_power_states(self, ctx: Context | None, host: str, states: dict[str, int]) -> None:
@@ -43,7 +47,7 @@ class Inventory:
     def image_cached(self, ctx: Context, host: str, image_id: str, reason: str | None) -> None:
         self._cell_db.run(image_cache.done, host, image_id, reason)
 
-    def get_block_devices(self, ctx: Context, instance_uuid: str) -> list[Row]:
+    def get_block_devices(self, ctx: Context, instance_uuid: str) -> collections.abc.Sequence[Row]:
         with self._cell_db.reader() as conn:
             return block_devices.by_instance(conn, instance_uuid)
 
@@ -52,7 +56,7 @@ class Inventory:
             rows = [row for row in instances.by_host(conn, host) if row['cell_move'] is None]
             actions = instance_actions.open_of_many(conn, [row['uuid'] for row in rows if row['task_state']])
         return [{'instance': objects.Instance.from_row(row), **{
-            name: actions.get(row['uuid'], {}).get(name)
+            name: actions[row['uuid']][name] if row['uuid'] in actions else None
             for name in ('arguments', 'request_id', 'project_id', 'user_id')}} for row in rows]
 
     def stray_guests(self, ctx: Context | None, host: str, uuids: list[str]) -> list[str]:

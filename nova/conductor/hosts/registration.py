@@ -1,5 +1,6 @@
 """Services that report: their rows, their heartbeats, and the cell of a compute host."""
 import collections.abc
+import functools
 import typing
 
 from nova import exception
@@ -46,12 +47,12 @@ class Registration:
         notifier = self._services.notifier
 
         def write(conn: Connection) -> Row:
-            first = (notifier.on and (host, binary) not in self._reported
-                     and not services_db.list(conn, host=host, binary=binary))
+            first = ((host, binary) not in self._reported
+                     and notifier.on and not services_db.list(conn, host=host, binary=binary))
             row = report(conn)
-            if first:
-                engine.after_commit(conn, lambda: notifier.publish(
-                    ctx, 'service.create', None, row, host, binary))
+            if first and notifier.on:
+                engine.after_commit(conn, functools.partial(
+                    notifier.publish, ctx, 'service.create', None, row, host, binary))
             return row
         row = self._cell_db.run(write)
         self._reported.add((host, binary))

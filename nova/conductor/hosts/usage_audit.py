@@ -3,6 +3,7 @@ import datetime
 import logging
 import time
 
+from nova import notify
 from nova import utils
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Context
@@ -39,19 +40,20 @@ class UsageAudit:
                    f'{time.monotonic() - started:.2f} seconds.')
         self._cell_db.run(task_log.end, host, period, items, errors, message)
         if self._notifier.on:
-            self._publish(ctx, host, period)
+            self._publish(self._notifier, ctx, host, period)
         days = self._conf.conductor.deleted_servers_kept_days
         if days:
             self._cell_db.run(task_log.expire, min(now - datetime.timedelta(days=days), period[0]))
         return True
 
-    def _publish(self, ctx: Context, host: str, period: tuple[datetime.datetime, datetime.datetime]) -> None:
+    def _publish(self, notifier: notify.Notifier, ctx: Context, host: str,
+                 period: tuple[datetime.datetime, datetime.datetime]) -> None:
         """Publish every server of the host in a period that has ended."""
         about = dict(zip(('audit_period_beginning', 'audit_period_ending'), period, strict=True))
         try:
             with self._cell_db.reader() as conn:
                 for row in usage.on_host(conn, host, *period):
-                    self._notifier.publish(ctx, 'instance.exists', None, row, host, period=about,
-                                           **event_facts.attached(conn, row['uuid'], self._notifier))
+                    notifier.publish(ctx, 'instance.exists', None, row, host, period=about,
+                                     **event_facts.attached(conn, row['uuid'], notifier))
         except Exception:
-            self._notifier.failed(f'the servers of host {host}')
+            notifier.failed(f'the servers of host {host}')

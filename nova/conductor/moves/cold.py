@@ -141,7 +141,7 @@ class ColdMoves:
             with self._cell_db.reader() as conn:
                 migration = server_migrations.get(conn, migration['id'])
             first = actions.GROW if grows(migration) else actions.PREPARE
-            self._send_step(ctx, row, migration, first.method, migration['dest_compute'])
+            self._send_step(ctx, row, migration, *_step_of(first, migration))
 
     def move_refused(self, ctx: Context, migration_id: int, host: str, fault: Fault) -> None:
         """The destination cannot take it: try the next one."""
@@ -170,7 +170,7 @@ class ColdMoves:
 
     def move_accepted(self, ctx: Context, migration_id: int, host: str) -> None:
         """The destination can take it: the source begins."""
-        def write(conn: Connection) -> tuple[Row | None, Row | None]:
+        def write(conn: Connection) -> tuple[Row, Row] | None:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if server_migrations.update(conn, migration_id, {'status': 'migrating'}, {
                     'status': ['pre-migrating', 'migrating'], 'held_host': host, 'swapped': False}):
@@ -181,9 +181,10 @@ class ColdMoves:
                     if change:
                         change.record('resize_prep', END, row, host)
                 return migration, row
-            return None, None
-        migration, row = self._cell_db.run(write)
-        if migration is not None:
+            return None
+        found = self._cell_db.run(write)
+        if found is not None:
+            migration, row = found
             self._send_step(ctx, row, migration, *_step_of(actions.SEND, migration))
 
     # ---- the server moves ----
@@ -210,7 +211,8 @@ class ColdMoves:
         if row is not None:
             self._send_step(ctx, row, migration, *_step_of(actions.FINISH, migration))
 
-    def move_finished(self, ctx: Context, migration_id: int, host: str, power_state: int, network_info: list) -> None:
+    def move_finished(self, ctx: Context, migration_id: int, host: str, power_state: int,
+                      network_info: list[Row]) -> None:
         """The destination has the guest: the server waits for its owner."""
         migration = self._move(migration_id)
         if grows(migration):
@@ -236,7 +238,7 @@ class ColdMoves:
         if migration['status'] in server_migrations.OVER:
             return                                              # a repeated call
         flavor = migration['new_flavor']
-        self._settle_quota(migration['instance_uuid'], 'new_flavor', migration)
+        self._settle_quota(migration['instance_uuid'], migration['new_flavor'])
         self._api_db.run(_note_flavor, migration['instance_uuid'], flavor)
 
         def write(conn: Connection) -> None:
@@ -254,13 +256,12 @@ class ColdMoves:
         migration = self._move(migration_id)
         if migration['status'] != 'confirming':
             return
-        self._settle_quota(migration['instance_uuid'], 'new_flavor', migration)
+        self._settle_quota(migration['instance_uuid'], migration['new_flavor'])
         self._api_db.run(_note_flavor, migration['instance_uuid'], migration['new_flavor'])
 
         def write(conn: Connection) -> None:
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
-            row = instances.get(conn, migration['instance_uuid'])
-            off = row['power_state'] == states.SHUTDOWN
+            off = instances.get(conn, migration['instance_uuid'])['power_state'] == states.SHUTDOWN
             row = _end(conn, change, migration, 'compute_confirm_resize', host, None, {
                 'vm_state': states.STOPPED if off else states.ACTIVE}, {'task_state': states.RESIZE_CONFIRMING})
             if change:
@@ -289,12 +290,13 @@ class ColdMoves:
                     'host': migration['dest_compute']})
         return row, server_migrations.get(conn, migration_id)
 
-    def move_reverted(self, ctx: Context, migration_id: int, host: str, power_state: int, network_info: list) -> None:
+    def move_reverted(self, ctx: Context, migration_id: int, host: str, power_state: int,
+                      network_info: list[Row]) -> None:
         """The source has the guest again: the move is over, as requested or because the destination failed."""
         migration = self._move(migration_id)
         if migration['status'] != 'reverting':
             return
-        self._settle_quota(migration['instance_uuid'], 'old_flavor', migration)
+        self._settle_quota(migration['instance_uuid'], migration['old_flavor'])
         fault = migration['arguments'].get('fault')
 
         def write(conn: Connection) -> None:
@@ -316,8 +318,9 @@ class ColdMoves:
         migration = self._move(migration_id)
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [migration['instance_uuid']]).get(migration['instance_uuid'])
-        moving = row is not None and row['task_state'] in actions.STEP_OF_TASK
-        if not moving or migration['status'] in server_migrations.OVER:
+        if row is None or row['task_state'] not in actions.STEP_OF_TASK:
+            return
+        if migration['status'] in server_migrations.OVER:
             return
         task_state = row['task_state']
         try:
@@ -350,13 +353,14 @@ class ColdMoves:
         again leaves the server in ERROR, from which a hard reboot may help.
         """
         task_state = row['task_state']
-        over, values = 'error', {}
+        over: str | None = 'error'
+        values = {}
         if task_state == states.RESIZE_REVERTING and not migration['swapped']:
             values = {'vm_state': states.ERROR}
         elif task_state in (states.RESIZE_CONFIRMING, states.RESIZE_REVERTING):
             over = None
         if over:
-            self._settle_quota(row['uuid'], 'old_flavor', migration)
+            self._settle_quota(row['uuid'], migration['old_flavor'])
 
         def write(conn: Connection) -> None:
             change = self._events.of(conn, ctx, row['uuid'], migration)
@@ -376,9 +380,9 @@ class ColdMoves:
         :param conn: of the caller's transaction
         :returns: the other hosts that may have something of it
         """
-        hosts = set()
+        hosts: set[str] = set()
         for move in server_migrations.open_of(conn, uuid):
-            hosts |= {move['source_compute'], move['dest_compute']} - {None}
+            hosts.update(host for host in (move['source_compute'], move['dest_compute']) if host is not None)
             server_migrations.release(conn, move['id'],
                                       status='confirmed' if move['status'] == 'finished' else 'error')
         return hosts
@@ -418,14 +422,13 @@ class ColdMoves:
             else:
                 self._services.retry_soon(error, row['uuid'])
 
-    def _settle_quota(self, uuid: str, flavor: str | None = None, migration: Row | None = None) -> None:
-        """Let the project's quota count that flavor of a server's move, or as much as the move may need.
+    def _settle_quota(self, uuid: str, flavor: Row | None = None) -> None:
+        """Let the project's quota count that flavor of a server, or as much as its move may need.
 
         It is written before the server is free for the next move, whose request reserves its own.
         """
         if flavor is not None:
-            sizes = migration[flavor]
-            self._api_db.run(quotas.set_size, uuid, sizes['vcpus'], sizes['memory_mb'])
+            self._api_db.run(quotas.set_size, uuid, flavor['vcpus'], flavor['memory_mb'])
             return
         with self._cell_db.reader() as conn:
             sizes = server_migrations.needs(conn, uuid)
@@ -464,6 +467,6 @@ def _end(conn: Connection, change: Change | None, migration: Row, event: str, ho
     if fault is not None:
         values['fault'] = _plain(fault)
     row = instances.update(conn, uuid, values, expect, returning=bool(change))
-    instance_actions.finish(conn, uuid, event, host=host, error=fault and fault['message'],
-                            traceback=fault and fault['details'], background=False)
+    instance_actions.finish(conn, uuid, event, host=host, error=fault['message'] if fault else None,
+                            traceback=fault['details'] if fault else None, background=False)
     return row

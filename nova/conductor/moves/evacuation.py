@@ -28,6 +28,8 @@ from nova.db.moves import migrations as server_migrations
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.services import services
+from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import MigrationsRow
 from nova.notify.events import END
 from nova.objects import faults
 
@@ -47,7 +49,7 @@ class Evacuations:
         """Send what the server waits for, also when a message was lost; what fails stands in the rows."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
-            migration = row and live_migrations.open_of(conn, instance_uuid, server_migrations.EVACUATION)
+            migration = live_migrations.open_of(conn, instance_uuid, server_migrations.EVACUATION) if row else None
         if row is None or migration is None or row['task_state'] != states.REBUILDING:
             return
         if not migration['swapped']:
@@ -72,7 +74,7 @@ class Evacuations:
                 return
         self._send_evacuation(ctx, row, migration)
 
-    def _take_over_server(self, ctx: Context, row: Row, migration: Row) -> tuple[Row, Row]:
+    def _take_over_server(self, ctx: Context, row: Row, migration: Row) -> tuple[InstancesRow, MigrationsRow]:
         """Choose and claim a destination and give it the server; return (row, migration) then."""
         self._forget_live_migration(ctx, row, migration['arguments'].get('interrupted'))
         if migration['held_host'] is None:
@@ -83,9 +85,11 @@ class Evacuations:
                 raise exception.InstanceChanged(instance_id=row['uuid'])
         return self._cell_db.run(self._swap_to_destination, ctx, migration['id'])
 
-    def _swap_to_destination(self, conn: Connection, ctx: Context, migration_id: int) -> tuple[Row, Row]:
+    def _swap_to_destination(self, conn: Connection, ctx: Context,
+                             migration_id: int) -> tuple[InstancesRow, MigrationsRow]:
         migration = server_migrations.get(conn, migration_id)
         source = migration['source_compute']
+        assert source is not None                # of the server that is evacuated
         if not services.host_is_down(conn, source, self._conf.service_down_time):
             raise exception.ComputeServiceInUse(host=source)
         change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
@@ -117,7 +121,7 @@ class Evacuations:
 
     def evacuation_finished(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any]) -> None:
         """The server is there: the claim at the old host is given back."""
-        def write(conn: Connection) -> str:
+        def write(conn: Connection) -> str | None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in ('done', 'completed'):
                 return migration['source_compute']              # a repeated call
@@ -130,6 +134,8 @@ class Evacuations:
                 change.record('rebuild', END, row, host)
             return migration['source_compute']
         source = self._cell_db.run(write)
+        if source is None:
+            return
         try:
             # a host that is only said to be down hears it at once
             self._services.compute.remove_evacuated_guests(ctx, server=source)
@@ -173,10 +179,10 @@ def _end(conn: Connection, change: Change | None, migration: Row, event: str, ho
     instances.lock(conn, uuid)
     if not server_migrations.release(conn, migration['id'], 'error', {'status': ['accepted', 'pre-migrating']}):
         return None
-    update = instances.update_where if change else instances.set_where
-    row = update(conn, uuid, {'task_state': None, 'fault': fault},
-                 {'task_state': states.REBUILDING, 'host': migration['source_compute']})
-    if row:
+    values = {'task_state': None, 'fault': fault}
+    expect = {'task_state': states.REBUILDING, 'host': migration['source_compute']}
+    row = instances.update_where(conn, uuid, values, expect) if change else None
+    if row is not None or not change and instances.set_where(conn, uuid, values, expect):
         instance_actions.finish(conn, uuid, event, host=host, error=fault['message'],
                                 traceback=traceback or fault['details'], background=False)
-    return row or None
+    return row

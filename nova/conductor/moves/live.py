@@ -126,8 +126,10 @@ class LiveMigrations:
             raise exception.ComputeServiceUnavailable(host=row['host'])
         if pci.requested(row['flavor']):
             raise exception.MigrationPreCheckError(reason='running servers with PCI devices stay on their host')
-        spec, last = self._specs.get_request_spec(ctx, row['uuid']), None
-        for attempt in range(self._conf.scheduler.max_attempts):
+        spec, attempts = self._specs.get_request_spec(ctx, row['uuid']), 0
+        last: exception.NovaException | None = None
+        while True:
+            attempts += 1
             if migration['held_host'] is None:
                 try:
                     chosen = self._services.scheduler.select_move(
@@ -143,7 +145,7 @@ class LiveMigrations:
                 return self._ask_hosts(ctx, row, migration)
             except (exception.MigrationPreCheckError, exception.VirtError, exception.Unavailable) as error:
                 LOG.info('Server %s cannot be migrated to %s: %s', row['uuid'], host, error.message)
-                if arguments['host'] or attempt + 1 == self._conf.scheduler.max_attempts:
+                if arguments['host'] or attempts >= self._conf.scheduler.max_attempts:
                     raise
                 last = error
                 ignore.append(host)
@@ -172,16 +174,16 @@ class LiveMigrations:
             facts = {**facts, 'numa_topology': migration['held_numa_topology']}
         return {'facts': facts, 'connector': checked['connector']}
 
-    def _nodes_of(self, migration: Row) -> list[Row]:
+    def _nodes_of(self, migration: Row) -> tuple[Row, Row]:
+        """Return the nodes that it goes from and to."""
+        def node(end: str) -> Row:
+            host, name = migration[f'{end}_compute'], migration[f'{end}_node']
+            for found in compute_nodes.by_host(conn, host):
+                if found['node'] == name:
+                    return found
+            raise exception.MigrationPreCheckError(reason=f'node {name} is gone')
         with self._cell_db.reader() as conn:
-            found = []
-            for end in ('source', 'dest'):
-                node = [each for each in compute_nodes.by_host(conn, migration[f'{end}_compute'])
-                        if each['node'] == migration[f'{end}_node']]
-                if not node:
-                    raise exception.MigrationPreCheckError(reason=f'node {migration[f"{end}_node"]} is gone')
-                found += node
-        return found
+            return node('source'), node('dest')
 
     # ---- what the source calls ----
 
@@ -227,7 +229,7 @@ class LiveMigrations:
         system, made = context.admin_context(ctx.request_id), dict(migration['arguments'].get('volumes') or {})
         with self._cell_db.reader() as conn:
             devices = block_devices.by_instance(conn, row['uuid'])
-        shown = []
+        shown: list[Row] = []
         for device in devices:
             if device['volume_id'] is None:
                 shown.append(device)
@@ -250,7 +252,7 @@ class LiveMigrations:
         def write(conn: Connection) -> dict[str, bool]:
             migration = self._noted(conn, migration_id, values)
             done, total = values.get('memory_processed_bytes'), values.get('memory_total_bytes')
-            progress = {'progress': 100 * done // total} if total else {}
+            progress = {'progress': 100 * done // total} if total and done is not None else {}
             if not instances.set_where(conn, migration['instance_uuid'], progress,
                                        {'task_state': states.MIGRATING, 'host': host}):
                 raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
@@ -336,9 +338,11 @@ class LiveMigrations:
                                        traceback=traceback or fault['details']):
                 return False
             row = event_facts.row(conn, uuid) if before else None
-            if row is not None and event == 'conductor_live_migrate_instance':       # no destination was found
+            if change is None or before is None or row is None:
+                return True
+            if event == 'conductor_live_migrate_instance':       # no destination was found
                 change.no_host('migrate_server', row, fault)
-            elif row is not None:
+            else:
                 change.record('live_migration_rollback', START, before, source)
                 change.record('live_migration_rollback', END, row, source, fault=fault)
             return True
@@ -377,7 +381,7 @@ class LiveMigrations:
             row = instances.update(conn, migration['instance_uuid'], shown,
                                    {'task_state': states.MIGRATING, 'host': host}, returning=bool(change))
             instance_actions.finish(conn, migration['instance_uuid'], EVENT, host=host, traceback=traceback,
-                                    error=fault and fault['message'], background=False)
+                                    error=fault['message'] if fault else None, background=False)
             server_migrations.update(conn, migration_id, {
                 'status': 'error' if fault else 'completed', 'arguments': _without_secrets(migration)},
                 {'status': 'post-migrating'})

@@ -21,6 +21,8 @@ from nova.db.moves import maintenance
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import compute_nodes
 from nova.db.servers import instances
+from nova.db.tables.rows import HostMaintenanceServersRow
+from nova.db.tables.rows import HostMaintenancesRow
 from nova.objects import pci
 
 LOG = logging.getLogger(__name__)
@@ -28,8 +30,9 @@ LOG = logging.getLogger(__name__)
 PERIOD_S = 2             # between two looks at a maintenance in which servers are moved
 LEASE_S = 120            # longer than one look takes, with everything that it requests of hosts
 
-LIVE = (actions.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
-COLD = (actions.ACTIONS['migrate'], server_migrations.MIGRATION, 'pre-migrating')
+Way = tuple[actions.Action, str, str]                # (action, type of its move, the move's first status)
+LIVE: Way = (actions.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
+COLD: Way = (actions.ACTIONS['migrate'], server_migrations.MIGRATION, 'pre-migrating')
 CONFIRM = 'confirm'
 
 _AWAY_ELSEWHERE = 'It has been moved to another host meanwhile.'
@@ -52,7 +55,7 @@ def outcome(row: Row | None, move: Row | None) -> str | None:
     return maintenance.MOVED if row['host'] == move['dest_compute'] else maintenance.FAILED
 
 
-def plan(row: Row | None, entry: Row, host: str, capabilities: dict[str, bool]) -> tuple[typing.Any, str | None]:
+def plan(row: Row | None, entry: Row, host: str, capabilities: dict[str, bool]) -> tuple[str | Way, str | None]:
     """Return what to do with a server that waits: (state of maintenance, reason), or (LIVE or COLD, None).
 
     :param row: of the server, None when it is gone
@@ -74,9 +77,9 @@ def plan(row: Row | None, entry: Row, host: str, capabilities: dict[str, bool]) 
     vm_state = row['vm_state']
     for way, feature in ((LIVE, 'live_migration'), (COLD, 'resize')):
         possible = capabilities.get(feature) and not (way is LIVE and pci.requested(row['flavor']))
-        if possible and vm_state in way[0].vm_states:
+        if possible and way[0].allows(vm_state, None):
             return way, None
-    if vm_state in LIVE[0].vm_states or vm_state in COLD[0].vm_states:
+    if LIVE[0].allows(vm_state, None) or COLD[0].allows(vm_state, None):
         return maintenance.FAILED, f'Its host cannot move servers that are {vm_state}.'
     if vm_state == states.RESIZED:
         return maintenance.FAILED, 'Its resize waits to be confirmed or reverted.'
@@ -108,14 +111,16 @@ class Maintenance:
             looked += 1
         return looked
 
-    def _maintain(self, row: Row) -> None:
+    def _maintain(self, row: HostMaintenancesRow) -> None:
         at_once = self._conf.conductor.maintenance_moves
         with self._cell_db.reader() as conn:
             moving = maintenance.in_state(conn, row['id'], maintenance.MOVING)
             rows = instances.get_many(conn, [entry['instance_uuid'] for entry in moving])
             moves = maintenance.moves(conn, moving)
-        left = sum(not self._watch_moving(row, each, rows.get(each['instance_uuid']), moves.get(each['migration_id']))
-                   for each in moving)
+        left = 0
+        for each in moving:
+            move = None if each['migration_id'] is None else moves.get(each['migration_id'])
+            left += not self._watch_moving(row, each, rows.get(each['instance_uuid']), move)
         if row['status'] not in maintenance.DIRECTION:
             return
         if left < at_once:
@@ -126,18 +131,20 @@ class Maintenance:
 
     # ---- servers that are being moved ----
 
-    def _watch_moving(self, maintained: Row, entry: Row, row: Row | None, move: Row | None) -> bool:
+    def _watch_moving(self, maintained: HostMaintenancesRow, entry: HostMaintenanceServersRow, row: Row | None,
+                      move: Row | None) -> bool:
         """Note what became of it; return whether it is over."""
-        found = outcome(row, move)
-        if found == CONFIRM:
-            self._confirm_moved(maintained, row['uuid'])
-        if found is None or found == CONFIRM:
+        found, reason, dest = outcome(row, move), None, None
+        if found is None:
             return False
-        reason, dest = None, None
-        if found == maintenance.MOVED:
-            dest = row['host']
-        elif found == maintenance.FAILED:
-            reason = _reason(row, move)
+        if row is not None:
+            if found == CONFIRM:
+                self._confirm_moved(maintained, row['uuid'])
+                return False
+            if found == maintenance.MOVED:
+                dest = row['host']
+            elif found == maintenance.FAILED:
+                reason = _reason(row, move)
         self._cell_db.run(maintenance.settle, maintained, entry, found, reason, dest)
         return True
 
@@ -153,7 +160,7 @@ class Maintenance:
 
     # ---- servers that wait ----
 
-    def _move_more(self, row: Row, at_once: int) -> None:
+    def _move_more(self, row: HostMaintenancesRow, at_once: int) -> None:
         with self._cell_db.reader() as conn:
             # more than are begun, because some may be busy or gone
             waiting = maintenance.in_state(conn, row['id'], maintenance.WAITING, 4 * at_once)
@@ -168,13 +175,13 @@ class Maintenance:
             return
         for entry in waiting:
             server = servers.get(entry['instance_uuid'])
-            host = server and server['host']
-            what, reason = plan(server, entry, row['host'], capabilities.get(host, {}))
-            if what in (LIVE, COLD) and host not in up:
+            host = None if server is None else server['host']
+            what, reason = plan(server, entry, row['host'], capabilities.get(host or '', {}))
+            if not isinstance(what, str) and host not in up:
                 what, reason = maintenance.FAILED, f'Host {host} is down.'
             if what == maintenance.WAITING:
                 self._cell_db.run(maintenance.postpone, entry)
-            elif what not in (LIVE, COLD):
+            elif isinstance(what, str):
                 self._cell_db.run(maintenance.settle, row, entry, what, reason)
             elif not self._begin_to_move(row, entry, what, at_once):
                 return
@@ -184,22 +191,25 @@ class Maintenance:
         most = datetime.timedelta(seconds=self._conf.conductor.task_deadline)
         return row['status'] == maintenance.REBALANCING and utils.utcnow() < row['stopped_at'] + most
 
-    def _give_up_waiting(self, row: Row, waiting: list[Row]) -> None:
+    def _give_up_waiting(self, row: HostMaintenancesRow, waiting: list[HostMaintenanceServersRow]) -> None:
         reason = f'Host {row["host"]} is down' + (
             ': its servers can be evacuated, not moved.' if row['status'] == maintenance.DRAINING else '.')
         for entry in waiting:
             self._cell_db.run(maintenance.settle, row, entry, maintenance.FAILED, reason)
 
-    def _begin_to_move(self, row: Row, entry: Row, way: tuple, at_once: int) -> bool:
+    def _begin_to_move(self, row: HostMaintenancesRow, entry: HostMaintenanceServersRow, way: Way,
+                       at_once: int) -> bool:
         """Begin to move a server; return False when no other should be begun now."""
         # each move is a request of its own
         ctx, uuid = context.on_behalf_of(row), entry['instance_uuid']
         back = entry['direction'] == maintenance.BACK
-        arguments = {'host': row['host'] if back else None, 'aggregate': None if back else row['aggregate_id']}
+        arguments: dict[str, typing.Any] = {'host': row['host'] if back else None,
+                                            'aggregate': None if back else row['aggregate_id']}
         if way is LIVE:
             arguments.update(force=False, block_migration=None, disk_over_commit=False)
         try:
-            if not self._cell_db.run(maintenance.begin_move, ctx, row, entry, *way, arguments, at_once):
+            action, kind, status = way
+            if not self._cell_db.run(maintenance.begin_move, ctx, row, entry, action, kind, status, arguments, at_once):
                 return False
         except (exception.Conflict, exception.InstanceNotFound) as error:
             LOG.info('Server %s is not moved now: %s', uuid, error.message)       # it has changed meanwhile

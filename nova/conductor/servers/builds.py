@@ -74,6 +74,10 @@ class Builds:
         """
         services = self._services
         cell = services.cells.get(selection.cell_uuid)
+        if cell is None:                 # deleted meanwhile; where the server is in another one, that one goes on
+            services.retry_soon(exception.Unavailable(
+                f'Cell {selection.cell_uuid} of host {selection.host} is not known any more.'), spec.instance_uuid)
+            return
         home = cell is services.cell
         instance = objects.Instance(
             uuid=spec.instance_uuid, project_id=spec.project_id, user_id=spec.user_id, host=selection.host,

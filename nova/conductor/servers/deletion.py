@@ -1,5 +1,5 @@
 """Deleting servers, wherever they are."""
-import collections.abc
+from collections.abc import Iterable
 import logging
 
 from nova import exception
@@ -162,7 +162,7 @@ class Deletion:
             self._volumes.release_attachments(ctx, instance_uuid)        # those that were for a destination
         self._api_db.run(forget, [instance_uuid])
 
-    def _remove_unfinished_images(self, ctx: Context, uuid: str, image_ids: collections.abc.Iterable[str]) -> None:
+    def _remove_unfinished_images(self, ctx: Context, uuid: str, image_ids: Iterable[str]) -> None:
         """A copy of a server that is deleted before the copy is made gets no data any more."""
         for image_id in image_ids:
             try:
@@ -184,8 +184,7 @@ class Deletion:
                 LOG.warning('Image %s of server %s stays: %s', image_id, row['uuid'], error)
 
 
-def forget(conn: Connection, uuids: collections.abc.Sequence[str],
-           cell_uuid: str | None = None) -> collections.abc.Sequence[str]:
+def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> list[str]:
     """Remove what the API database has of servers; return their uuids.
 
     :param cell_uuid: only of those that are in this cell, still

@@ -35,8 +35,9 @@ class Rebuilds:
         if previous is None:
             return
         spec = self._specs.get_request_spec(ctx, instance_uuid)
-        if (spec.image or {}).get('id') != row['image_id']:
-            spec.image = self._grants.images_of(ctx, instance_uuid, read=[row['image_id']]).show(row['image_id'])
+        image_id = row['image_id']
+        if image_id is not None and (spec.image or {}).get('id') != image_id:
+            spec.image = self._grants.images_of(ctx, instance_uuid, read=[image_id]).show(image_id)
         self._services.scheduler.check_host(ctx, spec=spec, host=row['host'], node=row['node'])
         cell_db.run(instance_actions.set_arguments, instance_uuid, arguments)
 

@@ -1,5 +1,6 @@
 """Shelved servers: how they are offloaded from their hosts, and unshelved."""
 import logging
+import typing
 
 from nova import exception
 from nova import objects
@@ -8,7 +9,6 @@ from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Fault
-from nova.conductor.cell_services import Row
 from nova.conductor.events import Events
 from nova.conductor.servers.specs import RequestSpecs
 from nova.conductor.servers.tasks import Tasks
@@ -17,6 +17,7 @@ from nova.db.placement import claims
 from nova.db.servers import console_tokens
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.db.tables.rows import InstancesRow
 from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
@@ -42,15 +43,16 @@ class Shelving:
             change = self._events.of(conn, ctx, instance_uuid)
             row = instances.get(conn, instance_uuid)
             claims.free(conn, row)
-            values = {'vm_state': states.SHELVED_OFFLOADED, 'task_state': None, 'host': None, 'node': None,
-                      'power_state': states.NOSTATE, 'availability_zone': row['pinned_availability_zone']}
+            values: dict[str, typing.Any] = {
+                'vm_state': states.SHELVED_OFFLOADED, 'task_state': None, 'host': None, 'node': None,
+                'power_state': states.NOSTATE, 'availability_zone': row['pinned_availability_zone']}
             if fault is not None:
                 values['fault'] = fault
             row = instances.update(conn, instance_uuid, values, {
                 'host': host, 'node': row['node'], 'task_state': task_state}, returning=bool(change))
             console_tokens.delete(conn, instance_uuid)
-            instance_actions.finish(conn, instance_uuid, event, host=host, error=fault and fault['message'],
-                                    traceback=fault and fault['details'], background=False)
+            instance_actions.finish(conn, instance_uuid, event, host=host, error=fault['message'] if fault else None,
+                                    traceback=fault['details'] if fault else None, background=False)
             if change:
                 change.task_ended(row, event, host, fault)
         self._tasks.end_once(write, ctx, instance_uuid, event, host)
@@ -77,14 +79,14 @@ class Shelving:
         except exception.Unavailable as error:
             self._services.retry_soon(error, instance_uuid)
 
-    def _leave_dead_host(self, row: Row) -> Row:
+    def _leave_dead_host(self, row: InstancesRow) -> InstancesRow:
         """Return the row of a server without the host that died before it could bring the server back.
 
         Where the host is up after all, its end of the task finds the row changed, and it removes its guest.
         """
         LOG.warning('Host %s is down: server %s is unshelved on another one.', row['host'], row['uuid'])
 
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> InstancesRow:
             claims.free(conn, row)
             instances.update(conn, row['uuid'], {'host': None, 'node': None}, {
                 'host': row['host'], 'node': row['node'], 'task_state': states.UNSHELVING,
@@ -92,7 +94,8 @@ class Shelving:
             return instances.get(conn, row['uuid'])
         return self._cell_db.run(write)
 
-    def _place(self, ctx: Context, row: Row, spec: objects.RequestSpec, target: str | None) -> Row | None:
+    def _place(self, ctx: Context, row: InstancesRow, spec: objects.RequestSpec,
+               target: str | None) -> InstancesRow | None:
         """Return the row on its new host; None when no host fits, or another request has changed the server.
 
         :param target: host that was requested

@@ -59,8 +59,8 @@ class Tasks:
             change = self._events.of(conn, ctx, instance_uuid)
             row, changed = _update(conn, instance_uuid, values, expect, owner)
             instance = objects.Instance.from_row(row)
-            instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance_uuid, instance.host)
-                                            if pci.requested(instance.flavor) else ())
+            instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance_uuid, row['host'])
+                                            if row['host'] is not None and pci.requested(instance.flavor) else ())
             instance_actions.take(conn, instance_uuid, owner, deadline_s)
             instance.image_grant = self._grants.of_task(conn, instance, event, owner)
             if change and changed:
@@ -78,7 +78,7 @@ class Tasks:
             row = instances.update(conn, instance_uuid, instances.merged(conn, instance_uuid, values), expect,
                                    returning=bool(change))
             instance_actions.finish(conn, instance_uuid, event, host=host, traceback=traceback,
-                                    error=fault and fault['message'], background=False)
+                                    error=fault['message'] if fault else None, background=False)
             if change:
                 change.task_ended(row, event, host, fault)
             if event in _NEW_RUNS or values.get('power_state', states.RUNNING) not in power_states.WITH_CONSOLE:
@@ -132,7 +132,7 @@ class Tasks:
             instance_actions.finish(conn, instance_uuid, event, host=host, error=error, traceback=traceback,
                                     request_id=ctx.request_id)
             row = event_facts.row(conn, instance_uuid) if change else None
-            if row is not None:
+            if change and row is not None:
                 change.background_ended(row, host, error, traceback)
         self._cell_db.run(write)
 
@@ -152,12 +152,12 @@ def _update(conn: Connection, uuid: str, values: Values, expect: Expect,
     :param owner: of the task that begins, None: it goes on with one
     """
     values = instances.merged(conn, uuid, values)
-    row = instances.update_where(conn, uuid, values, expect)
-    changed = row is not None
-    if not changed:
-        row = instances.get(conn, uuid)
-        mine = (values.get('task_state') and all(row[name] == value for name, value in values.items())
-                and row['host'] in (expect or {}).get('host', ()))
-        if not mine or owner is not None and not instance_actions.owns(conn, uuid, owner):
-            raise exception.InstanceChanged(instance_id=uuid)
-    return row, changed
+    changed = instances.update_where(conn, uuid, values, expect)
+    if changed is not None:
+        return changed, True
+    row: Row = instances.get(conn, uuid)
+    mine = (values.get('task_state') and all(row[name] == value for name, value in values.items())
+            and row['host'] in (expect or {}).get('host', ()))
+    if not mine or owner is not None and not instance_actions.owns(conn, uuid, owner):
+        raise exception.InstanceChanged(instance_id=uuid)
+    return row, False

@@ -39,8 +39,9 @@ class Volumes:
         # (uuid of a device, column of its row, ids of which the block storage has one too many)
         self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
         # action in the background -> what takes it back
-        self._take_back = {'attach_volume': self.volume_detached, 'detach_volume': self.volume_stays,
-                           'swap_volume': self.volume_not_swapped}
+        self._take_back: dict[str, collections.abc.Callable[..., None]] = {
+            'attach_volume': self.volume_detached, 'detach_volume': self.volume_stays,
+            'swap_volume': self.volume_not_swapped}
 
     # ---- all volumes of a server: builds and moves
 
@@ -49,7 +50,9 @@ class Volumes:
         with self._cell_db.reader() as conn:
             row = instances.get(conn, instance_uuid)
             devices = _volumes_of(conn, instance_uuid)
-        if devices and connector is None:
+        if not devices:
+            return []
+        if connector is None:
             raise exception.BuildFailed(instance_id=instance_uuid, reason='the hypervisor cannot attach volumes')
         return [self._prepare(ctx, row, device, connector) for device in devices]
 
@@ -357,11 +360,13 @@ def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> 
     """Return those of the ids that the row of a device does not name. A volume that may have been used is none of them:
     the server had it, and is deleted or has another one in its place.
     """
-    device = block_devices.lock(conn, bdm_uuid)
-    if column == 'volume_id' and (device is None or any(
-            each['action'] == 'swap_volume' for each in instance_actions.by_instance(conn, device['instance_uuid']))):
+    device: Row | None = block_devices.lock(conn, bdm_uuid)
+    if device is None:
+        return set() if column == 'volume_id' else made
+    if column == 'volume_id' and any(
+            each['action'] == 'swap_volume' for each in instance_actions.by_instance(conn, device['instance_uuid'])):
         return set()
-    return made - {device and device[column]}
+    return made - {device[column]}
 
 
 def _volumes_of(conn: Connection, instance_uuid: str) -> list[Row]:

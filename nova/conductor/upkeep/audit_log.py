@@ -41,7 +41,7 @@ class AuditLog:
         key, count, seen = self._conf.audit.key.encode(), 0, self._seals.get(name)
         while True:
             try:
-                sealed, seal = db.run(records.seal, key, seen and seen.seq)
+                sealed, seal = db.run(records.seal, key, None if seen is None else seen.seq)
             except ValueError:
                 metrics.AUDIT_BROKEN.labels(name).inc()
                 LOG.critical('The audit log of database %s ends before record %s, up to which it was sealed: its end '

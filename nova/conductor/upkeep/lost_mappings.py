@@ -65,8 +65,8 @@ class LostMappings:
                       'stay. Look whether [database] connection names the right one.', len(older))
         if not lost:
             return 0
-        lost = self._api_db.run(forget, lost, self._cell_uuid)
-        LOG.warning('%d servers have a mapping and no row; the mappings are removed.', len(lost))
-        for uuid in lost:
+        removed = self._api_db.run(forget, lost, self._cell_uuid)
+        LOG.warning('%d servers have a mapping and no row; the mappings are removed.', len(removed))
+        for uuid in removed:
             self._volumes.release_attachments(context.admin_context(), uuid)
-        return len(lost)
+        return len(removed)

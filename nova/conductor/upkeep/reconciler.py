@@ -133,7 +133,7 @@ class Reconciler:
         with self._cell_db.reader() as conn:
             overdue = instance_actions.overdue(conn, now)
             rows = instances.get_many(conn, list({action['instance_uuid'] for action in overdue}))
-            hosts = {row['host'] for row in rows.values()} - {None}
+            hosts = {row['host'] for row in rows.values() if row['host'] is not None}
             up = {host: self._services.host_is_up(host, conn) for host in hosts}
         with self._cell_db.broke_off() as cell, self._api_db.broke_off() as top:
             if cell or top:                  # they answer by now
@@ -147,7 +147,8 @@ class Reconciler:
             old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_give_up
             decided = decide_background if action['action'] in actions.BACKGROUND else (
                 decide_evacuation if action['action'] == 'evacuate' else decide)
-            what = decided(row, bool(row) and up.get(row['host'], False), old)
+            host = None if row is None else row['host']
+            what = decided(row, host is not None and up.get(host, False), old)
             LOG.info('Task %s of server %s is overdue: %s.', action['action'], action['instance_uuid'], what)
             metrics.RECONCILED.labels(what).inc()
             try:
@@ -167,10 +168,10 @@ class Reconciler:
         """See that the server is in one cell; where it is this one, go on with what waits."""
         cell_transfer.settle(self._api_db, self._services.cells, self._services.cell, row['uuid'])
         with self._cell_db.reader() as conn:
-            row = instances.get_many(conn, [row['uuid']]).get(row['uuid'])
-            up = row is not None and row['host'] is not None and self._services.host_is_up(row['host'], conn)
-        if row is not None and row['cell_move'] is None:
-            self._work[decide(row, up, False)](action, row)
+            here = instances.get_many(conn, [row['uuid']]).get(row['uuid'])
+            up = here is not None and here['host'] is not None and self._services.host_is_up(here['host'], conn)
+        if here is not None and here['cell_move'] is None:
+            self._work[decide(here, up, False)](action, here)
 
     def settle_cell_moves(self) -> int:
         """Settle the servers that were left on their way between this cell and another one; return their number."""
@@ -224,12 +225,13 @@ class Reconciler:
             self._fail(action, row)
             return
         method, host = cold.next_step(row['task_state'], moves[-1]) or (None, None)
+        up = host is not None and self._services.host_is_up(host)
         if method == actions.GROW.method and row['task_state'] == states.RESIZE_FINISH:
             # the guest may have got it: what it has stays counted until its host says how it ended
-            if self._services.host_is_up(host):
+            if up:
                 self._moves.continue_move(context.on_behalf_of(action), row['uuid'])
             return
-        if method == 'finish_revert_resize' and self._services.host_is_up(host):
+        if method == 'finish_revert_resize' and up:
             self._moves.continue_move(context.on_behalf_of(action), row['uuid'])
             return
         error = exception.HostUnavailable(host=host)

@@ -5,7 +5,6 @@ from typing import Any
 
 from nova import states
 from nova.conductor.cell_services import CellServices
-from nova.conductor.cell_services import Row
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import claims
 from nova.db.placement import pci_devices
@@ -33,7 +32,7 @@ class ClaimCheck:
         self._cell_db = services.cell_db
         self.drift = 0
 
-    def audit(self) -> list[Row]:
+    def audit(self) -> list[dict[str, Any]]:
         """Mend what differs, and count it in ``drift``; return the differences."""
         mended = [*self._cell_db.run(claims.audit), *self._cell_db.run(pci_devices.audit)]
         self.drift += len(mended)

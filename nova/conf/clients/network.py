@@ -1,7 +1,9 @@
 """[network]: addresses, bridges and filters of the servers' networks."""
 import ipaddress
+from typing import Any
 
 from oslo_config import cfg
+from oslo_config import types
 
 GROUP = 'network'
 
@@ -20,6 +22,10 @@ def _vlans(text: str) -> str:
         raise ValueError(f'{text!r}: VLANs are 1 to 4094')
     return text
 
+
+# oslo.config calls them; its annotations allow only classes of its own
+_RANGE: Any = _range
+_VLANS: Any = _vlans
 
 OPTIONS = [
     cfg.StrOpt('backend', default='embedded', choices=['embedded', 'neutron'],
@@ -50,7 +56,7 @@ OPTIONS = [
     cfg.StrOpt('default_cidr', default='10.44.0.0/24',
                help='Addresses of the default network; the first one is the gateway, on the bridge of every '
                     'host. Read on the first start only. Must not overlap a network that the host is in.'),
-    cfg.ListOpt('dns_servers', default=[], item_type=cfg.types.IPAddress(version=4),
+    cfg.ListOpt('dns_servers', default=[], item_type=types.IPAddress(version=4),
                 help='Name servers given to guests of networks that name none. Empty: the gateway, which '
                      "asks the host's own name servers."),
     cfg.IntOpt('mtu', default=1500, min=576, max=65535,
@@ -64,7 +70,7 @@ OPTIONS = [
     cfg.StrOpt('metadata_ca_file', default='',
                help='Authority of the certificate of nova-api-metadata at metadata_host, PEM: relays of hosts with '
                     'agent = true speak TLS with it then. Empty: plain HTTP. What guests get is read there.'),
-    cfg.ListOpt('project_ranges', default=[], item_type=_range,
+    cfg.ListOpt('project_ranges', default=[], item_type=_RANGE,
                 help='Address ranges, as 10.128.0.0/9, in which projects may make networks and subnets of their '
                      'own in the routing table of the hosts. Empty: networks of projects are apart from it and '
                      'from each other, with any addresses, and administrators alone make others.'),
@@ -79,13 +85,13 @@ OPTIONS = [
                 help='Where networks to the outside leave the hosts, as NAME:BRIDGE. The bridge is one that the '
                      'operator made, with a card of the host. A network to the outside that names none is on a '
                      'bridge of the host itself, which is its gateway.'),
-    cfg.ListOpt('vlan_ranges', default=[], item_type=_vlans,
+    cfg.ListOpt('vlan_ranges', default=[], item_type=_VLANS,
                 help='VLANs that networks of type vlan get, as NAME:FIRST:LAST, NAME one of physical_networks. The '
                      'ports of the switches between the hosts have them tagged. Administrators may name others.'),
-    cfg.ListOpt('guest_to_host_ports', default=[], item_type=cfg.types.Port(),
+    cfg.ListOpt('guest_to_host_ports', default=[], item_type=types.Port(),
                 help='TCP ports of the host that guests may reach, besides DHCP, DNS, ping and metadata. '
                      'The port of the compute API belongs here when programs in guests use it.'),
-    cfg.Opt('quota', type=cfg.types.Dict(cfg.types.Integer(min=-1)),
+    cfg.Opt('quota', type=types.Dict(types.Integer(min=-1)),
             default={'network': 100, 'subnet': 100, 'port': 500, 'security_group': 10,
                      'security_group_rule': 100, 'router': 10, 'floatingip': 50, 'rbac_policy': 10,
                      'subnetpool': 10},

@@ -8,8 +8,9 @@ Every function works on the API database and on a cell's.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import dataclasses
+import datetime
 import hashlib
 import hmac
 from typing import Any
@@ -23,6 +24,8 @@ from nova.db import engine
 from nova.db import statements
 from nova.db.tables.audit import chain
 from nova.db.tables.audit import records
+
+Values = dict[str, Any]                  # of a record: {column: value}
 
 ACCEPTED, DENIED, FAILED, UNKNOWN = OUTCOMES = ('accepted', 'denied', 'failed', 'unknown')
 EXPIRED = 'audit:expire'                 # action of a checkpoint
@@ -38,17 +41,17 @@ _HEAD = 1                                # id of the one row of the chain
 
 # ---- writing -----------------------------------------------------------------
 
-def insert(conn: sa.Connection, values: dict[str, Any]) -> None:
+def insert(conn: sa.Connection, values: Values | list[Values]) -> None:
     """Add a record, or several."""
     conn.execute(statements.insert(records), values)
 
 
-def insert_missing(conn: sa.Connection, values: dict[str, Any]) -> None:
+def insert_missing(conn: sa.Connection, values: list[Values]) -> None:
     """Add records, apart from those that are there: a commit that was not answered may have been one."""
     engine.insert_many_ignore(conn, records, values)
 
 
-def correct(conn: sa.Connection, values: dict[str, Any]) -> None:
+def correct(conn: sa.Connection, values: Values) -> None:
     """Let the record of a request that went on after its first transaction, and failed, say so.
 
     One that is sealed already, or was never committed, gets a second one in addition.
@@ -63,8 +66,9 @@ def correct(conn: sa.Connection, values: dict[str, Any]) -> None:
 
 # ---- reading -----------------------------------------------------------------
 
-def page(conn: sa.Connection, filters: Any, since: Any = None, until: Any = None,
-         after: Any = None, limit: int | None = None) -> Any:
+def page(conn: sa.Connection, filters: Mapping[str, Any], since: datetime.datetime | None = None,
+         until: datetime.datetime | None = None, after: tuple[datetime.datetime, str] | None = None,
+         limit: int | None = None) -> list[Values]:
     """Records as dicts, the newest first.
 
     :param filters: {column: value}
@@ -83,12 +87,12 @@ def page(conn: sa.Connection, filters: Any, since: Any = None, until: Any = None
     return statements.dicts(conn.execute(statement.order_by(c.created_at.desc(), c.uuid.desc()).limit(limit)))
 
 
-def place_of(conn: sa.Connection, uuid: str, filters: Any) -> Any:
+def place_of(conn: sa.Connection, uuid: str, filters: Mapping[str, Any]) -> tuple[datetime.datetime, str] | None:
     """(created_at, uuid) of a record that passes the filters, or None."""
     c = records.c
     row = conn.execute(sa.select(c.created_at, c.uuid).where(
         c.uuid == uuid, *(c[name] == value for name, value in filters.items()))).first()
-    return row and tuple(row)
+    return None if row is None else (row.created_at, row.uuid)
 
 
 # ---- the chain ---------------------------------------------------------------
@@ -104,7 +108,7 @@ class Seal:
         return f'{self.seq}:{self.digest}'
 
     @classmethod
-    def parse(cls, text: Any) -> Any:
+    def parse(cls, text: str) -> Seal:
         """:raises ValueError: it is none"""
         seq, _, digest = text.partition(':')
         if not seq.isascii() or not seq.isdigit() or len(seq) > 18 or len(digest) != 64:
@@ -112,7 +116,7 @@ class Seal:
         return cls(int(seq), digest)
 
 
-def digest_of(row: Mapping[str, Any], before: Any, key: Any) -> Any:
+def digest_of(row: Mapping[str, Any], before: str, key: bytes) -> str:
     """The digest of a record behind the one with the digest ``before``.
 
     :param key: bytes; b'': the digest is one that everybody can make
@@ -122,13 +126,13 @@ def digest_of(row: Mapping[str, Any], before: Any, key: Any) -> Any:
     return hmac.digest(key, text, 'sha256').hex() if key else hashlib.sha256(text).hexdigest()
 
 
-def head(conn: sa.Connection) -> Any:
+def head(conn: sa.Connection) -> Seal:
     """The Seal of the newest sealed record."""
     row = conn.execute(sa.select(chain.c.seq, chain.c.digest)).first()
     return Seal(*row) if row else Seal(0, GENESIS)
 
 
-def _lock(conn: sa.Connection) -> Any:
+def _lock(conn: sa.Connection) -> Seal:
     """The head, locked until the transaction ends.
 
     The row is made where it is missing alone: on MariaDB an INSERT that finds its key taken shares a lock of the row,
@@ -145,7 +149,7 @@ def _touch(conn: sa.Connection) -> bool:
     return bool(conn.execute(sa.update(chain).where(chain.c.id == _HEAD).values(sealed_at=utils.utcnow())).rowcount)
 
 
-def _advance(conn: sa.Connection, seal: Any) -> None:
+def _advance(conn: sa.Connection, seal: Seal) -> None:
     conn.execute(sa.update(chain).where(chain.c.id == _HEAD).values(
         seq=seal.seq, digest=seal.digest, sealed_at=utils.utcnow()))
 
@@ -156,7 +160,7 @@ def waits(conn: sa.Connection) -> bool:
                         .limit(1)).first() is not None
 
 
-def seal(conn: sa.Connection, key: Any, expected: Any = None) -> tuple[Any, Any]:
+def seal(conn: sa.Connection, key: bytes, expected: int | None = None) -> tuple[int, Seal]:
     """Seal the oldest records that wait, PAGE at most.
 
     :param expected: the least number that the head must have: what who asks has seen before
@@ -180,20 +184,20 @@ def seal(conn: sa.Connection, key: Any, expected: Any = None) -> tuple[Any, Any]
     return len(sealed), at
 
 
-def checkpoint(conn: sa.Connection) -> Any:
+def checkpoint(conn: sa.Connection) -> Values | None:
     """The newest sealed checkpoint as a dict, or None: nothing was ever removed."""
     row = conn.execute(sa.select(records).where(records.c.action == EXPIRED, records.c.seq.is_not(None)).order_by(
         records.c.seq.desc()).limit(1)).mappings().first()
-    return row and dict(row)
+    return None if row is None else dict(row)
 
 
-def floor(conn: sa.Connection) -> Any:
+def floor(conn: sa.Connection) -> Seal:
     """The Seal of the last record that was removed."""
     found = checkpoint(conn)
     return Seal.parse(found['target_id']) if found else Seal(0, GENESIS)
 
 
-def expire(conn: sa.Connection, key: Any, before: Any) -> Any:
+def expire(conn: sa.Connection, key: bytes, before: datetime.datetime) -> int:
     """Remove the sealed records from before a time, from the oldest on up to the first that is younger, PAGE at most.
 
     :returns: how many
@@ -208,13 +212,14 @@ def expire(conn: sa.Connection, key: Any, before: Any) -> Any:
         last = row
     if last is None:
         return 0
-    row = {**dict.fromkeys(_SEALED), 'uuid': str(uuidlib.uuid4()), 'created_at': utils.utcnow(), 'method': 'DELETE',
-           'route': '', 'action': EXPIRED, 'target_type': 'audit', 'outcome': ACCEPTED,
-           'target_id': str(Seal(last.seq, last.digest)), 'target_part': last.created_at.isoformat(),
-           'reason': f'Records up to number {last.seq} were kept long enough.', 'seq': at.seq + 1}
-    row['digest'] = digest_of(row, at.digest, key)
-    insert(conn, row)
-    _advance(conn, Seal(row['seq'], row['digest']))
+    made: Values = {
+        **dict.fromkeys(_SEALED), 'uuid': str(uuidlib.uuid4()), 'created_at': utils.utcnow(), 'method': 'DELETE',
+        'route': '', 'action': EXPIRED, 'target_type': 'audit', 'outcome': ACCEPTED,
+        'target_id': str(Seal(last.seq, last.digest)), 'target_part': last.created_at.isoformat(),
+        'reason': f'Records up to number {last.seq} were kept long enough.', 'seq': at.seq + 1}
+    made['digest'] = digest_of(made, at.digest, key)
+    insert(conn, made)
+    _advance(conn, Seal(made['seq'], made['digest']))
     return conn.execute(sa.delete(records).where(c.seq <= last.seq)).rowcount
 
 
@@ -237,15 +242,16 @@ class Verified:
     seal: Seal
 
 
-def verify(db: Any, key: Any, exported: Any = ()) -> Any:
+def verify(db: engine.Database, key: bytes, exported: Iterable[Seal] = ()) -> Verified:
     """Compute the chain of a Database again.
 
     :param exported: Seals that were published elsewhere
     """
     with db.reader() as conn:
         at, top = floor(conn), head(conn)
-        waiting = conn.execute(sa.select(sa.func.count()).where(records.c.seq.is_(None))).scalar()
-    first, wrong, published = at.seq + 1, None, {seal.seq: seal.digest for seal in exported}
+        waiting = conn.execute(sa.select(sa.func.count()).where(records.c.seq.is_(None))).scalar_one()
+    first, published = at.seq + 1, {seal.seq: seal.digest for seal in exported}
+    wrong: str | None = None
     while wrong is None and at.seq < top.seq:
         with db.reader() as conn:
             rows = _after(conn, at.seq, top.seq)
@@ -260,13 +266,13 @@ def verify(db: Any, key: Any, exported: Any = ()) -> Any:
     return Verified(wrong, first, at.seq, waiting, top)
 
 
-def _after(conn: sa.Connection, seq: int, top: Any) -> Any:
+def _after(conn: sa.Connection, seq: int, top: int) -> list[Values]:
     c = records.c
     statement = sa.select(records).where(c.seq > seq, c.seq <= top).order_by(c.seq).limit(PAGE)
     return statements.dicts(conn.execute(statement))
 
 
-def _walk(rows: Any, at: Any, key: Any, published: Any) -> tuple[Any, Any]:
+def _walk(rows: list[Values], at: Seal, key: bytes, published: Mapping[int, str]) -> tuple[Seal, str | None]:
     """(Seal of the last record that is right, what is wrong with the next one or None)."""
     for number, row in enumerate(rows):
         name = f'Record {at.seq + 1}'
@@ -285,7 +291,7 @@ def _walk(rows: Any, at: Any, key: Any, published: Any) -> tuple[Any, Any]:
     return at, None
 
 
-def _ends(db: Any, first: Any, at: Any, top: Any, published: Any) -> str | None:
+def _ends(db: engine.Database, first: int, at: Seal, top: Seal, published: Mapping[int, str]) -> str | None:
     """What is wrong where the records begin and end, or None."""
     c = records.c
     with db.reader() as conn:

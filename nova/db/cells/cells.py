@@ -6,14 +6,14 @@ several, the API, the schedulers and their conductor are at home in cell0, where
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent import futures
 import logging
 import math
 import os
 import threading
 import time
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 import uuid as uuidlib
 
 from oslo_config.cfg import ConfigOpts
@@ -30,6 +30,7 @@ from nova.db.tables.api import cells
 
 LOG = logging.getLogger(__name__)
 
+_Result = TypeVar('_Result')
 DEFAULT_CELL = 'cell1'
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
 REFRESH_S = 60                # how long a new row may stay unnoticed by who lists all cells
@@ -51,22 +52,28 @@ class Cell:
     :param connect: function that gives the clients of its services
     """
 
-    def __init__(self, row: Any, open: Callable[..., Any], connect: Callable[..., Any]) -> None:
-        self.uuid, self.database_url, self.transport_url = row.uuid, row.database_url, row.transport_url
+    def __init__(self, row: Any, open: Callable[[], engine.Database], connect: Callable[[], Any]) -> None:
+        self.uuid: str = row.uuid
+        self.database_url: str = row.database_url
+        self.transport_url: str = row.transport_url
         self.follow(row)
-        self._open, self._db = open, None
-        self._connect, self._rpc = connect, None
+        self._open = open
+        self._db: engine.Database | None = None
+        self._connect = connect
+        self._rpc: Any = None
         self._lock = threading.Lock()
-        self._executor: Any = None
+        self._executor: futures.ThreadPoolExecutor | None = None
         self._down_until: float = 0
 
     @property
-    def db(self) -> Any:
-        if self._db is None:
+    def db(self) -> engine.Database:
+        opened = self._db
+        if opened is None:
             with self._lock:
-                if self._db is None:
-                    self._db = self._open()
-        return self._db
+                opened = self._db
+                if opened is None:
+                    opened = self._db = self._open()
+        return opened
 
     @property
     def rpc(self) -> Any:
@@ -79,7 +86,8 @@ class Cell:
 
     def follow(self, row: Any) -> None:
         """Take over what may change while it is in use."""
-        self.name, self.disabled = row.name, row.disabled
+        self.name: str = row.name
+        self.disabled: bool = row.disabled
 
     def close(self) -> None:
         """What was opened for it is closed; who uses it again opens it again."""
@@ -92,7 +100,7 @@ class Cell:
         if connected is not None:
             connected.close()
 
-    def submit(self, function: Callable[..., Any]) -> Any:
+    def submit(self, function: Callable[[Cell], _Result]) -> futures.Future[_Result] | None:
         """A future of ``function(cell)``; None while the cell is known not to answer."""
         if time.monotonic() < self._down_until:
             return None
@@ -101,23 +109,25 @@ class Cell:
             executor = self._executor = futures.ThreadPoolExecutor(THREADS, thread_name_prefix=f'cell-{self.name}')
         return executor.submit(self._ask, function)
 
-    def _ask(self, function: Callable[..., Any]) -> Any:
+    def _ask(self, function: Callable[[Cell], _Result]) -> _Result:
         try:
             return function(self)
         except db_exc.DBConnectionError:
             return function(self)         # what was kept open was closed by its server, which may well be there
 
-    def rest(self, seconds: int) -> None:
+    def rest(self, seconds: float) -> None:
         """Do not wait for it again so soon: it did not answer."""
         self._down_until = time.monotonic() + seconds
 
 
-def _ask(cells: list[Cell], function: Callable[..., Any],
-         timeout: int | None) -> tuple[list[tuple[Cell, Any]], list[Cell]]:
+def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
+         timeout: float | None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
     """See Cells.scatter; without a timeout the cells are read in this thread, one after the other."""
-    found, down, pending = [], [], []
+    found: list[tuple[Cell, _Result]] = []
+    down: list[Cell] = []
+    pending: list[tuple[Cell, futures.Future[_Result] | None]] = []
     for cell in cells:
-        future = timeout and cell.submit(function)
+        future = cell.submit(function) if timeout else None
         if timeout and future is None:
             down.append(cell)
         else:
@@ -125,8 +135,10 @@ def _ask(cells: list[Cell], function: Callable[..., Any],
     deadline = time.monotonic() + (timeout or 0)
     for cell, future in pending:
         try:
-            result = future.result(max(0, deadline - time.monotonic())) if future else function(cell)
+            result = function(cell) if future is None else future.result(max(0, deadline - time.monotonic()))
         except futures.TimeoutError:
+            if future is None or timeout is None:        # an error of the function like any other
+                raise
             LOG.warning('Cell %s did not answer within %s s.', cell.name, timeout)
             future.cancel()
             cell.rest(timeout)
@@ -165,14 +177,14 @@ class Cells:
     :param connect: function(transport URL) that gives the clients of a cell's services; '': on the process's own bus
     """
 
-    def __init__(self, conf: ConfigOpts, api_db: Any, db: Any = None,
-                 connect: Callable[..., Any] | None = None) -> None:
+    def __init__(self, conf: ConfigOpts, api_db: engine.Database, db: engine.Database | None = None,
+                 connect: Callable[[str], Any] | None = None) -> None:
         self._conf, self._api_db = conf, api_db
         self._db = db or open_database(conf, 'database', DEFAULT_CELL + '.sqlite')
         self._connect = connect or _unconnected
         self._lock = threading.RLock()
-        self._default: Any = None
-        self._known: dict[Any, Any] = {}
+        self._default: Cell | None = None
+        self._known: dict[str, Cell] = {}
         self._read_at: float | None = None
 
     @property
@@ -181,15 +193,17 @@ class Cells:
 
         :raises InvalidInput: there are other cells only
         """
-        if self._default is None:            # it is known even while the rows of all are read, which may take long
+        default = self._default
+        if default is None:                  # it is known even while the rows of all are read, which may take long
             with self._lock:
-                if self._default is None:
+                default = self._default
+                if default is None:
                     with engine.joining(None):       # part of no caller's transaction
                         row = self._api_db.run(self._register)
-                    made = Cell(row, lambda: self._db, lambda: self._connect(''))
-                    self._known = {made.uuid: made}
-                    self._default = made
-        return self._default
+                    default = Cell(row, lambda: self._db, lambda: self._connect(''))
+                    self._known = {default.uuid: default}
+                    self._default = default
+        return default
 
     @property
     def top(self) -> Cell:
@@ -199,7 +213,7 @@ class Cells:
     def get(self, uuid: str) -> Cell | None:
         """A cell by its uuid, or None."""
         if self.default.uuid == uuid:
-            return self._default
+            return self.default
         return self._known.get(uuid) or self._read().get(uuid)
 
     def of_server(self, uuid: str) -> Cell:
@@ -216,7 +230,7 @@ class Cells:
         """The cell that the mapping of a server names; None: it has none."""
         with self._api_db.reader() as conn:
             mapping = mappings.get(conn, uuid)
-        return mapping and self.get(mapping['cell_uuid'])
+        return None if mapping is None else self.get(mapping['cell_uuid'])
 
     def all(self) -> list[Cell]:
         """Every cell, the default one first."""
@@ -226,8 +240,8 @@ class Cells:
             known = self._read()
         return [default, *(cell for cell in known.values() if cell is not default)]
 
-    def scatter(self, function: Callable[..., Any],
-                only: Cell | None = None) -> tuple[list[tuple[Cell, Any]], list[Cell]]:
+    def scatter(self, function: Callable[[Cell], _Result],
+                only: Cell | None = None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
         """([(cell, result)], [cells that are down]) of ``function(cell)`` called for every cell, side by side.
 
         A cell is down when its database cannot be reached or, where there are several cells, when it has not answered
@@ -239,15 +253,16 @@ class Cells:
         timeout = self._conf.api.cell_timeout if len(every) > 1 else None
         return _ask([only] if only else every, function, timeout)
 
-    def read(self, function: Callable[..., Any], only: Cell | None = None) -> tuple[list[tuple[Cell, Any]], list[Cell]]:
+    def read(self, function: Callable[[sa.Connection], _Result],
+             only: Cell | None = None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
         """``scatter`` of ``function(conn)``, with a connection that reads."""
-        def ask(cell: Cell) -> Any:
+        def ask(cell: Cell) -> _Result:
             with cell.db.reader() as conn:
                 return function(conn)
         return self.scatter(ask, only)
 
-    def ask(self, cells: list[Cell], function: Callable[..., Any],
-            most_s: int | None = None) -> tuple[list[tuple[Cell, Any]], list[Cell]]:
+    def ask(self, cells: list[Cell], function: Callable[[Cell], _Result],
+            most_s: int | None = None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
         """The same of these cells.
 
         :param most_s: seconds that they have, where that is less
@@ -290,7 +305,7 @@ class Cells:
         cell.follow(row)
         return cell
 
-    def _opener(self, row: Any) -> Callable[..., Any]:
+    def _opener(self, row: Any) -> Callable[[], engine.Database]:
         options = self._conf.database
 
         def opened() -> engine.Database:
@@ -327,11 +342,11 @@ class Cells:
                     next((row for row in rows if not row.database_url), None))
 
 
-def _place(url: Any) -> tuple[str, str | None, None, str, Any]:
+def _place(url: str | sa.URL) -> tuple[str, str | None, int | None, str | None, Mapping[str, Any]]:
     """Where a database is, without the account: passwords change."""
     url = sa.make_url(url)
     return url.get_backend_name(), url.host, url.port, url.database, url.query
 
 
-def _unconnected(url: Any) -> None:
+def _unconnected(url: str) -> NoReturn:
     raise exception.ServiceUnavailable(service='broker')

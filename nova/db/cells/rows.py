@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import builtins
 import collections
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TYPE_CHECKING
 
@@ -48,7 +48,7 @@ def answers(conn: sa.Connection) -> bool:
     return conn.execute(sa.select(1)).scalar() == 1
 
 
-def insert(conn: sa.Connection, row: CellsRow) -> None:
+def insert(conn: sa.Connection, row: Mapping[str, Any]) -> None:
     conn.execute(statements.insert(cells), [row])
 
 
@@ -87,10 +87,13 @@ def cells_of_hosts(conn: sa.Connection, hosts: Collection[str] | None = None) ->
     return {host: cell for host, cell in conn.execute(statement)}
 
 
-def map_host(conn: sa.Connection, host: str, cell_uuid: str) -> str | None:
+def map_host(conn: sa.Connection, host: str, cell_uuid: str) -> str:
     """The uuid of the cell of a host, which is the one that is given where it had none."""
-    engine.insert_ignore(conn, host_mappings, {'host': host, 'cell_uuid': cell_uuid})
-    return cell_of_host(conn, host)
+    while True:
+        engine.insert_ignore(conn, host_mappings, {'host': host, 'cell_uuid': cell_uuid})
+        found = cell_of_host(conn, host)
+        if found is not None:                # None: a mapping that it had was deleted in between
+            return found
 
 
 def move_host(conn: sa.Connection, host: str, old: str, new: str) -> None:

@@ -65,7 +65,7 @@ def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | s
     return _with_relations(conn, conn.execute(query.limit(search.limit)).mappings().all())
 
 
-def update(conn: sa.Connection, image_id: str, values: dict[str, Any], **expect: Any) -> bool:
+def update(conn: sa.Connection, image_id: str, values: dict[str, Any], /, **expect: Any) -> bool:
     """Change the image's columns when those in ``expect`` still hold; True when it did."""
     conditions = [t.images.c[name] == value for name, value in expect.items()]
     changed = conn.execute(sa.update(t.images).where(t.images.c.id == image_id, *conditions).values(**values))

@@ -13,6 +13,7 @@ Each is one transaction of one database, and may be done again. Before ``switch`
 """
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 import dataclasses
 import datetime
 import secrets
@@ -101,8 +102,8 @@ def register(conn: sa.Connection, move_id: str, cell_uuid: str, uuids: list[str]
     return {uuid for uuid, (_, found) in where(conn, uuids).items() if found == move_id}
 
 
-def cancel(conn: sa.Connection, move_id: str, uuids: list[str]) -> dict[str, tuple[str, None]]:
-    """Take its right from an attempt; the servers that it has not switched."""
+def cancel(conn: sa.Connection, move_id: str, uuids: list[str]) -> dict[str, tuple[str, str | None]]:
+    """Take its right from an attempt; where its servers are, see ``where``."""
     conn.execute(sa.update(instance_mappings).where(_m.instance_uuid.in_(uuids), _m.move_id == move_id)
                  .values(move_id=None))
     return where(conn, uuids)
@@ -157,7 +158,8 @@ def snapshots(conn: sa.Connection, uuids: list[str], lock: bool = False, whole: 
     return found
 
 
-def _rows(conn: sa.Connection, table: sa.Table, column: str, values: list[int | str]) -> list[dict[str, Any]]:
+def _rows(conn: sa.Connection, table: sa.Table, column: str, values: Sequence[int | str]) -> list[Any]:
+    """Rows of any of the tables, as dicts."""
     if not values:
         return []
     return statements.dicts(conn.execute(sa.select(table).where(table.c[column].in_(values)).order_by(table.c.id)))
@@ -232,7 +234,7 @@ def remove(conn: sa.Connection, uuids: list[str], known: dict[str, dict[str, Any
     if same:
         _delete(conn, same)
     changed = found.keys() - same.keys()
-    return snapshots(conn, changed) if changed else {}
+    return snapshots(conn, list(changed)) if changed else {}
 
 
 def remove_deleted(conn: sa.Connection, uuid: str) -> None:
@@ -245,7 +247,7 @@ def remove_deleted(conn: sa.Connection, uuid: str) -> None:
 # ---- the new cell ----------------------------------------------------------------
 
 def arrive(conn: sa.Connection, move_id: str, other_cell: str,
-           coming: dict[str, tuple[Snapshot, dict[str, str]]]) -> None:
+           coming: Mapping[str, tuple[Snapshot, Mapping[str, Any]]]) -> None:
     """Copies of servers in the transaction of their claims: ``coming`` is {uuid: (Snapshot, {column: value})}."""
     uuids = list(coming)
     drop(conn, uuids)                                # what attempts that were given up have left

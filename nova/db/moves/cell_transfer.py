@@ -5,6 +5,7 @@ or gives it up; the mapping decides which of the two it is, and where the server
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
 import logging
 from typing import Any, TYPE_CHECKING
 
@@ -54,7 +55,7 @@ class Transfer:
                 self._api_db.run(cell_steps.cancel, self.id, refused)
         return {uuid: self._snapshots[uuid] for uuid in uuids if uuid in self._snapshots}
 
-    def arrive(self, conn: Connection, dest: db_cells.Cell, places: dict[str, dict[str, str]]) -> None:
+    def arrive(self, conn: Connection, dest: db_cells.Cell, places: Mapping[str, Mapping[str, Any]]) -> None:
         """Copies of servers in the transaction that claims their hosts: {uuid: {column: value}} of where."""
         cell_steps.arrive(conn, self.id, self.source.uuid, {
             uuid: (self._snapshots[uuid], place) for uuid, place in places.items()})

@@ -12,6 +12,7 @@ about to bring the server).
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast, TYPE_CHECKING
 
@@ -36,7 +37,7 @@ def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRo
     return found[-1] if found else None
 
 
-def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: dict[str, Any],
+def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: dict[str, Any], /,
          **values: Any) -> MigrationsRow:
     """Add to a move's arguments, and set other columns, while its status is one of ``expect``; its row then.
 
@@ -51,10 +52,11 @@ def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], change
     return cast('MigrationsRow', {**row, **values})
 
 
-def end(conn: sa.Connection, migration: MigrationsRow, status: str, *, event: str, host: str | None,
+def end(conn: sa.Connection, migration: Mapping[str, Any], status: str, *, event: str, host: str | None,
         fault: dict[str, Any] | None = None, traceback: str | None = None) -> bool:
     """A live migration that has not come to its destination is over: the server is idle, the claim given back.
 
+    :param migration: its ``id`` and its ``instance_uuid``
     :param status: of the row then
     :returns: False when it was over before, or has arrived
     """

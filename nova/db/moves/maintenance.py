@@ -29,6 +29,7 @@ from nova.db.servers import tasks
 from nova.db.services import services
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import migrations
+from nova.db.tables.cell import services as services_table
 from nova.db.tables.maintenance import host_maintenance_servers as servers
 from nova.db.tables.maintenance import host_maintenances as table
 
@@ -47,8 +48,7 @@ DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # of the statuses in which 
 
 # ---- requests ------------------------------------------------------------
 
-def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int,
-          reason: str) -> HostMaintenancesRow | None:
+def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int, reason: str) -> HostMaintenancesRow:
     """Disable a host and let its servers be moved away, as far as that is not under way already; its row.
 
     :param reason: why the host is disabled, for administrators
@@ -73,9 +73,10 @@ def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int
             uuid=str(uuidlib.uuid4()), host=host, aggregate_id=aggregate_id, status=DRAINING, created_at=now,
             updated_at=now, next_look=now, project_id=ctx.project_id, user_id=ctx.user_id))
     services.update(conn, service['id'], {'disabled': True, 'disabled_reason': reason})
-    row = _of_host(conn, host)
-    add_servers(conn, row)
-    return row
+    started = _of_host(conn, host)
+    assert started is not None                   # it was written above
+    add_servers(conn, started)
+    return started
 
 
 def stop(conn: sa.Connection, host: str, aggregate_id: int) -> HostMaintenancesRow | None:
@@ -123,8 +124,8 @@ def _lock_service(conn: sa.Connection, host: str) -> sa.RowMapping:
 
     :raises ComputeHostNotFound:
     """
-    service = services.services
-    row = conn.execute(sa.select(service).where(service.c.host == host, service.c.topic == 'compute')
+    c = services_table.c
+    row = conn.execute(sa.select(services_table).where(c.host == host, c.topic == 'compute')
                        .with_for_update()).mappings().first()
     if row is None:
         raise exception.ComputeHostNotFound(host=host)
@@ -224,7 +225,7 @@ def begin_move(conn: sa.Connection, ctx: RequestContext, row: HostMaintenancesRo
     """
     now = _of_host(conn, row['host'], lock=True)
     moving = conn.execute(sa.select(sa.func.count()).where(
-        servers.c.maintenance_id == row['id'], servers.c.state == MOVING)).scalar()
+        servers.c.maintenance_id == row['id'], servers.c.state == MOVING)).scalar_one()
     if now is None or now['id'] != row['id'] or now['status'] != row['status'] or moving >= at_once:
         return False
     if not _mark(conn, entry, {'state': MOVING}, WAITING):

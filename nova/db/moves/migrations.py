@@ -67,8 +67,9 @@ def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: Instances
             'updated_at': now, 'request_id': ctx.request_id, 'arguments': arguments or {}, 'swapped': False,
             'source_compute': row['host'], 'source_node': row['node'], 'dest_compute': None, 'dest_node': None,
             'dest_host': None, 'old_flavor': row['flavor'], 'new_flavor': new_flavor or row['flavor'], **values}
-    number = conn.execute(sa.insert(migrations).values(**made)).inserted_primary_key[0]
-    return get(conn, number)
+    inserted = conn.execute(sa.insert(migrations).values(**made)).inserted_primary_key
+    assert inserted is not None                  # of an INSERT of one row
+    return get(conn, inserted[0])
 
 
 def get(conn: sa.Connection, migration_id: int, lock: bool = False) -> MigrationsRow:
@@ -124,7 +125,7 @@ def place_of(conn: sa.Connection, uuid: str,
     if nova_context.one_project(project_id):
         statement = statement.where(c.project_id == project_id)
     found = conn.execute(statement).first()
-    return found and tuple(found)
+    return None if found is None else (found.created_at, found.id, found.uuid)
 
 
 def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[str, str] | None = None, *,
@@ -201,24 +202,24 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
     :returns: the instances row as it is now
     :raises InstanceChanged, InstanceNotFound: the server, or the move, is not as expected; nothing may be committed
     """
-    uuid, end = migration['instance_uuid'], 'dest' if forward else 'source'
+    uuid = migration['instance_uuid']
     instances.lock(conn, uuid)
     row = instances.get(conn, uuid)
-    flavor = migration['new_flavor' if forward else 'old_flavor']
-    place = {'host': migration[f'{end}_compute'], 'node': migration[f'{end}_node'],
-             'availability_zone': _zone_of(conn, migration[f'{end}_compute'])}
+    flavor, host, node = ((migration['new_flavor'], migration['dest_compute'], migration['dest_node']) if forward else
+                          (migration['old_flavor'], migration['source_compute'], migration['source_node']))
+    place = {'host': host, 'node': node, 'availability_zone': _zone_of(conn, host),
+             'numa_topology': migration['held_numa_topology']}
     held = {f'held_{name}': value for name, value in claims.resources(row).items()}
-    place['numa_topology'] = migration['held_numa_topology']
     changed = instances.update_where(conn, uuid, {**flavor_values(flavor), **place, **(values or {})}, expect)
     (console_tokens.delete_unused if running else console_tokens.delete)(conn, uuid)
-    new = {'held_host': row['host'], 'held_node': row['node'], **held, 'swapped': forward,
-           'held_numa_topology': row['numa_topology']}
+    new: dict[str, Any] = {'held_host': row['host'], 'held_node': row['node'], **held, 'swapped': forward,
+                           'held_numa_topology': row['numa_topology']}
     if status is not None:
         new['status'] = status
     if arguments is not None:
         new['arguments'] = arguments
     if changed is None or not update(conn, migration['id'], new, {
-            'swapped': not forward, 'held_host': place['host'], 'held_node': place['node']}):
+            'swapped': not forward, 'held_host': host, 'held_node': node}):
         raise exception.InstanceChanged(instance_id=uuid)
     if pci.requested(row['flavor']) or pci.requested(flavor):
         pci_devices.swap(conn, uuid)
@@ -230,30 +231,36 @@ def keep(conn: sa.Connection, migration_id: int) -> None:
     holds that is the server's which it has more than before."""
     migration = get(conn, migration_id, lock=True)
     old, new = migration['old_flavor'], migration['new_flavor']
-    update(conn, migration_id, {f'held_{name}': migration[f'held_{name}'] - (new[name] - old[name])
+    held = _held(migration)
+    update(conn, migration_id, {f'held_{name}': held[name] - (new[name] - old[name])
                                 for name in ('vcpus', 'memory_mb')})
     release(conn, migration_id, status='confirmed')
 
 
 def release(conn: sa.Connection, migration_id: int, status: str | None = None,
-            expect: dict[str, list[str]] | None = None) -> bool:
+            expect: dict[str, Any] | None = None) -> bool:
     """Give back what a move holds, and set its status; whether it was as expected. A second time frees nothing."""
     migration = get(conn, migration_id, lock=True)
     values = dict(_NOTHING) if status is None else {**_NOTHING, 'status': status}
     if not update(conn, migration_id, values, expect):
         return False
-    if migration['held_host'] is not None:
-        claims.free_share(conn, migration['held_host'], migration['held_node'], {
-            name: migration[f'held_{name}'] for name in claims.RESOURCES})
+    host, node = migration['held_host'], migration['held_node']
+    if host is not None and node is not None:
+        claims.free_share(conn, host, node, _held(migration))
         if migration['held_numa_topology'] is not None:
-            numa_claims.free(conn, migration['held_host'], migration['held_node'], migration['held_numa_topology'])
-        if pci.requested(migration['old_flavor' if migration['swapped'] else 'new_flavor']):
-            pci_devices.release(conn, migration['held_host'], migration['held_node'], migration['instance_uuid'],
-                                held=True)
+            numa_claims.free(conn, host, node, migration['held_numa_topology'])
+        if pci.requested(migration['old_flavor'] if migration['swapped'] else migration['new_flavor']):
+            pci_devices.release(conn, host, node, migration['instance_uuid'], held=True)
     return True
 
 
-def _zone_of(conn: sa.Connection, host: str) -> str | None:
+def _held(migration: MigrationsRow) -> dict[str, int]:
+    """{name of claims.RESOURCES: what the move holds of it}."""
+    return {'vcpus': migration['held_vcpus'], 'memory_mb': migration['held_memory_mb'],
+            'local_gb': migration['held_local_gb']}
+
+
+def _zone_of(conn: sa.Connection, host: str | None) -> str | None:
     return conn.execute(sa.select(services.c.availability_zone).where(
         services.c.host == host, services.c.topic == 'compute')).scalar()
 
@@ -278,7 +285,7 @@ def needs_many(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[int, in
 
 
 def begin_end(conn: sa.Connection, ctx: nova_context.RequestContext, uuid: str, action: Action, status: str,
-              admin: bool = False) -> InstancesRow:
+              admin: bool | None = False) -> InstancesRow:
     """Begin the confirmation or the revert (``action``) of a server that waits for it; its instances row.
 
     :param status: of its move from now on

@@ -1,6 +1,7 @@
 """Lists of network resources: the rows that a query string of the Networking API selects, in its order."""
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 import dataclasses
 from typing import Any
 
@@ -28,32 +29,32 @@ class Listing:
     special    {name: function(values) -> condition}
     """
 
-    table: object
-    columns: dict
-    constants: dict = dataclasses.field(default_factory=dict)
-    special: dict = dataclasses.field(default_factory=dict)
+    table: sa.Table
+    columns: dict[str, Any]
+    constants: dict[str, Any] = dataclasses.field(default_factory=dict)
+    special: dict[str, Callable[[list[str]], Any]] = dataclasses.field(default_factory=dict)
 
-    def page(self, conn: sa.Connection, query: Any, condition: Any) -> tuple[Any, Any]:
-        """(rows, limit or None) that the query asks for, of those that meet the condition.
+    def page(self, conn: sa.Connection, query: Iterable[tuple[str, str]],
+             condition: Any) -> tuple[list[dict[str, Any]], int]:
+        """(rows, limit) that the query asks for, of those that meet the condition.
 
         :param query: [(name, value)]
         """
-        values = {}
+        values: dict[str, list[str]] = {}
         for name, value in query:
             values.setdefault(name, []).append(value)
         conditions = [condition, *[self._condition(name, found) for name, found in values.items()
                                    if name not in PAGING]]
-        limit, marker = self._limit(values), None
+        limit, marker = self._limit(values) or MAX_LIMIT, None
         if values.get('marker', [''])[0]:
             # another project's is as unknown as one that is not there
             marker = conn.execute(sa.select(self.table).where(
                 condition, self.table.c.id == values['marker'][0][:255])).mappings().first()
             if marker is None:
                 raise exception.InvalidMarker(marker=values['marker'][0][:255])
-        return networks.page(conn, self.table, sa.and_(*conditions), self._sort(values), marker,
-                             limit or MAX_LIMIT), limit or MAX_LIMIT
+        return networks.page(conn, self.table, sa.and_(*conditions), self._sort(values), marker, limit), limit
 
-    def _condition(self, name: str, values: dict[str, Any]) -> Any:
+    def _condition(self, name: str, values: list[str]) -> Any:
         if len(values) > MAX_VALUES:
             raise exception.BadRequest(f"At most {MAX_VALUES} values of '{name}' are allowed.")
         if name in self.special:
@@ -77,17 +78,18 @@ class Listing:
             return sa.true() if equal else sa.false()
         raise exception.BadRequest(f"['{name[:60]}'] is invalid attribute for filtering")
 
-    def _limit(self, values: dict[str, Any]) -> Any:
+    def _limit(self, values: dict[str, list[str]]) -> int:
+        """0: none was asked for."""
         text = values.get('limit', ['0'])[0]
         if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise exception.BadRequest(f"Limit must be an integer 0 or greater and not '{text[:40]}'")
-        return min(int(text), MAX_LIMIT) or None
+        return min(int(text), MAX_LIMIT)
 
-    def _sort(self, values: dict[str, Any]) -> Any:
+    def _sort(self, values: dict[str, list[str]]) -> list[tuple[str, str]]:
         keys, directions = values.get('sort_key', []), values.get('sort_dir', [])
         if len(keys) > 10 or directions and len(keys) != len(directions):
             raise exception.BadRequest('The number of sort_keys and sort_dirs must be same')
-        sort = {}
+        sort: dict[str, str] = {}
         for key, direction in zip(keys, directions or ['asc'] * len(keys), strict=True):
             if key in self.constants and direction in ('asc', 'desc'):
                 continue                             # all have the same value
@@ -101,13 +103,13 @@ class Listing:
         return list(sort.items())
 
 
-def _boolean(name: str, value: Any) -> bool:
+def _boolean(name: str, value: str) -> bool:
     if value.lower() in TRUE + FALSE:
         return value.lower() in TRUE
     raise exception.BadRequest(f"'{value[:40]}' is not a boolean for '{name}'")
 
 
-def _integer(name: str, value: Any) -> int:
+def _integer(name: str, value: str) -> int:
     if value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
     raise exception.BadRequest(f"'{value[:40]}' is not an integer for '{name}'")

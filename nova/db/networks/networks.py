@@ -29,12 +29,12 @@ def stamped(values: dict[str, Any]) -> dict[str, Any]:
     return {'created_at': now, 'updated_at': now, 'revision': 1, **values}
 
 
-def get(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, Any] | None:
+def get(conn: sa.Connection, table: sa.Table, ident: str) -> Any | None:
     """The row of an id as a dict, or None."""
     return statements.first(conn, table, id=ident)
 
 
-def lock(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, Any] | None:
+def lock(conn: sa.Connection, table: sa.Table, ident: str) -> Any | None:
     """The row of an id, locked until the transaction ends, or None."""
     row = conn.execute(sa.select(table).where(table.c.id == ident).with_for_update()).mappings().first()
     return dict(row) if row else None
@@ -295,7 +295,7 @@ def forget_resting(conn: sa.Connection, before: datetime) -> None:
 # ---- pages ----------------------------------------------------------------------
 
 def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[Any, str]], marker: Any,
-         limit: int | None) -> list[dict[str, Any]]:
+         limit: int | None) -> list[Any]:
     """Rows (dicts) that meet a condition, after the marker's row.
 
     :param sort: [(column name, 'asc' or 'desc')]; the last one must be unique

@@ -101,7 +101,7 @@ def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:
     return {row['id']: statements.to_dict(row) for row in conn.execute(statement).mappings()}
 
 
-def bind(conn: sa.Connection, ident: str, values: dict[str, str]) -> bool:
+def bind(conn: sa.Connection, ident: str, values: dict[str, Any]) -> bool:
     """Give a port that no device has to a server; False when a device has it."""
     return bool(
         conn.execute(

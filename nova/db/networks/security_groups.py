@@ -47,13 +47,13 @@ def ensure_default(conn: sa.Connection, project_id: str) -> str:
     return ident
 
 
-def egress_rules(group_id: str, project_id: str) -> list[dict[str, str]]:
+def egress_rules(group_id: str, project_id: str) -> list[dict[str, str | None]]:
     """Rows of the rules that every new group has: guests may send anything."""
     return [_rule(group_id, project_id, 'egress', ethertype) for ethertype in ('IPv4', 'IPv6')]
 
 
 def _rule(group_id: str, project_id: str, direction: str, ethertype: str,
-          remote_group_id: str | None = None) -> dict[str, str]:
+          remote_group_id: str | None = None) -> dict[str, str | None]:
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'security_group_id': group_id,
             'direction': direction, 'ethertype': ethertype, 'protocol': None, 'port_range_min': None,
             'port_range_max': None, 'remote_ip_prefix': None, 'remote_group_id': remote_group_id,
@@ -102,7 +102,7 @@ def hosts_to_tell(conn: sa.Connection, port_ids: list[str], group_id: str) -> li
     return sorted(set(conn.execute(sa.union(own, others)).scalars()) - {''})
 
 
-def hosts_with(conn: sa.Connection, group_id: str) -> list[Any]:
+def hosts_with(conn: sa.Connection, group_id: str) -> list[str]:
     """Hosts that have a port in the group."""
     port, binding = t.ports.c, t.port_security_groups.c
     return sorted(set(conn.execute(sa.select(port.host).join_from(

@@ -5,7 +5,7 @@ server's host and the node's usage change in one transaction, which the caller h
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import functools
 import logging
 from typing import Any, TYPE_CHECKING
@@ -35,7 +35,7 @@ _HELD = [column.label(name) for name, column in zip(_NEEDED, (
     sa.literal(None, instances.c.numa_topology.type)))]
 
 
-def resources(row: dict[str, Any] | sa.RowMapping) -> dict[str, int]:
+def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
     """What a server takes of its node: {'vcpus', 'memory_mb', 'local_gb'}.
 
     :param row: an instances row, or any mapping with its flavor and sizes. The root disk of a server that boots
@@ -111,7 +111,7 @@ def free(conn: sa.Connection, row: InstancesRow) -> None:
 
     The caller changes or removes the row in the same transaction.
     """
-    if row['host'] is None:
+    if row['host'] is None or row['node'] is None:
         return
     free_share(conn, row['host'], row['node'], resources(row))
     if row['numa_topology'] is not None:
@@ -130,14 +130,14 @@ def free_node(conn: sa.Connection, node_id: int, requested: dict[str, int]) -> N
     conn.execute(_OF_NUMBER, {'key_id': node_id, **_by(requested, -1)})
 
 
-def _usage(conn: sa.Connection, node: Any = None) -> dict[tuple[str, str], dict[str, int]]:
+def _usage(conn: sa.Connection, node: sa.RowMapping | None = None) -> dict[tuple[str, str], dict[str, int]]:
     """{(host, node): usage columns} as the servers, and the shares that moves hold, add up to."""
     statement = sa.select(*[instances.c[name] for name in _NEEDED]).where(instances.c.host.is_not(None))
     held = sa.select(*_HELD).where(migrations.c.held_host.is_not(None))
     if node is not None:
         statement = statement.where(instances.c.host == node['host'], instances.c.node == node['node'])
         held = held.where(migrations.c.held_host == node['host'], migrations.c.held_node == node['node'])
-    usage: dict[Any, Any] = {}
+    usage: dict[tuple[str, str], dict[str, int]] = {}
     # one statement, because a server and what its move holds change places without a lock of the node
     for row in conn.execute(sa.union_all(statement, held)).mappings():
         sums = usage.setdefault((row['host'], row['node']),
@@ -169,7 +169,9 @@ def audit(conn: sa.Connection) -> list[dict[str, Any]]:
             continue
         locked = sa.select(compute_nodes).where(compute_nodes.c.id == suspect['id']).with_for_update()
         node = conn.execute(locked).mappings().first()
-        different = _difference(node, _usage(conn, node)) if node else {}
+        if node is None:
+            continue
+        different = _difference(node, _usage(conn, node))
         if different:
             conn.execute(sa.update(compute_nodes).where(compute_nodes.c.id == node['id']).values(
                 used_changed=utils.change_number(), **{name: value for name, (_, value) in different.items()}))

@@ -3,6 +3,7 @@
 Every statement is made once: a scheduler runs one of them for each request.
 """
 import collections.abc
+import datetime
 import typing
 
 import sqlalchemy as sa
@@ -25,7 +26,7 @@ MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits, those of cha
 _c = compute_nodes.c
 
 
-def _since(*usage: sa.Column) -> sa.CompoundSelect:
+def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
     """Rows of (node, changed, used_changed, …): those whose other columns have changed, without these, and those whose
     usage has, with them.
     """
@@ -36,7 +37,7 @@ def _since(*usage: sa.Column) -> sa.CompoundSelect:
         sa.select(*numbers, *usage).where(_c.used_changed >= sa.bindparam('since')))
 
 
-def _sums(*columns: sa.Column) -> sa.CompoundSelect:
+def _sums(*columns: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
     """Of each column how many and what they add up to, where they are in [since, until): shows in one row whether
     thousands are what they were.
     """
@@ -61,7 +62,8 @@ _SOME_TOPOLOGIES = _TOPOLOGIES.where(_c.id.in_(sa.bindparam('ids', expanding=Tru
 _TOPOLOGY_NUMBERS = sa.select(_c.id, _c.numa_changed).where(_c.numa_changed >= sa.bindparam('since'))
 
 Ids = collections.abc.Iterable[int]
-Row = collections.abc.Mapping[str, typing.Any]
+Used = int | None
+Row = dict[str, typing.Any]
 
 
 def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterator[Row]:
@@ -82,13 +84,14 @@ def usage(conn: sa.Connection, ids: Ids) -> collections.abc.Iterator[Row]:
         yield from statements.dicts(conn.execute(_USAGE, {'ids': part}))
 
 
-def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Sequence[sa.Row]:
+def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Sequence[tuple[int, int, int]]:
     """(node, changed, used_changed) of the nodes one of whose numbers is ``since`` or later; None: of all."""
     statement = _NUMBERS if since is None else _NUMBERS_SINCE
     return conn.execute(statement, {} if since is None else {'since': since}).all()
 
 
-def numbers_and_usage(conn: sa.Connection, since: int) -> collections.abc.Sequence[sa.Row]:
+def numbers_and_usage(conn: sa.Connection,
+                      since: int) -> collections.abc.Sequence[tuple[int, int, int, Used, Used, Used, Used]]:
     """``numbers`` with the columns of USAGE after the first, which are None where it is not the usage that changed."""
     return conn.execute(_WITH_USAGE, {'since': since}).all()
 
@@ -98,7 +101,7 @@ def number_sums(conn: sa.Connection, since: int, until: int) -> list[tuple[int, 
     return [(count, int(total or 0)) for count, total in conn.execute(_SUMS, {'since': since, 'until': until})]
 
 
-def heartbeats(conn: sa.Connection, after: int) -> collections.abc.Sequence[sa.Row]:
+def heartbeats(conn: sa.Connection, after: int) -> collections.abc.Sequence[tuple[int, str, datetime.datetime]]:
     """(number of the service, host, when it was last seen) of up to CHUNK compute services, in their order.
 
     :param after: number of the last service of the part before
@@ -116,7 +119,7 @@ def topologies(conn: sa.Connection, ids: Ids | None = None) -> list[Row]:
     return [row for part in _chunks(ids) for row in statements.dicts(conn.execute(_SOME_TOPOLOGIES, {'ids': part}))]
 
 
-def topology_numbers(conn: sa.Connection, since: int) -> collections.abc.Sequence[sa.Row]:
+def topology_numbers(conn: sa.Connection, since: int) -> collections.abc.Sequence[tuple[int, int]]:
     """(node, numa_changed) of the nodes whose topology, or what is taken of it, changed then or later."""
     return conn.execute(_TOPOLOGY_NUMBERS, {'since': since}).all()
 

@@ -49,7 +49,7 @@ def pinned(text: str | None) -> int:
     return len(numa.dedicated(text))
 
 
-def report(conn: sa.Connection, node: Mapping[str, Any], text: str) -> None:
+def report(conn: sa.Connection, node: Mapping[str, Any], text: str | None) -> None:
     """Store which topology a node has.
 
     :param node: its row as it is known
@@ -61,7 +61,8 @@ def report(conn: sa.Connection, node: Mapping[str, Any], text: str) -> None:
     if stored is None or _is_known(stored.numa_topology, text):
         return
     if text is not None:
-        text = numa.text_of_host(usage.recount(load_host(text), _guests(conn, node).get(_place(node), ())))
+        guests = _guests(conn, (node['host'], node['node']))
+        text = numa.text_of_host(usage.recount(load_host(text), guests.get((node['host'], node['node']), ())))
     _write(conn, stored.id, text)
 
 
@@ -94,35 +95,33 @@ def free(conn: sa.Connection, host: str, node: str, text: str) -> None:
 def audit(conn: sa.Connection) -> list[dict[str, Any]]:
     """Count again what servers have of the nodes' cells, and correct what differs; see claims.audit."""
     guests, mended = _guests(conn), []
-    suspects = [row for row in conn.execute(sa.select(_c.host, _c.node, _c.numa_topology).where(
-        _c.numa_topology.is_not(None))).mappings() if _differences(row, guests)]
-    for row in suspects:
-        stored = _lock(conn, row['host'], row['node'])
+    suspects = [(host, node) for host, node, text in conn.execute(sa.select(_c.host, _c.node, _c.numa_topology).where(
+        _c.numa_topology.is_not(None))) if _differences(text, guests.get((host, node)))]
+    for host, node in suspects:
+        stored = _lock(conn, host, node)
         if stored is None or stored.numa_topology is None:
             continue
-        here = {'host': row['host'], 'node': row['node'], 'numa_topology': stored.numa_topology}
-        different = _differences(here, _guests(conn, row))
+        here = _guests(conn, (host, node)).get((host, node))
+        different = _differences(stored.numa_topology, here)
         if different:
-            right = usage.recount(load_host(stored.numa_topology), _guests(conn, row).get(_place(row), ()))
+            right = usage.recount(load_host(stored.numa_topology), here or ())
             _write(conn, stored.id, numa.text_of_host(right))
         for column, was, value in different:
-            LOG.error('Usage of node %s differed from its servers: %s was %s, is %s.', row['node'], column, was, value)
-            mended.append({'host': row['host'], 'node': row['node'], 'column': column, 'was': was, 'is': value})
+            LOG.error('Usage of node %s differed from its servers: %s was %s, is %s.', node, column, was, value)
+            mended.append({'host': host, 'node': node, 'column': column, 'was': was, 'is': value})
     return mended
 
 
-def _differences(row: sa.RowMapping,
-                 guests: dict[tuple[str, str], list[numa.GuestTopology]]) -> list[tuple[str, Any, Any]]:
-    """[(what, as it is stored, as it should be)] of a node's cells."""
-    stored = load_host(row['numa_topology'])
-    mine = guests.get(_place(row))
-    right = usage.recount(stored, mine) if mine else _unused(row['numa_topology'])
+def _differences(text: str, guests: list[numa.GuestTopology] | None) -> list[tuple[str, Any, Any]]:
+    """[(what, as it is stored, as it should be)] of the cells of a node with this topology and these guests."""
+    stored = load_host(text)
+    right = usage.recount(stored, guests) if guests else _unused(text)
     return [(f'numa_topology[{cell.id}].{name}', _shown(getattr(cell, name)), _shown(getattr(other, name)))
             for cell, other in zip(stored.cells, right.cells, strict=True) for name in _COUNTED
             if getattr(cell, name) != getattr(other, name)]
 
 
-def _shown(value: frozenset[int] | tuple[numa.Pages, numa.Pages]) -> dict[int, int] | list[int]:
+def _shown(value: int | frozenset[int] | tuple[numa.Pages, ...]) -> int | list[int] | dict[int, int]:
     if isinstance(value, int):
         return value
     return sorted(value) if isinstance(value, frozenset) else {pages.size_kb: pages.used for pages in value}
@@ -133,33 +132,30 @@ def _unused(text: str) -> numa.HostTopology:
     return hosts.unused(load_host(text))
 
 
-def _is_known(stored: str | None, text: str) -> bool:
+def _is_known(stored: str | None, text: str | None) -> bool:
     if stored is None or text is None:
         return stored is text
     return _unused(stored) == load_host(text)
 
 
 def _guests(conn: sa.Connection,
-            node: dict[str, str | None] | None = None) -> dict[tuple[str, str], list[numa.GuestTopology]]:
+            place: tuple[str, str] | None = None) -> dict[tuple[str, str], list[numa.GuestTopology]]:
     """{(host, node): [GuestTopology]} of servers and of what moves hold, on one node or on all."""
     servers, moves = _SERVERS, _MOVES
-    if node is not None:
-        servers = servers.where(instances.c.host == node['host'], instances.c.node == node['node'])
-        moves = moves.where(migrations.c.held_host == node['host'], migrations.c.held_node == node['node'])
-    found: dict[Any, Any] = {}
+    if place is not None:
+        on_host, on_node = place
+        servers = servers.where(instances.c.host == on_host, instances.c.node == on_node)
+        moves = moves.where(migrations.c.held_host == on_host, migrations.c.held_node == on_node)
+    found: dict[tuple[str, str], list[numa.GuestTopology]] = {}
     # one statement, because a server and what its move holds change places without a lock of the node
     for host, name, text in conn.execute(sa.union_all(servers, moves)):
         found.setdefault((host, name), []).append(numa.load_guest(text))
     return found
 
 
-def _place(row: dict[str, str | None] | sa.RowMapping) -> tuple[str, str]:
-    return row['host'], row['node']
-
-
 def _lock(conn: sa.Connection, host: str, node: str) -> Any:
     return conn.execute(_LOCKED, {'key_host': host, 'key_node': node}).first()
 
 
-def _write(conn: sa.Connection, node_id: int, text: str) -> None:
+def _write(conn: sa.Connection, node_id: int, text: str | None) -> None:
     conn.execute(_WRITE, {'key_id': node_id, 'numa_topology': text, 'numa_changed': utils.change_number()})

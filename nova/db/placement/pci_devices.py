@@ -11,6 +11,7 @@ A server that asks for no device costs no statement.
 """
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 import dataclasses
 import logging
 from typing import Any, TYPE_CHECKING
@@ -45,7 +46,7 @@ _SWAP = sa.update(pci_devices).where(pci_devices.c.instance_uuid == sa.bindparam
 _CHANGE = sa.update(pci_devices).where(pci_devices.c.id == sa.bindparam('key_id'))
 
 
-def report(conn: sa.Connection, host: str, node: str, devices: list[dict[str, str]]) -> None:
+def report(conn: sa.Connection, host: str, node: str, devices: Sequence[Mapping[str, Any]]) -> None:
     """Store which devices a node has: a list of dicts of pci.Device's fields.
 
     One that a guest has, and that is not there any more, is kept as 'removed' until the guest gives it back.
@@ -117,7 +118,7 @@ def without(conn: sa.Connection, host: str, node: str, instance_uuid: str) -> li
     return _stats(pci_pools.release(list(_on_node(conn, host, node).values()), instance_uuid))
 
 
-def audit(conn: sa.Connection) -> list[Any]:
+def audit(conn: sa.Connection) -> list[dict[str, Any]]:
     """Give back devices of servers that are not there any more, and mend pools that differ from the devices.
 
     Looked at again under the node's lock before anything is changed. It should find nothing.
@@ -130,18 +131,19 @@ def audit(conn: sa.Connection) -> list[Any]:
     if not nodes:
         return []
     suspects = {place for place, _ in _lost(conn)}
-    rows: dict[Any, Any] = {}
+    rows: dict[tuple[str, str], list[pci.Device]] = {}
     for row in statements.rows(conn, pci_devices, ('address',)):
         rows.setdefault((row['host'], row['node']), []).append(_device(row))
-    suspects.update(place for place, stats in nodes.items() if stats != _stats(rows.get(place, ())))
+    suspects.update(place for place, stats in nodes.items() if stats != _stats(rows.get(place, [])))
     return [each for place in sorted(suspects) for each in _mend(conn, *place)]
 
 
 def _mend(conn: sa.Connection, host: str, node: str) -> list[dict[str, Any]]:
     known = _locked(conn, host, node)
-    mended = []
+    mended: list[dict[str, Any]] = []
     devices = list(known.values())
     for _place, device in _lost(conn, host, node):
+        assert device.instance_uuid is not None              # who has none has lost none
         LOG.error('PCI device %s of node %s was of server %s, which does not have it.', device.address, node,
                   device.instance_uuid)
         mended.append({'host': host, 'node': node, 'column': 'pci_devices',
@@ -222,14 +224,15 @@ def _same(known: dict[int, pci.Device], found: dict[str, pci.Device]) -> bool:
     return True
 
 
-def _loaded(devices: list[dict[str, str]]) -> list[pci.Device]:
+def _loaded(devices: Sequence[Mapping[str, Any]]) -> list[pci.Device]:
     return pci.load_devices([{name: value for name, value in device.items() if name in _FIELDS and name not in _OURS}
                              for device in devices])
 
 
 def _device(row: PciDevicesRow) -> pci.Device:
-    return pci.Device(**{name: row[name] for name in _FIELDS})
+    columns: Mapping[str, Any] = row
+    return pci.Device(**{name: columns[name] for name in _FIELDS})
 
 
-def _values(device: pci.Device) -> dict[str, str]:
+def _values(device: pci.Device) -> dict[str, Any]:
     return {name: getattr(device, name) for name in _FIELDS}

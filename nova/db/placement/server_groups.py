@@ -269,7 +269,7 @@ def localities(conn: sa.Connection, hosts: list[str]) -> dict[str, frozenset[str
     return found
 
 
-def locality(own: dict[str, Any], listed: list[dict[str, Any]]) -> frozenset[str]:
+def locality(own: dict[str, Any] | None, listed: list[dict[str, Any]] | None) -> frozenset[str]:
     """The network localities of a host, a frozenset.
 
     :param own: its capabilities

@@ -101,7 +101,7 @@ def audits(db: Database, before: datetime | None = None, limit: int | None = Non
     return db.run(_audits, before, limit)
 
 
-def _audits(conn: sa.Connection, before: datetime | None, limit: int) -> dict[Any, int]:
+def _audits(conn: sa.Connection, before: datetime | None, limit: int | None) -> dict[Any, int]:
     table = tables_usage.task_log
     statement = sa.select(table).where(table.c.state == task_log.DONE).order_by(table.c.period_ending).with_for_update()
     if before is not None:

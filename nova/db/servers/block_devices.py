@@ -12,6 +12,7 @@ from nova.db.tables.cell import block_device_mappings
 from nova.db.tables.cell import instances
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from nova.db.tables.rows import BlockDeviceMappingsRow
 
 
@@ -24,7 +25,7 @@ def insert(conn: sa.Connection, instance_uuid: str, devices: list[dict[str, Any]
              **dict.fromkeys(names), **device, 'instance_uuid': instance_uuid} for device in devices])
 
 
-def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict]) -> None:
+def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict[str, Any]]) -> None:
     """Store the same block devices, with a value for each column, of several servers."""
     if devices:
         now = utils.utcnow()
@@ -57,7 +58,7 @@ def lock(conn: sa.Connection, uuid: str) -> BlockDeviceMappingsRow | None:
     """The row of a device, locked until the transaction ends; None when it is gone."""
     row = conn.execute(sa.select(block_device_mappings).where(
         block_device_mappings.c.uuid == uuid).with_for_update()).mappings().first()
-    return row and statements.to_dict(row)
+    return None if row is None else statements.to_dict(row)
 
 
 def delete(conn: sa.Connection, uuid: str) -> bool:
@@ -65,7 +66,7 @@ def delete(conn: sa.Connection, uuid: str) -> bool:
     return bool(statements.delete(conn, block_device_mappings, uuid=uuid))
 
 
-def shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What the server's row keeps of its volumes (instances.volumes)."""
     return [{'id': row['volume_id'], 'delete_on_termination': row['delete_on_termination']}
             for row in rows if row['volume_id']]

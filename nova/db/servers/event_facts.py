@@ -51,7 +51,7 @@ def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, befor
     observer.record_states(conn, ctx, before, row, **about)
 
 
-def attached(conn: sa.Connection, uuid: str, notifier: Any) -> dict[str, list[dict[str, Any]]]:
+def attached(conn: sa.Connection, uuid: str, notifier: Any) -> dict[str, Any]:
     """{'devices': rows, 'shares': rows} of a server, as far as events are configured to name them."""
     found: dict[str, list[Any]] = {}
     if notifier.devices:
@@ -61,7 +61,7 @@ def attached(conn: sa.Connection, uuid: str, notifier: Any) -> dict[str, list[di
     return found
 
 
-def read_attached(db: engine.Database, uuid: str, notifier: Any) -> dict[str, list[dict[str, Any]]]:
+def read_attached(db: engine.Database, uuid: str, notifier: Any) -> dict[str, Any]:
     """``attached``, read from the database of its cell where there is something to name."""
     if not (notifier.devices or notifier.shares):
         return {}

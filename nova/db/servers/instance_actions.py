@@ -59,7 +59,7 @@ def _update_of(of_request: bool, background: bool) -> Any:
     return sa.update(instance_actions).where(_which(of_request, background))
 
 
-def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: int = DEADLINE_S,
+def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: float = DEADLINE_S,
          request_id: str | None = None) -> bool:
     """Record the owner of an action, and the deadline after which others may recover it; False when there is none.
 
@@ -142,7 +142,8 @@ _LAST_EVENT = sa.select(*[instance_action_events.c[name] for name in ('event', '
     instance_action_events.c.id.desc()).limit(1)
 
 
-def was_last(conn: sa.Connection, uuid: str, request_id: str, event: str, host: str, failed: bool = False) -> bool:
+def was_last(conn: sa.Connection, uuid: str, request_id: str, event: str, host: str | None,
+             failed: bool = False) -> bool:
     """Whether the last that was recorded of what a request does to a server is this event on this host, and ended so.
     """
     found = conn.execute(_LAST_EVENT, _of(uuid, request_id)).first()
@@ -259,7 +260,7 @@ def unsent(conn: sa.Connection, request_id: str) -> None:
         instance_actions.c.request_id == request_id, instance_actions.c.owner.is_(None)).values(deadline=now))
 
 
-def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str] | None = None,
+def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str, ...] | None = None,
            untaken: bool = False) -> None:
     """Give the open actions of servers without a host this deadline, unless theirs comes first.
 

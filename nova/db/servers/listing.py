@@ -9,7 +9,7 @@ seconds at most.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 import dataclasses
 import datetime
 import functools
@@ -32,6 +32,8 @@ from nova.objects import network_info
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import InstancesRow
+
+Row = dict[str, Any]           # the columns of a server that were asked for
 
 BATCH = 1000                   # rows read at once when rows are matched here
 MATCH_S = 20                   # seconds that rows are matched here for one page
@@ -106,7 +108,7 @@ def _within(name: str) -> Callable[..., Any]:
                                            columns[name] < moment + datetime.timedelta(seconds=1))
 
 
-CONDITIONS = {
+CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
     'created_at': _within('created_at'),
     'launched_at': _within('launched_at'),
     'terminated_at': _within('terminated_at'),
@@ -123,7 +125,7 @@ CONDITIONS = {
 }
 
 
-class bytes_of(sa.sql.functions.GenericFunction):
+class bytes_of(sa.sql.functions.GenericFunction[str]):
     """A text as its bytes compare, which is the order of the code points, as in Python."""
 
     type = sa.String()
@@ -147,7 +149,7 @@ def _bytes_of_mysql(element: Any, compiler: Any, **kwargs: Any) -> str:
     return f'cast({compiler.process(element.clauses, **kwargs)} as binary)'
 
 
-class position(sa.sql.functions.GenericFunction):
+class position(sa.sql.functions.GenericFunction[int]):
     """Where a text begins in another, from 1, 0 when it is not there; letters' case counts everywhere."""
 
     type = sa.Integer()
@@ -232,17 +234,18 @@ def _text_condition(columns: Any, name: str, pattern: str) -> Any:
     return found == 1 if begin else found > 0
 
 
-def _addresses(row: dict[Any, Any], version: int) -> list[str]:
+def _addresses(row: Row, version: int) -> list[str]:
     return [address for vif in row['network_info'] for address, kind in network_info.fixed_ips(vif)
             if kind == version]
 
 
-_TEXTS = {'ip': lambda row: _addresses(row, 4), 'ip6': lambda row: _addresses(row, 6)}
+_TEXTS: dict[str, Callable[[Row], list[str]]] = {
+    'ip': lambda row: _addresses(row, 4), 'ip6': lambda row: _addresses(row, 6)}
 
 
-def _matcher(name: str, pattern: str) -> Callable[..., Any]:
+def _matcher(name: str, pattern: str) -> Callable[[Row], bool]:
     search = compile_pattern(pattern).search
-    texts = _TEXTS.get(name) or (lambda row: (row[name] or '',))
+    texts = _TEXTS.get(name) or (lambda row: [row[name] or ''])
     return lambda row: any(search(text) for text in texts(row))
 
 
@@ -260,8 +263,8 @@ def by_uuid(conn: sa.Connection, uuid: str, deleted: bool = False) -> InstancesR
     return None if row is None else statements.to_dict(row)
 
 
-def page(conn: sa.Connection, query: Query, columns: set[str] | tuple[str] = COLUMNS,
-         place: tuple[Any, ...] | None = None) -> list[dict[Any, Any]]:
+def page(conn: sa.Connection, query: Query, columns: Collection[str] = COLUMNS,
+         place: tuple[Any, ...] | None = None) -> list[Row]:
     """The servers of one page: [{column: value}] with the requested ``columns`` (and the sort's).
 
     JSON columns are read once a distinct text, so equal values may be one object: do not change them.
@@ -272,7 +275,8 @@ def page(conn: sa.Connection, query: Query, columns: set[str] | tuple[str] = COL
     :raises TooSlow: too many rows were to be matched here
     """
     sort = _complete(query)
-    matchers, clauses = [], []
+    matchers: list[Callable[[Row], bool]] = []
+    clauses: list[Callable[[Any], Any]] = []
     for name, pattern in query.matches.items():
         clause = functools.partial(_text_condition, name=name, pattern=pattern)
         if clause(LIVE.c) is None:
@@ -306,7 +310,7 @@ def computes(conn: sa.Connection, hosts: set[str]) -> Sequence[sa.RowMapping]:
     return conn.execute(_COMPUTES, {'hosts': list(hosts)}).mappings().all()
 
 
-def merge(pages: list[list[dict[Any, Any]]], query: Query) -> list[dict[Any, Any]]:
+def merge(pages: list[list[Row]], query: Query) -> list[Row]:
     """One page of several cells' pages of a query; a server that has just arrived in its cell is shown there alone."""
     rows = [row for part in pages for row in part]
     if len(pages) > 1:
@@ -314,9 +318,12 @@ def merge(pages: list[list[dict[Any, Any]]], query: Query) -> list[dict[Any, Any
         rows = [row for row in rows if row['cell_move'] is None or row['uuid'] not in here]
         rows = list({row['uuid']: row for row in rows}.values())     # the one of the cell that answered last
         for name, direction in reversed(_complete(query)):
-            rows.sort(key=lambda row, name=name: (row[name] is None, 0 if row[name] is None else row[name]),
-                      reverse=direction == 'desc')
+            rows.sort(key=functools.partial(_nulls_last, name), reverse=direction == 'desc')
     return rows[:query.limit]
+
+
+def _nulls_last(name: str, row: Row) -> tuple[bool, Any]:
+    return row[name] is None, 0 if row[name] is None else row[name]
 
 
 def _filters(query: Query) -> dict[str, Any]:
@@ -333,7 +340,7 @@ def _complete(query: Query) -> tuple[tuple[str, str], ...]:
     return (*query.sort, *((name, direction) for name in extra if name not in names))
 
 
-def _source(rows: str, names: tuple[Any, ...], clauses: list[Callable[..., Any]]) -> tuple[sa.Select[Any], Any]:
+def _source(rows: str, names: tuple[str, ...], clauses: list[Callable[[Any], Any]]) -> tuple[sa.Select[Any], Any]:
     """A SELECT without order; JSON as text, so that equal texts are parsed once."""
     def select(table: sa.Table) -> sa.Select[Any]:
         columns = [sa.type_coerce(table.c[name], types.LongText).label(name) if name in _JSON
@@ -361,7 +368,7 @@ def place_of(conn: sa.Connection, query: Query) -> tuple[Any, ...] | None:
     return None
 
 
-def _keys(columns: Any, sort: tuple[tuple[str, str], ...], several: bool) -> Iterator[tuple[Any, bool] | None]:
+def _keys(columns: Any, sort: tuple[tuple[str, str], ...], several: bool) -> Iterator[tuple[Any, bool]]:
     """[(expression, descending)] to order by; the NULLs of a column come last when ascending."""
     for name, direction in sort:
         column = columns[name]
@@ -393,7 +400,7 @@ def _after(columns: Any, sort: tuple[tuple[str, str], ...], place: tuple[Any, ..
 
 
 def _rows(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], ...],
-          place: tuple[Any, ...] | None, limit: int | None, several: bool) -> list[dict[Any, Any]]:
+          place: tuple[Any, ...] | None, limit: int | None, several: bool) -> list[Row]:
     statement, columns = source
     if place is not None:
         statement = statement.where(_after(columns, sort, place, several))
@@ -412,7 +419,7 @@ def _rows(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[t
     return rows
 
 
-def _parse(rows: list[dict[Any, Any]], names: list[Any]) -> None:
+def _parse(rows: list[Row], names: list[str]) -> None:
     """Texts of JSON columns into values."""
     loads, known = orjson.loads, {None: None}
     for name in names:
@@ -424,11 +431,10 @@ def _parse(rows: list[dict[Any, Any]], names: list[Any]) -> None:
                 row[name] = known[text] = loads(text)
 
 
-def _matched(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], tuple[str, str]],
-             place: tuple[datetime.datetime, int] | None, query: Query,
-             matchers: list[Callable[..., Any]]) -> list[dict[Any, Any]]:
+def _matched(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], ...],
+             place: tuple[Any, ...] | None, query: Query, matchers: list[Callable[[Row], bool]]) -> list[Row]:
     limit = query.limit
-    found: list[Any] = []
+    found: list[Row] = []
     ends = time.monotonic() + MATCH_S
     while limit is None or len(found) < limit:
         if time.monotonic() > ends:

@@ -82,7 +82,7 @@ def server(conn: sa.Connection, uuid: str) -> Server | None:
     return Server(**_unlabelled(rows[0], _SERVER, 's'), moves=list(moves.values()), actions=list(actions.values()))
 
 
-def move(conn: sa.Connection, migration_id: int, request_id: str) -> Move | None:
+def move(conn: sa.Connection, migration_id: int | None, request_id: str | None) -> Move | None:
     """The Move of this number with the open action of a request, None when there is none."""
     rows = conn.execute(_OF_MOVE, {'of_id': migration_id, 'of_request': request_id}).mappings().all()
     if not rows:

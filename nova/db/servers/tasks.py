@@ -27,7 +27,7 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     :returns: the instance's row as it is now
     :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
     """
-    expect = {column: allowed for column, allowed in (
+    expect: dict[str, Any] = {column: allowed for column, allowed in (
         ('vm_state', action.vm_states), ('task_state', action.task_states)) if allowed is not actions.ANY}
     if action.locked and not admin:
         expect['locked'] = False
@@ -69,9 +69,10 @@ def _refuse(row: InstancesRow, action: actions.Action, admin: bool | None) -> No
     uuid, name = row['uuid'], action.record
     if action.locked and row['locked'] and not admin:
         raise exception.InstanceIsLocked(instance_id=uuid)
-    for attr, allowed in (('vm_state', action.vm_states), ('task_state', action.task_states)):
-        if allowed is not actions.ANY and row[attr] not in allowed:
-            raise exception.InstanceInvalidState(attr=attr, instance_id=uuid, method=name, state=row[attr])
+    for attr, state, allowed in (('vm_state', row['vm_state'], action.vm_states),
+                                 ('task_state', row['task_state'], action.task_states)):
+        if allowed is not actions.ANY and state not in allowed:
+            raise exception.InstanceInvalidState(attr=attr, instance_id=uuid, method=name, state=state)
     if action.needs_host and row['host'] is None:
         raise exception.InstanceNotReady(instance_id=uuid)
     raise exception.InstanceChanged(instance_id=uuid)       # it was refused, and is allowed by now

@@ -1,15 +1,19 @@
 """What servers used over a time: those that are there, and those that the history has."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova import context as nova_context
+from nova.db import statements
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import instances_history
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import InstancesRow
 
 COLUMNS = ('uuid', 'project_id', 'host', 'display_name', 'vm_state', 'launched_at', 'terminated_at', 'memory_mb',
            'vcpus', 'root_gb', 'ephemeral_gb')
@@ -65,10 +69,10 @@ def is_known(conn: sa.Connection, uuid: str, project_id: nova_context.Projects |
         for table in (instances, instances_history))
 
 
-def on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> Sequence[sa.RowMapping]:
+def on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> list[InstancesRow]:
     """Rows of the servers that ran on a host in a time, all columns."""
     statement = _between(begin, end, lambda c: c.host == host, columns=instances.columns.keys())
-    return conn.execute(statement).mappings().all()
+    return statements.dicts(conn.execute(statement))
 
 
 def count_on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> int:

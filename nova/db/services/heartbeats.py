@@ -18,12 +18,12 @@ from nova.db.tables.cell import services
 AT_ONCE = 1000               # rows of one statement
 
 
-def registered(conn: sa.Connection, host: str, binary: str, version: str, identity: Any) -> Any:
+def registered(conn: sa.Connection, host: str, binary: str, version: int, identity: str) -> Any:
     """The row of a service as a dict, None when it does not say all of this."""
     return statements.first(conn, services, host=host, binary=binary, version=version, identity=identity)
 
 
-def register(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: str, identity: Any,
+def register(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int, identity: str,
              down_time: int) -> Any:
     """Say that a name belongs to this identity; the row as a dict. It is no heartbeat.
 

@@ -19,7 +19,7 @@ from nova.db.tables.cell import services
 AWAY_S = 20          # a compute silent for longer may have been taken for dead
 
 
-def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: str) -> Any:
+def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int) -> Any:
     """A heartbeat; makes the row on first contact. The row as a dict.
 
     The nodes of a host that was away are marked as changed, so that the schedulers see at once that it is back.

@@ -12,17 +12,16 @@ from nova.db.tables.usage import task_log
 
 RUNNING, DONE = 'RUNNING', 'DONE'
 
+Period = tuple[datetime.datetime, datetime.datetime]         # (beginning, ending)
 
-def _which(host: str, period: str) -> Any:
+
+def _which(host: str, period: Period) -> Any:
     c = task_log.c
     return sa.and_(c.host == host, c.period_beginning == period[0], c.period_ending == period[1])
 
 
-def begin(conn: sa.Connection, host: str, period: str, stale_before: datetime.datetime) -> bool:
-    """Whether this audit is the caller's to do: no process did it, or does it since ``stale_before``.
-
-    :param period: (beginning, ending)
-    """
+def begin(conn: sa.Connection, host: str, period: Period, stale_before: datetime.datetime) -> bool:
+    """Whether this audit is the caller's to do: no process did it, or does it since ``stale_before``."""
     now = utils.utcnow()
     values = {'state': RUNNING, 'updated_at': now, 'task_items': 0, 'errors': 0, 'message': ''}
     if engine.insert_ignore(conn, task_log, {'host': host, 'period_beginning': period[0],
@@ -33,12 +32,12 @@ def begin(conn: sa.Connection, host: str, period: str, stale_before: datetime.da
             updated_at=now)).rowcount)
 
 
-def end(conn: sa.Connection, host: str, period: str, items: Any, errors: Any, message: str) -> None:
+def end(conn: sa.Connection, host: str, period: Period, items: int, errors: int, message: str) -> None:
     conn.execute(sa.update(task_log).where(_which(host, period)).values(
         state=DONE, updated_at=utils.utcnow(), task_items=items, errors=errors, message=message[:255]))
 
 
-def of_period(conn: sa.Connection, period: tuple[datetime.datetime, datetime.datetime]) -> dict[Any, Any]:
+def of_period(conn: sa.Connection, period: Period) -> dict[Any, Any]:
     """{host: row} of a period."""
     c = task_log.c
     return {row['host']: dict(row) for row in conn.execute(sa.select(task_log).where(

@@ -114,7 +114,7 @@ class Credentials:
         """
         found = self.list(user_id=user_id or '', type=TOTP)
         step = totp.step_of([totp.secret_of(row['blob']) for row in found if row['blob']], code, now)
-        if step is None:
+        if step is None or user_id is None:
             return False
         with log.recording(None):      # the record is of the login, which ends later
             return self._db.run(queries.use_totp_step, user_id, step)
@@ -190,6 +190,6 @@ def reseal(db: engine.Database, renewed: Callable[[str], str | None]) -> None:
             if new is not None:
                 queries.replace_blob(conn, credential_id, sealed, new)
         return found[-1][0] if found else None
-    after = ''
+    after: str | None = ''
     while after is not None:
         after = db.run(page, after)

@@ -15,6 +15,7 @@ Everything else that the driver goes by is the configuration, which the privileg
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import ipaddress
 import re
 import threading
@@ -65,7 +66,7 @@ def helper(conf: ConfigOpts) -> privileges.Helper:
     return privileges.Helper(operations(conf), capabilities=lambda: CAPABILITIES)
 
 
-def operations(conf: ConfigOpts) -> dict:
+def operations(conf: ConfigOpts) -> dict[str, Callable[..., Any]]:
     """What the privileged part does for a RemoteDriver: {name: function}."""
     driver, lock = linux.LinuxDriver(conf), threading.Lock()
 
@@ -80,7 +81,7 @@ def operations(conf: ConfigOpts) -> dict:
     return {'network.start': driver.start, 'network.refresh': refresh, 'network.teardown': driver.teardown}
 
 
-def state_of(given: dict, bridge: str) -> host_state.HostState:
+def state_of(given: Any, bridge: str) -> host_state.HostState:
     """The HostState of a request.
 
     :param bridge: of the default network, the only one of any name
@@ -103,19 +104,19 @@ def state_of(given: dict, bridge: str) -> host_state.HostState:
         metadata_key=_matched(KEY, given['metadata_key'], 'a key'))
 
 
-def _overlay(given: dict[str, Any]) -> host_state.Overlay:
+def _overlay(given: Any) -> host_state.Overlay:
     found: host_state.Overlay = checked.build(host_state.Overlay, {'vlan': None, 'trunk': None, **_dict(given)})
     return found
 
 
-def _network(given: dict[str, Any], bridge: str) -> host_state.Network:
+def _network(given: Any, bridge: str) -> host_state.Network:
     _fields(given, 'id', 'bridge', 'mtu', 'is_default', 'subnets', 'external')
     return host_state.Network(_ident(given['id']), _bridge(given['bridge'], bridge), _number(given['mtu'], MTU),
                               bool(given['is_default']), [_subnet(each) for each in _list(given['subnets'])],
                               bool(given['external']))
 
 
-def _subnet(given: dict[str, Any]) -> host_state.Subnet:
+def _subnet(given: Any) -> host_state.Subnet:
     _fields(given, 'cidr', 'gateway', 'dhcp', 'dns', 'routes')
     routes = []
     for route in _list(given['routes'] or []):
@@ -126,7 +127,7 @@ def _subnet(given: dict[str, Any]) -> host_state.Subnet:
         [_address(each) for each in _list(given['dns'] or [])], routes)
 
 
-def _port(given: dict[str, str] | list[Any], bridge: str) -> host_state.Port:
+def _port(given: Any, bridge: str) -> host_state.Port:
     _fields(given, 'id', 'device', 'mac', 'bridge', 'addresses', 'groups', 'pairs', 'secured', 'limits')
     return host_state.Port(
         _ident(given['id']), _matched(DEVICE, given['device'], 'a device of a guest'),
@@ -136,7 +137,7 @@ def _port(given: dict[str, str] | list[Any], bridge: str) -> host_state.Port:
         checked.limits(given['limits']))
 
 
-def _rule(given: dict[str, Any]) -> dict[str, Any]:
+def _rule(given: Any) -> dict[str, Any]:
     _fields(given, *host_state.RULE)
     if given['direction'] not in ('ingress', 'egress') or given['ethertype'] not in security.ETHERTYPES.values():
         raise ValueError('the direction or ethertype of a rule is not known')
@@ -153,52 +154,53 @@ def _rule(given: dict[str, Any]) -> dict[str, Any]:
 
 # ---- values ---------------------------------------------------------------------------
 
-def _fields(given: dict[str, Any], *names: str) -> None:
+def _fields(given: Any, *names: str) -> None:
     if set(_dict(given)) != set(names):
         raise ValueError(f'an object has other fields than {", ".join(names)}')
 
 
-def _dict(given: dict[str, Any]) -> dict[str, Any]:
+def _dict(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ValueError('there is something else where an object should be')
     return given
 
 
-def _list(given: list[dict[str, Any] | str] | str) -> list[Any]:
+def _list(given: Any) -> list[Any]:
     if not isinstance(given, list):
         raise ValueError('there is something else where a list should be')
     return given
 
 
-def _text(given: str) -> str:
+def _text(given: Any) -> str:
     if not isinstance(given, str):
         raise ValueError('there is something else where a text should be')
     return given
 
 
-def _matched(pattern: Any, given: str, what: str) -> str:
-    if not pattern.fullmatch(_text(given)):
-        raise ValueError(f'{given[:40]!r} is not {what}')
-    return given
+def _matched(pattern: re.Pattern[str], given: Any, what: str) -> str:
+    text = _text(given)
+    if not pattern.fullmatch(text):
+        raise ValueError(f'{text[:40]!r} is not {what}')
+    return text
 
 
-def _ident(given: str) -> str:
+def _ident(given: Any) -> str:
     return _matched(IDENT, given, 'an id')
 
 
-def _bridge(given: str, default: str) -> str:
-    return given if given == default else _matched(BRIDGE, given, 'a bridge of this cloud')
+def _bridge(given: Any, default: str) -> str:
+    return default if given == default else _matched(BRIDGE, given, 'a bridge of this cloud')
 
 
-def _number(given: Any, allowed: Any) -> int:
+def _number(given: Any, allowed: range) -> int:
     if type(given) is not int or given not in allowed:
         raise ValueError(f'{given!r:.40} is not a number from {allowed[0]} to {allowed[-1]}')
     return given
 
 
-def _address(given: str) -> str:
+def _address(given: Any) -> str:
     return checked.address(given)
 
 
-def _prefix(given: str) -> str:
+def _prefix(given: Any) -> str:
     return checked.prefix(given)

@@ -5,8 +5,9 @@ So what is not exactly HTTP is refused, and a connection on which a body was not
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 from cheroot import server
 from cheroot import wsgi
@@ -72,12 +73,12 @@ class Body:
     :param most: bytes that are gathered of a body where no more is wanted; None: all has come, or an upload is wanted
     """
 
-    def __init__(self, rfile: Any, length: int, gathered: bool = True, most: Any = None) -> None:
+    def __init__(self, rfile: Any, length: int | None, gathered: bool = True, most: int | None = None) -> None:
         self._rfile, self._chunked, self._left = rfile, length is None, length or 0
         self._gathered, self._most = gathered, most
         self._first, self._ended = True, length == 0
 
-    def read(self, size: int = -1) -> Any:
+    def read(self, size: int | None = -1) -> bytes:
         """
         :raises BadRequest: the body broke off, came too slowly, or its chunks have no form
         :raises TooLarge: no body of this size is wanted here
@@ -90,7 +91,7 @@ class Body:
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b''.join(pieces)
 
-    def readline(self, size: int = -1) -> Any:
+    def readline(self, size: int = -1) -> bytes:
         if size > 0 and not self._chunked and self._more():               # not a byte at a time
             found = self._received(self._rfile.readline, min(size, self._left))
             self._left -= len(found)
@@ -102,10 +103,10 @@ class Body:
                 break
         return bytes(line)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[bytes]:
         return iter(self.readline, b'')
 
-    def drain(self) -> Any:
+    def drain(self) -> bool:
         """Read what the application left of it, where that does not wait; whether it is at its end."""
         try:
             while self._gathered and self.read(PIECE):
@@ -137,15 +138,15 @@ class Body:
             if trailers > 100 or not _TRAILER.fullmatch(line):
                 self._refuse()
 
-    def _line(self) -> Any:
+    def _line(self) -> bytes:
         return self._received(self._rfile.readline, MAX_LINE)
 
-    def _refuse(self) -> None:
+    def _refuse(self) -> NoReturn:
         self._ended, self._left, self._chunked = False, 1, False      # whatever is read from now on fails as well
         self._rfile = _Nothing
         raise exception.BadRequest('The body of the request is not in the chunks that HTTP knows.')
 
-    def _received(self, read: Any, size: int) -> Any:
+    def _received(self, read: Callable[[int], bytes], size: int) -> bytes:
         try:
             data = read(size)
         except OSError:
@@ -189,15 +190,15 @@ class Request(server.HTTPRequest):
         if not self.conn.streams:        # it has come, or is not wanted: the client gets no 100 Continue
             headers.pop(b'Expect', None)
 
-    def read_request_line(self) -> Any:
+    def read_request_line(self) -> bool:
         try:
-            return super().read_request_line()
+            return bool(super().read_request_line())       # type: ignore[no-untyped-call]  # cheroot has no types
         except ValueError:
             self.simple_response('400 Bad Request', 'Malformed Request-URI')
             return False
 
     def read_request_headers(self) -> bool:
-        if not super().read_request_headers():
+        if not super().read_request_headers():             # type: ignore[no-untyped-call]  # cheroot has no types
             return False
         if self.response_protocol != 'HTTP/1.1' and b'Transfer-Encoding' in self.inheaders:
             self.simple_response('400 Bad Request', 'HTTP/1.0 has no chunks.')
@@ -225,7 +226,7 @@ class Gateway(wsgi.Gateway_10):
     """The environment of WSGI."""
 
     def get_environ(self) -> Any:
-        environ = super().get_environ()
+        environ = super().get_environ()    # type: ignore[no-untyped-call]  # cheroot has no types
         environ['SERVER_NAME'] = self.req.conn.local_address      # nothing that the client says
         environ['nova.stopping'] = self.req.server.stopping
         environ['nova.upgrade'] = self.req.conn.upgrade

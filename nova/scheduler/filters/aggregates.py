@@ -126,7 +126,7 @@ class _AggregateRoom(builtin.Room):
         return np.minimum(self._capacity(hosts) - hosts.used[resource], hosts.total[resource])
 
     def ratios(self, hosts: host_view.Hosts) -> np.ndarray:
-        return aggregate_values.overridden(hosts, self.ratio, hosts.values(self.ratio).astype(float))
+        return np.asarray(aggregate_values.overridden(hosts, self.ratio, hosts.values(self.ratio).astype(float)))
 
     def _capacity(self, hosts: host_view.Hosts) -> np.ndarray:
         def make() -> np.ndarray:

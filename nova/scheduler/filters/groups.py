@@ -24,11 +24,23 @@ class OfPolicy(base.Filter):
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         if request.group is None or self.policy not in request.group.policies:
             return hosts.everything
-        return self.allowed(hosts, request)
+        return self.allowed(hosts, request.group)
 
-    def allowed(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
         """The mask for a group with the policy."""
         raise NotImplementedError
+
+
+def _group(request: pipeline.Request) -> groups.Group:
+    """The group of a request of which a filter of its policy has removed hosts."""
+    assert request.group is not None
+    return request.group
+
+
+def _members(hosts: host_view.Hosts) -> np.ndarray:
+    """How many members of the group are on each host of a view that is of a request with one."""
+    assert hosts.members is not None
+    return hosts.members
 
 
 class ServerGroupAffinityFilter(OfPolicy):
@@ -36,13 +48,14 @@ class ServerGroupAffinityFilter(OfPolicy):
 
     policy = groups.AFFINITY
 
-    def allowed(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        if request.group.between:
+    def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
+        if group.between:
             return np.zeros(len(hosts), dtype=bool)
-        return hosts.members > 0 if hosts.members.any() else hosts.everything
+        members = _members(hosts)
+        return members > 0 if members.any() else hosts.everything
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
-        if request.group.between:
+        if _group(request).between:
             return ('has|have to wait while a server of the group, which has the policy affinity, is being moved or '
                     'waits for its confirmation')
         return 'does|do not have the other servers of the group, which has the policy affinity'
@@ -53,11 +66,12 @@ class ServerGroupAntiAffinityFilter(OfPolicy):
 
     policy = groups.ANTI_AFFINITY
 
-    def allowed(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        return hosts.members < request.group.most
+    def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
+        return _members(hosts) < group.most
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
-        servers = 'a server' if request.group.most == 1 else f'{request.group.most} servers'
+        most = _group(request).most
+        servers = 'a server' if most == 1 else f'{most} servers'
         return f'has|have {servers} of the group already, which has the policy anti-affinity'
 
 
@@ -66,9 +80,9 @@ class ServerGroupProximityFilter(OfPolicy):
 
     policy = groups.PROXIMITY
 
-    def allowed(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
         sets, index = _localities(hosts)
-        common, within = _common(hosts, sets, index), request.group.within
+        common, within = _common(hosts, sets, index), group.within
         passes = [bool(each if common is None else each & common) and (within is None or within in each)
                   for each in sets]
         return np.array(passes, dtype=bool)[index]
@@ -92,7 +106,7 @@ def _localities(hosts: host_view.Hosts) -> tuple[list[frozenset[str]], np.ndarra
 
 def _common(hosts: host_view.Hosts, sets: list[frozenset[str]], index: np.ndarray) -> frozenset[str] | None:
     """What the localities of all hosts with members have in common; None without members."""
-    return groups.shared(sets[number] for number in np.unique(index[hosts.members > 0]))
+    return groups.shared(sets[number] for number in np.unique(index[_members(hosts) > 0]))
 
 
 class ServerGroupCapabilitiesFilter(OfPolicy):
@@ -102,14 +116,14 @@ class ServerGroupCapabilitiesFilter(OfPolicy):
 
     policy = groups.CAPABILITIES
 
-    def allowed(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
+    def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
         mask = hosts.everything
-        for key, requirement in request.group.capabilities.items():
+        for key, requirement in group.capabilities.items():
             mask = mask & _satisfying(hosts, key, requirement)
         return mask
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
-        missing = sorted(key for key, requirement in request.group.capabilities.items()
+        missing = sorted(key for key, requirement in _group(request).capabilities.items()
                          if not _satisfying(hosts, key, requirement)[removed].all())
         return (f'does|do not satisfy the metadata ({", ".join(missing)}) of the group, which has the policy '
                 'host-capabilities')

@@ -73,13 +73,13 @@ class PerHost(base.Filter):
     def wants(self, spec: objects.RequestSpec) -> bool:
         return bool(getattr(self._wrapped, 'needs_instances', False))
 
-    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset:
+    def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return hosts_db.placed_servers(conn)
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         return self.among(hosts, request, np.arange(len(hosts)))
 
-    def among(self, hosts: host_view.Hosts, request: pipeline.Request, left: np.ndarray) -> np.ndarray | None:
+    def among(self, hosts: host_view.Hosts, request: pipeline.Request, left: np.ndarray) -> np.ndarray:
         second = request.spec if self._takes_spec else properties(self.conf, request)
         servers: Servers = {}
         for host, node, uuid in request.facts.get(self.name, ()):
@@ -127,6 +127,7 @@ def states_of(hosts: host_view.Hosts, positions: np.ndarray, servers: Servers | 
 def properties(conf: cfg.ConfigOpts, request: pipeline.Request) -> dict[str, typing.Any]:
     """The dictionary ``filter_properties`` of a request."""
     spec = request.spec
+    assert spec is not None                      # of every request that servers are placed by
     flavor = dict(spec.flavor or {})
     flavor.update(flavorid=flavor.get('flavor_id'), swap=flavor.get('swap') or 0,
                   extra_specs=dict(flavor.get('extra_specs') or {}))

@@ -17,6 +17,7 @@ from nova.objects import numa
 # of each cell; whatever is free counts what the ratios allow
 # a topology as an object, as its stored text, or none
 Topology = numa.HostTopology | str | None
+Need = tuple[int, int, int, int | str | None]        # of a guest's cell: CPUs it shares, pinned ones, MiB, page size
 Pages = tuple[tuple[tuple[str, int], int], ...]              # ((kind, size in KiB), free), …
 
 FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'threads', 'apart')
@@ -60,7 +61,7 @@ class Cells:
         """True for the hosts that may take the guest, which is not yet pinned."""
         if not self._width:
             return np.zeros(self._length, dtype=bool)
-        needs: dict[tuple, int] = {}
+        needs: dict[Need, int] = {}
         some = np.zeros((self._length, self._width), dtype=bool)
         for part in guest.cells:
             key = (len(part.shared), len(part.pcpuset), part.memory, part.pagesize)
@@ -72,7 +73,7 @@ class Cells:
             some |= able
         return found & (some.sum(axis=1) >= len(guest.cells))
 
-    def _able(self, need: tuple, policy: str | None) -> np.ndarray:
+    def _able(self, need: Need, policy: str | None) -> np.ndarray:
         """[host, cell]: whether the cell has what one cell of the guest needs."""
         shared, pinned, memory, pagesize = need
         facts = self._facts
@@ -101,9 +102,8 @@ class Cells:
 
     def _widen(self, width: int) -> None:
         more = ((0, 0), (0, width - self._width))
-        for arrays in (self._facts, self._pages):
-            for key, array in arrays.items():
-                arrays[key] = np.pad(array, more, constant_values=-1)
+        self._facts = {key: np.pad(array, more, constant_values=-1) for key, array in self._facts.items()}
+        self._pages = {key: np.pad(array, more, constant_values=-1) for key, array in self._pages.items()}
         self._width = width
 
     def _write(self, positions: collections.abc.Iterable[int],
@@ -125,11 +125,11 @@ class Cells:
         table = np.array(facts, dtype=np.int64)
         for number, name in enumerate(FACTS):
             self._facts[name][rows, columns] = table[:, number]
-        for key, values in paged.items():
-            if key not in self._pages:
-                self._pages[key] = self._empty()
-            rows, columns, free = np.array(values, dtype=np.int64).T
-            self._pages[key][rows, columns] = free
+        for kind, found in paged.items():
+            if kind not in self._pages:
+                self._pages[kind] = self._empty()
+            at, cells, free = np.array(found, dtype=np.int64).T
+            self._pages[kind][at, cells] = free
 
 
 def _entry(topology: Topology, limits: fit.Limits) -> collections.abc.Sequence[tuple[tuple[int, ...], Pages]]:
@@ -174,6 +174,6 @@ def _facts(cell: numa.HostCell, limits: fit.Limits) -> tuple[int, ...]:
             alone + whole, len(free) - alone, int(cell.pcpuset is not None))
 
 
-def limits(row: dict[str, typing.Any]) -> fit.Limits:
+def limits(row: collections.abc.Mapping[str, typing.Any]) -> fit.Limits:
     """The fit.Limits of a compute node's row."""
     return fit.Limits(cpu_ratio=row['cpu_allocation_ratio'], ram_ratio=row['ram_allocation_ratio'])

@@ -26,6 +26,9 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import node_claims
     from nova.scheduler import pipeline
 
+Limits = fit.Limits                      # Numa has a method of the module's name
+
+
 class Numa(special_resources.SpecialResource):
     """CPUs, memory and pages of NUMA cells.
 
@@ -41,7 +44,7 @@ class Numa(special_resources.SpecialResource):
 
     def mask(self, hosts: host_view.Hosts) -> np.ndarray:
         """True for the hosts of a view that may have it; those in ``hosts.numa`` are looked at closely."""
-        found = self.source.mask(hosts, self.guest)
+        found = self._source().mask(hosts, self.guest)
         for position in hosts.numa:
             found[position] = self.fit(hosts, position).topology is not None
         return found
@@ -51,8 +54,12 @@ class Numa(special_resources.SpecialResource):
         host, limits = self._host(hosts, position)
         return fit.fit(host, self.guest, limits, pack=self.pack)
 
-    def _host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, fit.Limits]:
-        host, limits = self.source.host(hosts, position)
+    def _source(self) -> numa_table.Topologies:
+        assert self.source is not None           # the filter of NUMA nodes comes before who asks
+        return self.source
+
+    def _host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, Limits]:
+        host, limits = self._source().host(hosts, position)
         return hosts.numa.get(position, host), limits
 
     def verified(self, hosts: host_view.Hosts) -> host_view.Hosts:
@@ -68,16 +75,17 @@ class Numa(special_resources.SpecialResource):
             return
         position = int(position)
         found = self.fit(hosts, position).topology
-        if found is not None:
-            host, limits = self._host(hosts, position)
+        host, limits = self._host(hosts, position)
+        if host is not None and found is not None:
             hosts.numa = {**hosts.numa, position: usage.claim(host, found, limits)}
 
-    def take(self, conn: engine.Connection, node: dict[str, typing.Any], claim: node_claims.Claim) -> bool:
+    def take(self, conn: engine.Connection, node: collections.abc.Mapping[str, typing.Any],
+             claim: node_claims.Claim) -> bool:
         text, limits = node['numa_topology'], numa.limits(node)
         host = None if text is None else numa_claims.load_host(text)
         devices = (pci.load_pools(node['pci_stats'] or ()), self.requests) if self.requests else None
         found = fit.fit(host, self.guest, limits, devices, self.pack).topology
-        if found is None:
+        if host is None or found is None:
             return False
         placed = dataclasses.replace(found, instance_uuid=claim.instance_uuid)
         numa_claims.take(conn, node['id'], usage.claim(host, placed, limits))
@@ -120,7 +128,9 @@ def given_back(conn: engine.Connection, hosts: host_view.Hosts,
     """A view of the hosts in which the server of this instances row has nothing of its node's cells."""
     text = None if row['host'] is None or row['numa_topology'] is None else numa_claims.of_node(
         conn, row['host'], row['node'])
-    positions = np.flatnonzero((hosts.host == row['host']) & (hosts.node == row['node'])) if text else ()
+    if not text:
+        return hosts
+    positions = np.flatnonzero((hosts.host == row['host']) & (hosts.node == row['node']))
     if not len(positions):
         return hosts
     twin = hosts.copy()

@@ -5,7 +5,6 @@ what it says may be a moment old: the claim decides.
 """
 from __future__ import annotations
 
-import collections.abc
 import threading
 import time
 import typing
@@ -24,7 +23,6 @@ from nova.scheduler import hosts as host_table
 from nova.scheduler.resources import numa
 
 Place = tuple[str, str]                                      # host, node
-Row = collections.abc.Mapping[str, typing.Any]
 
 
 class Topologies:
@@ -53,7 +51,8 @@ class Topologies:
     def host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, fit.Limits]:
         """(HostTopology or None, fit.Limits) of one host of a view, as of the last mask."""
         row = hosts.rows[position]
-        _, text, limits = self._known.get((row['host'], row['node']), (None, None, numa.limits(row)))
+        known = self._known.get((row['host'], row['node']))
+        _, text, limits = (-1, None, numa.limits(row)) if known is None else known
         return (None if text is None else numa_claims.load_host(text)), limits
 
     def _of(self, hosts: host_view.Hosts) -> np.ndarray:
@@ -75,7 +74,7 @@ class Topologies:
             self._looked = time.monotonic()
 
     def _read(self, whole: bool = False) -> None:
-        def read(cell: db_cells.Cell) -> list[Row]:
+        def read(cell: db_cells.Cell) -> list[host_changes.Row]:
             with cell.db.reader() as conn:
                 return host_changes.topologies(conn) if whole else self._fresh(conn, cell.uuid)
         answers, down = self._databases.scatter(read)        # of a cell that is down there are no hosts
@@ -95,7 +94,7 @@ class Topologies:
             return
         self._change(rows)
 
-    def _fresh(self, conn: engine.Connection, cell: str) -> list[Row]:
+    def _fresh(self, conn: engine.Connection, cell: str) -> list[host_changes.Row]:
         """Rows whose change number is not the one that is known; commits come late, so that some are seen again."""
         since = self._marks.get(cell, 0) - host_table.WINDOW_US
         ids = [node for node, changed in host_changes.topology_numbers(conn, since)
@@ -103,7 +102,7 @@ class Topologies:
         return host_changes.topologies(conn, ids) if ids else []
 
     def _change(self, rows: list[tuple[Place, str | None, fit.Limits]]) -> None:
-        different = {}
+        different: dict[int, tuple[numa.Topology, fit.Limits]] = {}
         for place, text, limits in rows:
             number, *known = self._known[place]
             if known != [text, limits]:

@@ -69,9 +69,10 @@ class PerHost:
 
     def weigh(self, hosts: host_view.Hosts, positions: np.ndarray) -> tuple[float | np.ndarray, np.ndarray | None]:
         """(multiplier, values) at the positions, values None when it failed."""
-        states = list(plugins.states_of(hosts, positions))
+        states, request = list(plugins.states_of(hosts, positions)), hosts.request
+        assert request is not None               # hosts are weighed for one
         try:
-            values = np.array(self._values(states, plugins.properties(self._conf, hosts.request)), dtype=float)
+            values = np.asarray(self._values(states, plugins.properties(self._conf, request)), dtype=np.float64)
             multiplier = self._multiplier(states)
         except Exception as error:
             LOG.exception('Weigher %s failed, and counts for nothing: %s', self.name, error)

@@ -116,6 +116,45 @@ def test_a_server_whose_building_failed_goes_to_another_cell(deployment):
             assert conn.execute(sa.select(table)).all() == []
 
 
+def delete_cell(deployment, process, name):
+    with deployment.api_db.writer() as conn:
+        conn.execute(sa.delete(tables_api.cells).where(tables_api.cells.c.uuid == deployment.uuids[name]))
+    process.cells.refresh()
+
+
+def test_a_cell_that_is_deleted_gets_no_more_servers(deployment):
+    """The scheduler knew its hosts still, chose one, and failed with an AttributeError, until it was started again."""
+    process = deployment.process()
+    scheduler = process.scheduler()
+    delete_cell(deployment, process, 'cell2')
+    uuids = deployment.create(4)
+    scheduler.methods.select_destinations(deployment.ctx, deployment.spec_of(uuids[0]), uuids)
+    assert set(deployment.check().values()) == {'cell1'}
+
+
+def test_what_waits_for_a_cell_that_is_deleted_does_not_hold_up_the_others(deployment, caplog):
+    process = deployment.process()
+    scheduler = process.scheduler()
+    items = [batch.Waiting(decision.Demand(scheduler.requests.of_new(deployment.spec_of(uuids[0])), uuids))
+             for uuids in (deployment.create() for _ in range(8))]
+    delete_cell(deployment, process, 'cell2')
+    scheduler.batches.place_batch(items)
+    assert 'could not be claimed in one batch' not in caplog.text
+    assert {chosen[0].host[:5] for item in items for chosen in item.placed or ()} == {'cell1'}
+    deployment.check()
+
+
+def test_the_table_of_hosts_forgets_a_cell_that_is_deleted(deployment):
+    process = deployment.process()
+    table = hosts.HostTable(process.cells)
+    table.synchronize()
+    here = set(table.hosts().host)
+    assert {host.partition('-')[0] for host in here} == {'cell1', 'cell2'}
+    delete_cell(deployment, process, 'cell2')
+    table.synchronize()
+    assert {host.partition('-')[0] for host in table.hosts().host} == {'cell1'}
+
+
 def test_who_finds_no_host_stays(deployment):
     uuids = deployment.create(2)
     before = deployment.cells_of(uuids[0])

@@ -8,6 +8,7 @@ from nova import exception
 from nova import states
 from nova.tests import core
 from nova.tests import waiting
+from nova.virt import driver as virt
 from nova.virt.fake import driver as fake
 
 
@@ -68,6 +69,18 @@ def test_an_operation_that_fails(cloud, name, operation, after):
     assert row['fault']['code'] == 500 and 'canary' not in row['fault']['message']
     assert 'canary' in row['fault']['details']
     assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.actions(uuid)[-1][3][0][1] == 'Error'
+
+
+def test_a_message_for_a_feature_that_the_driver_does_not_have(cloud, monkeypatch):
+    """The API refuses such a request; where it comes all the same the server stayed in its task state."""
+    uuid = cloud.boot()
+    monkeypatch.setattr(virt, 'Pause', type('Pause', (), {'feature': 'pause'}))
+    cloud.act(uuid, 'pause')
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, states.RUNNING)
+    assert cloud.row(uuid)['fault']['code'] == 501
+    assert 'The driver of host host1 does not have the feature pause.' in cloud.row(uuid)['fault']['details']
+    assert cloud.actions(uuid)[-1][1] == 'Error'
 
 
 def test_begin_refuses_by_the_table(cloud):

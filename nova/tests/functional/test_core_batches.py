@@ -310,7 +310,7 @@ def test_the_default_cell_is_followed_when_a_claim_there_has_failed(cloud):
     """It was taken for one of the others that are left alone for a while."""
     table = cloud.scheduler.table
     table.synchronize()
-    table.leave_out(cloud.cells.default)
+    table.leave_out(cloud.cells.default.uuid)
     table.synchronize()
     assert sorted(table.hosts().host) == list(HOSTS)
 
@@ -348,6 +348,6 @@ def test_a_cell_that_is_left_out_while_it_is_followed_stays_so(cloud, other_cell
     with cell.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(last_seen_at=utils.utcnow()))
     table._heard = float('-inf')
-    at_next(cell.db, 'last_seen_at', lambda: table.leave_out(cell))
+    at_next(cell.db, 'last_seen_at', lambda: table.leave_out(cell.uuid))
     table.synchronize()
     assert sorted(table.hosts().host) == list(HOSTS)

@@ -175,6 +175,16 @@ def test_progress_is_shown(cloud):
     check(cloud)
 
 
+def test_a_report_of_the_size_alone(cloud):
+    """A host that knows how much there is and not yet how much is copied got a TypeError for its report."""
+    uuid = boot(cloud)
+    number = running(cloud, uuid)
+    assert cloud.conductor.methods.report_live_migration(
+        cloud.ctx, number, 'host1', {'memory_total_bytes': 1000}, 60) == {'abort': False, 'complete': False}
+    complete(cloud, uuid)
+    cloud.settle()
+
+
 def test_one_at_a_time_leaves_a_host(cloud):
     uuids = [boot(cloud) for _ in range(3)]
     slow(cloud, 30)

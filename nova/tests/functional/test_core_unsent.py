@@ -164,6 +164,26 @@ def test_sizes_that_could_not_be_looked_at_are_looked_at_soon(cloud, looks):
     assert [conductor.quota_check.count_sizes() for _ in range(2)] == [0, 1] and cloud.counted(uuid) == size
 
 
+def test_a_host_whose_cell_is_gone(cloud, caplog, monkeypatch):
+    """The cell was deleted after the scheduler had chosen a host there. It was an AttributeError, and the other servers
+    of the request were not sent either."""
+    select = cloud.scheduler.methods.select_destinations
+
+    def select_destinations(ctx, spec, instance_uuids):
+        first, *others = select(ctx, spec, instance_uuids)
+        first[0].cell_uuid = '2f5c1f9e-5d0e-4b0a-9a0c-3f1a7f2f9b11'
+        return [first, *others]
+    monkeypatch.setattr(cloud.scheduler.methods, 'select_destinations', select_destinations)
+    lost, other = cloud.create(2)
+    cloud.settle()
+    assert cloud.row(other)['vm_state'] == states.ACTIVE
+    assert (cloud.row(lost)['vm_state'], cloud.row(lost)['task_state']) == (states.BUILDING, states.SCHEDULING)
+    assert 'Cell 2f5c1f9e-5d0e-4b0a-9a0c-3f1a7f2f9b11 of host ' in caplog.text
+    assert cloud.conductor.reconciler.reconcile() == 1               # here its row is in a cell that is there
+    cloud.settle()
+    assert cloud.row(lost)['vm_state'] == states.ACTIVE
+
+
 def test_what_the_reconciler_cannot_send_is_sent_at_its_next_look(cloud):
     uuid = cloud.boot(requested_host='host1')
     cloud.bus.lost = unsent('stop_instance')

@@ -11,6 +11,7 @@ from nova import conf as nova_conf
 from nova import exception
 from nova.db import engine
 from nova.db.cells import cells
+from nova.db.cells import rows
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.rpc import clients
@@ -229,6 +230,28 @@ def test_a_connection_that_was_closed_makes_no_cell_away(deployment):
     found, down = known.scatter(ask)
     assert [name for _, name in found] == ['cell0', 'one'] and down == []
     known.close()
+
+
+def test_a_timeout_inside_of_what_is_asked_of_the_only_cell_is_its_own(deployment):
+    """It ended in an AttributeError: there is nothing to cancel where the cell is asked in this thread."""
+    def ask(cell):
+        raise TimeoutError('the store does not answer')
+    with pytest.raises(TimeoutError, match='the store does not answer'):
+        deployment.process('any').scatter(ask)
+
+
+def test_a_host_that_is_forgotten_while_it_is_mapped_is_mapped(deployment, monkeypatch):
+    """Its mapping was there when it was to be written, and gone when it was read: the host had none then."""
+    read, gone = rows.cell_of_host, [True]
+
+    def cell_of_host(conn, host):
+        if gone and gone.pop():
+            rows.forget_host(conn, host)
+        return read(conn, host)
+    monkeypatch.setattr(rows, 'cell_of_host', cell_of_host)
+    assert deployment.api_db.run(rows.map_host, 'one', cells.CELL0_UUID) == cells.CELL0_UUID
+    with deployment.api_db.reader() as conn:
+        assert read(conn, 'one') == cells.CELL0_UUID
 
 
 def test_a_client_that_there_is_not(deployment):

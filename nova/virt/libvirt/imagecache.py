@@ -22,7 +22,7 @@ from nova.virt.libvirt import files
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.virt.driver import ImageSource
-    from nova.virt.libvirt.qemu_img import QemuImg
+    from nova.virt.libvirt.qemu_img import Tool
 
 LOG = logging.getLogger(__name__)
 
@@ -48,13 +48,13 @@ class ImageCache:
     """
     :param directory: where the cached images lie
     :param images: an ImageSource
-    :param qemu_img: a QemuImg
+    :param qemu_img: a qemu_img.Tool
     :param inspect: called with (path, disk format) after a download; raises when the image must not be used
     :param max_age: seconds after which an unused image is removed
     :param verify: called with (image, path) each time before a file is used; raises when its signature is not good
     """
 
-    def __init__(self, directory: str, images: ImageSource, qemu_img: QemuImg,
+    def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
                  inspect: Callable[[str, str], None] | None, max_age: float,
                  verify: Callable[[dict[str, Any], str], None] | None = None) -> None:
         self._directory, self._images, self._qemu_img = directory, images, qemu_img

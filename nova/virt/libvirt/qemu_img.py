@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from nova import exception
 from nova.virt import sandbox
@@ -26,6 +26,26 @@ QCOW2_MAGIC = b'QFI\xfb'
 # LUKS measures the processor before it makes a key; where the kernel counts by ticks it may measure nothing
 UNMEASURED, ATTEMPTS = b'accurate CPU usage', 10
 DERIVATION_MS = 10                       # LUKS; a passphrase that could be guessed would need more
+
+
+class Tool(Protocol):
+    """What disks are made by: QemuImg, or what asks one of another process."""
+
+    def prepare(self, directory: str) -> str: ...
+
+    def info(self, path: str, disk_format: str) -> dict[str, Any]: ...
+
+    def create(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
+               backing_format: str | None = None, key: str | None = None) -> None: ...
+
+    def resize(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
+               key: str | None = None) -> None: ...
+
+    def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str,
+               key: str | None = None) -> None: ...
+
+    def convert(self, path: str, disk_format: str, target: str, target_format: str,
+                backing_file: str | None = None, key: str | None = None) -> None: ...
 
 
 class QemuImg:

@@ -65,7 +65,7 @@ class RemoteSteps:
     def __init__(self, helper: privileges.Helper, conf: cfg.ConfigOpts) -> None:
         self._helper = helper
         # Without a sandbox it would read images as root there; here it has the rights of an ordinary user.
-        self.qemu_img = RemoteQemuImg(helper) if conf.libvirt.sandbox_images else qemu_img.QemuImg(
+        self.qemu_img: qemu_img.Tool = RemoteQemuImg(helper) if conf.libvirt.sandbox_images else qemu_img.QemuImg(
             conf.libvirt.qemu_img_timeout, False)
 
     def console(self, uuid: str) -> bytes:

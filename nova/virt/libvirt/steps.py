@@ -25,14 +25,14 @@ class LocalSteps:
     """
     :param conf: the configuration
     :param directory: of the guests
-    :ivar qemu_img: a QemuImg
+    :ivar qemu_img: a qemu_img.Tool
     """
 
     def __init__(self, conf: cfg.ConfigOpts, directory: str) -> None:
         self._directory = directory
         self._plugs = vifs.Plugs(conf.os_vif_ovs.ovsdb_connection)
         self._conf = conf
-        self.qemu_img = qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images)
+        self.qemu_img: qemu_img.Tool = qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images)
 
     def console(self, uuid: str) -> bytes:
         """The end of what a guest printed."""

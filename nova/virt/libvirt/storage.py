@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from nova.virt.driver import SpawnRequest
     from nova.virt.libvirt.local_disks.base import Place
     from nova.virt.libvirt.local_disks.rbd import Rbd
-    from nova.virt.libvirt.qemu_img import QemuImg
+    from nova.virt.libvirt.qemu_img import Tool
     from nova.virt.libvirt.volumes.disk import Volume
 
 LOG = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ BASE = '_base'
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
 # QEMU runs as another user: it may pass through these directories to files that are given to it.
 DIRECTORY_MODE = 0o711
-FILES: dict[str, Callable[[str, QemuImg], Place]] = {'qcow2': local_files.Qcow2, 'raw': local_files.Raw}
+FILES: dict[str, Callable[[str, Tool], Place]] = {'qcow2': local_files.Qcow2, 'raw': local_files.Raw}
 Image = dict[str, Any]                   # as ImageSource.show gives it
 Device = dict[str, Any]                  # a row of block_device_mappings
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
@@ -111,7 +111,7 @@ class Storage:
     """
     :param directory: of all guests of this deployment on this host
     :param images: an ImageSource
-    :param qemu_img: a QemuImg
+    :param qemu_img: a qemu_img.Tool
     :param inspect: see ImageCache
     :param images_type: 'qcow2', 'raw' or 'rbd': form of the root disks
     :param max_age: seconds; see ImageCache
@@ -122,7 +122,7 @@ class Storage:
     :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
     """
 
-    def __init__(self, directory: str, images: ImageSource, qemu_img: QemuImg,
+    def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
                  inspect: Callable[[str, str], None] | None = None, images_type: str = 'qcow2', max_age: int = 86400,
                  reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
                  host: str | None = None, pool: Rbd | None = None, key: Callable[[str], str] = _no_key) -> None:

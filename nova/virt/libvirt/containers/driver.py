@@ -70,7 +70,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         directory = storage.instances_directory(conf.state_path)
         self._uids = users.parse('uid_maps', conf.libvirt.uid_maps)
         self._gids = users.parse('gid_maps', conf.libvirt.gid_maps)
-        self._steps: Any = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
+        self._steps = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
         self.storage = storage.Storage(
             directory, images, self._steps.qemu_img, inspect_image, 'raw',
             conf.libvirt.remove_unused_base_images_after,
