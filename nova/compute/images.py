@@ -23,6 +23,7 @@ LOG = logging.getLogger(__name__)
 
 LOOK_S = 0.5                    # between two looks whether the snapshots of volumes are complete
 COPY_S = 4 * 3600               # that the snapshots may take
+_UNNAMED = ''                   # a snapshot whose id is not known
 REST_S = 10                     # for which a guest writes nothing at most, until the copies have begun
 
 # of an image that was being made, or of a backup
@@ -63,26 +64,38 @@ class Snapshots:
     def _copy_volumes(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
         """Have snapshots of all volumes made, of one moment where the guest comes to rest, and wait for them."""
         with self._volume_snapshots.copying(instance.uuid) as copies:
-            with self._at_rest(instance):
-                done = self._snapshot_volumes(ctx, instance.uuid, image_id)
-                if not copies.wait(REST_S):
-                    LOG.warning('Some volumes of %s are copied while its guest writes: the others took over %s s.',
-                                instance.uuid, REST_S)
+            with self._at_rest(instance) as rests:
+                ends = time.monotonic() + REST_S
+                left = self._snapshot_volumes(ctx, instance.uuid, image_id)
+                # those that this host copies begin here, at some moment behind this answer; of the others it is
+                # known that they are complete
+                while rests and left and not copies.wait(left, LOOK_S):
+                    if time.monotonic() > ends:
+                        LOG.warning('Some volumes of %s are copied while its guest writes: the others took over %s s.',
+                                    instance.uuid, REST_S)
+                        break
+                    left = self._snapshot_volumes(ctx, instance.uuid, image_id)
             deadline = time.monotonic() + COPY_S
-            while not done:
+            while left:
                 if time.monotonic() > deadline:
                     raise exception.VirtError(operation='copy the volumes', reason=f'it took over {COPY_S} s')
                 time.sleep(LOOK_S)
-                done = self._snapshot_volumes(ctx, instance.uuid, image_id)
+                left = self._snapshot_volumes(ctx, instance.uuid, image_id)
 
-    def _snapshot_volumes(self, ctx: context.RequestContext, instance_uuid: str, image_id: str) -> bool:
-        """Begin the snapshots of its volumes, or look after them; whether they and the image are complete."""
-        answer = self._host.conductor.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True)
-        return answer is not False                  # a conductor of before completes it at once, and says nothing
+    def _snapshot_volumes(self, ctx: context.RequestContext, instance_uuid: str, image_id: str) -> list[str]:
+        """Begin the snapshots of its volumes, or look after them; the ids of those that are not complete. None: the
+        image is complete, too.
+        """
+        answer = self._host.conductor.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True,
+                                                       left=True)
+        if isinstance(answer, list):
+            return answer
+        return [_UNNAMED] if answer is False else []             # of a conductor of before
 
     @contextlib.contextmanager
-    def _at_rest(self, instance: objects.Instance) -> Iterator[None]:
-        """The guest's file systems rest meanwhile, where its image says that it has an agent that does it.
+    def _at_rest(self, instance: objects.Instance) -> Iterator[bool]:
+        """The guest's file systems rest meanwhile, where its image says that it has an agent that does it: whether they
+        do.
 
         :raises VirtError: they do not, and the image says os_require_quiesce
         """
@@ -93,16 +106,18 @@ class Snapshots:
         if required and not isinstance(driver, virt.Quiesce):
             raise exception.VirtError(operation='bring the file systems to rest', reason='this hypervisor cannot do it')
         if not wanted or not isinstance(driver, virt.Quiesce) or power_state(instance) == states.SHUTDOWN:
-            yield
+            yield False
             return
+        rests = True
         try:
             try:
                 driver.quiesce(instance)
             except exception.VirtError as error:
                 if required:
                     raise
+                rests = False
                 LOG.warning('The volumes of %s are copied while it writes: %s', instance.uuid, error.message)
-            yield
+            yield rests
         finally:
             with contextlib.suppress(exception.VirtError, exception.GuestNotFound):     # one that did not come to rest
                 driver.unquiesce(instance)

@@ -1,6 +1,7 @@
 """Volumes and shares on this host: those of a server that is made or moved, and those that come, go or change later."""
 import collections.abc
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -134,21 +135,20 @@ class _Copies:
     """Copies of the volumes of one server that are made in the background of one of its tasks."""
 
     def __init__(self) -> None:
-        self.requested, self.begun, self.changed = 0, 0, threading.Condition()
+        self._begun: set[str] = set()
+        self._changed = threading.Condition()
 
-    def ask(self) -> None:
-        with self.changed:
-            self.requested += 1
+    def begin(self, snapshot_id: str) -> None:
+        """Of this moment is the snapshot, or it has failed."""
+        with self._changed:
+            self._begun.add(snapshot_id)
+            self._changed.notify_all()
 
-    def begin(self) -> None:
-        with self.changed:
-            self.begun += 1
-            self.changed.notify_all()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until all requested copies have begun; False: some have not within timeout_s."""
-        with self.changed:
-            return self.changed.wait_for(lambda: self.begun >= self.requested, timeout_s)
+    def wait(self, snapshot_ids: collections.abc.Iterable[str], timeout_s: float) -> bool:
+        """Wait until the copies for all of these snapshots have begun; False: some have not within timeout_s."""
+        wanted = set(snapshot_ids)
+        with self._changed:
+            return self._changed.wait_for(lambda: wanted <= self._begun, timeout_s)
 
 
 class VolumeSnapshots:
@@ -175,7 +175,7 @@ class VolumeSnapshots:
                 self._host.driver_with(virt.AssistedSnapshots).create_volume_snapshot(
                     ctx, instance, volume_id, create_info)))
             return
-        begin = _once(copies.begin)
+        begin = functools.partial(copies.begin, snapshot_id)
 
         def work() -> None:
             try:
@@ -183,7 +183,6 @@ class VolumeSnapshots:
                     ctx, instance, volume_id, create_info, begin)
             finally:
                 begin()
-        copies.ask()
         # One after the other: QEMU makes one copy of a guest at a time.
         self._host.queue.submit(f'{instance.uuid} {queue.COPIES}', self._work, ctx, snapshot_id, 'creating', work,
                                 build=queue.COPIES)
@@ -204,16 +203,6 @@ class VolumeSnapshots:
             LOG.warning('Snapshot %s: %s', snapshot_id, error)
             status, progress = f'error_{status}' if status == 'deleting' else 'error', '0%'
         self._host.conductor.volume_snapshot_status(ctx, snapshot_id=snapshot_id, status=status, progress=progress)
-
-
-def _once(function: collections.abc.Callable[[], None]) -> collections.abc.Callable[[], None]:
-    """The function, of which calls after the first do nothing."""
-    calls = [function]
-
-    def call() -> None:
-        if calls:
-            calls.pop()()
-    return call
 
 
 SHARE_ATTACHED, SHARE_FAILED = 'attached', 'error'

@@ -133,8 +133,9 @@ INTERFACE = Interface(
     Method('share_detached', ('instance_uuid', 'share_id', 'host'), call=True),
     # snapshots of all volumes of a server that boots from one; the image, without data, names them -> True: they are
     # complete, and it is active. wait: False, it is active at once; True: only at a later call, after they are complete
-    Method('snapshot_volumes', ('instance_uuid', 'image_id', 'wait'), call=True,
-           newer=(Newer('wait', '1.1', optional=True),)),
+    # left: the answer is the ids of the snapshots that are not complete yet, none: it is active
+    Method('snapshot_volumes', ('instance_uuid', 'image_id', 'wait', 'left'), call=True,
+           newer=(Newer('wait', '1.1', optional=True), Newer('left', '1.1', optional=True))),
     # {uuid: power state} as the hypervisor has it: mends rows of servers that nothing else works on
     Method('report_power_states', ('host', 'states'), call=True),
 

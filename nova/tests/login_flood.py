@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-PATIENCE_S = 30
+PATIENCE_S = 90              # far more than the answers take; on a full machine the logins that wait take long
 
 
 def request(name, password):

@@ -292,12 +292,18 @@ class Volumes:
 
     # ---- images of servers that boot from a volume
 
-    def snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str, wait: bool = False) -> bool:
+    def snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str, wait: bool = False,
+                         left: bool = False) -> bool | list[str]:
         """Make snapshots of all volumes; the image has no data of its own and names them.
 
-        :param wait: leave the image as it is until the snapshots are complete: callers repeat it until True comes
+        :param wait: leave the image as it is until the snapshots are complete: callers repeat it until they are
+        :param left: return the ids of those that are not complete, not whether all are
         :raises InvalidVolume: a snapshot failed; none of them stays
         """
+        incomplete = self._snapshot_volumes(ctx, instance_uuid, image_id, wait)
+        return incomplete if left else not incomplete
+
+    def _snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str, wait: bool) -> list[str]:
         system = _system(ctx)
         with self._cell_db.reader() as conn:
             if image_id not in instance_actions.images_of_open(conn, instance_uuid):
@@ -307,7 +313,7 @@ class Volumes:
         images = self._grants.images_of(ctx, instance_uuid, write=[image_id])
         image = images.show(image_id)
         if image['status'] == 'active':
-            return True                   # done before
+            return []                     # done before
         system.project_id, system.user_id = row['project_id'], row['user_id']
         made = self._snapshots_of(system, image, {device['volume_id'] for device in devices})
         try:
@@ -321,11 +327,12 @@ class Volumes:
                 images.update(image_id, {'properties': {
                     **image['properties'], 'bdm_v2': 'True', 'root_device_name': row['root_device_name'] or '/dev/vda',
                     BLOCK_DEVICES: json.dumps(mapping)}})
-            if wait and not self._complete(system, made):
-                return False
+            incomplete = self._incomplete(system, made) if wait else []
+            if incomplete:
+                return incomplete
             with tempfile.NamedTemporaryFile(prefix='nova-empty-') as nothing:
                 images.upload(image_id, nothing.name, 'raw')
-            return True
+            return []
         except Exception:
             for snapshot_id in made:
                 self._storage.delete_snapshot(system, snapshot_id)
@@ -345,15 +352,15 @@ class Volumes:
             return []
         return snapshot_ids if found == volume_ids else []
 
-    def _complete(self, system: Context, snapshot_ids: list[str]) -> bool:
-        """Whether all of these snapshots may be used.
+    def _incomplete(self, system: Context, snapshot_ids: list[str]) -> list[str]:
+        """Those of these snapshots that may not be used yet.
 
         :raises InvalidVolume: one failed
         """
-        found = [self._storage.get_snapshot(system, ident)['status'] for ident in snapshot_ids]
-        if 'error' in found:
+        found = {ident: self._storage.get_snapshot(system, ident)['status'] for ident in snapshot_ids}
+        if 'error' in found.values():
             raise exception.InvalidVolume(reason='a snapshot of a volume of the server failed.')
-        return all(status == 'available' for status in found)
+        return [ident for ident, status in found.items() if status != 'available']
 
 
 def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> set[str]:

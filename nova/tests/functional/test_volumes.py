@@ -1,11 +1,13 @@
 """Volumes of servers on a whole cloud: attached, detached, swapped, booted from, kept and deleted."""
 import json
+import threading
 import time
 
 import pytest
 import sqlalchemy as sa
 
 from nova.db.tables import cell as tables_cell
+from nova.rpc import inprocess
 from nova.tests.functional import cloud as cloud_fixture
 from nova.virt.fake import FakeDriver
 
@@ -332,6 +334,30 @@ def test_what_runs_on_volumes_rests_while_they_are_copied(cloud, user, required)
         assert copy() == (None if required else 'active')
     finally:
         del driver.failures['quiesce']
+    gone(user, server_id)
+
+
+def test_a_guest_rests_until_a_late_request_for_a_copy_has_come(cloud, user, monkeypatch):
+    """The message that asks the host for the copy may come behind the answer that it was sent."""
+    agents = user.upload_image(hw_qemu_guest_agent='yes')
+    server_id = boot(user, None, block_device_mapping_v2=[_boot_device(source_type='image', uuid=agents)])
+    user.wait_for(server_id)
+    driver = next(driver for driver in drivers(cloud).values() if server_id in driver.guests())
+    send = inprocess.Driver.send
+
+    def late(sender, target, ctxt, message, *args, **kwargs):
+        if message['method'] != 'create_volume_snapshot':
+            return send(sender, target, ctxt, message, *args, **kwargs)
+        threading.Timer(0.8, send, (sender, target, ctxt, message, *args), kwargs).start()
+        return None
+    monkeypatch.setattr(inprocess.Driver, 'send', late)
+    answer = user.post(f'/servers/{server_id}/action', {'createImage': {'name': 'copy'}})
+    assert answer.status_code == 202, answer.text
+    user.wait_for(server_id)
+    copies = driver.machine.guests[server_id].get('copies', [])
+    if not copies:
+        pytest.skip('The file system clones: no host copies.')
+    assert all(rested for _volume, _path, rested in copies) and driver.machine.guests[server_id]['rests'] is False
     gone(user, server_id)
 
 
