@@ -122,6 +122,24 @@ def networks(admin, client):
     client.put(f'/network/v2.0/routers/{router}/add_router_interface', {'subnet_id': subnet}).raise_for_status()
 
 
+def environ(cloud, directory, home):
+    """The environment of a client of EC2: with keys of the project demo.
+
+    :param directory: where the clients are
+    :param home: of their configuration, and of their files
+    """
+    client = cloud.client()
+    pair = client.post(f'/identity/v3/users/{client.user_id}/credentials/OS-EC2', {
+        'tenant_id': client.project_id}).json()['credential']
+    subprocess.run(['ssh-keygen', '-q', '-t', 'rsa', '-N', '', '-f', home / 'key'], check=True)
+    (home / 'key').chmod(0o600)
+    return suites.environ(
+        directory / 'bin', HOME=str(home), AWS_ACCESS_KEY_ID=pair['access'], AWS_SECRET_ACCESS_KEY=pair['secret'],
+        AWS_DEFAULT_REGION=REGION, AWS_REGION=REGION, AWS_ENDPOINT_URL=cloud.url + '/services/Cloud',
+        AWS_MAX_ATTEMPTS='1', AWS_EC2_METADATA_DISABLED='true', AWS_PAGER='', ANSIBLE_LOCALHOST_WARNING='false',
+        LC_ALL='C.UTF-8', ANSIBLE_NOCOLOR='1', EC2_WALK_KEY=str(home / 'key.pub'), EC2_WALK_CIDR=CIDR)
+
+
 class Walk:
     """
     :param directory: where the clients are
@@ -129,20 +147,10 @@ class Walk:
     """
 
     def __init__(self, cloud, directory, home):
-        client = cloud.client()
-        client.upload_image(b'\0' * 1024, name='small')
-        networks(cloud.admin(), client)
-        pair = client.post(f'/identity/v3/users/{client.user_id}/credentials/OS-EC2', {
-            'tenant_id': client.project_id}).json()['credential']
+        cloud.client().upload_image(b'\0' * 1024, name='small')
+        networks(cloud.admin(), cloud.client())
         self.directory, self.home, self.failed = directory, home, []
-        self.endpoint = cloud.url + '/services/Cloud'
-        subprocess.run(['ssh-keygen', '-q', '-t', 'rsa', '-N', '', '-f', home / 'key'], check=True)
-        (home / 'key').chmod(0o600)
-        self.environ = suites.environ(
-            directory / 'bin', HOME=str(home), AWS_ACCESS_KEY_ID=pair['access'], AWS_SECRET_ACCESS_KEY=pair['secret'],
-            AWS_DEFAULT_REGION=REGION, AWS_REGION=REGION, AWS_ENDPOINT_URL=self.endpoint, AWS_MAX_ATTEMPTS='1',
-            AWS_EC2_METADATA_DISABLED='true', AWS_PAGER='', ANSIBLE_LOCALHOST_WARNING='false', LC_ALL='C.UTF-8',
-            ANSIBLE_NOCOLOR='1', EC2_WALK_KEY=str(home / 'key.pub'), EC2_WALK_CIDR=CIDR)
+        self.environ = environ(cloud, directory, home)
 
     def run(self, what, command, wanted=''):
         """What a command printed; its failure is shown and counted.
