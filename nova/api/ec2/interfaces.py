@@ -6,6 +6,7 @@ from typing import Any
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
+from nova.api.ec2 import vpcs
 
 FEW = 8                          # instances that are requested one by one
 
@@ -17,7 +18,7 @@ class Interfaces:
     """
 
     def __init__(self, req: operations.Request, uuids: Sequence[str]) -> None:
-        self._vpc = req.vpc
+        self._vpcs = vpcs.Vpcs(req)
         self._ports = _ports(req, uuids)
         ports = [port for each in self._ports.values() for port in each]
         groups = {uuid for port in ports for uuid in port.get('security_groups') or ()}
@@ -34,13 +35,14 @@ class Interfaces:
             return {'NetworkInterfaces': [], 'SecurityGroups': [
                 {'GroupName': group['name']} for group in server.get('security_groups') or ()]}
         groups = {group['GroupId']: group for interface in found for group in interface['Groups']}
-        return {'VpcId': self._vpc, 'SubnetId': found[0]['SubnetId'], 'NetworkInterfaces': found,
+        return {'VpcId': found[0]['VpcId'], 'SubnetId': found[0]['SubnetId'], 'NetworkInterfaces': found,
                 'SecurityGroups': [*groups.values()]}
 
     def _one(self, port: dict[str, Any], index: int) -> dict[str, Any]:
         fixed = (port['fixed_ips'] or [{}])[0]
         return {
-            'NetworkInterfaceId': self._ids[port['id']], 'MacAddress': port['mac_address'], 'VpcId': self._vpc,
+            'NetworkInterfaceId': self._ids[port['id']], 'MacAddress': port['mac_address'],
+            'VpcId': self._vpcs.of_subnet(fixed.get('subnet_id')),
             'SubnetId': self._subnets.get(fixed.get('subnet_id')), 'PrivateIpAddress': fixed.get('ip_address'),
             'OwnerId': port.get('project_id'), 'Status': 'in-use',
             'Attachment': {'DeviceIndex': index, 'Status': 'attached'},
