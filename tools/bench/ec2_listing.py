@@ -5,8 +5,8 @@ usage: tools/bench/ec2_listing.py [--servers 1000] [--rounds 15] [--thread-model
 
 One all-in-one is a process of its own, with the fake driver; servers have an address, a security group and two items of
 metadata. The client is this one: one connection, requests signed and bodies built before the time begins, answers read
-and not parsed. Rounds ask for one after the other, so that each meets the same neighbours; "in parts of" is the median of
-what each took in parts of the other in the same round. CPU is the processor time of the server for one request.
+and not parsed. Rounds ask for one after the other, so that each meets the same neighbours; "in parts of" is the
+median of what each took in parts of the other in the same round. CPU is the server's processor time for a request.
 """
 import argparse
 import http.client
@@ -59,8 +59,7 @@ class Bench:
         cloud.json('POST', '/flavors', {'flavor': {'name': 'bench', 'ram': 64, 'vcpus': 1, 'disk': 1, 'id': 'bench'}})
         network = self.made('network', name='bench')
         self.made('subnet', network_id=network, cidr='10.64.0.0/18', ip_version=4)
-        for limit in ('port',):
-            cloud.call('PUT', f'/v2.0/quotas/{self.project()}', {'quota': {limit: -1}}, service='network')
+        cloud.call('PUT', f'/v2.0/quotas/{self.project()}', {'quota': {'port': -1}}, service='network')
         self.server = {'name': 'bench', 'flavorRef': 'bench', 'imageRef': self.image, 'networks': [{'uuid': network}],
                        'metadata': {'Name': 'bench', 'role': 'web'}}
         user = self.token()['user']['id']
@@ -85,15 +84,17 @@ class Bench:
 
     def ec2(self, action, **parameters):
         body = urllib.parse.urlencode({'Action': action, 'Version': '2016-11-15', **parameters})
-        request = botocore.awsrequest.AWSRequest('POST', f'http://127.0.0.1:{self.cloud.port}{PATH}/', data=body, headers={
-            'Content-Type': 'application/x-www-form-urlencoded; charset=utf-8'})
+        request = botocore.awsrequest.AWSRequest(
+            'POST', f'http://127.0.0.1:{self.cloud.port}{PATH}/', data=body,
+            headers={'Content-Type': 'application/x-www-form-urlencoded; charset=utf-8'})
         botocore.auth.SigV4Auth(self.keys, 'ec2', 'RegionOne').add_auth(request)
         return 'POST', PATH + '/', body, dict(request.headers)
 
     def compute(self, method, path, body=None):
         base = urllib.parse.urlsplit(self.cloud.endpoints['compute']).path.rstrip('/')
         return method, base + path, body and json.dumps(body), {
-            'X-Auth-Token': self.cloud.token, 'OpenStack-API-Version': 'compute 2.91', 'Content-Type': 'application/json'}
+            'X-Auth-Token': self.cloud.token, 'OpenStack-API-Version': 'compute 2.91',
+            'Content-Type': 'application/json'}
 
     def timed(self, request):
         """(milliseconds, processor time of the server in milliseconds, answer) of a request."""

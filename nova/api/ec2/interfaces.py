@@ -8,6 +8,7 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2 import vpcs
 
+FIELDS = ('id', 'device_id', 'project_id', 'mac_address', 'fixed_ips', 'security_groups')
 FEW = 8                          # instances that are requested one by one
 
 
@@ -52,7 +53,7 @@ class Interfaces:
 
 def _ports(req: operations.Request, uuids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """{uuid of a server: its ports}; none where the cloud has no network service."""
-    query: dict[str, Any] = {'project_id': req.project_id}
+    query: dict[str, Any] = {'project_id': req.project_id, 'fields': FIELDS}
     if len(uuids) <= FEW:
         query['device_id'] = list(uuids)
     found: dict[str, list[dict[str, Any]]] = {}
