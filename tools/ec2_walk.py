@@ -44,6 +44,26 @@ AWSCLI = (
     ('', 'create-key-pair --key-name walk --query KeyMaterial'),
     ('', 'import-key-pair --key-name brought --public-key-material fileb://{home}/key.pub'),
     ('', 'describe-key-pairs --key-names walk brought'), ('', 'delete-key-pair --key-name brought'),
+    ('made_vpc', 'create-vpc --cidr-block 10.90.0.0/16 --query Vpc.VpcId'),
+    ('made_subnet', 'create-subnet --vpc-id {made_vpc} --cidr-block 10.90.1.0/24 --query Subnet.SubnetId'),
+    ('!InvalidSubnet.Conflict', 'create-subnet --vpc-id {made_vpc} --cidr-block 10.90.1.128/25'),
+    ('igw', 'create-internet-gateway --query InternetGateway.InternetGatewayId'),
+    ('', 'attach-internet-gateway --internet-gateway-id {igw} --vpc-id {made_vpc}'),
+    ('', 'describe-internet-gateways --internet-gateway-ids {igw}'),
+    ('table', 'create-route-table --vpc-id {made_vpc} --query RouteTable.RouteTableId'),
+    ('', 'create-route --route-table-id {table} --destination-cidr-block 0.0.0.0/0 --gateway-id {igw}'),
+    ('', 'replace-route --route-table-id {table} --destination-cidr-block 0.0.0.0/0 --gateway-id {igw}'),
+    ('held', 'associate-route-table --route-table-id {table} --subnet-id {made_subnet} --query AssociationId'),
+    ('held', 'replace-route-table-association --association-id {held} --route-table-id {table} '
+             '--query NewAssociationId'),
+    ('', 'describe-route-tables --route-table-ids {table}'),
+    ('', 'disassociate-route-table --association-id {held}'),
+    ('', 'delete-route --route-table-id {table} --destination-cidr-block 0.0.0.0/0'),
+    ('', 'delete-route-table --route-table-id {table}'),
+    ('!DependencyViolation', 'delete-vpc --vpc-id {made_vpc}'),
+    ('', 'detach-internet-gateway --internet-gateway-id {igw} --vpc-id {made_vpc}'),
+    ('', 'delete-internet-gateway --internet-gateway-id {igw}'),
+    ('', 'delete-subnet --subnet-id {made_subnet}'), ('', 'delete-vpc --vpc-id {made_vpc}'),
     ('group', 'create-security-group --group-name walk --description walk --vpc-id {vpc} --query GroupId'),
     ('rule', 'authorize-security-group-ingress --group-id {group} ' + RULE
      + ' --query SecurityGroupRules[0].SecurityGroupRuleId'),
@@ -122,6 +142,24 @@ def networks(admin, client):
     client.put(f'/network/v2.0/routers/{router}/add_router_interface', {'subnet_id': subnet}).raise_for_status()
 
 
+def environ(cloud, directory, home):
+    """The environment of a client of EC2: with keys of the project demo.
+
+    :param directory: where the clients are
+    :param home: of their configuration, and of their files
+    """
+    client = cloud.client()
+    pair = client.post(f'/identity/v3/users/{client.user_id}/credentials/OS-EC2', {
+        'tenant_id': client.project_id}).json()['credential']
+    subprocess.run(['ssh-keygen', '-q', '-t', 'rsa', '-N', '', '-f', home / 'key'], check=True)
+    (home / 'key').chmod(0o600)
+    return suites.environ(
+        directory / 'bin', HOME=str(home), AWS_ACCESS_KEY_ID=pair['access'], AWS_SECRET_ACCESS_KEY=pair['secret'],
+        AWS_DEFAULT_REGION=REGION, AWS_REGION=REGION, AWS_ENDPOINT_URL=cloud.url + '/services/Cloud',
+        AWS_MAX_ATTEMPTS='1', AWS_EC2_METADATA_DISABLED='true', AWS_PAGER='', ANSIBLE_LOCALHOST_WARNING='false',
+        LC_ALL='C.UTF-8', ANSIBLE_NOCOLOR='1', EC2_WALK_KEY=str(home / 'key.pub'), EC2_WALK_CIDR=CIDR)
+
+
 class Walk:
     """
     :param directory: where the clients are
@@ -129,20 +167,10 @@ class Walk:
     """
 
     def __init__(self, cloud, directory, home):
-        client = cloud.client()
-        client.upload_image(b'\0' * 1024, name='small')
-        networks(cloud.admin(), client)
-        pair = client.post(f'/identity/v3/users/{client.user_id}/credentials/OS-EC2', {
-            'tenant_id': client.project_id}).json()['credential']
+        cloud.client().upload_image(b'\0' * 1024, name='small')
+        networks(cloud.admin(), cloud.client())
         self.directory, self.home, self.failed = directory, home, []
-        self.endpoint = cloud.url + '/services/Cloud'
-        subprocess.run(['ssh-keygen', '-q', '-t', 'rsa', '-N', '', '-f', home / 'key'], check=True)
-        (home / 'key').chmod(0o600)
-        self.environ = suites.environ(
-            directory / 'bin', HOME=str(home), AWS_ACCESS_KEY_ID=pair['access'], AWS_SECRET_ACCESS_KEY=pair['secret'],
-            AWS_DEFAULT_REGION=REGION, AWS_REGION=REGION, AWS_ENDPOINT_URL=self.endpoint, AWS_MAX_ATTEMPTS='1',
-            AWS_EC2_METADATA_DISABLED='true', AWS_PAGER='', ANSIBLE_LOCALHOST_WARNING='false', LC_ALL='C.UTF-8',
-            ANSIBLE_NOCOLOR='1', EC2_WALK_KEY=str(home / 'key.pub'), EC2_WALK_CIDR=CIDR)
+        self.environ = environ(cloud, directory, home)
 
     def run(self, what, command, wanted=''):
         """What a command printed; its failure is shown and counted.

@@ -53,6 +53,9 @@ class Sums:
             raise errors.unsupported(f'The checksum {min(names - CHECKSUMS.keys())[:64]}')
         self._sums = {name: CHECKSUMS[name]() for name in names}
 
+    def __bool__(self) -> bool:
+        return bool(self._sums)
+
     def want(self, more: dict[str, str]) -> None:
         self._wanted.update(more)
 

@@ -11,6 +11,7 @@ from typing import Any
 import uuid
 
 from nova import exception
+from nova.objectstore import counting
 from nova.objectstore import digests
 from nova.objectstore import errors
 from nova.web import bodies
@@ -52,6 +53,7 @@ class Payload:
         self._trailers = _names(digests.header_of(environ, 'x-amz-trailer')) if trailed else ()
         self._sums = digests.Sums(digests.sums_of(environ) if sums else {},
                           [each.removeprefix('x-amz-checksum-') for each in self._trailers])
+        self._counting = counting.Counting()
         self._md5_wanted = digests.header_of(environ, 'content-md5')
         self._md5 = None if quick and self._md5_wanted is None and self.length > MD5_MOST else hashlib.md5(
             usedforsecurity=False)
@@ -76,16 +78,18 @@ class Payload:
 
     def __iter__(self) -> Iterator[bytes]:
         whole, left = hashlib.sha256(), self.length
+        counted: tuple[tuple[Any, bool], ...] = (
+            (self._md5, self._md5 is not None), (whole, not self._framed and self._hash != UNSIGNED),
+            (self._sums, bool(self._sums)))
+        counts = [each.update for each, wanted in counted if wanted]
         for piece in self._chunks() if self._framed else self._plain():
             left -= len(piece)
             if left < 0:
                 break
-            if self._md5 is not None:
-                self._md5.update(piece)
-            if not self._framed and self._hash != UNSIGNED:
-                whole.update(piece)
-            self._sums.update(piece)
+            for count in counts:
+                self._counting.add(count, piece)
             yield piece
+        self._counting.end()
         if left:
             raise errors.S3Error('IncompleteBody', 'The content has another length than the request says.')
         if not self._framed and self._hash not in (UNSIGNED, whole.hexdigest()):
@@ -106,30 +110,36 @@ class Payload:
 
     def _chunks(self) -> Iterator[bytes]:
         """The chunks of aws-chunked, and the checksums behind them."""
-        malformed = errors.S3Error('InvalidChunkSizeError', 'The content is not framed as aws-chunked.')
         size = MIN_CHUNK
         while size:
             before, found = size, _CHUNK.fullmatch(self._line())
             if not found or self._chain is not None and not found[2]:
-                raise malformed
+                raise self._malformed()
             left = size = int(found[1], 16)
             if size and before < MIN_CHUNK:
-                raise errors.S3Error('InvalidChunkSizeError', f'A chunk other than the last has fewer than {MIN_CHUNK} '
-                                                              'bytes.')
+                raise self._malformed(f'A chunk other than the last has fewer than {MIN_CHUNK} bytes.')
             digest = hashlib.sha256()
             while left:
                 piece = self._input.read(min(PIECE, left))
                 if not piece:
-                    raise malformed
+                    raise self._malformed()
                 left -= len(piece)
                 if self._chain is not None:
-                    digest.update(piece)
+                    self._counting.add(digest.update, piece)
                 yield piece
             if self._chain is not None:
-                self._chain.check(found[2].decode(), digest.hexdigest())
+                self._counting.then(_check_chunk, self._chain, found[2].decode(), digest)
             if size and self._line():
-                raise malformed
+                raise self._malformed()
+        self._counting.end()
         self._read_trailers()
+
+    def _malformed(self, why: str = 'The content is not framed as aws-chunked.') -> errors.S3Error:
+        """
+        :raises S3Error: a signature before it does not fit, which is told instead
+        """
+        self._counting.end()
+        return errors.S3Error('InvalidChunkSizeError', why)
 
     def _read_trailers(self) -> None:
         """
@@ -161,6 +171,10 @@ class Payload:
     def _line(self) -> bytes:
         line: bytes = self._input.readline(MAX_LINE)
         return line.rstrip(b'\r\n')
+
+
+def _check_chunk(chain: digests.Chain, signature: str, digest: Any) -> None:
+    chain.check(signature, digest.hexdigest())
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -55,6 +55,9 @@ NOT_FOUND = {
     'sgr': ('InvalidSecurityGroupRuleId.NotFound', 'InvalidSecurityGroupRuleId.Malformed', 'security group rule'),
     'subnet': ('InvalidSubnetID.NotFound', 'InvalidSubnetID.Malformed', 'subnet'),
     'vpc': ('InvalidVpcID.NotFound', 'InvalidVpcID.Malformed', 'VPC'),
+    'igw': ('InvalidInternetGatewayID.NotFound', 'InvalidInternetGatewayId.Malformed', 'internet gateway'),
+    'rtb': ('InvalidRouteTableID.NotFound', 'InvalidRouteTableId.Malformed', 'route table'),
+    'rtbassoc': ('InvalidAssociationID.NotFound', 'InvalidAssociationID.Malformed', 'association'),
     'eni': ('InvalidNetworkInterfaceID.NotFound', 'InvalidNetworkInterfaceId.Malformed', 'network interface'),
     'eipalloc': ('InvalidAllocationID.NotFound', 'InvalidAllocationID.Malformed', 'address'),
     'pg': ('InvalidPlacementGroup.Unknown', 'InvalidPlacementGroupId.Malformed', 'placement group'),
@@ -64,7 +67,8 @@ NOT_FOUND = {
 QUOTA = {'server': 'InstanceLimitExceeded', 'volume': 'VolumeLimitExceeded', 'snapshot': 'SnapshotLimitExceeded',
          'floatingip': 'AddressLimitExceeded', 'security_group': 'SecurityGroupLimitExceeded',
          'security_group_rule': 'RulesPerSecurityGroupLimitExceeded', 'keypair': 'KeyPairLimitExceeded',
-         'server_group': 'PlacementGroupLimitExceeded'}
+         'server_group': 'PlacementGroupLimitExceeded', 'router': 'VpcLimitExceeded',
+         'subnet': 'SubnetLimitExceeded'}
 
 
 def not_found(prefix: str, shown: str) -> Ec2Error:

@@ -11,6 +11,7 @@ from nova.db import engine
 from nova.db.ec2 import ids as db
 
 _ID = re.compile(r'([a-z]+)-([0-9a-f]{8}|[0-9a-f]{17})\Z')
+MOST_KNOWN = 10_000              # uuids of one prefix whose numbers a process remembers
 IMAGES = ('ami', 'aki', 'ari')                # a kernel is an image, whatever it is called
 
 
@@ -21,6 +22,7 @@ class Ids:
 
     def __init__(self, api_db: engine.Database) -> None:
         self._db = api_db
+        self._known: dict[str, dict[str, int]] = {}        # {prefix: {uuid: number}}: a number is for ever
 
     def shown(self, prefix: str, uuids: Iterable[str | None]) -> dict[str | None, str | None]:
         """{uuid: id} of all; None stands for itself."""
@@ -36,7 +38,14 @@ class Ids:
     def numbers(self, prefix: str, uuids: Iterable[str | None]) -> dict[str, int]:
         """{uuid: number} of all; tags are kept by numbers."""
         wanted = [uuid for uuid in uuids if uuid]
-        return db.numbers(self._db, prefix, wanted) if wanted else {}
+        known = self._known.get(prefix) or {}
+        found = {uuid: known[uuid] for uuid in wanted if uuid in known}
+        if missing := [uuid for uuid in wanted if uuid not in found]:
+            added = db.numbers(self._db, prefix, missing)
+            found |= added
+            # a new one in place of the old: another thread may be reading that
+            self._known[prefix] = {**known, **added} if len(known) < MOST_KNOWN else added
+        return found
 
     def uuids(self, prefix: str, given: Collection[str], name: str | None = None) -> list[str]:
         """The uuids of ids that a client gave, in their order. Who looks them up finds whether the caller may see them.

@@ -15,6 +15,8 @@ from nova.api.ec2 import operations
 from nova.api.ec2 import placement_groups
 from nova.api.ec2 import run_parameters
 from nova.api.ec2 import tags
+from nova.api.ec2 import vpcs
+from nova.db.ec2 import vpcs as db_vpcs
 
 REMEMBERED = datetime.timedelta(hours=1)            # for which a terminated instance is shown to who names it
 STATES = {'pending': 0, 'running': 16, 'shutting-down': 32, 'terminated': 48, 'stopping': 64, 'stopped': 80}
@@ -245,10 +247,43 @@ def _networks(req: operations.Request, given: operations.Given) -> Any:
     if not given.get('SubnetId'):
         if given.get('PrivateIpAddress'):
             raise errors.missing('SubnetId')
-        return 'auto'
+        return _first_networks(req)
     subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
+    _check_groups(req, given, subnet['id'])
     fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
     return [{'uuid': subnet['network_id'], **fixed}]
+
+
+def _first_networks(req: operations.Request) -> Any:
+    """The networks of an instance that names no subnet: the one network of the project's first VPC.
+
+    :raises Ec2Error: it has none
+    """
+    made = vpcs.Vpcs(req).of_subnets
+    if not made:
+        return 'auto'
+    rows = req.call('network', 'GET', '/subnets')['subnets']
+    of_others = {row['network_id'] for row in rows if row['id'] in made}
+    outside = {row['id'] for row in req.call('network', 'GET', '/networks',
+                                             query={'router:external': 'true'})['networks']}
+    left = {row['network_id'] for row in rows} - of_others - outside
+    if len(left) != 1:
+        raise errors.Ec2Error('MissingInput', 'The first VPC has no network, or several: the request must contain the '
+                                              'parameter SubnetId.')
+    return [{'uuid': left.pop()}]
+
+
+def _check_groups(req: operations.Request, given: operations.Given, subnet: str) -> None:
+    """
+    :raises Ec2Error: a security group is of another VPC than the subnet
+    """
+    places = db_vpcs.groups_of_project(req.api_db, req.project_id) if given.get('SecurityGroupIds') else {}
+    vpc = vpcs.Vpcs(req).of_subnets.get(subnet) if places else None
+    for shown in given.get('SecurityGroupIds') or ():
+        place = places.get(req.ids.uuid('sg', shown))
+        if place and place != vpc:
+            raise errors.Ec2Error('InvalidParameter', f'Security group {shown} and subnet {given["SubnetId"]} belong '
+                                                      'to different networks.')
 
 
 def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:

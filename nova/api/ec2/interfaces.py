@@ -6,7 +6,9 @@ from typing import Any
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
+from nova.api.ec2 import vpcs
 
+FIELDS = ('id', 'device_id', 'project_id', 'mac_address', 'fixed_ips', 'security_groups')
 FEW = 8                          # instances that are requested one by one
 
 
@@ -17,7 +19,7 @@ class Interfaces:
     """
 
     def __init__(self, req: operations.Request, uuids: Sequence[str]) -> None:
-        self._vpc = req.vpc
+        self._vpcs = vpcs.Vpcs(req)
         self._ports = _ports(req, uuids)
         ports = [port for each in self._ports.values() for port in each]
         groups = {uuid for port in ports for uuid in port.get('security_groups') or ()}
@@ -34,13 +36,14 @@ class Interfaces:
             return {'NetworkInterfaces': [], 'SecurityGroups': [
                 {'GroupName': group['name']} for group in server.get('security_groups') or ()]}
         groups = {group['GroupId']: group for interface in found for group in interface['Groups']}
-        return {'VpcId': self._vpc, 'SubnetId': found[0]['SubnetId'], 'NetworkInterfaces': found,
+        return {'VpcId': found[0]['VpcId'], 'SubnetId': found[0]['SubnetId'], 'NetworkInterfaces': found,
                 'SecurityGroups': [*groups.values()]}
 
     def _one(self, port: dict[str, Any], index: int) -> dict[str, Any]:
         fixed = (port['fixed_ips'] or [{}])[0]
         return {
-            'NetworkInterfaceId': self._ids[port['id']], 'MacAddress': port['mac_address'], 'VpcId': self._vpc,
+            'NetworkInterfaceId': self._ids[port['id']], 'MacAddress': port['mac_address'],
+            'VpcId': self._vpcs.of_subnet(fixed.get('subnet_id')),
             'SubnetId': self._subnets.get(fixed.get('subnet_id')), 'PrivateIpAddress': fixed.get('ip_address'),
             'OwnerId': port.get('project_id'), 'Status': 'in-use',
             'Attachment': {'DeviceIndex': index, 'Status': 'attached'},
@@ -50,7 +53,7 @@ class Interfaces:
 
 def _ports(req: operations.Request, uuids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """{uuid of a server: its ports}; none where the cloud has no network service."""
-    query: dict[str, Any] = {'project_id': req.project_id}
+    query: dict[str, Any] = {'project_id': req.project_id, 'fields': FIELDS}
     if len(uuids) <= FEW:
         query['device_id'] = list(uuids)
     found: dict[str, list[dict[str, Any]]] = {}

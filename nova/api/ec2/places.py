@@ -1,7 +1,4 @@
-"""Regions, zones, the account, and what networks and addresses are in EC2's words.
-
-A project has one VPC, which stands for all networks that it may use; a subnet is a subnet of the network service.
-"""
+"""Regions, zones, the account, and what ports and addresses of the network service are in EC2's words."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,6 +7,7 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
+from nova.api.ec2 import vpcs
 
 
 def describe_availability_zones(req: operations.Request, given: operations.Given) -> dict[str, Any]:
@@ -49,43 +47,6 @@ def describe_account_attributes(req: operations.Request, given: operations.Given
         for name in wanted if name in values]}
 
 
-def describe_vpcs(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    shown = [{'VpcId': req.vpc, 'State': 'available', 'IsDefault': True, 'OwnerId': req.project_id,
-              'InstanceTenancy': 'default'}]
-    shown = filters.choose(shown, 'VpcId', given.get('VpcIds'), 'vpc')
-    return {'Vpcs': filters.apply(shown, given.get('Filters'), {
-        'vpc-id': lambda vpc: vpc['VpcId'], 'isDefault': lambda vpc: True, 'is-default': lambda vpc: True,
-        'state': lambda vpc: vpc['State'], 'owner-id': lambda vpc: vpc['OwnerId']})}
-
-
-# attributes of a VPC: the resolver comes with an address, by DHCP; hosts have no public names
-VPC_ATTRIBUTES = {'enableDnsSupport': ('EnableDnsSupport', True), 'enableDnsHostnames': ('EnableDnsHostnames', False)}
-
-
-def describe_vpc_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    if given['VpcId'] != req.vpc:
-        raise errors.not_found('vpc', given['VpcId'])
-    if given['Attribute'] not in VPC_ATTRIBUTES:
-        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
-    name, value = VPC_ATTRIBUTES[given['Attribute']]
-    return {'VpcId': given['VpcId'], name: {'Value': value}}
-
-
-def describe_subnets(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rows = [row for row in req.call('network', 'GET', '/subnets')['subnets'] if row['ip_version'] == 4]
-    uuids = [row['id'] for row in rows]
-    names, kept = req.ids.shown('subnet', uuids), tags.of(req, 'subnet', uuids)
-    shown = [{'SubnetId': names[row['id']], 'VpcId': req.vpc, 'CidrBlock': row['cidr'], 'State': 'available',
-              'OwnerId': row.get('project_id'), 'Tags': kept[row['id']]} for row in rows]
-    shown = filters.choose(shown, 'SubnetId', given.get('SubnetIds'), 'subnet')
-    shown = filters.apply(shown, given.get('Filters'), {
-        'subnet-id': lambda row: row['SubnetId'], 'vpc-id': lambda row: row['VpcId'], 'state': lambda row: row['State'],
-        'cidr-block': lambda row: row['CidrBlock'], 'cidrBlock': lambda row: row['CidrBlock'],
-        'owner-id': lambda row: row['OwnerId']})
-    page, token = filters.page(shown, given, 'SubnetId')
-    return {'Subnets': page, 'NextToken': token}
-
-
 def describe_network_interfaces(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     ports = req.call('network', 'GET', '/ports', query={'project_id': req.project_id})['ports']
     names = req.ids.shown('eni', [port['id'] for port in ports])
@@ -94,12 +55,14 @@ def describe_network_interfaces(req: operations.Request, given: operations.Given
     servers = req.ids.shown('i', {port['device_id'] for port in ports
                                   if (port.get('device_owner') or '').startswith('compute')})
     kept = tags.of(req, 'eni', [port['id'] for port in ports])
+    known = vpcs.Vpcs(req)
     shown = []
     for port in ports:
         fixed = (port['fixed_ips'] or [{}])[0]
         instance = servers.get(port['device_id'])
         shown.append({
-            'NetworkInterfaceId': names[port['id']], 'MacAddress': port['mac_address'], 'VpcId': req.vpc,
+            'NetworkInterfaceId': names[port['id']], 'MacAddress': port['mac_address'],
+            'VpcId': known.of_subnet(fixed.get('subnet_id')),
             'SubnetId': subnets.get(fixed.get('subnet_id')), 'PrivateIpAddress': fixed.get('ip_address'),
             'OwnerId': port.get('project_id'), 'Status': 'in-use' if port['device_id'] else 'available',
             'Description': port.get('name') or '', 'Groups': [
@@ -229,9 +192,6 @@ OPERATIONS = [
                    'AllAvailabilityZones'),
     operations.row('DescribeRegions', describe_regions, 'RegionNames Filters', 'AllRegions'),
     operations.row('DescribeAccountAttributes', describe_account_attributes, 'AttributeNames'),
-    operations.row('DescribeVpcs', describe_vpcs, 'VpcIds Filters'),
-    operations.row('DescribeVpcAttribute', describe_vpc_attribute, 'VpcId Attribute'),
-    operations.row('DescribeSubnets', describe_subnets, 'SubnetIds' + operations.PAGED),
     operations.row('DescribeNetworkInterfaces', describe_network_interfaces, 'NetworkInterfaceIds' + operations.PAGED),
     operations.row('DescribeAddresses', describe_addresses, 'AllocationIds PublicIps Filters'),
     operations.row('AllocateAddress', allocate_address, 'Domain TagSpecifications', makes='floatingip'),

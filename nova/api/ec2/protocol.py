@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 import datetime
 import functools
 import re
@@ -23,6 +23,8 @@ MOST_ITEMS = 1000                    # of a list
 _INDEX = re.compile(r'(0|[1-9][0-9]{0,4})\Z')            # libcloud counts some lists from 0, and EC2 takes it
 _INTEGER = re.compile(r'-?[0-9]{1,18}\Z')
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
+_NOT_PLAIN = re.compile('[&<>]|' + _NOT_XML.pattern)
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 # Of each request, and no part of an operation.
 COMMON = frozenset({'Action', 'Version', 'AWSAccessKeyId', 'SignatureVersion', 'SignatureMethod', 'Signature',
                     'Timestamp', 'Expires', 'SecurityToken'})
@@ -170,14 +172,16 @@ def answer(operation: str, values: dict[str, Any], request_id: str, version: str
 
     :param values: named as in the model; None and empty lists stand for nothing
     """
-    root = etree.Element(f'{operation}Response', xmlns=f'http://ec2.amazonaws.com/doc/{version}/')
-    etree.SubElement(root, 'requestId').text = request_id
-    shape = service().operation_model(operation).output_shape
-    if shape is None or not shape.members:
-        etree.SubElement(root, 'return').text = 'true'
+    out = [f'{_DECLARATION}<{operation}Response xmlns="http://ec2.amazonaws.com/doc/{version}/"><requestId>']
+    _write_text(out, request_id)
+    out.append('</requestId>')
+    write = _writer_of(operation)
+    if write is None:
+        out.append('<return>true</return>')
     else:
-        _add_members(root, shape, values)
-    return _text(root)
+        write(out, values)
+    out.append(f'</{operation}Response>')
+    return ''.join(out).encode()
 
 
 def who(user_id: str, project_id: str, request_id: str) -> bytes:
@@ -202,29 +206,87 @@ def fault(error: errors.Ec2Error, request_id: str) -> bytes:
 
 
 def _text(root: etree.Element) -> bytes:
-    return b'<?xml version="1.0" encoding="UTF-8"?>\n' + etree.tostring(root, encoding='utf-8')
+    return _DECLARATION.encode() + bytes(etree.tostring(root, encoding='utf-8'))
 
 
-def _add_members(parent: etree.Element, shape: Any, values: dict[str, Any]) -> None:
-    for name, value in values.items():
-        if value is not None:
-            member = shape.members[name]                     # a KeyError is a name that the model does not have
-            _add(parent, member, str(member.serialization.get('name', name)), value)
+# Answers have up to a hundred thousand elements: one writer for each shape, which knows its tags, puts their text
+# together; a tree of elements took half of the time of a long answer.
+_Out = list[str]
+_Writer = Callable[[_Out, Any], None]
 
 
-def _add(parent: etree.Element, shape: Any, tag: str, value: Any) -> None:
-    kind = shape.type_name
-    element = etree.SubElement(parent, tag)
-    if kind == 'structure':
-        _add_members(element, shape, value)
-    elif kind == 'list':
-        for item in value:
-            _add(element, shape.member, str(shape.member.serialization.get('name', 'item')), item)
-    elif kind == 'boolean':
-        element.text = 'true' if value else 'false'
-    elif kind == 'timestamp':
-        element.text = value if isinstance(value, str) else value.strftime('%Y-%m-%dT%H:%M:%S.000Z')
-    elif kind == 'blob':
-        element.text = base64.b64encode(value).decode()
-    else:
-        element.text = _NOT_XML.sub('', str(value))
+@functools.cache
+def _writer_of(operation: str) -> _Writer | None:
+    """What writes the values of an answer; None where it has none."""
+    shape = service().operation_model(operation).output_shape
+    return _Structure(shape) if shape is not None and shape.members else None
+
+
+class _Structure:
+    """Writes the members of a structure; how each is written is found when one first comes: shapes may contain
+    themselves."""
+
+    def __init__(self, shape: Any) -> None:
+        self._shape = shape
+        self._members: dict[str, tuple[str, str, _Writer]] = {}
+
+    def __call__(self, out: _Out, values: Mapping[str, Any]) -> None:
+        members = self._members
+        for name, value in values.items():
+            if value is not None:
+                opened, closed, write = members.get(name) or self._member(name)
+                out.append(opened)
+                write(out, value)
+                out.append(closed)
+
+    def _member(self, name: str) -> tuple[str, str, _Writer]:
+        member = self._shape.members[name]                   # a KeyError is a name that the model does not have
+        self._members[name] = found = _tagged(member, name)
+        return found
+
+
+class _List:
+    """Writes the items of a list."""
+
+    def __init__(self, shape: Any) -> None:
+        self._item = _tagged(shape.member, 'item')
+
+    def __call__(self, out: _Out, values: Iterable[Any]) -> None:
+        opened, closed, write = self._item
+        for value in values:
+            out.append(opened)
+            write(out, value)
+            out.append(closed)
+
+
+def _tagged(shape: Any, name: str) -> tuple[str, str, _Writer]:
+    """(opening tag, closing tag, writer) of a member; it is called ``name`` where the model does not say otherwise."""
+    tag = shape.serialization.get('name', name)
+    write: _Writer = _WRITERS.get(shape.type_name, _write_text)
+    if shape.type_name in ('structure', 'list'):
+        write = _Structure(shape) if shape.type_name == 'structure' else _List(shape)
+    return f'<{tag}>', f'</{tag}>', write
+
+
+def _write_text(out: _Out, value: Any) -> None:
+    text = str(value)
+    out.append(_escaped(text) if _NOT_PLAIN.search(text) else text)
+
+
+def _escaped(text: str) -> str:
+    return _NOT_XML.sub('', text).replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;')
+
+
+def _write_boolean(out: _Out, value: Any) -> None:
+    out.append('true' if value else 'false')
+
+
+def _write_timestamp(out: _Out, value: Any) -> None:
+    _write_text(out, value if isinstance(value, str) else value.strftime('%Y-%m-%dT%H:%M:%S.000Z'))
+
+
+def _write_blob(out: _Out, value: bytes) -> None:
+    out.append(base64.b64encode(value).decode())
+
+
+_WRITERS: dict[str, _Writer] = {'boolean': _write_boolean, 'timestamp': _write_timestamp, 'blob': _write_blob}

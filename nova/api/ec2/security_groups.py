@@ -7,7 +7,10 @@ from typing import Any
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
+from nova.api.ec2 import routing
 from nova.api.ec2 import tags
+from nova.api.ec2 import vpcs
+from nova.db.ec2 import vpcs as db
 
 DIRECTIONS = {'ingress': 'IpPermissions', 'egress': 'IpPermissionsEgress'}
 ALL = '-1'                                        # protocol that stands for all
@@ -24,15 +27,10 @@ def _group_of(req: operations.Request, given: operations.Given) -> dict[str, Any
     name = given.get('GroupName')
     if not name:
         raise errors.missing('GroupId')
-    for group in _groups(req):
+    for group in routing.groups(req):
         if group['name'] == name:
             return group
     raise errors.Ec2Error('InvalidGroup.NotFound', f'The security group {name[:255]!r} does not exist.')
-
-
-def _groups(req: operations.Request) -> list[dict[str, Any]]:
-    return list(req.call('network', 'GET', '/security-groups',
-                         query={'project_id': req.project_id})['security_groups'])
 
 
 def _permission(req: operations.Request, rule: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
@@ -52,16 +50,18 @@ def _permission(req: operations.Request, rule: dict[str, Any], names: dict[Any, 
 
 
 def describe_security_groups(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    groups = _groups(req)
+    groups = routing.groups(req)
     rules = [rule for group in groups for rule in group['security_group_rules']]
     names = req.ids.shown('sg', [group['id'] for group in groups] + [rule['remote_group_id'] for rule in rules])
     kept = tags.of(req, 'sg', [group['id'] for group in groups])
+    known, places = vpcs.Vpcs(req), db.groups_of_project(req.api_db, req.project_id)
     shown = []
     for group in groups:
         sorted_rules = {key: [_permission(req, rule, names) for rule in group['security_group_rules']
                               if rule['direction'] == direction] for direction, key in DIRECTIONS.items()}
         shown.append({'GroupId': names[group['id']], 'GroupName': group['name'], 'OwnerId': req.project_id,
-                      'VpcId': req.vpc, 'Description': group.get('description') or '', 'Tags': kept[group['id']],
+                      'VpcId': known.shown(places.get(group['id'])), 'Tags': kept[group['id']],
+                      'Description': group.get('description') or '',
                       **sorted_rules})
     shown = filters.choose(shown, 'GroupId', given.get('GroupIds'), 'sg')
     wanted = given.get('GroupNames') or ()
@@ -86,13 +86,15 @@ def describe_security_groups(req: operations.Request, given: operations.Given) -
 def create_security_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     if not given.get('GroupName'):
         raise errors.missing('GroupName')
-    if given.get('VpcId') not in (None, req.vpc):
-        raise errors.not_found('vpc', given['VpcId'])
-    if any(group['name'] == given['GroupName'] for group in _groups(req)):
+    vpc = vpcs.Vpcs(req).find(given['VpcId']) if given.get('VpcId') else None
+    places = db.groups_of_project(req.api_db, req.project_id)
+    if any(group['name'] == given['GroupName'] and places.get(group['id']) == vpc for group in routing.groups(req)):
         raise errors.Ec2Error('InvalidGroup.Duplicate', f'The security group {given["GroupName"]!r} exists.')
     found = tags.given(given.get('TagSpecifications'), 'security-group')
     made = req.call('network', 'POST', '/security-groups', {'security_group': {
         'name': given['GroupName'], 'description': given.get('Description') or ''}})['security_group']
+    if vpc:
+        req.api_db.run(db.add_group, req.project_id, made['id'], vpc)
     tags.put(req, 'sg', made['id'], found)
     return {'GroupId': req.ids.one('sg', made['id']), 'Tags': tags.shown(found)}
 
@@ -106,6 +108,7 @@ def delete_security_group(req: operations.Request, given: operations.Given) -> d
             shown = refused.message.replace(group['id'], req.ids.one('sg', group['id']))
             raise errors.Ec2Error('DependencyViolation', shown) from None
         raise
+    req.api_db.run(db.remove_group, group['id'])
     return {'Return': True, 'GroupId': req.ids.one('sg', group['id'])}
 
 
@@ -224,7 +227,7 @@ def _rule(req: operations.Request, rule: dict[str, Any], names: dict[Any, Any]) 
 
 
 def describe_security_group_rules(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rules = [rule for group in _groups(req) for rule in group['security_group_rules']]
+    rules = [rule for group in routing.groups(req) for rule in group['security_group_rules']]
     names = req.ids.shown('sgr', [rule['id'] for rule in rules])
     shown = filters.choose([_rule(req, rule, names) for rule in rules], 'SecurityGroupRuleId',
                            given.get('SecurityGroupRuleIds'), 'sgr')

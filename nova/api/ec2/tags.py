@@ -12,6 +12,7 @@ from nova.api.ec2 import filters
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.db.ec2 import tags as db
+from nova.db.ec2 import vpcs
 
 KEY_LENGTH, VALUE_LENGTH = 127, 255
 MOST = 50                                  # of one request
@@ -22,13 +23,15 @@ METADATA = {
     'vol': ('volume', '/volumes/{}/metadata', 'metadata'),
     'snap': ('volume', '/snapshots/{}/metadata', 'metadata'),
 }
-# prefix: (name of the resource type, service, path that shows it to who may see it)
+# prefix: (name of the resource type, service, path that shows it to who may see it); no service: it is in the tables of
+# this API
 TYPES = {
     'i': ('instance', 'compute', '/servers/{}'), 'ami': ('image', 'image', '/images/{}'),
     'vol': ('volume', 'volume', '/volumes/{}'), 'snap': ('snapshot', 'volume', '/snapshots/{}'),
     'sg': ('security-group', 'network', '/security-groups/{}'), 'eni': ('network-interface', 'network', '/ports/{}'),
     'pg': ('placement-group', 'compute', '/os-server-groups/{}'),
     'eipalloc': ('elastic-ip', 'network', '/floatingips/{}'), 'subnet': ('subnet', 'network', '/subnets/{}'),
+    'vpc': ('vpc', 'network', '/routers/{}'), 'igw': ('internet-gateway', '', ''), 'rtb': ('route-table', '', ''),
 }
 
 
@@ -101,8 +104,12 @@ def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
     if prefix not in TYPES:
         raise errors.Ec2Error('InvalidID', f'The ID {resource[:64]!r} is of nothing that has tags here.')
     _kind, service, path = TYPES[prefix]
-    req.find(prefix, resource, service, path)
-    return prefix, req.ids.uuid(prefix, resource)
+    if service:
+        req.find(prefix, resource, service, path)
+    uuid = req.ids.uuid(prefix, resource)
+    if not service and not vpcs.exists(req.api_db, prefix, req.project_id, uuid):
+        raise errors.not_found(prefix, resource)
+    return prefix, uuid
 
 
 def create_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:

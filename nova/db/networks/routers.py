@@ -35,6 +35,13 @@ def subnets_on(conn: sa.Connection, router_id: str) -> list[SubnetsRow]:
     return networks.many(conn, t.subnets, [row['subnet_id'] for row in interfaces(conn, [router_id])])
 
 
+def addresses_on(conn: sa.Connection, subnet_id: str) -> set[str]:
+    """The addresses that routers have in a subnet."""
+    ports = [row['port_id'] for row in networks.many(conn, t.router_interfaces, [subnet_id], 'subnet_id')]
+    return {held['ip_address'] for each in networks.addresses_of(conn, ports).values() for held in each
+            if held['subnet_id'] == subnet_id}
+
+
 def towards(conn: sa.Connection, subnet_id: str, external_network_id: str) -> str | None:
     """The router that joins a subnet with a network to the outside, or None."""
     return conn.execute(sa.select(t.routers.c.id).join(

@@ -1,4 +1,4 @@
-"""Tables of the EC2 API, in the API database: the numbers behind its ids, its tags, tokens and launch templates."""
+"""Tables of the EC2 API, in the API database: numbers behind its ids, tags, tokens, launch templates and VPCs."""
 import sqlalchemy as sa
 
 from nova.db import types
@@ -60,4 +60,61 @@ ec2_launch_template_versions = table(
     sa.Column('created_by', sa.String(64), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('data', types.LongText, nullable=False),               # JSON of the parameters of RunInstances
+)
+
+# A VPC that was made is a router of the network service, and has its id; what the network service cannot say is here.
+ec2_vpcs = table(
+    'ec2_vpcs',
+    sa.Column('id', sa.String(36), primary_key=True),                # of the router
+    sa.Column('project_id', sa.String(64), nullable=False),
+    sa.Column('cidr', sa.String(18), nullable=False),
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Index('ix_ec2_vpcs_project', 'project_id'),
+)
+
+ec2_internet_gateways = table(
+    'ec2_internet_gateways',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('project_id', sa.String(64), nullable=False),
+    sa.Column('vpc_id', sa.String(36)),                              # to which it is attached, if to one
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.UniqueConstraint('vpc_id', name='uniq_ec2_internet_gateways_vpc'),
+    sa.Index('ix_ec2_internet_gateways_project', 'project_id'),
+)
+
+ec2_route_tables = table(
+    'ec2_route_tables',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('project_id', sa.String(64), nullable=False),
+    sa.Column('vpc_id', sa.String(36), nullable=False),
+    sa.Column('main_of', sa.String(36)),                             # the VPC whose main table it is
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.UniqueConstraint('main_of', name='uniq_ec2_route_tables_main'),
+    sa.Index('ix_ec2_route_tables_project', 'project_id'),
+    sa.Index('ix_ec2_route_tables_vpc', 'vpc_id'),
+)
+
+ec2_routes = table(
+    'ec2_routes',
+    sa.Column('route_table_id', sa.String(36), primary_key=True),
+    sa.Column('destination', sa.String(18), primary_key=True),
+    sa.Column('gateway_id', sa.String(36), nullable=False),          # ec2_internet_gateways.id
+)
+
+ec2_route_associations = table(
+    'ec2_route_associations',
+    sa.Column('subnet_id', sa.String(36), primary_key=True),         # of the network service
+    sa.Column('id', sa.String(36), nullable=False),
+    sa.Column('route_table_id', sa.String(36), nullable=False),
+    sa.UniqueConstraint('id', name='uniq_ec2_route_associations_id'),
+    sa.Index('ix_ec2_route_associations_table', 'route_table_id'),
+)
+
+# Security groups of VPCs that were made; all others are of the project's first VPC.
+ec2_vpc_groups = table(
+    'ec2_vpc_groups',
+    sa.Column('group_id', sa.String(36), primary_key=True),          # of the network service
+    sa.Column('project_id', sa.String(64), nullable=False),
+    sa.Column('vpc_id', sa.String(36), nullable=False),
+    sa.Index('ix_ec2_vpc_groups_project', 'project_id'),
 )

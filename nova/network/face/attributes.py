@@ -105,7 +105,7 @@ def host_name(value: typing.Any) -> str:
 
 # options whose values are what a guest boots, or where it looks for things
 DHCP_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'domain-search', 'ntp-server',
-                'mtu', 'router')
+                'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')
 
 
 def dhcp_option(value: typing.Any) -> str:

@@ -18,6 +18,7 @@ from nova.db import engine
 from nova.db.networks import listing
 from nova.db.networks import networks as db
 from nova.db.networks import ports as db_ports
+from nova.db.networks import routers as db_routers
 from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network import managers
@@ -277,10 +278,11 @@ def update_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
         stored['allocation_pools'] = _pools(cidr, fresh, values.get('allocation_pools') or (
             row['allocation_pools'] if row['allocation_pools'] != ipam.default_pools(
                 cidr, row['gateway_ip'] and ipaddress.ip_address(row['gateway_ip'])) else None))
-    if fresh['gateway_ip'] != row['gateway_ip']:
-        if db.many(conn, t.router_interfaces, [row['id']], 'subnet_id'):
+    if fresh['gateway_ip'] and fresh['gateway_ip'] != row['gateway_ip']:
+        routers = db_routers.addresses_on(conn, row['id'])
+        if row['gateway_ip'] in routers:
             raise faults.GatewayIpInUse(ip_address=row['gateway_ip'], subnet_id=row['id'])
-        if fresh['gateway_ip'] and db.used_addresses(conn, row['id'], fresh['gateway_ip']):
+        if fresh['gateway_ip'] not in routers and db.used_addresses(conn, row['id'], fresh['gateway_ip']):
             raise exception.FixedIpInUse(address=fresh['gateway_ip'])
     db.update(conn, t.subnets, row['id'], stored)
     if overlay and fresh['enable_dhcp'] != row['enable_dhcp']:

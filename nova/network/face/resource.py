@@ -76,4 +76,4 @@ def times(row: Row) -> dict[str, typing.Any]:
 
 
 def stamp(moment: datetime.datetime) -> str:
-    return moment.strftime('%Y-%m-%dT%H:%M:%SZ')
+    return moment.isoformat(timespec='seconds') + 'Z'

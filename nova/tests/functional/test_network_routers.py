@@ -120,6 +120,23 @@ def test_a_network_of_the_host_cannot_be_routed_by_a_router(face):
     assert answer.status_code == 400 and 'routed by the hosts' in answer.json()['NeutronError']['message']
 
 
+def test_guests_lose_their_way_through_a_router_and_get_it_back(face):
+    """A subnet on a router went without a gateway only before it was on the router; Neutron takes both."""
+    network, subnet = inside(face)
+    joined = router(face)
+    put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
+    without = put(face, f'subnets/{subnet}', {'subnet': {'gateway_ip': None, 'host_routes': [
+        {'destination': '10.8.0.0/16', 'nexthop': '10.0.0.1'}]}})
+    assert without['gateway_ip'] is None
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))
+    assert port['fixed_ips'][0]['ip_address'] != '10.0.0.1'              # the router has it
+    taken = face('demo', 'PUT', f'subnets/{subnet}', {'subnet': {'gateway_ip': port['fixed_ips'][0]['ip_address']}})
+    assert taken.status_code == 409
+    assert put(face, f'subnets/{subnet}', {'subnet': {'gateway_ip': '10.0.0.1'}})['gateway_ip'] == '10.0.0.1'
+    assert put(face, f'subnets/{subnet}', {'subnet': {'gateway_ip': '10.0.0.1'}})['gateway_ip'] == '10.0.0.1'
+    put(face, f'routers/{joined}/remove_router_interface', {'subnet_id': subnet})
+
+
 def test_what_needs_a_router_keeps_it(face):
     external, (network, subnet) = outside(face), inside(face)
     joined = router(face, external)
@@ -133,7 +150,7 @@ def test_what_needs_a_router_keeps_it(face):
             ('PUT', f'routers/{joined}', {'router': {'external_gateway_info': {}}}, 409),
             ('DELETE', f'routers/{joined}', None, 409), ('DELETE', f'subnets/{subnet}', None, 409),
             ('DELETE', f'networks/{network}', None, 409),
-            ('PUT', f'subnets/{subnet}', {'subnet': {'gateway_ip': None}}, 409)):
+            ('PUT', f'subnets/{subnet}', {'subnet': {'gateway_ip': '10.0.0.9'}}, 409)):
         assert face('demo', method, path, body).status_code == code, (method, path)
     interface, = [each for each in face('demo', 'GET', f'ports?device_id={joined}').json()['ports']
                   if each['device_owner'] == 'network:router_interface']
@@ -277,6 +294,16 @@ def test_bad_ports_of_own_networks(face, body):
     network, _subnet = inside(face)
     answer = face('demo', 'POST', 'ports', {'port': {'network_id': network, **body}})
     assert answer.status_code in (400, 409), answer.text
+
+
+def test_ports_take_the_dhcp_options_of_ec2(face):
+    """dns-server, netbios-ns and netbios-nodetype were refused: ec2-api makes them of a VPC's DHCP options."""
+    network, _subnet = inside(face)
+    options = [{'opt_name': name, 'opt_value': value} for name, value in (
+        ('dns-server', '10.0.0.2'), ('netbios-ns', '10.0.0.3'), ('netbios-nodetype', '2'))]
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'extra_dhcp_opts': options}}))
+    assert [(each['opt_name'], each['opt_value']) for each in port['extra_dhcp_opts']] == [
+        (each['opt_name'], each['opt_value']) for each in options]
 
 
 def test_a_networks_frames_fit_into_those_of_the_hosts(face):

@@ -32,7 +32,7 @@ TEXTS = ('a', 'name', 'tcp', 'udp', 'icmp', '-1', 'default', 'spread', 'self', '
          '0.0.0.0/0', '10.0.0.0/24', 'description', 'launchPermission', 'instanceType', 'userData', 'rsa', 'pem', 'vpc',
          'state', 'instance-id', 'key', 'value')
 SMALL = {'MinCount': (1, 2, 0, -1), 'MaxCount': (1, 2, 0, -1), 'Size': (1, 1, 0, -1, 2 ** 31), 'VolumeSize': (1, 0, -1)}
-_ID = re.compile(r'\b(?:i|ami|vol|snap|sg|sgr|subnet|vpc|eni|eipalloc|pg|key|lt)-[0-9a-f]{8,17}\b')
+_ID = re.compile(r'\b(?:i|ami|vol|snap|sg|sgr|subnet|vpc|eni|igw|rtb|rtbassoc|eipalloc|pg|key|lt)-[0-9a-f]{8,17}\b')
 
 
 class Requests:
@@ -97,7 +97,8 @@ class Requests:
     def _text(self, name: str, shape: Any) -> str:
         kinds = {'InstanceId': 'i', 'ImageId': 'ami', 'VolumeId': 'vol', 'SnapshotId': 'snap', 'SubnetId': 'subnet',
                  'GroupId': 'sg', 'SecurityGroupId': 'sg', 'NetworkInterfaceId': 'eni', 'AllocationId': 'eipalloc',
-                 'LaunchTemplateId': 'lt', 'VpcId': 'vpc', 'KeyPairId': 'key', 'SecurityGroupRuleId': 'sgr'}
+                 'LaunchTemplateId': 'lt', 'VpcId': 'vpc', 'InternetGatewayId': 'igw',
+                 'RouteTableId': 'rtb', 'GatewayId': 'igw', 'KeyPairId': 'key', 'SecurityGroupRuleId': 'sgr'}
         if name == 'InstanceType' and self._random.random() < 0.8:
             return self._random.choice(self.types)
         of_it = self.known.get(kinds.get(name.removesuffix('s'), ''))

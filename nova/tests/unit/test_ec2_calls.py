@@ -1,4 +1,6 @@
 """What the EC2 API makes of the answers of the services behind it, and the rules that its dry runs ask."""
+from xml.etree import ElementTree as etree
+
 import pytest
 
 from nova import context
@@ -8,6 +10,7 @@ from nova.api.ec2 import dry_runs
 from nova.api.ec2 import errors
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.db import engine
 from nova.db import schema
@@ -106,3 +109,16 @@ def test_a_dry_run_asks_the_rule_of_the_write(method, path, body, rule):
 
 def test_a_dry_run_asks_no_rule_of_what_is_not_wanted():
     assert dry_runs.rules_of('POST', '/servers', {'server': {}}) == ['os_compute_api:servers:create']
+
+
+def test_an_answer_has_what_xml_can_have():
+    """Answers are put together as text: what a name brings along must not become elements."""
+    text = protocol.answer('DescribeTags', {'Tags': [
+        {'Key': 'a<b>&amp;', 'Value': 'ü \U0001f600 \x00\x0b ]]>', 'ResourceId': None}, {'Key': '', 'Value': 'x'}]},
+        'req-1 <&>')
+    found = etree.fromstring(text)
+    space = {'a': 'http://ec2.amazonaws.com/doc/2016-11-15/'}
+    assert found.findtext('a:requestId', namespaces=space) == 'req-1 <&>'
+    first, second = found.findall('a:tagSet/a:item', space)
+    assert [child.text for child in first] == ['a<b>&amp;', 'ü \U0001f600  ]]>']
+    assert second.findtext('a:key', namespaces=space) == '' and len(second) == 2

@@ -1,0 +1,262 @@
+"""VPCs: the one that a project begins with, and those that it makes.
+
+The first one stands for all networks that the project may use but those of the others. One that is made is a router of
+the network service; its subnets are those that the router joins, each the subnet of a network of its own.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+import contextlib
+import functools
+import ipaddress
+from typing import Any
+
+from nova.api.ec2 import errors
+from nova.api.ec2 import filters
+from nova.api.ec2 import operations
+from nova.api.ec2 import routing
+from nova.api.ec2 import tags
+from nova.db.ec2 import vpcs as db
+
+PREFIXES = range(16, 29)                        # lengths of the ranges of VPCs and subnets, as in EC2
+# attributes of a VPC: the resolver comes with an address, by DHCP; hosts have no public names
+ATTRIBUTES = {'enableDnsSupport': ('EnableDnsSupport', True), 'enableDnsHostnames': ('EnableDnsHostnames', False)}
+DHCP = 'network:dhcp'
+
+
+class Vpcs:
+    """The VPCs of the project that asks; none of the others are looked for where it has made none."""
+
+    def __init__(self, req: operations.Request) -> None:
+        self._req = req
+
+    @functools.cached_property
+    def made(self) -> dict[str, dict[str, Any]]:
+        """{uuid: row} of those whose routers are there, the oldest first."""
+        rows = db.of_project(self._req.api_db, self._req.project_id)
+        if not rows:
+            return {}
+        routers = self._req.call('network', 'GET', '/routers', query={'project_id': self._req.project_id})['routers']
+        there = {router['id'] for router in routers}
+        return {row['id']: row for row in rows if row['id'] in there}
+
+    @functools.cached_property
+    def of_subnets(self) -> dict[str, str]:
+        """{uuid of a subnet: uuid of its VPC} of those that were made."""
+        return {subnet: port['device_id'] for port in routing.joins(self._req, list(self.made))
+                for subnet in (fixed['subnet_id'] for fixed in port['fixed_ips'])}
+
+    @functools.cached_property
+    def _ids(self) -> dict[Any, Any]:
+        return self._req.ids.shown('vpc', self.made)
+
+    def shown(self, vpc: str | None) -> str:
+        """The id of a VPC; that of the first one for None, and for one that is gone."""
+        return str(self._ids.get(vpc) or self._req.vpc) if vpc else self._req.vpc
+
+    def of_subnet(self, subnet: str | None) -> str:
+        """The id of the VPC of a subnet."""
+        return self.shown(self.of_subnets.get(subnet or ''))
+
+    def find(self, shown: str) -> str | None:
+        """The uuid of a VPC; None for the first one.
+
+        :raises Ec2Error: there is none
+        """
+        if shown == self._req.vpc:
+            return None
+        uuid = self._req.ids.uuid('vpc', shown)
+        if uuid not in self.made:
+            raise errors.not_found('vpc', shown)
+        return uuid
+
+    def find_made(self, shown: str) -> str:
+        """The uuid of a VPC that was made.
+
+        :raises Ec2Error: there is none, or it is the first one
+        """
+        uuid = self.find(shown)
+        if uuid is None:
+            raise errors.unsupported('The networks of the first VPC, their subnets and their routers are made and '
+                                     'removed by the network service alone. CreateVpc makes another one.')
+        return uuid
+
+
+def _range(text: str, name: str, code: str) -> ipaddress.IPv4Network:
+    """
+    :raises Ec2Error: it is no range of IPv4, or too small or too large
+    """
+    try:
+        cidr = ipaddress.IPv4Network(text, strict=False)
+    except ValueError:
+        raise errors.invalid(name, text) from None
+    if cidr.prefixlen not in PREFIXES or '/' not in text:
+        raise errors.Ec2Error(code, f'The CIDR {text[:64]!r} is invalid: a range has a prefix of /16 to /28.')
+    return cidr
+
+
+# ---- VPCs
+
+def create_vpc(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    if given.get('InstanceTenancy', 'default') != 'default':
+        raise errors.unsupported('VPCs have the tenancy default.')
+    if not given.get('CidrBlock'):
+        raise errors.missing('CidrBlock')
+    cidr = _range(given['CidrBlock'], 'CidrBlock', 'InvalidVpc.Range')
+    found = tags.given(given.get('TagSpecifications'), 'vpc')
+    try:
+        router = req.call('network', 'POST', '/routers', {'router': {'name': 'vpc'}})['router']
+    except errors.ServiceRefused as refused:
+        if refused.status == 404:
+            raise errors.unsupported('The network service of this cloud has no routers.') from None
+        raise
+    with contextlib.ExitStack() as undo:
+        undo.callback(routing.undo, req, 'DELETE', f'/routers/{router["id"]}')
+        req.api_db.run(db.add_vpc, req.project_id, router['id'], str(cidr))
+        undo.pop_all()
+    tags.put(req, 'vpc', router['id'], found)
+    return {'Vpc': _shown(req, req.ids.one('vpc', router['id']), str(cidr), tags.shown(found))}
+
+
+def _shown(req: operations.Request, ident: str, cidr: str | None, kept: list[dict[str, str]]) -> dict[str, Any]:
+    return {'VpcId': ident, 'CidrBlock': cidr, 'State': 'available', 'IsDefault': cidr is None,
+            'OwnerId': req.project_id, 'InstanceTenancy': 'default', 'Tags': kept}
+
+
+def describe_vpcs(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    known = Vpcs(req)
+    kept = tags.of(req, 'vpc', list(known.made))
+    shown = [_shown(req, req.vpc, None, [])] + [
+        _shown(req, known.shown(uuid), row['cidr'], kept[uuid]) for uuid, row in known.made.items()]
+    shown = filters.choose(shown, 'VpcId', given.get('VpcIds'), 'vpc')
+    shown = filters.apply(shown, given.get('Filters'), {
+        'vpc-id': lambda vpc: vpc['VpcId'], 'cidr': lambda vpc: vpc['CidrBlock'],
+        'isDefault': lambda vpc: vpc['IsDefault'], 'is-default': lambda vpc: vpc['IsDefault'],
+        'state': lambda vpc: vpc['State'], 'owner-id': lambda vpc: vpc['OwnerId']})
+    page, token = filters.page(shown, given, 'VpcId')
+    return {'Vpcs': page, 'NextToken': token}
+
+
+def describe_vpc_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    Vpcs(req).find(given['VpcId'])
+    if given['Attribute'] not in ATTRIBUTES:
+        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
+    name, value = ATTRIBUTES[given['Attribute']]
+    return {'VpcId': given['VpcId'], name: {'Value': value}}
+
+
+def delete_vpc(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    known = Vpcs(req)
+    vpc = known.find_made(given['VpcId'])
+    parts = db.known(req.api_db, req.project_id)
+    subnets = [subnet for subnet, of in known.of_subnets.items() if of == vpc]
+    own = [row for row in parts.tables.values() if row['vpc_id'] == vpc and row['main_of'] is None]
+    groups = {row['id'] for row in routing.groups(req)} if vpc in parts.groups.values() else set()
+    if subnets or own or parts.gateway_of(vpc) or any(parts.groups.get(group) == vpc for group in groups):
+        raise _used('vpc', given['VpcId'])
+    try:
+        req.call('network', 'DELETE', f'/routers/{vpc}')
+    except errors.ServiceRefused as refused:
+        if refused.status == 409:                                # a subnet joined it meanwhile, or it has routes
+            raise _used('vpc', given['VpcId']) from None
+        if refused.status != 404:
+            raise
+    req.api_db.run(db.remove_vpc, vpc)
+    return {}
+
+
+def _used(noun: str, shown: str) -> errors.Ec2Error:
+    return errors.Ec2Error('DependencyViolation', f"The {noun} '{shown}' has dependencies and cannot be deleted.")
+
+
+# ---- subnets
+
+def describe_subnets(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    rows = [row for row in req.call('network', 'GET', '/subnets')['subnets'] if row['ip_version'] == 4]
+    uuids, known = [row['id'] for row in rows], Vpcs(req)
+    names, kept = req.ids.shown('subnet', uuids), tags.of(req, 'subnet', uuids)
+    shown = [_shown_subnet(row, str(names[row['id']]), known.of_subnet(row['id']), kept[row['id']]) for row in rows]
+    shown = filters.choose(shown, 'SubnetId', given.get('SubnetIds'), 'subnet')
+    shown = filters.apply(shown, given.get('Filters'), {
+        'subnet-id': lambda row: row['SubnetId'], 'vpc-id': lambda row: row['VpcId'], 'state': lambda row: row['State'],
+        'cidr-block': lambda row: row['CidrBlock'], 'cidrBlock': lambda row: row['CidrBlock'],
+        'owner-id': lambda row: row['OwnerId']})
+    page, token = filters.page(shown, given, 'SubnetId')
+    return {'Subnets': page, 'NextToken': token}
+
+
+def _shown_subnet(row: dict[str, Any], ident: str, vpc: str, kept: list[dict[str, str]]) -> dict[str, Any]:
+    return {'SubnetId': ident, 'VpcId': vpc, 'CidrBlock': row['cidr'], 'State': 'available',
+            'OwnerId': row.get('project_id'), 'Tags': kept}
+
+
+def create_subnet(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    known = Vpcs(req)
+    vpc = known.find_made(given['VpcId'])
+    if not given.get('CidrBlock'):
+        raise errors.missing('CidrBlock')
+    cidr = _range(given['CidrBlock'], 'CidrBlock', 'InvalidSubnet.Range')
+    if not cidr.subnet_of(ipaddress.IPv4Network(known.made[vpc]['cidr'])):
+        raise errors.Ec2Error('InvalidSubnet.Range', f"The CIDR '{cidr}' is not within that of the VPC.")
+    found = tags.given(given.get('TagSpecifications'), 'subnet')
+    _check_apart(req, cidr, [subnet for subnet, of in known.of_subnets.items() if of == vpc])
+    gateway = str(cidr.network_address + 1)
+    with contextlib.ExitStack() as undo:
+        network = req.call('network', 'POST', '/networks', {'network': {'name': given['VpcId']}})['network']['id']
+        undo.callback(routing.undo, req, 'DELETE', f'/networks/{network}')
+        row = req.call('network', 'POST', '/subnets', {'subnet': {
+            'network_id': network, 'cidr': str(cidr), 'ip_version': 4, 'gateway_ip': gateway}})['subnet']
+        try:
+            req.call('network', 'PUT', f'/routers/{vpc}/add_router_interface', {'subnet_id': row['id']})
+        except errors.ServiceRefused as refused:
+            raise _conflict(cidr) if refused.status == 400 else refused from None
+        undo.callback(routing.undo, req, 'PUT', f'/routers/{vpc}/remove_router_interface', {'subnet_id': row['id']})
+        routing.carry(req, vpc)
+        undo.pop_all()
+    tags.put(req, 'subnet', row['id'], found)
+    return {'Subnet': _shown_subnet(row, req.ids.one('subnet', row['id']), given['VpcId'], tags.shown(found))}
+
+
+def _conflict(cidr: ipaddress.IPv4Network) -> errors.Ec2Error:
+    return errors.Ec2Error('InvalidSubnet.Conflict', f"The CIDR '{cidr}' conflicts with another subnet.")
+
+
+def _check_apart(req: operations.Request, cidr: ipaddress.IPv4Network, others: Iterable[str]) -> None:
+    for subnet in routing.subnets(req, others):
+        if subnet['ip_version'] == 4 and cidr.overlaps(ipaddress.IPv4Network(subnet['cidr'])):
+            raise _conflict(cidr)
+
+
+def delete_subnet(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    row = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
+    known = Vpcs(req)
+    vpc = known.of_subnets.get(row['id'])
+    if vpc is None:
+        known.find_made(req.vpc)                                 # says why
+    ports = req.call('network', 'GET', '/ports', query={'network_id': row['network_id']})['ports']
+    if any(port['device_owner'] != DHCP and port['device_id'] != vpc for port in ports):
+        raise _used('subnet', given['SubnetId'])
+    with contextlib.ExitStack() as undo:
+        try:
+            req.call('network', 'PUT', f'/routers/{vpc}/remove_router_interface', {'subnet_id': row['id']})
+            undo.callback(routing.undo, req, 'PUT', f'/routers/{vpc}/add_router_interface', {'subnet_id': row['id']})
+            # another subnet may have been put into the network by its own service
+            others = req.call('network', 'GET', '/subnets', query={'network_id': row['network_id']})['subnets']
+            req.call('network', 'DELETE', f'/subnets/{row["id"]}' if len(others) > 1
+                     else f'/networks/{row["network_id"]}')
+        except errors.ServiceRefused as refused:
+            raise _used('subnet', given['SubnetId']) if refused.status == 409 else refused from None
+        undo.pop_all()
+    req.api_db.run(db.disassociate, row['id'])
+    return {}
+
+
+OPERATIONS = [
+    operations.row('CreateVpc', create_vpc, 'CidrBlock InstanceTenancy TagSpecifications', makes='router'),
+    operations.row('DescribeVpcs', describe_vpcs, 'VpcIds' + operations.PAGED),
+    operations.row('DescribeVpcAttribute', describe_vpc_attribute, 'VpcId Attribute'),
+    operations.row('DeleteVpc', delete_vpc, 'VpcId'),
+    operations.row('CreateSubnet', create_subnet, 'VpcId CidrBlock TagSpecifications', makes='subnet'),
+    operations.row('DescribeSubnets', describe_subnets, 'SubnetIds' + operations.PAGED),
+    operations.row('DeleteSubnet', delete_subnet, 'SubnetId'),
+]

@@ -1,0 +1,52 @@
+"""Digests that are counted beside the thread that has the bytes."""
+import hashlib
+import os
+import threading
+import time
+
+import pytest
+
+from nova.objectstore import counting
+
+
+@pytest.mark.parametrize('sizes', [[], [1], [65536] * 50, [counting.BATCH * 3, 7], [1] * 1000])
+def test_what_is_counted_is_what_came_in_its_order(sizes):
+    pieces, digest, seen = [os.urandom(size) for size in sizes], hashlib.sha256(), []
+    work = counting.Counting()
+    for number, piece in enumerate(pieces):
+        work.add(digest.update, piece)
+        work.then(seen.append, number)
+    work.end()
+    assert digest.digest() == hashlib.sha256(b''.join(pieces)).digest() and seen == list(range(len(pieces)))
+
+
+def test_an_error_ends_the_count_before_its_end():
+    """A wrong signature of a chunk must not be found by nobody because other bytes came behind it."""
+    def wrong():
+        raise ValueError('wrong')
+    work = counting.Counting()
+    work.then(wrong)
+    with pytest.raises(ValueError, match='wrong'):
+        for _piece in range(4):
+            work.add(hashlib.sha256().update, bytes(counting.BATCH))
+        work.end()
+    small = counting.Counting()
+    small.then(wrong)
+    with pytest.raises(ValueError, match='wrong'):
+        small.end()
+
+
+def test_large_contents_are_counted_in_another_thread_one_batch_at_a_time():
+    threads, running, most = set(), [], []
+
+    def count(_piece):
+        threads.add(threading.current_thread())
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.002)
+        running.pop()
+    work = counting.Counting()
+    for _piece in range(8):
+        work.add(count, bytes(counting.BATCH))
+    work.end()
+    assert threading.current_thread() not in threads and max(most) == 1 and len(most) == 8
