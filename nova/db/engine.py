@@ -122,12 +122,14 @@ class Database:
         before has left.
         """
         with self._one_writer, self._connection('BEGIN IMMEDIATE') as conn:
-            after = conn.info[commits.AFTER] = []
+            after, last = conn.info[commits.AFTER], conn.info[commits.BEFORE] = [], {}
             try:
                 yield conn
                 join = _joining.get()
                 if join is not None:
                     join(conn, self)
+                for function in last:
+                    function(conn)
                 conn.commit()
             except BaseException:
                 for _function, otherwise in after:

@@ -42,6 +42,7 @@ NETWORK = (
                                             'network_limits')),
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
     Grant(API, 'network_hosts', WRITE),
+    Grant(API, 'network_revisions', ('SELECT', 'INSERT', 'UPDATE')),
     *(Grant(API, table, ('SELECT', 'INSERT', 'UPDATE')) for table in (
         'security_groups', 'default_security_groups', 'security_group_rules')),      # a project's first group
     Grant(API, 'quota_locks', ('SELECT', 'INSERT', 'UPDATE')),

@@ -4,6 +4,8 @@
 """
 from nova.rpc.interface import Interface, Method
 
+REPORT_TIMEOUT_S = 5         # the next one comes soon: an answer that is lost with a connection is not waited for
+
 INTERFACE = Interface(
     'network', '1.1',
     # addresses, ports and host plumbing for a server about to be built; idempotent per server.
@@ -35,9 +37,9 @@ INTERFACE = Interface(
     Method('leave_host', ('instance_uuid', 'host'), call=True),
     # ports, security groups or rules changed: each host brings its plumbing in line
     Method('refresh_security', ('port_ids',), fanout=True),
-    # a host says that its agent is there: address between hosts, whether it may have routers -> what it goes by, any
-    # JSON; when it is another one than before, host_state is as well
-    Method('report_host', ('host', 'address', 'routers'), call=True, since='1.1'),
+    # a host says that its agent is there: address between hosts, whether it may have routers -> the revision of what
+    # hosts are plumbed by, any JSON; when it is another one than before, host_state may be as well
+    Method('report_host', ('host', 'address', 'routers'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S),
     # -> what the plumbing of a host is made from (host_state.HostState) as JSON has it. physical: {physical network:
     # bridge of the host}, address: of the host between hosts
     Method('host_state', ('host', 'physical', 'address'), call=True, since='1.1'),

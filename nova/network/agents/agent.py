@@ -50,7 +50,8 @@ class NetworkAgent:
         self._conf, self._host, self._driver, self._services = conf, host, driver, services
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self._plumb = Combined(self._plumb_once)
-        self._seen: Any = None
+        # what was reported when the host was plumbed, by its type: a service of an older release answers something else
+        self._seen: dict[type, Any] = {}
         self.methods = Methods(AGENT, {'plumb': self.plumb, 'changed': self.changed})
 
     def start(self) -> None:
@@ -62,12 +63,14 @@ class NetworkAgent:
             LOG.warning('The network services do not answer; what is on this host stays as it is: %s', error)
 
     def report(self) -> None:
-        """Periodic: say that this host is there, and follow where routers and other hosts are."""
-        seen = self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
-                                          routers=self._conf.network.routers)
-        if seen != self._seen:
+        """Periodic: say that this host is there, and follow what no notification has said."""
+        reported = self._reported()
+        if self._seen.get(type(reported)) != reported:
             self._plumb()
-            self._seen = seen           # not before: what failed is done again with the next report
+
+    def _reported(self) -> Any:
+        return self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
+                                          routers=self._conf.network.routers)
 
     def sync(self) -> None:
         """Periodic: repair what others changed on the host."""
@@ -75,7 +78,7 @@ class NetworkAgent:
 
     def messages_lost(self) -> None:
         """A change may have been among them."""
-        self._seen = None
+        self._seen = {}
 
     def plumb(self, context: nova_context.RequestContext) -> None:
         """See interface.py.
@@ -90,11 +93,13 @@ class NetworkAgent:
 
     def _plumb_once(self) -> None:
         # called before the driver begins: without an answer nothing on the host is touched
+        seen = self._reported()             # before the state, which is at least as new
         state = host_state.from_json(self._services.host_state(
             nova_context.admin_context(), host=self._host, physical=dict(self._conf.network.physical_networks),
             address=self._address))
         for kind in self._driver.refresh(lambda: state):
             metrics.NETWORK_MENDED.labels(kind).inc()
+        self._seen[type(seen)] = seen       # not before: what failed is done again with the next report
 
 
 def admission_of_agent(host: str) -> admission.Admission:

@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
-from nova.network import gateways
 from nova.network.host import load as host_load
 from nova.network.host import state as host_state
 from nova.network import relay_keys
@@ -14,24 +13,27 @@ from nova.objects import network_info
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db.engine import Database
+    from nova.network import gateways
 
 MAX_PHYSICAL = 64               # physical networks of one host
 
 
 class AgentHosts:
-    """:param api_db: the API database"""
+    """
+    :param api_db: the API database
+    :param hosts: gateways.Gateways of the service
+    """
 
-    def __init__(self, api_db: Database) -> None:
-        self._api_db = api_db
+    def __init__(self, api_db: Database, hosts: gateways.Gateways) -> None:
+        self._api_db, self._hosts = api_db, hosts
         self._relay_keys: dict[str, relay_keys.RelayKey] = {}
 
-    def report_host(self, context: RequestContext, host: str, address: str, routers: bool) -> list[Any]:
-        """A host is there -> [[[host, address]] of all hosts, {router id: host}].
+    def report_host(self, context: RequestContext, host: str, address: str, routers: bool) -> int:
+        """A host is there -> the revision of what hosts are plumbed by.
 
         :raises InvalidInput: the address is none
         """
-        places, placed = self._api_db.run(gateways.report, host, _address(address), bool(routers))
-        return [[list(each) for each in places], placed]
+        return self._hosts.report_of(host, _address(address), bool(routers))
 
     def host_state(self, context: RequestContext, host: str, physical: dict[str, str], address: str) -> dict[str, Any]:
         """What the plumbing of a host is made from, as JSON has it (host_state.as_json).

@@ -3,14 +3,17 @@ import json
 import types
 
 import pytest
+import sqlalchemy as sa
 
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova.cmd import all as cmd_all
 from nova.cmd import network as cmd_network
+from nova.db.tables import network as t
 from nova.network.agents import agent
 from nova.network import authority
+from nova.network import groups
 from nova.network.host import state as host_state
 from nova.network import interface
 from nova.network.agents import plumbed_client
@@ -42,20 +45,39 @@ class Fleet:
     def __init__(self, path):
         self.rig = unit.Rig(path)
         self.bus = rpc_bus.Bus(self.rig.conf, f'{inprocess.SCHEME}:///{path}')
-        cell_db = types.SimpleNamespace()           # not read for what agents ask
-        self.server = self.bus.serve(interface.INTERFACE, self.rig.manager, 'control',
-                                     authority.admission_of(cell_db))
-        self.server.start()
+        self.serve()
         self.of_host = self.bus.of_host('host1').client(interface.INTERFACE)
         self.driver = Driver()
         self.agent = agent.NetworkAgent(nova_conf.new(files=[], network__tunnel_address='192.0.2.1'), 'host1',
                                         self.driver, self.of_host)
         self.rig.context.update_store()
 
+    def serve(self):
+        cell_db = types.SimpleNamespace()           # not read for what agents ask
+        self.server = self.bus.serve(interface.INTERFACE, self.rig.manager, 'control',
+                                     authority.admission_of(cell_db))
+        self.server.start()
+
+    @staticmethod
+    def asked():
+        """{method of the network interface that agents call: how many messages}"""
+        return {name: sum(sample.value for metric in metrics.RPC_SENT.collect() for sample in metric.samples
+                          if sample.name.endswith('_total') and sample.labels['method'] == name)
+                for name in ('report_host', 'host_state')}
+
     def close(self):
         self.server.stop()
         self.server.wait(5)
         self.bus.close()
+
+
+def add_rule(fleet):
+    """A rule of the group that the ports are in, as the API makes it."""
+    with fleet.rig.db.reader() as conn:
+        group = conn.execute(sa.select(t.default_security_groups.c.security_group_id)).scalar_one()
+    return groups.Groups(fleet.rig.conf, fleet.rig.db).add_rule(unit.PROJECT, {
+        'security_group_id': group, 'ethertype': 'IPv4', 'protocol': 'tcp', 'port_range_min': 22,
+        'port_range_max': 22, 'remote_ip_prefix': None, 'remote_group_id': None})
 
 
 @pytest.fixture
@@ -81,15 +103,57 @@ def test_a_report_plumbs_when_something_is_different_and_again_when_that_failed(
     begun = len(fleet.driver.states)
     fleet.agent.report()
     assert len(fleet.driver.states) == begun
-    fleet.rig.manager.report()                      # another host, of the name that the service has
     fleet.of_host.report_host(context.admin_context(), host='host1', address='192.0.2.7', routers=True)
     fleet.driver.error = exception.NetworkPlumbingError(reason='no room')
     with pytest.raises(exception.NetworkPlumbingError):
-        fleet.agent._seen = None
-        fleet.agent.report()
+        fleet.agent.report()                        # its address is the one before again
     fleet.driver.error = None
     fleet.agent.report()
     assert len(fleet.driver.states) == begun + 1
+    fleet.agent.report()
+    assert len(fleet.driver.states) == begun + 1
+
+
+def test_a_change_that_no_message_said_is_found_by_the_next_report(fleet):
+    """It was found with the next sync, up to 60 s later: no network service ran when a group got a rule."""
+    vif, = fleet.rig.allocate()
+    fleet.agent.start()
+    fleet.server.stop()
+    fleet.server.wait(5)
+    known = fleet.driver.states[-1].rules
+    rule = add_rule(fleet)
+    fleet.serve()
+    begun, asked = len(fleet.driver.states), fleet.asked()
+    fleet.agent.report()
+    assert len(fleet.driver.states) == begun + 1
+    group, = known
+    assert {row['direction'] for row in fleet.driver.states[-1].rules[group]} == {'ingress', 'egress'}
+    assert len(fleet.driver.states[-1].rules[group]) == len(known[group]) + 1, rule
+    assert fleet.asked() == {'report_host': asked['report_host'] + 2, 'host_state': asked['host_state'] + 1}
+
+
+def test_a_quiet_network_costs_a_report_one_small_message(fleet):
+    fleet.rig.allocate()
+    fleet.agent.start()
+    asked = fleet.asked()
+    for _ in range(3):
+        fleet.agent.report()
+    assert fleet.asked() == {'report_host': asked['report_host'] + 3, 'host_state': asked['host_state']}
+    answer = fleet.of_host.report_host(context.admin_context(), host='host1', address='192.0.2.1', routers=True)
+    assert isinstance(answer, int)          # it had all hosts and all routers: of N hosts N squared a report
+
+
+def test_services_of_two_releases_are_no_change(fleet, monkeypatch):
+    """One answers with all hosts and routers, the other one with a number, whichever gets the message."""
+    fleet.agent.start()
+    fleet.agent.report()
+    answers = iter([[[['host1', '192.0.2.1']], {}], 0, 0, [[['host1', '192.0.2.1']], {}], 0])
+    monkeypatch.setattr(fleet.agent, '_reported', lambda: next(answers))
+    fleet.agent._seen = {list: [[['host1', '192.0.2.1']], {}], int: 0}
+    begun = len(fleet.driver.states)
+    for _ in range(5):
+        fleet.agent.report()
+    assert len(fleet.driver.states) == begun
 
 
 def test_what_is_there_stays_while_no_service_answers():
