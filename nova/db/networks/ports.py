@@ -63,10 +63,10 @@ def device_by_router(conn: sa.Connection, router_id: str, address: str, host: st
 
 
 _ONE = sa.select(sa.literal(1).label('one')).subquery()
-_DEFAULT_GROUP = t.default_security_groups.c.security_group_id.label('default_group')
+_DEFAULT_GROUP = sa.select(t.default_security_groups.c.security_group_id).where(
+    t.default_security_groups.c.project_id == sa.bindparam('of_project')).scalar_subquery().label('default_group')
 _AND_DEFAULT_GROUP = sa.select(_DEFAULT_GROUP, t.ports).select_from(
     _ONE.outerjoin(t.ports, t.ports.c.device_id == sa.bindparam('of_device'))
-    .outerjoin(t.default_security_groups, t.default_security_groups.c.project_id == sa.bindparam('of_project'))
 ).order_by(t.ports.c.position, t.ports.c.id)
 
 
