@@ -128,8 +128,8 @@ class Database:
                 join = _joining.get()
                 if join is not None:
                     join(conn, self)
-                for function in last:
-                    function(conn)
+                for function, words in last.items():
+                    function(conn, words)
                 conn.commit()
             except BaseException:
                 for _function, otherwise in after:

@@ -45,11 +45,11 @@ class Gateways:
         self._looked = float('-inf')
         self.others = False
 
-    def report(self) -> int:
+    def report(self) -> list[int]:
         """Say that this host is there and find routers without one a host; the revision then."""
         return self.report_of(self._host, self._address, self._conf.network.routers, 0)
 
-    def report_of(self, host: str, address: str, gateway: bool, look_s: float = LOOK_S) -> int:
+    def report_of(self, host: str, address: str, gateway: bool, look_s: float = LOOK_S) -> list[int]:
         """The same of any host.
 
         :param look_s: looks for routers without a host only when this service has not for so long
@@ -63,7 +63,7 @@ class Gateways:
         return revision
 
 
-def report(conn: Connection, host: str, address: str, gateway: bool, looks: bool = True) -> tuple[int, int]:
+def report(conn: Connection, host: str, address: str, gateway: bool, looks: bool = True) -> tuple[list[int], int]:
     """A host is there; routers without a host that was heard of get one.
 
     :param looks: False: routers stay as they are

@@ -73,8 +73,8 @@ class NetworkManager:
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self.gateways = gateways.Gateways(conf, api_db, host, self._address)
         self._plumb = Combined(self._plumb_once)
-        self._loaded: int | None = None                 # the revision that was last read, and
-        self._plumbed: int | None = None                # the one that this host has
+        self._loaded: list[int] | None = None           # the revision that was last read, and
+        self._plumbed: list[int] | None = None          # the one that this host has
         self._network = HostNetwork(conf, api_db, host, self._refresh)
         self._relay_key = relay_keys.RelayKey(api_db, host)
         self.attachments = attach.Attachments(self._network)

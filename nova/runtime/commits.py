@@ -10,7 +10,7 @@ import typing
 Callback = typing.Callable[[], object]
 
 AFTER = 'nova_after'       # in the info of a connection: [(function, otherwise)] of its transaction
-BEFORE = 'nova_before'     # the same: {function: None}
+BEFORE = 'nova_before'     # the same: {function: what it is called with}
 
 
 class Connection(typing.Protocol):
@@ -28,9 +28,12 @@ def after(conn: Connection, function: Callback, otherwise: Callback | None = Non
     conn.info[AFTER].append((function, otherwise))
 
 
-def before(conn: Connection, function: typing.Callable[[typing.Any], object]) -> None:
-    """Call ``function(conn)`` once, as the last thing of the transaction of a writer() before its commit."""
-    conn.info[BEFORE][function] = None
+def before(conn: Connection, function: typing.Callable[[typing.Any, set[str]], object], word: str) -> None:
+    """Call ``function(conn, words)`` once, as the last thing of the transaction of a writer() before its commit.
+
+    :param word: the function gets all that were given in the transaction
+    """
+    conn.info[BEFORE].setdefault(function, set()).add(word)
 
 
 class Order:

@@ -122,6 +122,14 @@ def of_ports(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[str]]:
     return {port: sorted(groups) for port, groups in found.items()}
 
 
+def on_host(conn: sa.Connection, host: str) -> set[str]:
+    """Ids of the groups that ports on a host are in, those about to arrive there included."""
+    port, binding = t.ports.c, t.port_security_groups.c
+    return set(conn.execute(sa.select(binding.security_group_id).distinct().join_from(
+        t.ports, t.port_security_groups, binding.port_id == port.id).where(
+            sa.or_(port.host == host, port.migrating_to == host), port.device_id != '')).scalars())
+
+
 def in_use(conn: sa.Connection, group_id: str) -> bool:
     """Whether a port is in the group."""
     c = t.port_security_groups.c

@@ -36,7 +36,7 @@ def db(request):
 
 def current(db):
     with db.reader() as conn:
-        return revisions.current(conn)
+        return sum(revisions.current(conn))
 
 
 def test_writers_at_the_same_time_all_count(db):
@@ -59,7 +59,7 @@ def test_what_is_committed_later_counts_later(db):
         security_groups.ensure_default(first, 'slow')
         db.run(security_groups.ensure_default, 'quick')
         seen = current(db)
-        assert revisions.after(first) == seen + 1
+        assert sum(revisions.after(first)) == seen + 1
     assert current(db) == seen + 1
     with db.reader() as conn:
         assert conn.execute(sa.select(sa.func.count()).select_from(t.security_groups)).scalar() == 2

@@ -11,6 +11,7 @@ from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import revisions
+from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network import gateways
 from nova.network.host import load as host_load
@@ -31,8 +32,9 @@ def rig(tmp_path):
 
 
 def current(db):
+    """How many changes there were, of whatever kind."""
     with db.reader() as conn:
-        return revisions.current(conn)
+        return sum(revisions.current(conn))
 
 
 def test_a_change_counts_once_a_transaction_and_not_when_it_is_rolled_back(rig):
@@ -51,6 +53,23 @@ def test_a_change_counts_once_a_transaction_and_not_when_it_is_rolled_back(rig):
     assert current(rig.db) == before + 2
 
 
+def test_rules_alone_count_apart(rig):
+    with rig.db.reader() as conn:
+        before = revisions.current(conn)
+    group = rig.db.run(security_groups.ensure_default, 'p9')         # a group and its rules
+    with rig.db.reader() as conn:
+        rest, filters = revisions.current(conn)
+    assert [rest, filters] == [before[0], before[1] + 1], 'a group without ports plumbs nothing'
+    rig.allocate(unit.make_instance('p10'))                          # a group, its rules, and a port
+    with rig.db.writer() as conn:
+        networks.delete(conn, t.security_group_rules, group)         # none of that id
+        assert revisions.after(conn) == revisions.current(conn) == [rest + 1, filters]
+        revisions.changed(conn, revisions.FILTERS)
+        assert revisions.after(conn) == [rest + 1, filters + 1]
+        revisions.changed(conn)
+        assert revisions.after(conn) == [rest + 2, filters]
+
+
 def test_a_report_is_no_change_and_a_new_address_is_one(rig):
     rig.allocate(host='host7')
     before = current(rig.db)
@@ -63,8 +82,8 @@ def test_a_report_is_no_change_and_a_new_address_is_one(rig):
 def test_what_a_report_answers_has_what_it_did_itself(rig):
     found = gateways.Gateways(rig.conf, rig.db, 'host1', '192.0.2.1')
     rig.allocate(host='host2')
-    assert found.report_of('host2', '192.0.2.2', False) == current(rig.db)
-    assert found.report_of('host2', '192.0.2.3', False) == current(rig.db)
+    assert sum(found.report_of('host2', '192.0.2.2', False)) == current(rig.db)
+    assert sum(found.report_of('host2', '192.0.2.3', False)) == current(rig.db)
 
 
 def test_routers_are_looked_for_now_and_then_however_many_hosts_report(rig):
