@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A fleet on this machine: the parts that an operator spreads over many, each a process of its own.
 #
-# usage: tools/cluster.sh up [--database mariadb|postgresql] [--computes N] [--cells N] [--libvirt N] [--network neutron]
-#                                                                            builds and starts what is missing
+# usage: tools/cluster.sh up [--database mariadb|postgresql] [--computes N] [--cells N] [--libvirt N]
+#                            [--network agents|neutron]                      builds and starts what is missing
 #        tools/cluster.sh status                                             what runs, and where
 #        tools/cluster.sh stop|start|kill PART...                            one part, or some
 #        tools/cluster.sh logs [PART]                                        the ends of the logs, or one log

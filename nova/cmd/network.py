@@ -72,8 +72,8 @@ def _signs_as_deployment(bus: Any, api_db: Any) -> bool:
         assembly.sign_as_deployment(bus, api_db)
     except db_exc.DBError as error:
         LOG.warning('The account of the API database may not read the key of the deployment. This service signs as a '
-                    'host, and agents learn of changes within a minute: give it the account of the conductors. %s',
-                    error)
+                    'host, and agents learn of changes with their next report, in about 2 s: give it the account of '
+                    'the conductors. %s', error)
         return False
     return True
 

@@ -127,11 +127,14 @@ class Database:
         with self._one_writer, self._connection('BEGIN IMMEDIATE') as conn:
             after: list[tuple[commits.Callback, commits.Callback | None]] = []
             conn.info[commits.AFTER] = after
+            last = conn.info[commits.BEFORE] = {}
             try:
                 yield conn
                 join = _joining.get()
                 if join is not None:
                     join(conn, self)
+                for function, words in last.items():
+                    function(conn, words)
                 conn.commit()
             except BaseException:
                 for _function, otherwise in after:

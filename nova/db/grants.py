@@ -41,7 +41,9 @@ NETWORK = (
     *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_vlans', 'network_shares',
                                             'network_limits')),
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
+    Grant(API, 'qos_rules', READ),                       # limits of ports
     Grant(API, 'network_hosts', WRITE),
+    Grant(API, 'network_revisions', ('SELECT', 'INSERT', 'UPDATE')),
     *(Grant(API, table, ('SELECT', 'INSERT', 'UPDATE')) for table in (
         'security_groups', 'default_security_groups', 'security_group_rules')),      # a project's first group
     Grant(API, 'quota_locks', ('SELECT', 'INSERT', 'UPDATE')),

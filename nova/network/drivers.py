@@ -25,6 +25,18 @@ class NetworkDriver(Protocol):
         """Remove all that was set up."""
 
 
+def refilter(driver: NetworkDriver, state: Any) -> list[str]:
+    """The same where nothing but rules and members of groups is another one than at the last refresh.
+
+    Filters have to follow at once, and the rest of the host takes much longer to look at. A driver may have
+    ``refilter(rules, members)``, which returns False when it does not know the rest any more.
+    """
+    fast = getattr(driver, 'refilter', None)
+    if fast is not None and fast(state.rules, state.members):
+        return []
+    return driver.refresh(lambda: state)
+
+
 def load(conf: ConfigOpts, helper: Any = None) -> NetworkDriver:
     """The driver that [network] driver names.
 

@@ -1,16 +1,19 @@
 """Which host has which router, and where the hosts of networks between hosts are.
 
-Each host says every REPORT_S that it is there. A router is put on the host that has the fewest, of those that may have
-routers and were heard of; when its host is not heard of for DOWN_S, another one takes it.
+Each host says every REPORT_S that it is there, and learns the revision of what hosts are plumbed by: one that missed a
+notification finds out. A router is put on the host that has the fewest, of those that may have routers and were heard
+of; when its host is not heard of for DOWN_S, another one takes it.
 """
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 from sqlalchemy import Connection
 
 from nova.db.networks import hosts
+from nova.db.networks import revisions
 from nova.db.networks import routers
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 REPORT_S = 2
 DOWN_S = 7
+LOOK_S = 0.5            # a service looks no more often for routers whose host is down, however many hosts report
 
 
 def choose(conn: Connection) -> str:
@@ -28,35 +32,55 @@ def choose(conn: Connection) -> str:
 
 
 class Gateways:
-    """What one host reports, and what it learns by it.
+    """What network services know of hosts.
 
+    others  whether there are other hosts
+
+    :param host: of this service
     :param address: of this host between hosts
     """
 
     def __init__(self, conf: ConfigOpts, api_db: Database, host: str, address: str) -> None:
         self._conf, self._api_db, self._host, self._address = conf, api_db, host, address
-        self._seen: Any = None
-        self.others = False             # whether there are other hosts
+        self._looked = float('-inf')
+        self.others = False
 
-    def report(self) -> bool:
-        """Say that this host is there and find routers without one a host; True when the plumbing has to follow."""
-        seen = self._api_db.run(report, self._host, self._address, self._conf.network.routers)
-        changed, self._seen = seen != self._seen, seen
-        self.others = len(seen[0]) > 1
-        return changed
+    def report(self) -> list[int]:
+        """Say that this host is there and find routers without one a host; the revision then."""
+        return self.report_of(self._host, self._address, self._conf.network.routers, 0)
+
+    def report_of(self, host: str, address: str, gateway: bool, look_s: float = LOOK_S) -> list[int]:
+        """The same of any host.
+
+        :param look_s: looks for routers without a host only when this service has not for so long
+        """
+        looks = time.monotonic() - self._looked >= look_s
+        if looks:
+            self._looked = time.monotonic()
+        revision, number = self._api_db.run(report, host, address, gateway, looks)
+        if looks or host != self._host:
+            self.others = number > 1 or host != self._host
+        return revision
 
 
-def report(conn: Connection, host: str, address: str, gateway: bool) -> tuple[list[tuple[str, str]], dict[str, str]]:
+def report(conn: Connection, host: str, address: str, gateway: bool, looks: bool = True) -> tuple[list[int], int]:
     """A host is there; routers without a host that was heard of get one.
 
-    -> ([(host, address between hosts)] of all hosts, {router id: host})
+    :param looks: False: routers stay as they are
+    :returns: (the revision once this is committed, how many hosts there are: 0 without a look)
     """
     hosts.seen(conn, host, address, gateway)
+    number = _place(conn) if looks else 0
+    return revisions.after(conn), number
+
+
+def _place(conn: Connection) -> int:
+    """Give each router whose host is down another one -> how many hosts there are."""
     rows = hosts.every(conn)
-    dead = {row['host'] for row in rows if not hosts.alive(row, DOWN_S)}
+    alive = {row['host'] for row in rows if hosts.alive(row, DOWN_S)}
     for ident, was in routers.places(conn).items():
-        if not was or was in dead or was not in {row['host'] for row in rows}:
+        if was not in alive:
             fresh = choose(conn)
             if fresh and fresh != was:
                 routers.place(conn, ident, fresh, was)
-    return [(row['host'], row['address']) for row in rows], routers.places(conn)
+    return len(rows)

@@ -2,10 +2,12 @@
 
 ``host`` in allocate decides which host's service does the plugging, where that host has no agent.
 """
-from nova.rpc.interface import Interface, Method
+from nova.rpc.interface import Interface, Method, Newer
+
+REPORT_TIMEOUT_S = 3         # the next one comes soon: an answer that is lost with a connection is not waited for
 
 INTERFACE = Interface(
-    'network', '1.1',
+    'network', '1.2',
     # addresses, ports and host plumbing for a server about to be built; idempotent per server.
     # requested_networks as in RequestSpec; security_groups: list of names -> list of VIFs (objects/network_info.py)
     Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True),
@@ -35,12 +37,15 @@ INTERFACE = Interface(
     Method('leave_host', ('instance_uuid', 'host'), call=True),
     # ports, security groups or rules changed: each host brings its plumbing in line
     Method('refresh_security', ('port_ids',), fanout=True),
-    # a host says that its agent is there: address between hosts, whether it may have routers -> what it goes by, any
-    # JSON; when it is another one than before, host_state is as well
-    Method('report_host', ('host', 'address', 'routers'), call=True, since='1.1'),
+    # a host says that its agent is there: address between hosts, whether it may have routers -> the revision of what
+    # hosts are plumbed by, any JSON; when it is another one than before, host_state may be as well
+    Method('report_host', ('host', 'address', 'routers'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S),
     # -> what the plumbing of a host is made from (host_state.HostState) as JSON has it. physical: {physical network:
-    # bridge of the host}, address: of the host between hosts
-    Method('host_state', ('host', 'physical', 'address'), call=True, since='1.1'),
+    # bridge of the host}, address: of the host between hosts. known: {} or {'revision': that of
+    # what it has, 'members': [ids of the groups whose members it has]} -> what it has not: {'revision'} alone, with
+    # 'rules' and 'members' where only rules of groups are other ones, else with 'state'
+    Method('host_state', ('host', 'physical', 'address', 'known'), call=True, since='1.1',
+           newer=(Newer('known', '1.2', optional=True),)),
 )
 
 AGENT = Interface(

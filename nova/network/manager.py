@@ -16,6 +16,7 @@ from nova import exception
 from nova import utils
 from nova.db.networks import networks
 from nova.db.networks import ports
+from nova.db.networks import revisions
 from nova.db.networks import security_groups
 from nova.db.servers import ownership
 from nova.db.servers import request_specs
@@ -72,13 +73,15 @@ class NetworkManager:
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self.gateways = gateways.Gateways(conf, api_db, host, self._address)
         self._plumb = Combined(self._plumb_once)
+        self._loaded: list[int] | None = None           # the revision that was last read, and
+        self._plumbed: list[int] | None = None          # the one that this host has
         self._network = HostNetwork(conf, api_db, host, self._refresh)
         self._relay_key = relay_keys.RelayKey(api_db, host)
         self.attachments = attach.Attachments(self._network)
         self.migrations = migrate.Migrations(self._network)
         self._given: collections.deque[tuple[float, str]] = collections.deque()      # (when, server), oldest first
         attachments, migrations = self.attachments, self.migrations
-        agent_hosts = AgentHosts(api_db)
+        agent_hosts = AgentHosts(api_db, self.gateways)
         self.methods = Methods(INTERFACE, {
             'allocate_for_instance': self.allocate_for_instance,
             'deallocate_for_instance': self.deallocate_for_instance,
@@ -95,19 +98,23 @@ class NetworkManager:
 
     def start(self) -> None:
         """Bring bridges, DHCP and filters of this host in line with the database; guests go on
-        undisturbed."""
+        undisturbed.
+
+        Other hosts see by the revision whether there is anything for them.
+        """
         self.driver.start()
         self.gateways.report()
-        self._refresh()
+        self._plumb()
 
     def report(self) -> None:
-        """Periodic: say that this host is there, and follow where routers and other hosts are."""
-        if self.gateways.report():
+        """Periodic: say that this host is there, and follow what no notification has said."""
+        if self.gateways.report() != self._plumbed:
             self._plumb()
 
     def _plumb_once(self) -> None:
         for kind in self.driver.refresh(self.load):
             metrics.NETWORK_MENDED.labels(kind).inc()
+        self._plumbed = self._loaded        # not before: what failed is done again with the next report
 
     def _refresh(self) -> None:
         """Bring the plumbing of this host in line with the database, and have other hosts do so."""
@@ -116,7 +123,7 @@ class NetworkManager:
             try:
                 self._others.refresh_security(nova_context.admin_context(), port_ids=[])
             except exception.Unavailable as error:
-                LOG.warning('Other hosts were not notified of a change, and find it within a minute: %s', error)
+                LOG.warning('Other hosts were not notified of a change, and find it by their next report: %s', error)
 
     def sync(self) -> None:
         """Periodic: repair what others changed on the host, and free the addresses whose quarantine is over."""
@@ -127,6 +134,7 @@ class NetworkManager:
         """The host_state.HostState that the database has for this host."""
         key = self._relay_key()
         with self.api_db.reader() as conn:
+            self._loaded = revisions.current(conn)          # before the rest, which is at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
                                   self._address, key)
 
@@ -208,7 +216,7 @@ class NetworkManager:
             try:
                 self._agents.changed(nova_context.admin_context())
             except exception.Unavailable as error:
-                LOG.warning('Agents were not notified of a change, and find it within a minute: %s', error)
+                LOG.warning('Agents were not notified of a change, and find it by their next report: %s', error)
         self._plumb()
 
     # ---- periodic -------------------------------------------------------------------

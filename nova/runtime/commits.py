@@ -1,4 +1,4 @@
-"""What follows the commit of a database transaction; nova/db/engine.py calls it.
+"""What comes right before the commit of a database transaction, and what follows it; nova/db/engine.py calls it.
 
 It stands here for those who record something in a transaction of others and know no database.
 """
@@ -10,6 +10,7 @@ import typing
 Callback = typing.Callable[[], object]
 
 AFTER = 'nova_after'       # in the info of a connection: [(function, otherwise)] of its transaction
+BEFORE = 'nova_before'     # the same: {function: what it is called with}
 
 
 class Connection(typing.Protocol):
@@ -25,6 +26,14 @@ def after(conn: Connection, function: Callback, otherwise: Callback | None = Non
     :param otherwise: is called instead when it is not; it must not fail
     """
     conn.info[AFTER].append((function, otherwise))
+
+
+def before(conn: Connection, function: typing.Callable[[typing.Any, set[str]], object], word: str) -> None:
+    """Call ``function(conn, words)`` once, as the last thing of the transaction of a writer() before its commit.
+
+    :param word: the function gets all that were given in the transaction
+    """
+    conn.info[BEFORE].setdefault(function, set()).add(word)
 
 
 class Order:

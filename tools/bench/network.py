@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
 """Measures the embedded network service: ports, a group's change on 20 hosts, rules for nft, traffic of guests.
 
-usage: tools/bench/network.py [--url DATABASE] [--threads 50] [--ports 2000] [--seconds 10]
+usage: tools/bench/network.py [--url DATABASE] [--threads 50] [--ports 2000] [--seconds 10] [--changes 20]
+
+As root, first the time of a group's change: HOSTS agents and their privileged parts as processes, each with filters in
+a network namespace of its own, and two network services, over a RabbitMQ that is started for it. It counts from before
+the rule is in the database until the kernel of the last host has it, and, of a rule that is made while no network
+service runs, from when the first one is back. Heartbeats and signatures are left out.
 
 Allocation is on SQLite in a temporary directory, or on the server that --url names (an empty database; its tables
-stay). Each thread makes a server's port and gives it back. The hosts are services in this process, with drivers that
-touch no host, on the in-process bus: what is measured is reading their state and telling them. The last rows make the
-text of 2,000 ports for nft and, as root, have nft check it. At last, as root, TCP between guests that are namespaces,
-with all filters: on one host, and between two, which are namespaces, too, over VXLAN.
+stay). Each thread makes a server's port and gives it back. The hosts with databases are services in this process, with
+drivers that touch no host, on the in-process bus: what is measured is reading their state and notifying them. The last
+rows make the text of 2,000 ports for nft and, as root, have nft check it. At last, as root, TCP between guests that are
+namespaces, with all filters: on one host, and between two, which are namespaces, too, over VXLAN.
 """
 import argparse
 import contextlib
 import os
 import pathlib
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -39,6 +46,7 @@ from nova.rpc import bus
 
 HOSTS = 20
 PROJECT = 'bench'
+SETTLE_S = 5
 
 
 class Seen(fake.FakeDriver):
@@ -87,12 +95,12 @@ def spread(conf, db, ctx, ports):
     real = bus.Bus(conf, 'nova-inprocess:///bench')
     made, servers = [], []
     for number in range(HOSTS):
-        each = manager.NetworkManager(conf, db, f'host{number}', Seen(conf))
-        servers.append(real.serve(interface.INTERFACE, each, f'host{number}'))
+        each = manager.NetworkManager(conf, db, f'direct{number}', Seen(conf))
+        servers.append(real.serve(interface.INTERFACE, each, f'direct{number}'))
         made.append(each)
     for number in range(ports):
         made[number % HOSTS].allocate_for_instance(
-            ctx, instance=instance(), requested_networks=None, security_groups=None, host=f'host{number % HOSTS}')
+            ctx, instance=instance(), requested_networks=None, security_groups=None, host=f'direct{number % HOSTS}')
     for each, server in zip(made, servers, strict=True):
         each.start()
         server.start()
@@ -111,6 +119,28 @@ def spread(conf, db, ctx, ports):
     for server in servers:
         server.stop()
     return taken, made[0].driver.state
+
+
+def changes(url, ports, number):
+    """Times of rules from the database to the kernels of agents' hosts."""
+    import network_fleet
+    from nova.tests.integration import servers
+
+    with servers.rabbitmq() as broker, network_fleet.Fleet(url, broker.url, HOSTS, ports) as fleet:
+        time.sleep(SETTLE_S)
+        found = []
+        for _ in range(number):
+            found.append(fleet.change())
+            time.sleep(1)
+        last = sorted(taken for _first, taken in found)
+        show(f"a group's change to the last of {HOSTS} agents, {ports} ports",
+             seconds=round(statistics.median(last), 3), worst=round(last[-1], 3),
+             first_host=round(statistics.median(first for first, _last in found), 3))
+        missed = sorted(fleet.unheard()[1] for _ in range(max(1, number // 4)))
+        show('a missed one, from the return of a network service', seconds=round(statistics.median(missed), 3),
+             worst=round(missed[-1], 3))
+        time.sleep(SETTLE_S)
+        show('messages of an agent in quiet times', per_second=round(fleet.messages(10) / HOSTS, 2))
 
 
 def traffic(path):
@@ -135,18 +165,24 @@ def main():
     parser.add_argument('--threads', type=int, default=50)
     parser.add_argument('--ports', type=int, default=2000)
     parser.add_argument('--seconds', type=int, default=10)
+    parser.add_argument('--changes', type=int, default=20)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack():
         conf = nova_conf.new(files=[], network__driver='fake', network__default_cidr='10.32.0.0/12')
-        db = engine.Database(options.url or f'sqlite:///{directory}/api.sqlite')
+        url = options.url or f'sqlite:///{directory}/api.sqlite'
+        db = engine.Database(url)
         schema.sync(db, 'api')
         setup.bootstrap(conf, db)
+        db.dispose()
+        if not os.geteuid() and shutil.which('rabbitmq-server', path=os.environ['PATH'] + ':/usr/sbin'):
+            changes(url, options.ports, options.changes)            # before there are threads: it forks
+        db = engine.Database(url)
         ctx, made = context.admin_context(), manager.NetworkManager(conf, db, 'here', Seen(conf))
         found = rate(made, ctx, options.threads, options.seconds)
         show(f'ports made and given back, {options.threads} threads, {db.url.get_backend_name()}',
              per_second=round(found, 1))
         taken, state = spread(conf, db, ctx, options.ports)
-        show(f"a group's change to the last of {HOSTS} hosts, {options.ports} ports", seconds=round(taken, 3))
+        show(f"a group's change to the last of {HOSTS} hosts with databases", seconds=round(taken, 3))
         begun = time.monotonic()
         state.ports = [port for number in range(-(-options.ports // max(len(state.ports), 1))) for port in state.ports]
         for number, port in enumerate(state.ports):

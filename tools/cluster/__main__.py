@@ -63,6 +63,11 @@ def up(asked):
     print('\nNext: .venv/bin/openstack server create --flavor m1.nano --image small --wait first')
     if fleet.libvirt:
         print('with a guest of QEMU: .venv/bin/openstack server create --flavor real.nano --image guest --wait first')
+    if fleet.network == 'agents':
+        print('on two hosts that have no database, in a network of yours: .venv/bin/openstack network create net; '
+              '.venv/bin/openstack subnet create net --network net --subnet-range 10.9.0.0/24; '
+              '.venv/bin/openstack --os-compute-api-version 2.74 server create --flavor real.nano --image guest '
+              '--network net --host compute1 --wait one')
 
 
 def _networks(fleet, central, on_hosts):
@@ -78,7 +83,7 @@ def _networks(fleet, central, on_hosts):
 
 def _reporting(fleet):
     """Wait until all services are up."""
-    plumbing = fleet.libvirt if fleet.network == 'embedded' else 0           # a network service a host
+    plumbing = fleet.libvirt if fleet.network != 'neutron' else 0           # a network service, or an agent, a host
     wanted = fleet.computes + plumbing + 2 * 2 + (2 * fleet.cells if fleet.cells > 1 else 1)
     deadline = time.monotonic() + 90
     while True:
@@ -155,7 +160,7 @@ def main():
                          default=settings.load().cells if settings.load() else 1)
     command.add_argument('--libvirt', type=int, choices=range(200), metavar='N',
                          default=settings.load().libvirt if settings.load() else 0)
-    command.add_argument('--network', choices=('embedded', 'neutron'),
+    command.add_argument('--network', choices=('embedded', 'agents', 'neutron'),
                          default=settings.load().network if settings.load() else 'embedded')
     command.set_defaults(do=up)
     commands.add_parser('status', help='what runs').set_defaults(do=status)

@@ -107,7 +107,7 @@ def nova(fleet):
     for name, kind in ([(f'{cell}-{kind}', kind) for cell in fleet.cell_names for kind in ('conductor', 'network')]
                        or [('network', 'network')]):
         yield Part(name, [BIN / f'nova-{kind}', '--config-file', directory / f'{name}.conf'], address=settings.ADDRESS)
-    if fleet.network == 'neutron':
+    if fleet.network != 'embedded':
         yield Part('metadata', [BIN / 'nova-api-metadata', '--config-file', directory / 'metadata.conf'],
                    address=f'{settings.ADDRESS}:{settings.PORTS["metadata"]}')
     for number in (1, 2):

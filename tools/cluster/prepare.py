@@ -224,6 +224,17 @@ driver = linux
 '''
 
 
+# Of a host whose nova-compute and nova-network know no database, and of the network services that these ask.
+AGENT = '''[network]
+agent = true
+tunnel_address = {address}
+metadata_host = {metadata}
+'''
+FOR_AGENTS = '''[network]
+routers = false
+'''
+
+
 def nova(fleet):
     """One file a daemon: what they share, what holds databases, and its own name."""
     directory = settings.DIRECTORY / 'nova'
@@ -288,6 +299,7 @@ connect_to = {settings.url('glance')}{', ' + settings.url('neutron') if fleet.ne
         if address == settings.ADDRESS:          # a compute in a namespace of its own has all ports
             own += f'[monitoring]\nlisten = {address}\nport = {settings.monitoring_port(name)}\n'
         _write(directory / f'{name}.conf', '\n'.join([*texts, own]))
+    services = FOR_AGENTS if fleet.network == 'agents' else ''
     for kind in parts.SEVERAL:
         for number in (1, 2):
             name, http = f'{kind}{number}', ''
@@ -296,15 +308,18 @@ connect_to = {settings.url('glance')}{', ' + settings.url('neutron') if fleet.ne
                         f'drain_time = {DRAIN_S}\n')
             file(name, *top, *([identity, account] if kind == 'api' else []), host=f'controller{number}', http=http)
     if not fleet.cell_names:
-        file('network', *top, account, _joins('network'))
+        file('network', *top, account, services, _joins('network'))
     for cell in fleet.cell_names:
         for kind in ('conductor', 'network', 'manage'):
-            file(f'{cell}-{kind}', shared, messages(cell), databases(cell), _joins(f'{cell}-{kind}'),
+            file(f'{cell}-{kind}', shared, messages(cell), databases(cell), services if kind == 'network' else '',
+                 _joins(f'{cell}-{kind}'),
                  host=f'{cell}-controller')
     file('manage', *top)
     if fleet.network == 'neutron':
         file('metadata', *top, http=f'[metadata]\nport = {settings.PORTS["metadata"]}\n'
                                     f'shared_secret = {fleet.passwords["metadata"]}\n')
+    elif fleet.network == 'agents':
+        file('metadata', *top, http=f'[metadata]\nport = {settings.PORTS["metadata"]}\n')
     for number in range(1, fleet.computes + 1):
         name, cell = f'compute{number}', fleet.cell_of(number)
         own = f'{FAKE}state_dir = {directory}/{name}/fake\n'
@@ -314,8 +329,11 @@ connect_to = {settings.url('glance')}{', ' + settings.url('neutron') if fleet.ne
                    f'live_migration_uri = {hosts.migration_uri(name)}\n')
             if fleet.network == 'neutron':
                 own += f'[os_vif_ovs]\novsdb_connection = {neutron.connection(name)}\n'
-            file(f'network-{name}', shared, messages(cell), databases(cell or 'cell1'), LIBVIRT, _joins(name),
-                 state=name, **where)
+            knows = databases(cell or 'cell1')
+            if fleet.network == 'agents':
+                knows = AGENT.format(address=where['address'], metadata=settings.ADDRESS)
+                own += knows
+            file(f'network-{name}', shared, messages(cell), knows, LIBVIRT, _joins(name), state=name, **where)
         file(name, shared, messages(cell), own, _joins(name), **where)
 
 
@@ -370,7 +388,7 @@ def _nova_schema(fleet):
     manage('db', 'sync')
     if fleet.cell_names:
         cells(fleet)
-    if fleet.network == 'embedded':
+    if fleet.network != 'neutron':
         manage('network', 'create')
 
 
@@ -446,5 +464,7 @@ def contents(fleet):
         images['guest'] = ('qcow2', {'filename': str(settings.DIRECTORY / 'guest' / 'guest.qcow2')})
     for name, (disk_format, contents) in images.items():
         if connection.image.find_image(name) is None:
+            # agents answer no metadata in the hosts' own networks
+            drive = {'img_config_drive': 'mandatory'} if name == 'guest' and fleet.network == 'agents' else {}
             connection.create_image(name, container_format='bare', disk_format=disk_format, visibility='public',
-                                    wait=True, validate_checksum=False, **contents)
+                                    wait=True, validate_checksum=False, **drive, **contents)

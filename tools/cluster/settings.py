@@ -34,7 +34,7 @@ class Settings:
     database    mariadb or postgresql
     computes    number of nova-compute processes
     cells       number of cells; of several each has a broker and a database server of its own
-    network     embedded or neutron
+    network     embedded; agents: the same, and hosts with guests of QEMU have agents and no database; or neutron
     libvirt     number of computes with guests of QEMU, the first ones; the others' guests are simulated
     passwords   {name: secret}
     """

@@ -24,7 +24,7 @@ def _of(req: api_request.Request) -> Any:
 
 
 def _tell(req: api_request.Request) -> None:
-    """The hosts follow at once; who does not hear of it finds it within a minute."""
+    """The hosts follow at once; who does not hear of it finds it with its next report."""
     try:
         req.services.network.refresh_security(req.context, port_ids=[])
     except exception.Unavailable as error:

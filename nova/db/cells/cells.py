@@ -33,6 +33,7 @@ LOG = logging.getLogger(__name__)
 _Result = TypeVar('_Result')
 DEFAULT_CELL = 'cell1'
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
+REGISTERED_S, REGISTER_PAUSE_S = 60, 1
 REFRESH_S = 60                # how long a new row may stay unnoticed by who lists all cells
 THREADS = 8                   # requests that ask one of several cells at the same time
 
@@ -191,7 +192,7 @@ class Cells:
     def default(self) -> Cell:
         """The cell of [database]; where no row names it, its row is made at first use.
 
-        :raises InvalidInput: there are other cells only
+        :raises InvalidInput: there are other cells only; there is none, and the account may not make it
         """
         default = self._default
         if default is None:                  # it is known even while the rows of all are read, which may take long
@@ -199,7 +200,7 @@ class Cells:
                 default = self._default
                 if default is None:
                     with engine.joining(None):       # part of no caller's transaction
-                        row = self._api_db.run(self._register)
+                        row = self._registered()
                     default = Cell(row, lambda: self._db, lambda: self._connect(''))
                     self._known = {default.uuid: default}
                     self._default = default
@@ -321,6 +322,21 @@ class Cells:
 
     def _transport_url(self, row: Any) -> str:
         return cell_urls.fill(row.transport_url, getattr(self._conf, 'transport_url', None))
+
+    def _registered(self) -> Any:
+        """The row of _register. Where this account may only read, as nova-network's on a host, another daemon that
+        starts at the same time has REGISTERED_S to make it."""
+        deadline = time.monotonic() + REGISTERED_S
+        while True:
+            try:
+                return self._api_db.run(self._register)
+            except errors.Forbidden as error:
+                if time.monotonic() > deadline:
+                    raise exception.InvalidInput(
+                        'The cell of [database] connection has no row yet, and the account of this daemon may not make '
+                        'it: start a nova-conductor or nova-api first.') from error
+                LOG.warning('Waiting for another daemon to register the cell of [database]: %s', errors.reason(error))
+            time.sleep(REGISTER_PAUSE_S)
 
     def _register(self, conn: sa.Connection) -> Any:
         """The row of the cell of [database]: the one that names it, else the one that leaves that to the configuration.

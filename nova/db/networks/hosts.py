@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db import engine
 from nova.db import statements
+from nova.db.networks import revisions
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
@@ -21,8 +22,14 @@ def seen(conn: sa.Connection, host: str, address: str, gateway: bool) -> bool:
     known = conn.execute(sa.select(c.address).where(c.host == host)).scalar()
     if known is None:
         row = {'host': host, 'address': address, 'gateway': gateway, 'seen_at': now}
-        return bool(engine.insert_ignore(conn, t.hosts, row).rowcount)
+        fresh = bool(engine.insert_ignore(conn, t.hosts, row).rowcount)
+        # others send it nothing unless it has ports: a fleet that begins does not have each host look for each other
+        if fresh and conn.execute(sa.select(t.ports.c.id).where(t.ports.c.host == host).limit(1)).first():
+            revisions.changed(conn)
+        return fresh
     conn.execute(sa.update(t.hosts).where(c.host == host).values(address=address, gateway=gateway, seen_at=now))
+    if known != address:
+        revisions.changed(conn)
     return known != address
 
 
@@ -39,3 +46,4 @@ def alive(row: Any, down_time: int) -> bool:
 def forget(conn: sa.Connection, host: str) -> None:
     """Remove a host."""
     conn.execute(sa.delete(t.hosts).where(t.hosts.c.host == host))
+    revisions.changed(conn)

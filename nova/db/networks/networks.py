@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from nova import context as nova_context
 from nova import utils
 from nova.db import statements
+from nova.db.networks import revisions
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
@@ -54,18 +55,18 @@ def many(conn: sa.Connection, table: sa.Table, idents: Any, column: str = 'id') 
 def insert(conn: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
     """Insert rows (dicts of the same keys) in one statement."""
     if rows:
-        conn.execute(statements.insert(table), [stamped(row) for row in rows])
+        revisions.execute(conn, statements.insert(table), [stamped(row) for row in rows])
 
 
 def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, Any]) -> bool:
     """Write the values, the time and the next revision; False when the row is gone."""
-    return bool(conn.execute(sa.update(table).where(table.c.id == ident).values(
+    return bool(revisions.execute(conn, sa.update(table).where(table.c.id == ident).values(
         **values, updated_at=utils.utcnow(), revision=table.c.revision + 1)).rowcount)
 
 
 def delete(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
     """False when the row was not there."""
-    return bool(conn.execute(sa.delete(table).where(table.c.id == ident)).rowcount)
+    return bool(revisions.execute(conn, sa.delete(table).where(table.c.id == ident)).rowcount)
 
 
 def visible(context: nova_context.RequestContext) -> Any:
@@ -138,7 +139,7 @@ def with_number(values: list[str]) -> Any:
 
 def add_segment(conn: sa.Connection, network_id: str, number: int) -> None:
     """Give an overlay network its number; another one's is refused by the key."""
-    conn.execute(sa.insert(t.segments), [{'number': number, 'network_id': network_id}])
+    revisions.execute(conn, sa.insert(t.segments), [{'number': number, 'network_id': network_id}])
 
 
 def segments_of(conn: sa.Connection, network_ids: Any) -> dict[str, int]:
@@ -148,7 +149,8 @@ def segments_of(conn: sa.Connection, network_ids: Any) -> dict[str, int]:
 
 def add_vlan(conn: sa.Connection, network_id: str, physical_network: str, vlan: int) -> None:
     """Give a network its VLAN; another one's is refused by the key."""
-    conn.execute(sa.insert(t.vlans), [{'physical_network': physical_network, 'vlan': vlan, 'network_id': network_id}])
+    revisions.execute(conn, sa.insert(t.vlans), [
+        {'physical_network': physical_network, 'vlan': vlan, 'network_id': network_id}])
 
 
 def vlans_of(conn: sa.Connection, network_ids: Any) -> dict[str, int]:
@@ -173,7 +175,7 @@ def remove_network(conn: sa.Connection, ident: str) -> None:
 
 def remove_subnet(conn: sa.Connection, ident: str) -> None:
     """Remove a subnet and its addresses."""
-    conn.execute(sa.delete(t.addresses).where(t.addresses.c.subnet_id == ident))
+    revisions.execute(conn, sa.delete(t.addresses).where(t.addresses.c.subnet_id == ident))
     delete(conn, t.subnets, ident)
 
 
@@ -244,25 +246,25 @@ def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, i
 def take_resting(conn: sa.Connection, subnet_id: str, number: int, port_id: str) -> bool:
     """Give an address that rests to a port; False when it does not rest."""
     c = t.addresses.c
-    return bool(conn.execute(sa.update(t.addresses).where(
+    return bool(revisions.execute(conn, sa.update(t.addresses).where(
         c.subnet_id == subnet_id, c.number == number, c.port_id.is_(None)).values(
             port_id=port_id, released_at=None)).rowcount)
 
 
 def insert_addresses(conn: sa.Connection, rows: list[AddressesRow]) -> None:
     if rows:
-        conn.execute(sa.insert(t.addresses), rows)
+        revisions.execute(conn, sa.insert(t.addresses), rows)
 
 
 def release(conn: sa.Connection, port_ids: list[str]) -> None:
     """Let the addresses of these ports rest."""
-    conn.execute(sa.update(t.addresses).where(t.addresses.c.port_id.in_(port_ids)).values(
+    revisions.execute(conn, sa.update(t.addresses).where(t.addresses.c.port_id.in_(port_ids)).values(
         port_id=None, released_at=utils.utcnow()))
 
 
 def release_some(conn: sa.Connection, port_id: str, addresses: list[str]) -> None:
     """Let these addresses of one port rest."""
-    conn.execute(sa.update(t.addresses).where(
+    revisions.execute(conn, sa.update(t.addresses).where(
         t.addresses.c.port_id == port_id, t.addresses.c.address.in_(list(addresses))).values(
             port_id=None, released_at=utils.utcnow()))
 

@@ -15,6 +15,7 @@ from nova.db.networks import networks
 from nova.db.networks import routers
 from nova.db.networks import security_groups
 from nova.db.placement import categories
+from nova.db.networks import revisions
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
@@ -62,10 +63,10 @@ def device_by_router(conn: sa.Connection, router_id: str, address: str, host: st
 
 
 _ONE = sa.select(sa.literal(1).label('one')).subquery()
-_DEFAULT_GROUP = t.default_security_groups.c.security_group_id.label('default_group')
+_DEFAULT_GROUP = sa.select(t.default_security_groups.c.security_group_id).where(
+    t.default_security_groups.c.project_id == sa.bindparam('of_project')).scalar_subquery().label('default_group')
 _AND_DEFAULT_GROUP = sa.select(_DEFAULT_GROUP, t.ports).select_from(
     _ONE.outerjoin(t.ports, t.ports.c.device_id == sa.bindparam('of_device'))
-    .outerjoin(t.default_security_groups, t.default_security_groups.c.project_id == sa.bindparam('of_project'))
 ).order_by(t.ports.c.position, t.ports.c.id)
 
 
@@ -104,7 +105,8 @@ def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:
 def bind(conn: sa.Connection, ident: str, values: dict[str, Any]) -> bool:
     """Give a port that no device has to a server; False when a device has it."""
     return bool(
-        conn.execute(
+        revisions.execute(
+            conn,
             sa.update(t.ports)
             .where(t.ports.c.id == ident, t.ports.c.device_id == '')
             .values(**values, updated_at=utils.utcnow(), revision=t.ports.c.revision + 1)
@@ -114,28 +116,28 @@ def bind(conn: sa.Connection, ident: str, values: dict[str, Any]) -> bool:
 
 def move(conn: sa.Connection, device_id: str, host: str) -> None:
     """The server's ports are on this host now."""
-    conn.execute(sa.update(t.ports).where(t.ports.c.device_id == device_id).values(
+    revisions.execute(conn, sa.update(t.ports).where(t.ports.c.device_id == device_id).values(
         host=host, migrating_to='', updated_at=utils.utcnow(), revision=t.ports.c.revision + 1))
 
 
 def expect(conn: sa.Connection, device_id: str, host: str) -> None:
     """The server's ports are plumbed on this host, too: it is about to arrive there."""
     c = t.ports.c
-    conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.host != host).values(
+    revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.host != host).values(
         migrating_to=host, updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
 def forget_expected(conn: sa.Connection, device_id: str, host: str) -> int:
     """The server does not arrive on this host; how many ports expected it."""
     c = t.ports.c
-    return conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.migrating_to == host).values(
+    return revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.migrating_to == host).values(
         migrating_to='', updated_at=utils.utcnow(), revision=c.revision + 1)).rowcount
 
 
 def leave(conn: sa.Connection, device_id: str, host: str) -> None:
     """The server's ports that are on this host are on none now."""
     c = t.ports.c
-    conn.execute(sa.update(t.ports).where(c.device_id == device_id, c.host == host).values(
+    revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.host == host).values(
         host='', updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
@@ -181,7 +183,7 @@ def _given_back(conn: sa.Connection, rows: Sequence[Any]) -> int:
     if made:
         remove(conn, made, any(row.routed for row in rows))
     if own:
-        conn.execute(sa.update(t.ports).where(c.id.in_(own)).values(
+        revisions.execute(conn, sa.update(t.ports).where(c.id.in_(own)).values(
             device_id='', device_owner='', host='', migrating_to='', status='DOWN', tag=None, attached_by=None,
             updated_at=utils.utcnow(), revision=c.revision + 1))
     return len(rows)
@@ -196,7 +198,7 @@ def remove(conn: sa.Connection, idents: list[str], routed: bool = True) -> None:
     if routed:
         routers.forget_ports(conn, idents)
     security_groups.unbind(conn, idents)
-    conn.execute(sa.delete(t.ports).where(t.ports.c.id.in_(idents)))
+    revisions.execute(conn, sa.delete(t.ports).where(t.ports.c.id.in_(idents)))
 
 
 def devices(conn: sa.Connection) -> set[str]:

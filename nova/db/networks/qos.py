@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova.db.networks import networks
+from nova.db.networks import revisions
 from nova.db.tables import network as t
 
 
@@ -36,7 +37,7 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
 
 
 def remove(conn: sa.Connection, policy_id: str) -> None:
-    conn.execute(sa.delete(t.qos_rules).where(t.qos_rules.c.policy_id == policy_id))
+    revisions.execute(conn, sa.delete(t.qos_rules).where(t.qos_rules.c.policy_id == policy_id))
     networks.delete(conn, t.qos_policies, policy_id)
 
 

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db import statements
 from nova.db.networks import networks
+from nova.db.networks import revisions
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
@@ -64,9 +65,9 @@ def floating_of(conn: sa.Connection, port_ids: Any) -> dict[tuple[str, str], str
 def forget_ports(conn: sa.Connection, port_ids: list[str]) -> None:
     """Ports go: their floating addresses are free for others, what is forwarded to them is not any more."""
     c, now = t.floating_ips.c, utils.utcnow()
-    conn.execute(sa.update(t.floating_ips).where(c.port_id.in_(port_ids)).values(
+    revisions.execute(conn, sa.update(t.floating_ips).where(c.port_id.in_(port_ids)).values(
         port_id=None, fixed_ip_address=None, router_id=None, status='DOWN', updated_at=now, revision=c.revision + 1))
-    conn.execute(sa.delete(t.port_forwardings).where(t.port_forwardings.c.internal_port_id.in_(port_ids)))
+    revisions.execute(conn, sa.delete(t.port_forwardings).where(t.port_forwardings.c.internal_port_id.in_(port_ids)))
 
 
 def forwardings(conn: sa.Connection, floating_ip_ids: Any) -> list[dict[str, Any]]:
@@ -77,7 +78,7 @@ def forwardings(conn: sa.Connection, floating_ip_ids: Any) -> list[dict[str, Any
 
 def remove_floating(conn: sa.Connection, ident: str) -> None:
     """Remove a floating address and what it forwards; its port is for the caller to remove."""
-    conn.execute(sa.delete(t.port_forwardings).where(t.port_forwardings.c.floating_ip_id == ident))
+    revisions.execute(conn, sa.delete(t.port_forwardings).where(t.port_forwardings.c.floating_ip_id == ident))
     networks.delete(conn, t.floating_ips, ident)
 
 
@@ -97,11 +98,12 @@ def on_hosts(conn: sa.Connection) -> dict[str, int]:
 def place(conn: sa.Connection, ident: str, host: str, was: str = '') -> bool:
     """Put a router, and its ports, on a host; False when another service has moved it meanwhile."""
     c, p, now = t.routers.c, t.ports.c, utils.utcnow()
-    moved = conn.execute(sa.update(t.routers).where(c.id == ident, c.host == was).values(
+    moved = revisions.execute(conn, sa.update(t.routers).where(c.id == ident, c.host == was).values(
         host=host, updated_at=now)).rowcount
     if moved:
-        conn.execute(sa.update(t.ports).where(p.device_id == ident, p.device_owner.like('network:router_%')).values(
-            host=host, status='ACTIVE' if host else 'DOWN', updated_at=now, revision=p.revision + 1))
+        revisions.execute(conn, sa.update(t.ports).where(
+            p.device_id == ident, p.device_owner.like('network:router_%')).values(
+                host=host, status='ACTIVE' if host else 'DOWN', updated_at=now, revision=p.revision + 1))
     return bool(moved)
 
 

@@ -10,6 +10,7 @@ from nova import context as nova_context
 from nova.db import engine
 from nova.db import statements
 from nova.db.networks import networks
+from nova.db.networks import revisions
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
@@ -68,25 +69,28 @@ def is_default(conn: sa.Connection, group_id: str) -> bool:
 def bind(conn: sa.Connection, pairs: list[tuple[str, str]]) -> None:
     """Put ports into groups: [(port id, group id)]."""
     if pairs:
-        conn.execute(sa.insert(t.port_security_groups),
+        revisions.execute(conn, sa.insert(t.port_security_groups),
                      [{'port_id': port, 'security_group_id': group} for port, group in pairs])
 
 
 def unbind(conn: sa.Connection, port_ids: list[str]) -> None:
-    conn.execute(sa.delete(t.port_security_groups).where(t.port_security_groups.c.port_id.in_(port_ids)))
+    revisions.execute(conn, sa.delete(t.port_security_groups).where(t.port_security_groups.c.port_id.in_(port_ids)))
 
 
 def join(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
     """Put ports into a group; how many were not in it before."""
-    return sum(engine.insert_ignore(conn, t.port_security_groups,
-                                    {'port_id': port, 'security_group_id': group_id}).rowcount
-               for port in port_ids)
+    joined = sum(engine.insert_ignore(conn, t.port_security_groups,
+                                      {'port_id': port, 'security_group_id': group_id}).rowcount
+                 for port in port_ids)
+    if joined:
+        revisions.changed(conn)
+    return joined
 
 
 def leave(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
     """Take ports out of a group; how many were in it."""
     c = t.port_security_groups.c
-    return conn.execute(sa.delete(t.port_security_groups).where(
+    return revisions.execute(conn, sa.delete(t.port_security_groups).where(
         c.port_id.in_(port_ids), c.security_group_id == group_id)).rowcount
 
 
@@ -118,6 +122,14 @@ def of_ports(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[str]]:
     return {port: sorted(groups) for port, groups in found.items()}
 
 
+def on_host(conn: sa.Connection, host: str) -> set[str]:
+    """Ids of the groups that ports on a host are in, those about to arrive there included."""
+    port, binding = t.ports.c, t.port_security_groups.c
+    return set(conn.execute(sa.select(binding.security_group_id).distinct().join_from(
+        t.ports, t.port_security_groups, binding.port_id == port.id).where(
+            sa.or_(port.host == host, port.migrating_to == host), port.device_id != '')).scalars())
+
+
 def in_use(conn: sa.Connection, group_id: str) -> bool:
     """Whether a port is in the group."""
     c = t.port_security_groups.c
@@ -129,7 +141,7 @@ def in_use(conn: sa.Connection, group_id: str) -> bool:
 def remove(conn: sa.Connection, group_id: str) -> bool:
     """Delete a group, its rules and the rules of others that point at it; False when it was not there."""
     c = t.security_group_rules.c
-    conn.execute(sa.delete(t.security_group_rules).where(
+    revisions.execute(conn, sa.delete(t.security_group_rules).where(
         sa.or_(c.security_group_id == group_id, c.remote_group_id == group_id)))
     return networks.delete(conn, t.security_groups, group_id)
 

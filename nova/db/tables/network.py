@@ -91,6 +91,14 @@ hosts = table(
     sa.Column('seen_at', types.DateTime, nullable=False),
 )
 
+# How often what hosts are plumbed by was changed: the sum of a kind. Several rows, so that writers seldom meet.
+revisions = table(
+    'network_revisions',
+    sa.Column('kind', sa.String(8), primary_key=True),               # filters: rules of groups alone; rest
+    sa.Column('shard', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column('number', sa.BigInteger, nullable=False),
+)
+
 # Ranges that subnets are cut out of. Who cuts locks the row, so that two pieces never overlap.
 subnet_pools = table(
     'subnet_pools',

@@ -4,22 +4,22 @@ What is there stays when no service answers: bridges, filters, DHCP and routers 
 """
 from __future__ import annotations
 
+import dataclasses
 import logging
-from typing import Any, Protocol, TYPE_CHECKING
+import threading
+from typing import Any, Protocol
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
-from nova.network.host import state as host_state
+from nova.network import drivers
 from nova.network.agents.combined import Combined
+from nova.network.host import state as host_state
 from nova.network.interface import AGENT
 from nova.rpc import admission
 from nova.rpc.interface import Methods
 from nova.runtime import metrics
-
-if TYPE_CHECKING:
-    from nova.network.drivers import NetworkDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Services(Protocol):
     def report_host(self, context: nova_context.RequestContext, *, host: str, address: str, routers: bool) -> Any: ...
 
     def host_state(self, context: nova_context.RequestContext, *, host: str, physical: dict[str, str],
-                   address: str) -> dict[str, Any]: ...
+                   address: str, known: dict[str, Any]) -> dict[str, Any]: ...
 
 
 class NetworkAgent:
@@ -46,11 +46,13 @@ class NetworkAgent:
 
     methods: Methods
 
-    def __init__(self, conf: ConfigOpts, host: str, driver: NetworkDriver, services: Services) -> None:
+    def __init__(self, conf: ConfigOpts, host: str, driver: drivers.NetworkDriver, services: Services) -> None:
         self._conf, self._host, self._driver, self._services = conf, host, driver, services
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self._plumb = Combined(self._plumb_once)
-        self._seen: Any = None
+        self._whole = threading.Event()     # the next run asks for all of the state, and looks at all of the host
+        self._revision: list[int] = []      # of what this host has, and
+        self._state: host_state.HostState | None = None
         self.methods = Methods(AGENT, {'plumb': self.plumb, 'changed': self.changed})
 
     def start(self) -> None:
@@ -62,26 +64,26 @@ class NetworkAgent:
             LOG.warning('The network services do not answer; what is on this host stays as it is: %s', error)
 
     def report(self) -> None:
-        """Periodic: say that this host is there, and follow where routers and other hosts are."""
-        seen = self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
-                                          routers=self._conf.network.routers)
-        if seen != self._seen:
+        """Periodic: say that this host is there, and follow what no notification has said."""
+        if self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
+                                      routers=self._conf.network.routers) != self._revision:
             self._plumb()
-            self._seen = seen           # not before: what failed is done again with the next report
 
     def sync(self) -> None:
         """Periodic: repair what others changed on the host."""
+        self._whole.set()
         self._plumb()
 
     def messages_lost(self) -> None:
         """A change may have been among them."""
-        self._seen = None
+        self._revision = []
 
     def plumb(self, context: nova_context.RequestContext) -> None:
         """See interface.py.
 
         :raises Unavailable: no network service answers
         """
+        self._whole.set()
         self._plumb()
 
     def changed(self, context: nova_context.RequestContext) -> None:
@@ -89,12 +91,34 @@ class NetworkAgent:
         self._plumb()
 
     def _plumb_once(self) -> None:
-        # called before the driver begins: without an answer nothing on the host is touched
-        state = host_state.from_json(self._services.host_state(
+        whole = self._whole.is_set()
+        self._whole.clear()
+        try:
+            self._follow(whole)
+        except BaseException:
+            self._revision = []             # what failed is done again with the next report
+            raise
+
+    def _follow(self, whole: bool) -> None:
+        # asked before the driver begins: without an answer nothing on the host is touched
+        known = {} if whole or self._state is None or not self._revision else {
+            'revision': self._revision, 'members': sorted(self._state.members)}
+        answer = self._services.host_state(
             nova_context.admin_context(), host=self._host, physical=dict(self._conf.network.physical_networks),
-            address=self._address))
-        for kind in self._driver.refresh(lambda: state):
+            address=self._address, known=known)
+        if 'state' in answer:
+            state = host_state.from_json(answer['state'])
+            mended = self._driver.refresh(lambda: state)
+        elif 'rules' in answer and self._state is not None:
+            members = {**self._state.members, **answer['members']}
+            state = dataclasses.replace(self._state, rules=answer['rules'], members={
+                group: members[group] for group in host_state.remote_groups(answer['rules'])})
+            mended = drivers.refilter(self._driver, state)
+        else:
+            return
+        for kind in mended:
             metrics.NETWORK_MENDED.labels(kind).inc()
+        self._revision, self._state = answer['revision'], state
 
 
 def admission_of_agent(host: str) -> admission.Admission:

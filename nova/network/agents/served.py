@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
-from nova.network import gateways
+from nova.db.networks import revisions
 from nova.network.host import load as host_load
 from nova.network.host import state as host_state
 from nova.network import relay_keys
@@ -14,36 +14,59 @@ from nova.objects import network_info
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db.engine import Database
+    from nova.network import gateways
 
 MAX_PHYSICAL = 64               # physical networks of one host
 
 
 class AgentHosts:
-    """:param api_db: the API database"""
+    """
+    :param api_db: the API database
+    :param hosts: gateways.Gateways of the service
+    """
 
-    def __init__(self, api_db: Database) -> None:
-        self._api_db = api_db
+    def __init__(self, api_db: Database, hosts: gateways.Gateways) -> None:
+        self._api_db, self._hosts = api_db, hosts
         self._relay_keys: dict[str, relay_keys.RelayKey] = {}
 
-    def report_host(self, context: RequestContext, host: str, address: str, routers: bool) -> list[Any]:
-        """A host is there -> [[[host, address]] of all hosts, {router id: host}].
+    def report_host(self, context: RequestContext, host: str, address: str, routers: bool) -> list[int]:
+        """A host is there -> the revision of what hosts are plumbed by.
 
         :raises InvalidInput: the address is none
         """
-        places, placed = self._api_db.run(gateways.report, host, _address(address), bool(routers))
-        return [[list(each) for each in places], placed]
+        return self._hosts.report_of(host, _address(address), bool(routers))
 
-    def host_state(self, context: RequestContext, host: str, physical: dict[str, str], address: str) -> dict[str, Any]:
+    def host_state(self, context: RequestContext, host: str, physical: dict[str, str], address: str,
+                   known: dict[str, Any] | None = None) -> dict[str, Any]:
         """What the plumbing of a host is made from, as JSON has it (host_state.as_json).
 
+        :param known: see interface.py; None: an agent of an older release, which takes the state alone
         :raises InvalidInput: an argument is not what it should be
         """
         if not isinstance(physical, dict) or len(physical) > MAX_PHYSICAL:
             raise exception.InvalidInput(reason=f'physical is no object of at most {MAX_PHYSICAL} entries')
         key = self._relay_keys.setdefault(host, relay_keys.RelayKey(self._api_db, host))()
+        rest, members = _known(known or {})
         with self._api_db.reader() as conn:
-            return host_state.as_json(
+            revision = revisions.current(conn)              # before the rest, which is at least as new
+            found: dict[str, Any] = {'revision': revision}
+            if rest == revision:
+                return found
+            if rest and rest[0] == revision[0]:
+                rules, fresh = host_load.filters(conn, host, members)
+                return {**found, 'rules': host_state.rules_as_json(rules), 'members': fresh}
+            state = host_state.as_json(
                 host_load.load(conn, host, network_info.devname, physical, _address(address), key))
+        return state if known is None else {**found, 'state': state}
+
+
+def _known(given: dict[str, Any]) -> tuple[list[Any], set[str]]:
+    """(revision, ids of groups) that an agent has; nothing of what is not as it should be."""
+    revision, members = given.get('revision'), given.get('members')
+    if not isinstance(revision, list) or not isinstance(members, list) or not all(
+            isinstance(each, str) for each in members):
+        return [], set()
+    return revision, set(members)
 
 
 def _address(given: Any) -> str:

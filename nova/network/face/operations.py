@@ -227,7 +227,7 @@ def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typin
 
 
 def _refresh(resource: Resource, req: NetworkRequest) -> None:
-    """Notify the network service. One that does not answer finds the committed change at its next audit."""
+    """Notify the network service. Hosts that do not hear of it find the committed change with their next report."""
     if req.face.network_rpc is None:
         return
     try:

@@ -16,6 +16,7 @@ from nova.network.host import routers as host_routers
 from nova.network.host.state import HostState
 from nova.network.host.state import Network
 from nova.network.host.state import Port
+from nova.network.host.state import remote_groups
 from nova.network.host.state import Subnet
 
 
@@ -33,13 +34,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     idents = [row['id'] for row in rows]
     fixed = networks.addresses_of(conn, idents)
     groups = security_groups.of_ports(conn, idents)
-    used = {group for of_port in groups.values() for group in of_port}
-    rules: dict[str, list[Any]] = {group: [] for group in used}
-    for rule in networks.many(conn, t.security_group_rules, used, 'security_group_id'):
-        rules[rule['security_group_id']].append(rule)
-    remote = {
-        rule['remote_group_id'] for of_group in rules.values() for rule in of_group if rule['remote_group_id']
-    }
+    rules = _rules(conn, {group for of_port in groups.values() for group in of_port})
     routed = host_routers.load(conn, host)
     flat = networks.page(conn, t.networks, (t.networks.c.bridge != '') & (t.networks.c.network_type == networks.FLAT),
                          [('id', 'asc')], None, None)
@@ -76,13 +71,8 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
             for row in rows
             if row['network_id'] in known or row['network_id'] in crossing
         ],
-        rules={group: sorted(of_group, key=lambda rule: rule['id']) for group, of_group in rules.items()},
-        members={
-            group: sorted(found)
-            for group, found in (
-                dict.fromkeys(remote, ()) | security_groups.members(conn, remote)
-            ).items()
-        },
+        rules=rules,
+        members=_members(conn, remote_groups(rules)),
         overlays=host_overlays.load(conn, crossing, host, physical),
         routers=routed.routers,
         outside=wired,
@@ -90,3 +80,25 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
         host=host,
         metadata_key=metadata_key,
     )
+
+
+def filters(conn: Connection, host: str, known: set[str]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:
+    """(rules, members) of the HostState of a host, in two statements.
+
+    :param known: ids of groups whose members are not read, nor in what is returned
+    """
+    rules = _rules(conn, security_groups.on_host(conn, host))
+    return rules, _members(conn, remote_groups(rules) - known)
+
+
+def _rules(conn: Connection, groups: set[str]) -> dict[str, list[Any]]:
+    rules: dict[str, list[Any]] = {group: [] for group in groups}
+    for rule in sorted(networks.many(conn, t.security_group_rules, groups, 'security_group_id'),
+                       key=lambda rule: rule['id']):
+        rules[rule['security_group_id']].append(rule)
+    return rules
+
+
+def _members(conn: Connection, groups: set[str]) -> dict[str, list[str]]:
+    return {group: sorted(found) for group, found in (
+        dict.fromkeys(groups, ()) | security_groups.members(conn, groups)).items()}

@@ -136,8 +136,17 @@ def as_json(state: HostState) -> dict[str, Any]:
     for each in made['overlays']:           # agents of a release before VLANs take no field that they do not know
         if each['vlan'] is None:
             del each['vlan'], each['trunk']
-    return {**made, 'rules': {group: [{name: row[name] for name in RULE} for row in rows]
-                              for group, rows in state.rules.items()}}
+    return {**made, 'rules': rules_as_json(state.rules)}
+
+
+def rules_as_json(rules: dict[str, list[Any]]) -> dict[str, list[dict[str, Any]]]:
+    """``rules`` of a HostState, the columns that filters are made from."""
+    return {group: [{name: row[name] for name in RULE} for row in rows] for group, rows in rules.items()}
+
+
+def remote_groups(rules: dict[str, list[Any]]) -> set[str]:
+    """Ids of the groups that rules name as remote ones."""
+    return {rule['remote_group_id'] for of_group in rules.values() for rule in of_group if rule['remote_group_id']}
 
 
 def from_json(given: dict[str, Any]) -> HostState:

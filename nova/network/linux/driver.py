@@ -6,6 +6,7 @@ restarts, and
 """
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import ipaddress
 import logging
@@ -51,6 +52,8 @@ class LinuxDriver:
         self.directory = pathlib.Path(RUN_DIRECTORY) / conf.network.bridge
         self.overlays, self.routers = self.directory / 'overlays', self.directory / 'routers'
         self._loaded: str | None = None
+        self._state: Any = None                   # of the last refresh, where it went well, and what it found besides
+        self._strays: list[str] = []
         self._mended: list[str] = []
         self._known: set[str] = set()             # namespaces that were there before
         self._routers: dict[str, router.RouterPlumbing] = {}
@@ -79,7 +82,7 @@ class LinuxDriver:
 
         :returns: the kinds of what was there before and had to be made again
         """
-        state = load()
+        state, self._state = load(), None
         self._mended.clear()
         served = [network for network in state.networks if network.subnets]
         # filters first: a guest's device never stands without them
@@ -104,7 +107,20 @@ class LinuxDriver:
             self._apart(each.id, self._router, each, state.outside)
         self._clear({each.id for each in state.overlays}, {each.id for each in state.routers},
                     {each.bridge for each in state.overlays})
+        self._state = state
         return list(self._mended)
+
+    def refilter(self, rules_of_groups: dict[str, list[Any]], members: dict[str, list[str]]) -> bool:
+        """Have other rules and members of groups than at the last refresh; False when that is not known any more.
+
+        Only what differs is given to the kernel, in one transaction.
+        """
+        if self._state is None or self._loaded is None:
+            return False
+        state = dataclasses.replace(self._state, rules=rules_of_groups, members=members)
+        self._load(self._script(state))
+        self._state = state
+        return True
 
     @staticmethod
     def _apart(ident: str, function: Any, *arguments: Any) -> None:
@@ -193,19 +209,35 @@ class LinuxDriver:
 
     def _filter(self, state: Any) -> None:
         known = {port.device for port in state.ports}
-        strays = sorted(
+        self._strays = sorted(
             {device for name in [*self._bridges(), *overlay.ours(self.overlays)]
              for device in bridge.guests(self.run, name)}
             - known
         )
-        text = rules.script(
-            self.table, state, self._metadata(state), self.conf.network.guest_to_host_ports, strays
-        )
+        text = self._script(state)
         if text == self._loaded:
             if self._present():
                 return
             LOG.warning('The filters of this host were gone and were loaded again')
             self._mended.append('filters')
+            self._loaded = None
+        self._load(text)
+
+    def _script(self, state: Any) -> str:
+        return rules.script(
+            self.table, state, self._metadata(state), self.conf.network.guest_to_host_ports, self._strays
+        )
+
+    def _load(self, text: str) -> None:
+        """Load filters: what differs from those that are loaded, or all of them."""
+        changes = None if self._loaded is None else rules.changes(self.table, self._loaded, text)
+        if changes is not None:
+            with contextlib.suppress(exception.NetworkPlumbingError):        # others have removed what it changes
+                if changes:
+                    self.run('nft', '-f', '-', stdin=changes)
+                self._loaded = text
+                return
+        self._loaded = None
         self.run('nft', '-f', '-', stdin=text)
         self._loaded = text
 

@@ -8,6 +8,8 @@ Operation             Arguments                                              Nee
 ``network.refresh``   a HostState: data, from which bridges, DHCP, routers   NET_ADMIN, NET_RAW, NET_BIND_SERVICE;
                       and the text for nft are made on the privileged side   SETUID, SETGID, KILL for dnsmasq;
                                                                              SYS_ADMIN for namespaces
+``network.refilter``  ``rules`` and ``members`` of a HostState, in place of    NET_ADMIN
+                      those of the last refresh
 ``network.teardown``  none                                                   the same
 ====================  =====================================================  ===================================
 
@@ -57,6 +59,9 @@ class RemoteDriver:
     def refresh(self, load: typing.Callable[[], host_state.HostState]) -> list[str]:
         return list(self._helper.call('network.refresh', state=host_state.as_json(load())) or ())
 
+    def refilter(self, rules: dict[str, list[Any]], members: dict[str, list[str]]) -> bool:
+        return bool(self._helper.call('network.refilter', rules=host_state.rules_as_json(rules), members=members))
+
     def teardown(self) -> None:
         self._helper.call('network.teardown')
 
@@ -78,7 +83,13 @@ def operations(conf: ConfigOpts) -> dict[str, Callable[..., Any]]:
         with lock:
             return driver.refresh(lambda: wanted)
 
-    return {'network.start': driver.start, 'network.refresh': refresh, 'network.teardown': driver.teardown}
+    def refilter(rules: Any, members: Any) -> bool:
+        checked_rules, checked_members = _rules(rules), _members(members)
+        with lock:
+            return driver.refilter(checked_rules, checked_members)
+
+    return {'network.start': driver.start, 'network.refresh': refresh, 'network.refilter': refilter,
+            'network.teardown': driver.teardown}
 
 
 def state_of(given: Any, bridge: str) -> host_state.HostState:
@@ -92,9 +103,8 @@ def state_of(given: Any, bridge: str) -> host_state.HostState:
     return host_state.HostState(
         networks=[_network(each, bridge) for each in _list(given['networks'])],
         ports=[_port(each, bridge) for each in _list(given['ports'])],
-        rules={_ident(group): [_rule(row) for row in _list(rows)] for group, rows in _dict(given['rules']).items()},
-        members={_ident(group): [_address(each) for each in _list(addresses)]
-                 for group, addresses in _dict(given['members']).items()},
+        rules=_rules(given['rules']),
+        members=_members(given['members']),
         overlays=[_overlay(each) for each in _list(given['overlays'])],
         routers=[checked.build(host_state.Router, each) for each in _list(given['routers'])],
         outside={_matched(BRIDGE, name, 'a bridge of this cloud'): checked.name(wire)
@@ -102,6 +112,14 @@ def state_of(given: Any, bridge: str) -> host_state.HostState:
         tunnel=given['tunnel'] and _address(given['tunnel']),
         host=_matched(HOST, given['host'], 'the name of a host'),
         metadata_key=_matched(KEY, given['metadata_key'], 'a key'))
+
+
+def _rules(given: Any) -> dict[str, list[Any]]:
+    return {_ident(group): [_rule(row) for row in _list(rows)] for group, rows in _dict(given).items()}
+
+
+def _members(given: Any) -> dict[str, list[str]]:
+    return {_ident(group): [_address(each) for each in _list(addresses)] for group, addresses in _dict(given).items()}
 
 
 def _overlay(given: Any) -> host_state.Overlay:

@@ -70,6 +70,50 @@ def script(table: str, state: HostState, metadata: tuple[str, int] | None, host_
     return '\n'.join(lines) + '\n'
 
 
+def changes(table: str, old: str, new: str) -> str | None:
+    """Text for ``nft -f -`` that makes one script's tables of another one's, where only rules of chains without a hook
+    and elements of sets are others; None where more is.
+
+    In one transaction, as the whole: no packet meets a chain half filled.
+    """
+    before, after = _blocks(old), _blocks(new)
+    if before is None or after is None or before.keys() != after.keys():
+        return None
+    lines = []
+    for key, body in after.items():
+        if body == before[key]:
+            continue
+        family, kind, name = key
+        if kind == 'chain' and not any(line.startswith('type ') for line in (*body, *before[key])):
+            lines.append(f'flush chain {family} {table} {name}')
+            lines += [f'add rule {family} {table} {name} {rule}' for rule in body]
+        elif kind == 'set' and body[:1] == before[key][:1]:
+            lines.append(f'flush set {family} {table} {name}')
+            lines += [f'add element {family} {table} {name} {each.removeprefix("elements = ")}' for each in body[1:]]
+        else:
+            return None
+    return '\n'.join(lines) + '\n' if lines else ''
+
+
+def _blocks(text: str) -> dict[tuple[str, str, str], list[str]] | None:
+    """{(family, kind, name): [line]} of the chains, sets and maps of a script; None where it is another one."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    family, body = '', None
+    for line in map(str.strip, text.splitlines()):
+        words = line.split()
+        if words[0] in ('chain', 'set', 'map') and words[-1] == '{':
+            body = found.setdefault((family, words[0], words[1]), [])
+        elif words[0] == 'table' and words[-1] == '{':
+            family = words[1]
+        elif line == '}':
+            body = None
+        elif body is not None:
+            body.append(line)
+        elif words[0] not in ('table', 'delete'):
+            return None
+    return found
+
+
 def remove(table: Any) -> Any:
     """Text that removes both tables, there or not."""
     return ''.join(

@@ -1,4 +1,5 @@
 """The real thing: bridges, dnsmasq and nftables of this host, with network namespaces for guests."""
+import itertools
 import json
 import os
 import pathlib
@@ -23,10 +24,12 @@ from nova.network.linux import dhcp
 from nova.network.linux import driver
 from nova.network.linux import namespaces
 from nova.network.linux import remote
+from nova.network.linux import rules as filters
 from nova.network.linux import runner
 from nova.objects import network_info
 from nova.runtime import privileges
 from nova.tests.unit import test_network_manager as unit
+from nova.tests.unit import test_network_rules as rows
 
 _MISSING = [command for command in (*driver.COMMANDS, 'busybox') if not shutil.which(command)]
 pytestmark = [
@@ -539,3 +542,52 @@ def test_a_namespace_outlives_the_mounts_of_a_unit():
         time.sleep(0.02)
     assert not os.path.exists(f'/proc/{holder}/ns/net')
     assert name not in namespaces.ours('nvt') and not (namespaces.HOLDERS / name).exists()
+
+
+def test_changed_rules_are_what_a_whole_load_makes(tmp_path):
+    """The kernel's own print of the tables, after changes alone and after loads of all."""
+    space = f'nf{uuid.uuid4().hex[:6]}'
+    subprocess.run(['ip', 'netns', 'add', space], check=True)
+
+    def nft(*words, stdin=None):
+        return subprocess.run(['ip', 'netns', 'exec', space, 'nft', *words], input=stdin, text=True, check=True,
+                              stdout=subprocess.PIPE).stdout
+    rule = rows.row(protocol='tcp', port_range_min=7000, port_range_max=7009)
+    by_group = rows.row(remote_group_id='g-2')
+    states = [rows.state(**values) for values in (
+        {'members': {'g-2': []}},
+        {'members': {'g-2': ['10.0.0.7', '10.0.0.9', 'fd00::7']},
+         'rules': {'g-1': [rows.row('egress'), rule, by_group]}},
+        {'members': {'g-2': ['10.0.0.7']}, 'rules': {'g-1': [by_group]}},
+        {'members': {'g-2': []}, 'rules': {'g-1': []}})]
+    texts = [filters.script('t', state, None) for state in states]
+    try:
+        nft('-f', '-', stdin=texts[0])
+        for old, new in itertools.pairwise([*texts, *reversed(texts)]):
+            if changes := filters.changes('t', old, new):
+                nft('-f', '-', stdin=changes)
+            changed = nft('list', 'ruleset')
+            nft('-f', '-', stdin=new)
+            assert changed == nft('list', 'ruleset')
+        assert all(filters.changes('t', old, new) for old, new in itertools.pairwise(texts))
+    finally:
+        subprocess.run(['ip', 'netns', 'del', space], check=True)
+
+
+def test_rules_alone_where_filters_were_removed(host):
+    """A driver that is asked for rules alone loads all filters where others have removed what it would change."""
+    linux = host.manager.driver
+
+    def loaded():
+        return run('nft', 'list', 'table', 'inet', linux.table, check=False)
+    host.boot()
+    state = host.manager.load()
+    group, known = next(iter(state.rules.items()))
+    more = {**state.rules, group: [*known, {**known[0], 'direction': 'ingress', 'protocol': 'tcp',
+                                           'port_range_min': 7777, 'port_range_max': 7777}]}
+    assert linux.refilter(more, state.members) and '7777' in loaded()
+    run('nft', 'delete', 'table', 'inet', linux.table)
+    assert linux.refilter(state.rules, state.members)
+    assert 'chain forward' in loaded() and '7777' not in loaded()
+    fresh = driver.LinuxDriver(host.conf)
+    assert not fresh.refilter(state.rules, state.members)          # it does not know the rest

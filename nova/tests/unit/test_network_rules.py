@@ -197,3 +197,33 @@ def test_pools_leave_the_gateway_out():
     pools = ipam.default_pools(cidr, cidr.network_address + 3)
     assert pools == [{'start': '10.0.0.1', 'end': '10.0.0.2'}, {'start': '10.0.0.4', 'end': '10.0.0.6'}]
     assert ipam.default_pools(cidr, None) == [{'start': '10.0.0.1', 'end': '10.0.0.6'}]
+
+
+# ---- what differs between two scripts
+
+def one_more():
+    """The state with one more rule of the group."""
+    return state(rules={'g-1': [row('egress'), row(protocol='tcp', port_range_min=7000, port_range_max=7000)]})
+
+
+def test_a_rule_more_changes_one_chain():
+    old, new = (rules.script('t', each, None) for each in (state(), one_more()))
+    lines = rules.changes('t', old, new).splitlines()
+    assert lines[0] == 'flush chain inet t ingress_g1' and 'add rule inet t ingress_g1 ' in lines[-1]
+    assert 'dport 7000 accept' in lines[-1] and all(' ingress_g1' in line for line in lines)
+    assert rules.changes('t', new, new) == ''
+
+
+def test_members_change_a_set():
+    old, new = (rules.script('t', state(members={'g2': members}), None) for members in ([], ['10.0.0.7', 'fd00::7']))
+    assert rules.changes('t', old, new) == (
+        'flush set inet t members_g2\nadd element inet t members_g2 { 10.0.0.7 }\n'
+        'flush set inet t members6_g2\nadd element inet t members6_g2 { fd00::7 }\n')
+    assert rules.changes('t', new, old) == 'flush set inet t members_g2\nflush set inet t members6_g2\n'
+
+
+def test_what_is_more_than_rules_is_loaded_as_a_whole():
+    old = rules.script('t', state(), None)
+    for new in (rules.script('t', state(), None, strays=['tapx']), rules.script('t', state(rules={}), None),
+                rules.script('t', state(), ('10.0.0.1', 8775)), 'something else\n'):
+        assert rules.changes('t', old, new) is None

@@ -1,0 +1,208 @@
+"""The networks' statements on database servers: what SQLite, with its one writer, does not show."""
+import contextlib
+import threading
+import time
+import types
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from nova import context
+from nova import exception
+from nova.db import engine
+from nova.db import errors
+from nova.db import grants
+from nova.db.cells import cells
+from nova.db.networks import ports
+from nova.db.networks import revisions
+from nova.db.networks import security_groups
+from nova.db.services import message_keys
+from nova.db.tables import api as api_tables
+from nova.db.tables import network as t
+from nova.network import fake
+from nova.network import manager
+from nova.tests.functional import test_network_api
+from nova.tests.integration import servers
+from nova.tests.unit import test_network_manager as unit
+
+LIMITED = 'nova_network_limited'
+
+@pytest.fixture(scope='module', params=['mariadb', 'postgresql'])
+def db(request):
+    with servers.databases(request.param) as database:
+        yield database('networks', 'api')
+
+
+def current(db):
+    with db.reader() as conn:
+        return sum(revisions.current(conn))
+
+
+def test_writers_at_the_same_time_all_count(db):
+    before = current(db)
+
+    def write():
+        for _ in range(20):
+            db.run(revisions.changed)
+    threads = [threading.Thread(target=write) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert current(db) == before + 160
+
+
+def test_what_is_committed_later_counts_later(db):
+    """A transaction that began before another one and ends after it is a change for who has read in between."""
+    with db.writer() as first:
+        security_groups.ensure_default(first, 'slow')
+        db.run(security_groups.ensure_default, 'quick')
+        seen = current(db)
+        assert sum(revisions.after(first)) == seen + 1
+    assert current(db) == seen + 1
+    with db.reader() as conn:
+        assert conn.execute(sa.select(sa.func.count()).select_from(t.security_groups)).scalar() == 2
+
+
+def test_ports_and_the_default_group_in_one_statement(db):
+    group = db.run(security_groups.ensure_default, 'one')
+    with db.reader() as conn:
+        assert ports.of_device_and_default_group(conn, 'no such server', 'one') == ([], group)
+        assert ports.of_device_and_default_group(conn, 'no such server', 'none') == ([], None)
+
+
+# ---- the account of nova-network on hosts that have databases (nova/db/grants.py)
+
+@pytest.fixture(params=['mariadb', 'postgresql'])
+def face(request, tmp_path):
+    """The API's face with an account of everything, and in ``limited`` a network service with its own."""
+    with servers.SHARED[request.param]() as url_of:
+        url = sa.make_url(url_of('limited'))
+        made = test_network_api.Face(tmp_path, url=url.render_as_string(hide_password=False))
+        account = LIMITED if request.param == 'postgresql' else f"{LIMITED}@'127.0.0.1'"
+        with made.db.writer() as conn:
+            conn.exec_driver_sql(f"CREATE ROLE {LIMITED} LOGIN PASSWORD 'x'" if request.param == 'postgresql' else
+                                 f"CREATE USER {account} IDENTIFIED BY 'x'")
+            for statement in grants.statements(conn, grants.API, account):
+                conn.exec_driver_sql(statement)
+        limited = engine.Database(url.set(username=LIMITED, password='x').render_as_string(hide_password=False))
+        made.limited_db = limited
+        made.limited = manager.NetworkManager(made.conf, limited, 'host1', Reading(made.conf))
+        yield made
+        limited.dispose()
+        made.close()
+        with contextlib.ExitStack() as stack:
+            again = engine.Database(url.render_as_string(hide_password=False))
+            stack.callback(again.dispose)
+            with again.writer() as conn:
+                for statement in ([f'DROP OWNED BY {LIMITED}', f'DROP ROLE {LIMITED}'] if request.param == 'postgresql'
+                                  else [f'DROP USER {account}']):
+                    conn.exec_driver_sql(statement)
+
+
+class Reading(fake.FakeDriver):
+    """Touches no host, and reads what there is to plumb."""
+
+    def refresh(self, load):
+        self.state = load()
+        return []
+
+
+def test_a_limited_account_does_all_that_a_network_service_does(face):
+    """Every method of the interface and every periodic task, with what the network API can make."""
+    project = 'fresh'                                       # its first group is the service's to make
+    ctx, service = context.admin_context(), face.limited
+    service.start()
+    instance = unit.make_instance(project)
+    vif, = service.allocate_for_instance(ctx, instance=instance, requested_networks=None, security_groups=None,
+                                         host='host1')
+    assert service.driver.state.ports[0].id == vif['id']
+    # what users made: a network between hosts, behind a router, with floating addresses and limits
+    network = face('demo', 'POST', 'networks', {'network': {}}).json()['network']['id']
+    for cidr, version in (('10.0.0.0/24', 4), ('fd00:1::/64', 6)):
+        subnet = face('demo', 'POST', 'subnets', {'subnet': {
+            'network_id': network, 'cidr': cidr, 'ip_version': version,
+            **({'ipv6_address_mode': 'slaac', 'ipv6_ra_mode': 'slaac'} if version == 6 else {})}}).json()['subnet']
+        if version == 4:
+            inside = subnet['id']
+    outside = face('admin', 'POST', 'networks', {'network': {'router:external': True}}).json()['network']['id']
+    face('admin', 'POST', 'subnets', {'subnet': {
+        'network_id': outside, 'cidr': '172.24.4.0/24', 'ip_version': 4, 'enable_dhcp': False}})
+    router = face('demo', 'POST', 'routers', {'router': {
+        'external_gateway_info': {'network_id': outside}}}).json()['router']['id']
+    face('demo', 'PUT', f'routers/{router}/add_router_interface', {'subnet_id': inside})
+    policy = face('admin', 'POST', 'qos/policies', {'policy': {'name': 'slow', 'shared': True}}).json()['policy']['id']
+    face('admin', 'POST', f'qos/policies/{policy}/bandwidth_limit_rules', {'bandwidth_limit_rule': {'max_kbps': 1000}})
+    face('admin', 'PUT', f'networks/{network}', {'network': {'qos_policy_id': policy}})
+    port = face('demo', 'POST', 'ports', {'port': {'network_id': network}}).json()['port']['id']
+    fixed = face('demo', 'GET', f'ports/{port}').json()['port']['fixed_ips'][0]['ip_address']
+    face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': outside, 'port_id': port}})
+    shared = face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': outside}}).json()['floatingip']
+    own = test_network_api.USERS['demo']['project_id']
+    other = unit.make_instance(own)
+    made, = service.allocate_for_instance(ctx, instance=other, requested_networks=[
+        {'network_id': network, 'port_id': None, 'fixed_ip': None, 'tag': None}], security_groups=None, host='host1')
+    assert {port.id: port.limits for port in service.driver.state.ports}[made['id']]
+    assert face('demo', 'POST', f"floatingips/{shared['id']}/port_forwardings", {'port_forwarding': {
+        'protocol': 'tcp', 'external_port': 2222, 'internal_port': 22, 'internal_port_id': made['id'],
+        'internal_ip_address': made['network']['subnets'][0]['ips'][0]['address']}}).status_code == 201
+    # a user's own port, one more port, one more address, and all of them back
+    third = unit.make_instance(own)
+    bound, = service.allocate_for_instance(ctx, instance=third, requested_networks=[
+        {'network_id': None, 'port_id': port, 'fixed_ip': None, 'tag': None}], security_groups=None, host='host1')
+    assert bound['id'] == port and fixed
+    attachments, more = service.attachments, str(uuid.uuid4())
+    attachments.attach_port(ctx, instance=third, request={'port_id': more, 'network_id': network, 'fixed_ip': None,
+                                                          'tag': None}, attached_by='req-1', host='host1')
+    assert attachments.find_port(ctx, instance_uuid=third.uuid, port_id=more, attached_by='req-1')
+    attachments.add_address(ctx, instance_uuid=third.uuid, network_id=network, known=[], host='host1')
+    attachments.remove_address(ctx, instance_uuid=third.uuid, address=fixed, host='host1')
+    attachments.detach_port(ctx, instance_uuid=third.uuid, port_id=more, attached_by='req-1', host='host1')
+    # moves
+    service.migrations.prepare_for_instance(ctx, instance=third, host='host2')
+    service.migrations.unprepare_for_instance(ctx, instance_uuid=third.uuid, host='host2')
+    service.setup_for_instance(ctx, instance=third, host='host2')
+    service.migrations.network_info(ctx, instance_uuid=third.uuid)
+    service.leave_host(ctx, instance_uuid=third.uuid, host='host2')
+    # hosts: one that is new, at another address, and silent with a router
+    for address in ('192.0.2.2', '192.0.2.22'):
+        service.gateways.report_of('host2', address, True)
+    with face.db.writer() as conn:
+        conn.execute(sa.update(t.routers).values(host='host9'))
+    service.report()
+    with face.db.reader() as conn:
+        assert set(conn.execute(sa.select(t.routers.c.host)).scalars()) <= {'host1', 'host2'}
+    service.sync()
+    service.methods['host_state'](ctx, host='host2', physical={}, address='192.0.2.22')
+    service.audit(set())
+    for each in (instance, other, third):
+        service.deallocate_for_instance(ctx, instance_uuid=each.uuid, host=None)
+    with face.db.reader() as conn:
+        assert not conn.execute(sa.select(t.ports.c.id).where(t.ports.c.device_owner.like('compute:%'))).all()
+        assert not conn.execute(sa.select(t.port_forwardings.c.id)).all()
+
+
+def test_a_limited_account_waits_for_the_first_cell(face, monkeypatch, caplog):
+    """It was refused the INSERT into cells, and its daemon ended, when it was the first one of a new fleet to start."""
+    looks = []
+
+    def others_start(_seconds):
+        looks.append(caplog.messages[-1])
+        assert cells.Cells(face.conf, face.db, face.db).default
+    monkeypatch.setattr(cells, 'time', types.SimpleNamespace(monotonic=time.monotonic, sleep=others_start))
+    found = cells.Cells(face.conf, face.limited_db, face.db).default
+    assert found.uuid == cells.Cells(face.conf, face.db, face.db).default.uuid
+    look, = looks
+    assert 'cells' in look and 'Waiting for another daemon' in look          # the operator reads which table
+    with face.db.writer() as conn:
+        conn.execute(sa.delete(api_tables.cells))
+    monkeypatch.setattr(cells, 'REGISTERED_S', -1)
+    with pytest.raises(exception.InvalidInput, match='start a nova-conductor'):
+        assert cells.Cells(face.conf, face.limited_db, face.db).default
+
+
+def test_what_an_account_may_not_is_an_error_of_the_database(face):
+    """On MariaDB it was one that is away for a while, so that who asks for a key got a traceback."""
+    with pytest.raises(errors.Forbidden, match='message_keys'):
+        face.limited_db.run(message_keys.signing_key, None)
