@@ -112,3 +112,44 @@ def test_a_guest_keeps_its_volumes_from_host_to_host(fleet, openstack):
     for each in (copy, root, data):          # Ceph keeps what others were made of
         openstack(f'volume delete --cascade {each}')
         gone(openstack, each)
+
+
+def watchers(fleet, pool, image):
+    """Addresses of the clients that have an image open."""
+    text = fleet.ceph.run('rbd', '-c', fleet.ceph.CONF, '-p', pool, 'status', '--format', 'json', image)
+    return {each['address'] for each in json.loads(text)['watchers']}
+
+
+def test_the_guest_of_a_host_that_is_thought_dead_writes_nothing_more(fleet, openstack):
+    """Only its nova-compute is: QEMU runs on there while the server is taken to the other host."""
+    name = 'test-' + uuid.uuid4().hex[:8]
+    openstack(f'server create --flavor real.nano --image guest --nic none --host compute1 --wait {name} '
+              '--os-compute-api-version 2.95')
+    openstack(f'volume create --size 1 {name}')
+    becomes(openstack, 'volume', name, 'available')
+    openstack(f'server add volume {name} {name}')
+    becomes(openstack, 'volume', name, 'in-use')
+    server = openstack(f'server show {name} -c id -f value')
+    volume = openstack(f'volume show {name} -c id -f value')
+    images = (fleet.ceph.DISKS, f'{server}_disk'), (fleet.ceph.VOLUMES, f'volume-{volume}')
+    before = set().union(*(watchers(fleet, *each) for each in images))
+    assert len(before) == 2
+    fleet.parts['compute1'].kill()
+    openstack('compute service set --down compute1 nova-compute')
+    try:
+        openstack(f'server evacuate --host compute2 {name} --os-compute-api-version 2.67')
+        waiting.wait_for(lambda: openstack(f'server migration list --server {name} -f value -c Status') == 'done', 90,
+                         'the evacuation', 1)          # completed is for when the first host is back
+        assert fleet.hosts.guests('compute1')[server] == fleet.hosts.guests('compute2')[server] == 1
+        shut_out = fleet.ceph.run('ceph', '-c', fleet.ceph.CONF, 'osd', 'blocklist', 'ls')
+        assert all(address in shut_out for address in before)
+        after = set().union(*(watchers(fleet, *each) for each in images))
+        assert len(after) == 2 and not before & after
+    finally:
+        openstack('compute service set --up compute1 nova-compute')
+        fleet.parts['compute1'].start()
+    waiting.wait_for(lambda: server not in fleet.hosts.guests('compute1'), 60, 'the first host to remove its guest')
+    openstack(f'server delete --wait {name}')
+    becomes(openstack, 'volume', name, 'available')
+    openstack(f'volume delete {name}')
+    gone(openstack, name)
