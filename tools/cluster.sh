@@ -2,7 +2,7 @@
 # A fleet on this machine: the parts that an operator spreads over many, each a process of its own.
 #
 # usage: tools/cluster.sh up [--database mariadb|postgresql] [--computes N] [--cells N] [--libvirt N]
-#                            [--network agents|neutron]                      builds and starts what is missing
+#                            [--network agents|neutron] [--ceph]             builds and starts what is missing
 #        tools/cluster.sh status                                             what runs, and where
 #        tools/cluster.sh stop|start|kill PART...                            one part, or some
 #        tools/cluster.sh logs [PART]                                        the ends of the logs, or one log
@@ -10,7 +10,8 @@
 #
 # RabbitMQ, MariaDB or PostgreSQL, memcached, haproxy (Debian's packages), Keystone and Glance (from PyPI), two
 # nova-api, two nova-conductor, two nova-scheduler, nova-network, and computes in network namespaces of their own, the
-# first N of them with libvirt and QEMU, the others with simulated guests.
+# first N of them with libvirt and QEMU, the others with simulated guests. --ceph: a Ceph of one node with the disks of QEMU's
+# guests, the images and the volumes, which are Cinder's (from PyPI).
 # As root. State: NOVA_CLUSTER_DIR (default /var/lib/nova-cluster); a fleet in another directory may run beside it.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -31,20 +32,25 @@ if [ "$1" = up ]; then
     if [[ " $* " =~ \ --network[\ =]neutron ]] || grep -q '"network": "neutron"' "$NOVA_CLUSTER_DIR/fleet.json" 2>/dev/null; then
         CLUSTER_PACKAGES="$CLUSTER_PACKAGES openvswitch-switch ovn-central ovn-host ethtool haproxy" neutron=neutron
     fi
+    ceph=
+    if [[ " $* " == *' --ceph '* ]] || grep -q '"ceph": true' "$NOVA_CLUSTER_DIR/fleet.json" 2>/dev/null; then
+        CLUSTER_PACKAGES="$CLUSTER_PACKAGES $CEPH_PACKAGES $CEPH_BINDINGS qemu-utils" ceph=cinder
+    fi
     # shellcheck disable=SC2086
     packages_present $CLUSTER_PACKAGES || step "Debian packages" install_packages $CLUSTER_PACKAGES
     mkdir -p "$NOVA_CLUSTER_DIR"
     chmod 711 "$NOVA_CLUSTER_DIR"
     openstack_venv() {
         local python=$NOVA_CLUSTER_DIR/openstack/bin
-        "$python/python" -c "import keystone, glance, memcache, pymemcache${neutron:+, neutron}" 2>/dev/null &&
+        "$python/python" -c "import keystone, glance, memcache, pymemcache${neutron:+, neutron}${ceph:+, cinder}" 2>/dev/null &&
             [ -x "$python/uwsgi" ] ||
-            python3 "$here/packages.py" "$NOVA_CLUSTER_DIR/openstack" keystone glance $neutron pyuwsgi pymysql psycopg2-binary \
-                pymemcache python-memcached
+            python3 "$here/packages.py" "$NOVA_CLUSTER_DIR/openstack" keystone glance $neutron $ceph pyuwsgi pymysql \
+                psycopg2-binary pymemcache python-memcached || return 1
+        [ -z "$ceph" ] || ceph_bindings "$python/python"
     }
     [[ $extras != *libvirt ]] || meanwhile image "$here/guest-image.sh" "$NOVA_CLUSTER_DIR/guest"
     step "Python packages of this tree" make_venv "$extras"
-    step "Keystone and Glance" openstack_venv
+    step "Keystone and Glance${ceph:+, Cinder}" openstack_venv
     [[ $extras != *libvirt ]] || step "Guest image" outcome image
 fi
 PYTHONPATH="$here" exec "$venv/bin/python" -m cluster "$@"

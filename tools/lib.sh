@@ -11,6 +11,7 @@ RUN_PACKAGES="$BUILD_PACKAGES libvirt-daemon-system libvirt-clients qemu-system-
 # disks and volumes of a Ceph that is elsewhere, and what a Ceph on this machine needs beside it (tools/ceph.sh)
 CEPH_CLIENT_PACKAGES="ceph-common qemu-block-extra"
 CEPH_PACKAGES="ceph-mon ceph-mgr ceph-osd $CEPH_CLIENT_PACKAGES"
+CEPH_BINDINGS="python3-rados python3-rbd"
 GUEST_PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio syslinux syslinux-common fdisk kmod"
 
 say() { printf '%s\n' "$*"; }
@@ -72,6 +73,18 @@ install_packages() {
 
 packages_present() {
     dpkg-query -W -f '${Status}\n' "$@" 2>/dev/null | grep -c 'ok installed' | grep -qx $#
+}
+
+# ceph_bindings PYTHON: lets a virtual environment import CEPH_BINDINGS, which Debian alone has. All of Debian's packages in
+# the environment would hide newer ones of its own.
+ceph_bindings() {
+    local file site
+    site=$("$1" -c 'import sysconfig; print(sysconfig.get_path("platlib"))') || return 1
+    for file in /usr/lib/python3/dist-packages/{rados,rbd}.*.so; do ln -sf "$file" "$site/"; done
+    "$1" -c 'import rados, rbd' || {
+        echo "Ceph's packages for Python are those of $(/usr/bin/python3 --version), and this is $("$1" --version)."
+        return 1
+    }
 }
 
 # choose_venv USER: a virtual environment that a user can run, where he cannot look into this tree: it stands elsewhere,

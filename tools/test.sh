@@ -18,7 +18,7 @@ case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10
 cd "$tree"
 log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
 trap 'end_meanwhile; rm -rf "$log" "$log".*' EXIT
-TEST_PACKAGES="libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs $CEPH_PACKAGES tgt libmariadb-dev awscli s3cmd rclone restic"
+TEST_PACKAGES="libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs $CEPH_PACKAGES $CEPH_BINDINGS tgt libmariadb-dev awscli s3cmd rclone restic"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
@@ -39,12 +39,14 @@ fi
 # where it cannot be installed, its tests say so and are skipped
 keystone_venv() {
     local program
-    for program in keystone-manage barbican-manage ironic-dbsync; do
+    for program in keystone-manage barbican-manage ironic-dbsync cinder-volume; do
         [ -x "$NOVA_TEST_KEYSTONE/bin/$program" ] && continue
-        python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone barbican ironic ||
-            say "Keystone, Barbican and Ironic cannot be installed."
-        return
+        python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone barbican ironic cinder ||
+            say "Keystone, Barbican, Ironic and Cinder cannot be installed."
+        break
     done
+    [ ! -x "$NOVA_TEST_KEYSTONE/bin/cinder-volume" ] || [ $root = no ] || ceph_bindings "$NOVA_TEST_KEYSTONE/bin/python" ||
+        say "Cinder cannot use Ceph."
 }
 if wants integration && [ $root = yes ]; then
     export NOVA_TEST_GUEST_DIR=${NOVA_TEST_GUEST_DIR:-${TMPDIR:-/tmp}/nova-test-guest}
@@ -55,7 +57,7 @@ fi
 step "Python packages" make_venv "$extras"
 if wants integration; then
     export NOVA_TEST_KEYSTONE=${NOVA_TEST_KEYSTONE:-${TMPDIR:-/tmp}/nova-test-keystone}
-    step "Keystone, Barbican, Ironic" keystone_venv
+    step "Keystone, Barbican, Ironic, Cinder" keystone_venv
 fi
 if wants integration && [ $root = yes ]; then
     step "libvirt" "$here/libvirt-host.sh" start

@@ -24,11 +24,13 @@ class Service:
     :param service_type: in the catalog, unless the section names another
     :param name: of the service, in a sentence
     :param errors: {code: class of the error} of refusals
+    :param own_beside: requests of the system have the service's token in both places
     """
 
-    def __init__(self, conf: ConfigOpts, section: Any, service_type: Any, name: str, errors: Any) -> None:
+    def __init__(self, conf: ConfigOpts, section: Any, service_type: Any, name: str, errors: Any,
+                 own_beside: bool = False) -> None:
         options = conf[section]
-        self.name, self._errors = name, errors
+        self.name, self._errors, self._own_beside = name, errors, own_beside
         self._auth = loading.load_auth_from_conf_options(conf, section) if options.auth_type else None
         self.has_account = self._auth is not None
         session = loading.load_session_from_conf_options(conf, section, auth=self._auth)
@@ -82,6 +84,6 @@ class Service:
 
     def _tokens(self, ctx: Any) -> Any:
         own = self._adapter.get_token() if self.has_account else None
-        if ctx.auth_token:
-            return {'X-Auth-Token': ctx.auth_token, **({'X-Service-Token': own} if own else {})}
-        return {'X-Auth-Token': own} if own else {}
+        first = ctx.auth_token or own
+        beside = own if ctx.auth_token or self._own_beside else None
+        return {**({'X-Auth-Token': first} if first else {}), **({'X-Service-Token': beside} if beside else {})}

@@ -178,6 +178,12 @@ class ComputeDriver:
         """Whether this host reaches the disks of a server on storage shared with ``source``, its host before."""
         return False
 
+    def fence(self, instance: Any, block_devices: Any) -> None:
+        """Let nobody else write to the disks and volumes of a server that this host takes over from a dead one.
+
+        :param block_devices: as of a SpawnRequest
+        """
+
     def power_on(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
         """Start the guest, defining it again when it is gone."""
         raise NotImplementedError

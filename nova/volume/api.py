@@ -75,6 +75,30 @@ class BlockStorage:
         """
         raise NotImplementedError
 
+    def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> Any:
+        """Reserve a volume once more for a server, whose attachment ``held`` is to go; the new one's id.
+
+        The volume is the server's all the time, also when no host has ever completed ``held``.
+
+        :raises VolumeNotFound, InvalidVolume:
+        """
+        return self.attach(ctx, volume_id, instance_uuid)
+
+    def attach_elsewhere(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None,
+                         connector: Any, device: Any) -> tuple[Any, Any]:
+        """Let a second host reach the volume of a server that moves there; the id of an attachment and its connection.
+
+        When it fails, ``held``, the server's attachment, is the only one that it has.
+
+        :raises VolumeNotFound, InvalidVolume:
+        """
+        made = self.attach(ctx, volume_id, instance_uuid)
+        try:
+            return made, self.connect(ctx, made, connector, device)
+        except Exception:
+            self.detach(ctx, made)
+            raise
+
     def connect(self, ctx: RequestContext, attachment_id: str, connector: Any, device: Any) -> Any:
         """Let a host reach the volume; the connection: {'driver_volume_type', 'data', 'host'}.
 

@@ -1,6 +1,7 @@
 """Volumes of a Block Storage service (Cinder v3) over HTTP."""
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from typing import Any
@@ -22,6 +23,7 @@ VERSION = {'OpenStack-API-Version': 'volume 3.44'}       # the first with os-com
 REIMAGE_VERSION = {'OpenStack-API-Version': 'volume 3.68'}
 SERVICE_TYPE = 'block-storage'                           # in the catalog, unless [cinder] names another
 PAGE = 1000
+ATTACHING = 'attaching'                                  # a host has a connection, and has not completed it
 LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')             # the second is an old name of the first
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
 ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden, 413: exception.Forbidden}
@@ -31,13 +33,13 @@ _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
 class CinderVolumes(api.BlockStorage):
     """One client for all threads.
 
-    Requests have the service's own token as well as the user's: Cinder requires it to delete a server's attachment.
+    All requests have the service's own token beside that of who asks: Cinder wants it to delete a server's attachment.
 
     :param conf: uses [cinder] (see nova.runtime.rest_client)
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        self._service = rest_client.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS)
+        self._service = rest_client.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS, own_beside=True)
         self._root = None
         self._keys = barbican.Barbican(conf)
 
@@ -60,9 +62,7 @@ class CinderVolumes(api.BlockStorage):
     def create(self, ctx: RequestContext, size: int, *, name: str = '', description: str = '',
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
                availability_zone: Any = None, metadata: Any = None) -> Any:
-        if not ctx.auth_token and self._service.has_account and ctx.project_id != self._service.own_project():
-            # the service's own token would make it in the service's project
-            raise exception.InvalidVolume(reason='a volume can be made only while the request of its owner runs.')
+        self._check_owner(ctx, 'a volume')
         wanted = {'size': size, 'name': name, 'description': description, 'imageRef': image_id,
                   'snapshot_id': snapshot_id, 'volume_type': volume_type, 'availability_zone': availability_zone,
                   'metadata': metadata or None}
@@ -71,6 +71,11 @@ class CinderVolumes(api.BlockStorage):
         answer = self._call(ctx, 'POST', '/volumes', exception.VolumeNotFound(volume_id='of its source'),
                             json={'volume': {key: value for key, value in wanted.items() if value is not None}})
         return _volume(answer.json()['volume'])
+
+    def _check_owner(self, ctx: RequestContext, what: str) -> None:
+        """:raises InvalidVolume: the service's own token would make it in the service's project"""
+        if not ctx.auth_token and self._service.has_account and ctx.project_id != self._service.own_project():
+            raise exception.InvalidVolume(reason=f'{what} can be made only while the request of its owner runs.')
 
     def delete(self, ctx: RequestContext, volume_id: str) -> None:
         self._volume(ctx, 'DELETE', volume_id)
@@ -92,18 +97,36 @@ class CinderVolumes(api.BlockStorage):
     # ---- attachments
 
     def attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str) -> Any:
+        return self._attach(ctx, volume_id, instance_uuid, None)['id']
+
+    def _attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str, connector: Any) -> Any:
         missing = exception.VolumeNotFound(volume_id=str(volume_id)[:64])
         body = {'attachment': {'volume_uuid': _checked(volume_id, missing), 'instance_uuid': instance_uuid,
-                               'connector': None}}
-        return self._call(ctx, 'POST', '/attachments', missing, json=body).json()['attachment']['id']
+                               'connector': connector}}
+        return self._call(ctx, 'POST', '/attachments', missing, json=body).json()['attachment']
+
+    def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> Any:
+        # a volume that is attaching takes no further attachment of its server, one that is in use does
+        if held is not None and self.get(ctx, volume_id)['status'] == ATTACHING:
+            self.complete(ctx, held)
+        return self.attach(ctx, volume_id, instance_uuid)
+
+    def attach_elsewhere(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None,
+                         connector: Any, device: Any) -> tuple[Any, Any]:
+        # a further attachment is refused its connector later: it has to come with it
+        try:
+            made = self._attach(ctx, volume_id, instance_uuid, {**connector, 'mountpoint': device})
+        except exception.NovaException:
+            with contextlib.suppress(exception.NovaException):           # what it has made until it failed stays
+                for each in self._attachments_of(ctx, instance_uuid):
+                    if each['volume_id'] == volume_id and each['id'] != held:
+                        self.detach(ctx, each['id'])
+            raise
+        return made['id'], _connection(made, connector)
 
     def connect(self, ctx: RequestContext, attachment_id: str, connector: Any, device: Any) -> Any:
         body = {'attachment': {'connector': {**connector, 'mountpoint': device}}}
-        answer = self._attachment(ctx, 'PUT', attachment_id, json=body)
-        info = answer.json()['attachment']['connection_info']
-        kind = info.pop('driver_volume_type', None)
-        # the service spreads the data of a connection over the document itself
-        return {'driver_volume_type': kind, 'data': info.get('data', info), 'host': connector.get('host')}
+        return _connection(self._attachment(ctx, 'PUT', attachment_id, json=body).json()['attachment'], connector)
 
     def complete(self, ctx: RequestContext, attachment_id: str) -> None:
         self._attachment(ctx, 'POST', attachment_id, '/action', json={'os-complete': None})
@@ -128,9 +151,11 @@ class CinderVolumes(api.BlockStorage):
         self._volume(ctx, 'POST', volume_id, '/action', json={'os-roll_detaching': {}})
 
     def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Any:
+        return [each['id'] for each in self._attachments_of(ctx, instance_uuid)]
+
+    def _attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Any:
         params = {'instance_id': instance_uuid, 'all_tenants': '1'} if ctx.is_admin else {'instance_id': instance_uuid}
-        answer = self._call(ctx, 'GET', '/attachments', exception.NotFound(), params=params)
-        return [each['id'] for each in answer.json()['attachments']]
+        return self._call(ctx, 'GET', '/attachments', exception.NotFound(), params=params).json()['attachments']
 
     def _attachment(self, ctx: RequestContext, method: Any, attachment_id: str, tail: str = '', **kwargs: Any) -> Any:
         missing = exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
@@ -145,6 +170,7 @@ class CinderVolumes(api.BlockStorage):
         return [_snapshot(each) for each in self._list(ctx, 'snapshots', limit, offset)]
 
     def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str, description: str = '') -> Any:
+        self._check_owner(ctx, 'a snapshot')
         body = {'snapshot': {'volume_id': volume_id, 'name': name, 'description': description, 'force': True}}
         answer = self._call(ctx, 'POST', '/snapshots', exception.VolumeNotFound(volume_id=volume_id), json=body)
         return _snapshot(answer.json()['snapshot'])
@@ -211,6 +237,13 @@ def _message(response: Any) -> Any:
         return str(fault['message'])[:500]
     except (ValueError, KeyError, TypeError, AttributeError):
         return f'the Block Storage service refused the request with code {response.status_code}.'
+
+
+def _connection(attachment: Any, connector: Any) -> Any:
+    info = attachment['connection_info']
+    kind = info.pop('driver_volume_type', None)
+    # the service spreads the data of a connection over the document itself
+    return {'driver_volume_type': kind, 'data': info.get('data', info), 'host': connector.get('host')}
 
 
 def _volume(body: Any) -> Any:

@@ -4,6 +4,7 @@ import shutil
 import sys
 import time
 
+from cluster import ceph
 from cluster import neutron
 from cluster import parts
 from cluster import prepare
@@ -31,13 +32,18 @@ def _wait(launched):
 
 def up(asked):
     settings.DIRECTORY.mkdir(exist_ok=True)
-    fleet = settings.save(asked.database, asked.computes, asked.cells, asked.libvirt, asked.network)
+    fleet = settings.save(asked.database, asked.computes, asked.cells, asked.libvirt, asked.network,
+                          asked.ceph)
     begin = time.monotonic()
     print('Network and servers')
     step('Bridge and namespaces', prepare.network, fleet)
     step('Directories of the servers', prepare.data, fleet)
+    if fleet.ceph:
+        step('Ceph with its pools and users', ceph.create)
     _start(parts.infrastructure(fleet))
     step('Databases', prepare.databases, fleet)
+    if fleet.ceph:
+        step("Cinder's part of the broker", ceph.broker, fleet)
     step('Configuration', prepare.configuration, fleet)
     step('Schemas', prepare.schemas, fleet)
     step('Tokens with which computes join', prepare.tokens, fleet)
@@ -51,11 +57,18 @@ def up(asked):
         print('Networks')
         _networks(fleet, central, on_hosts)
     print('Compute')
-    _start(parts.nova(fleet))
+    rows = list(parts.nova(fleet))
+    if fleet.ceph:                           # a compute looks for the keys when it starts
+        _start([part for part in rows if part.name.startswith('libvirt-')])
+        step('Keys of Ceph for libvirt', ceph.give_keys, fleet)
+    _start(rows)
+    if fleet.ceph:
+        step('Cinder knows its storage', ceph.reports, prepare.cloud(fleet))
     step('Every service reports', _reporting, fleet)
     step('Flavors and images', prepare.contents, fleet)
     print(f'The fleet runs after {time.monotonic() - begin:.1f} s: {fleet.computes} computes in {fleet.cells} '
-          f'{"cells" if fleet.cells > 1 else "cell"}, {fleet.libvirt} with libvirt. As its users:\n')
+          f'{"cells" if fleet.cells > 1 else "cell"}, {fleet.libvirt} with libvirt'
+          f'{", volumes of Cinder in Ceph" if fleet.ceph else ""}. As its users:\n')
     for user in ('admin', 'demo'):
         print(f'  export OS_AUTH_URL={settings.url("keystone", "/v3")} OS_USERNAME={user} OS_PROJECT_NAME={user} '
               f'OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default OS_PASSWORD={fleet.passwords[user]}')
@@ -162,6 +175,8 @@ def main():
                          default=settings.load().libvirt if settings.load() else 0)
     command.add_argument('--network', choices=('embedded', 'agents', 'neutron'),
                          default=settings.load().network if settings.load() else 'embedded')
+    command.add_argument('--ceph', action='store_true', default=bool(settings.load() and settings.load().ceph),
+                         help='a Ceph of one node, and Cinder with its volumes there')
     command.set_defaults(do=up)
     commands.add_parser('status', help='what runs').set_defaults(do=status)
     for name in ('start', 'stop', 'kill'):

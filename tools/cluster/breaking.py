@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import random
 import signal
-import subprocess
 import time
 import typing
 
@@ -136,12 +135,7 @@ def unreachable(part, down_s, compute=None):
 
 
 def rabbitmqctl(fleet, *words):
-    environment = {**fleet.parts['rabbitmq'].environment, 'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LANG': 'C.UTF-8'}
-    cookie = (settings.DIRECTORY / 'rabbitmq' / '.erlang.cookie').read_text()
-    command = [parts.program('rabbitmqctl'), '--node', environment['RABBITMQ_NODENAME'], '--erlang-cookie', cookie,
-               '--quiet', *words]
-    return subprocess.run(command, env=environment, user='rabbitmq', group='rabbitmq', check=True, capture_output=True,
-                          text=True).stdout
+    return parts.rabbitmqctl(fleet.parts['rabbitmq'], *words)
 
 
 def queues_deleted(fleet):

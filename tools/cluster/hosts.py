@@ -90,13 +90,14 @@ def switched_on(name):
     shutil.rmtree(directory(name) / 'run', ignore_errors=True)
 
 
-def virsh(name, *words):
+def virsh(name, *words, **more):
     """What virsh prints on a host.
 
+    :param more: arguments of subprocess.run
     :raises RuntimeError: libvirt does not answer, or refuses
     """
     try:
-        return run('virsh', '-c', uri(name), *words, timeout=ANSWERS_S)
+        return run('virsh', '-c', uri(name), *words, timeout=ANSWERS_S, **more)
     except subprocess.TimeoutExpired:
         raise RuntimeError(f'libvirt of {name} does not answer') from None
 

@@ -7,10 +7,12 @@ import socket
 import sys
 import urllib.request
 
+from cluster import ceph
 from cluster import hosts
 from cluster import neutron
 from cluster import settings
 from cluster.processes import Part
+from cluster.processes import run
 
 BIN = pathlib.Path(sys.executable).parent
 OPENSTACK = settings.DIRECTORY / 'openstack' / 'bin'
@@ -45,7 +47,7 @@ def answers(part, path='/'):
 
 
 def infrastructure(fleet):
-    """Broker, database, cache."""
+    """Broker, database, cache, and what keeps disks and volumes."""
     for number, name in enumerate(fleet.brokers):
         yield _broker(name, number)
     for name in fleet.databases:
@@ -53,6 +55,8 @@ def infrastructure(fleet):
     address = settings.ADDRESS
     yield Part('memcached', [program('memcached'), '-u', 'memcache', '-l', address, '-p', settings.PORTS['memcached'],
                              '-m', '64'], listens('memcached'), address=f'{address}:{settings.PORTS["memcached"]}')
+    if fleet.ceph:
+        yield from ceph.storage()
 
 
 def _broker(name, number):
@@ -65,6 +69,16 @@ def _broker(name, number):
         'RABBITMQ_PID_FILE': str(directory / 'pid'), 'RABBITMQ_ENABLED_PLUGINS_FILE': str(directory / 'plugins'),
         'RABBITMQ_CONF_ENV_FILE': '/dev/null', 'RABBITMQ_CONFIG_FILE': str(directory / 'rabbitmq.conf'),
         'ERL_EPMD_ADDRESS': '127.0.0.1'}, address='%s:%s' % where)
+
+
+def rabbitmqctl(part, *words):
+    """What rabbitmqctl prints of a broker that runs.
+
+    :raises RuntimeError: it refuses
+    """
+    cookie = (settings.DIRECTORY / part.name / '.erlang.cookie').read_text()
+    return run(program('rabbitmqctl'), '--node', part.environment['RABBITMQ_NODENAME'], '--erlang-cookie', cookie,
+               '--quiet', *words, user='rabbitmq', environment={**part.environment, 'LANG': 'C.UTF-8'})
 
 
 def _database(kind, name):
@@ -81,7 +95,7 @@ def _database(kind, name):
 
 
 def openstack(fleet):
-    """Keystone and Glance as their projects publish them."""
+    """Keystone, Glance and Cinder as their projects publish them."""
     for name, module, environment in (
             ('keystone', 'keystone.wsgi.api:application', {'OS_KEYSTONE_CONFIG_DIR': settings.DIRECTORY / 'keystone',
                                                         'HOME': settings.HOME}),
@@ -94,6 +108,8 @@ def openstack(fleet):
                    '--add-header', 'Connection: close']
         yield Part(name, command, answers(name), environment={key: str(value) for key, value in environment.items()},
                    address=where)
+    if fleet.ceph:
+        yield from ceph.block_storage()
 
 
 def nova(fleet):

@@ -7,6 +7,7 @@ import os
 import pathlib
 import pwd
 
+from cluster import ceph
 from cluster import hosts
 from cluster import neutron
 from cluster import parts
@@ -131,7 +132,7 @@ service_token_roles_required = true
 '''
 
 
-# The dashboard is a page of nova-api that asks Keystone, Glance and Neutron itself.
+# The dashboard is a page of nova-api that asks Keystone, Glance, Cinder and Neutron itself.
 CORS = f'''
 [cors]
 allowed_origin = {settings.url('haproxy')}
@@ -161,14 +162,16 @@ backend = oslo_cache.memcache_pool
 memcache_dead_retry = 10
 memcache_servers = {settings.ADDRESS}:{settings.PORTS['memcached']}
 {CORS}''')
-    _write(directory / 'glance' / 'glance-api.conf', f'''[DEFAULT]
-log_file = {directory}/logs/glance-service.log
+    store = f'''[DEFAULT]
 enabled_backends = files:file
 [glance_store]
 default_backend = files
 [files]
 filesystem_store_datadir = {directory}/glance/images
-[database]
+'''
+    _write(directory / 'glance' / 'glance-api.conf', f'''[DEFAULT]
+log_file = {directory}/logs/glance-service.log
+{ceph.of_glance() if fleet.ceph else store}[database]
 connection = {fleet.database_url('glance')}
 [paste_deploy]
 flavor = keystone
@@ -176,7 +179,7 @@ config_file = {directory}/openstack/etc/glance/glance-api-paste.ini
 {_authtoken(fleet, 'glance')}{CORS}''')
     (directory / 'glance' / 'images').mkdir(exist_ok=True)
     settings.HOME.mkdir(exist_ok=True)
-    for name in ('keystone', 'glance', 'neutron'):
+    for name in ('keystone', 'glance', 'neutron', 'cinder'):
         (settings.HOME / f'.{name}').unlink(missing_ok=True)
         (settings.HOME / f'.{name}').symlink_to(directory / name)
     _write(directory / 'haproxy.cfg', f'''global
@@ -202,6 +205,8 @@ backend apis
               for name in ('api1', 'api2')))
     if fleet.network == 'neutron':
         neutron.configuration(fleet, _authtoken(fleet, 'neutron') + CORS)
+    if fleet.ceph:
+        _write(directory / 'cinder' / 'cinder.conf', ceph.configuration(fleet, _authtoken(fleet, 'cinder') + CORS))
     nova(fleet)
 
 
@@ -281,6 +286,18 @@ user_domain_name = Default
 project_domain_name = Default
 default_floating_pool = public
 ''' if fleet.network == 'neutron' else ''
+    volumes = f'''[volume]
+backend = cinder
+[cinder]
+auth_type = password
+auth_url = {settings.url('keystone', '/v3')}
+username = nova
+password = {fleet.passwords['nova']}
+project_name = service
+user_domain_name = Default
+project_domain_name = Default
+''' if fleet.ceph else ''
+    asked = ['glance', *(['neutron'] if fleet.network == 'neutron' else []), *(['cinder'] if fleet.ceph else [])]
     identity = f'''[identity]
 backend = keystone
 [oslo_middleware]
@@ -289,7 +306,7 @@ enable_proxy_headers_parsing = true
 trusted_proxies = {settings.ADDRESS}
 [dashboard]
 identity_url = {settings.url('keystone', '/v3')}
-connect_to = {settings.url('glance')}{', ' + settings.url('neutron') if fleet.network == 'neutron' else ''}
+connect_to = {', '.join(settings.url(name) for name in asked)}
 {_authtoken(fleet, 'nova')}'''
 
     def file(name, *texts, host='controller', address=settings.ADDRESS, http='', state=None):
@@ -306,14 +323,14 @@ connect_to = {settings.url('glance')}{', ' + settings.url('neutron') if fleet.ne
             if kind == 'api':
                 http = (f'[http]\nlisten = {settings.ADDRESS}\nport = {settings.PORTS[name]}\n'
                         f'drain_time = {DRAIN_S}\n')
-            file(name, *top, *([identity, account] if kind == 'api' else []), host=f'controller{number}', http=http)
+            file(name, *top, *([identity, account] if kind == 'api' else []), volumes, host=f'controller{number}',
+                 http=http)
     if not fleet.cell_names:
         file('network', *top, account, services, _joins('network'))
     for cell in fleet.cell_names:
         for kind in ('conductor', 'network', 'manage'):
-            file(f'{cell}-{kind}', shared, messages(cell), databases(cell), services if kind == 'network' else '',
-                 _joins(f'{cell}-{kind}'),
-                 host=f'{cell}-controller')
+            file(f'{cell}-{kind}', shared, messages(cell), databases(cell), volumes,
+                 services if kind == 'network' else '', _joins(f'{cell}-{kind}'), host=f'{cell}-controller')
     file('manage', *top)
     if fleet.network == 'neutron':
         file('metadata', *top, http=f'[metadata]\nport = {settings.PORTS["metadata"]}\n'
@@ -329,6 +346,8 @@ connect_to = {settings.url('glance')}{', ' + settings.url('neutron') if fleet.ne
                    f'live_migration_uri = {hosts.migration_uri(name)}\n')
             if fleet.network == 'neutron':
                 own += f'[os_vif_ovs]\novsdb_connection = {neutron.connection(name)}\n'
+            if fleet.ceph:
+                own += '[libvirt]\n' + ceph.of_compute()
             knows = databases(cell or 'cell1')
             if fleet.network == 'agents':
                 knows = AGENT.format(address=where['address'], metadata=settings.ADDRESS)
@@ -357,10 +376,11 @@ def manage(*arguments, cell=None):
 
 
 def schemas(fleet):
-    """The tables of Keystone, Glance and this tree at the same time, each by its own command, and the first network."""
+    """The tables of all services at the same time, each by its own command, and the first network."""
     with concurrent.futures.ThreadPoolExecutor() as pool:
         for made in [pool.submit(make, fleet) for make in (_keystone_schema, _glance_schema, _nova_schema,
-                                                               *_neutron_schema(fleet))]:
+                                                               *_neutron_schema(fleet),
+                                                               *([ceph.schema] if fleet.ceph else ()))]:
             made.result()
 
 
@@ -428,8 +448,8 @@ def users(fleet):
         roles['service'] = identity.create_role(name='service')
     for name, project, granted in (('nova', 'service', ('admin', 'service')),
                                    ('glance', 'service', ('admin', 'service')),
-                                   *([('neutron', 'service', ('admin', 'service'))] if fleet.network == 'neutron'
-                                     else []),
+                                   *((name, 'service', ('admin', 'service')) for name, there in (
+                                       ('neutron', fleet.network == 'neutron'), ('cinder', fleet.ceph)) if there),
                                    ('demo', 'demo', ('member',))):
         user = identity.find_user(name) or identity.create_user(name=name, domain_id='default',
                                                                password=fleet.passwords[name])
@@ -437,6 +457,7 @@ def users(fleet):
             identity.assign_project_role_to_user(identity.find_project(project), user, roles[role])
     for kind, name, url in (('compute', 'nova', settings.url('haproxy', '/v2.1')),
                             ('image', 'glance', settings.url('glance')),
+                            *([('block-storage', 'cinder', settings.url('cinder', '/v3'))] if fleet.ceph else []),
                             ('network', 'neutron', settings.url(
                                 'neutron') if fleet.network == 'neutron' else settings.url('haproxy', '/network'))):
         service = identity.find_service(name) or identity.create_service(type=kind, name=name)
@@ -461,7 +482,11 @@ def contents(fleet):
             connection.compute.create_flavor_extra_specs(flavor, {'capabilities:hypervisor_type': f's== {kind}'})
     images = {'small': ('raw', {'data': bytes(65536)})}
     if fleet.libvirt:
-        images['guest'] = ('qcow2', {'filename': str(settings.DIRECTORY / 'guest' / 'guest.qcow2')})
+        guest = settings.DIRECTORY / 'guest' / 'guest.qcow2'
+        images['guest'] = ('qcow2', {'filename': str(guest)})
+        if fleet.ceph and connection.image.find_image('guest') is None:     # of a raw one Ceph makes clones
+            run('qemu-img', 'convert', '-O', 'raw', guest, guest.with_suffix('.raw'))
+            images['guest'] = ('raw', {'filename': str(guest.with_suffix('.raw'))})
     for name, (disk_format, contents) in images.items():
         if connection.image.find_image(name) is None:
             # agents answer no metadata in the hosts' own networks

@@ -19,7 +19,7 @@ NETWORK = f'10.213.{NUMBER}'
 MOST_CELLS = 4
 ADDRESS = f'{NETWORK}.1'                 # of everything but the computes
 PORTS = {'rabbitmq': 5672, 'mariadb': 3306, 'postgresql': 5432, 'memcached': 11211, 'keystone': 5000, 'glance': 9292,
-         'haproxy': 8774, 'neutron': 9696, 'metadata': 8775, 'api1': 8781, 'api2': 8782,
+         'haproxy': 8774, 'cinder': 8776, 'neutron': 9696, 'metadata': 8775, 'api1': 8781, 'api2': 8782,
          **{f'{kind}-cell{cell}': first + cell for cell in range(1, MOST_CELLS + 1)
             for kind, first in (('rabbitmq', 5680), ('mariadb', 3310), ('postgresql', 5440))}}
 MONITORING = 9780                        # the first port of /metrics
@@ -35,6 +35,7 @@ class Settings:
     computes    number of nova-compute processes
     cells       number of cells; of several each has a broker and a database server of its own
     network     embedded; agents: the same, and hosts with guests of QEMU have agents and no database; or neutron
+    ceph        whether there are a Ceph and Cinder
     libvirt     number of computes with guests of QEMU, the first ones; the others' guests are simulated
     passwords   {name: secret}
     """
@@ -42,7 +43,7 @@ class Settings:
     def __init__(self, values):
         self.database, self.computes, self.passwords = values['database'], values['computes'], values['passwords']
         self.cells, self.libvirt = values.get('cells', 1), values.get('libvirt', 0)
-        self.network = values.get('network', 'embedded')
+        self.network, self.ceph = values.get('network', 'embedded'), values.get('ceph', False)
 
     @property
     def cell_names(self):
@@ -62,7 +63,8 @@ class Settings:
     def databases(self):
         """{database server: names of its databases}"""
         cells = [f'nova_{cell}' for cell in self.cell_names]
-        services = (*SERVICES, 'neutron') if self.network == 'neutron' else SERVICES
+        services = (*SERVICES, *(('neutron',) if self.network == 'neutron' else ()),
+                    *(('cinder',) if self.ceph else ()))
         return {self.database: [name for name in services if name not in cells],
                 **{f'{self.database}-{name.removeprefix("nova_")}': [name] for name in cells}}
 
@@ -106,12 +108,13 @@ def load():
     return Settings(json.loads(file.read_text())) if file.exists() else None
 
 
-def save(database, computes, cells=1, libvirt=0, network='embedded'):
+def save(database, computes, cells=1, libvirt=0, network='embedded', ceph=False):
     """Settings with these values; secrets stay what they are."""
     known = load()
     for name, asked, words in (('database', database, 'on {}'), ('cells', cells, 'with {} cells'),
                                ('libvirt', libvirt, 'with libvirt on {} computes'),
-                               ('network', network, 'with {} networks')):
+                               ('network', network, 'with {} networks'),
+                               ('ceph', ceph, 'with Ceph' if known and known.ceph else 'without Ceph')):
         if known is not None and getattr(known, name) != asked:
             raise SystemExit(f'This fleet was built {words.format(getattr(known, name))}. End it with: '
                              'tools/cluster.sh down --purge')
@@ -121,9 +124,9 @@ def save(database, computes, cells=1, libvirt=0, network='embedded'):
         raise SystemExit(f'There cannot be libvirt on {libvirt} of {computes} computes.')
     passwords = known.passwords if known else {
         name: secrets.token_urlsafe(18) for name in ('database', 'rabbitmq', 'admin', 'demo', 'nova', 'glance',
-                                                     'neutron', 'metadata')}
+                                                     'neutron', 'metadata', 'cinder')}
     values = {'database': database, 'computes': computes, 'cells': cells, 'libvirt': libvirt, 'network': network,
-              'passwords': passwords}
+              'ceph': ceph, 'passwords': passwords}
     file = DIRECTORY / 'fleet.json'
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'w') as handle:
         json.dump(values, handle, indent=1)

@@ -83,6 +83,7 @@ class Evacuation:
             shared = self._disks_are_here(server, migration.source_compute, request['on_shared_storage'])
             host.driver.destroy(ctx, server, vifs, keep_disks=shared)
             task.undo(host.driver.destroy, ctx, server, vifs, keep_disks=shared)
+            host.driver.fence(server, devices)
             if shared:
                 host.driver.power_on_here(ctx, server, vifs, devices)
             else:

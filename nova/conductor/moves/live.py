@@ -235,13 +235,10 @@ class LiveMigrations:
                 shown.append(device)
                 continue
             if device['uuid'] not in made:
-                made[device['uuid']] = {'connection_info': None, 'attachment_id': self._services.volumes.attach(
-                    system, device['volume_id'], row['uuid'])}
-                self._claimed_by_source(migration['id'], volumes=made)
-            if made[device['uuid']]['connection_info'] is None:
-                made[device['uuid']]['connection_info'] = self._services.volumes.connect(
-                    system, made[device['uuid']]['attachment_id'], migration['arguments']['connector'],
-                    device['device_name'])
+                ident, info = self._services.volumes.attach_elsewhere(
+                    system, device['volume_id'], row['uuid'], device['attachment_id'],
+                    migration['arguments']['connector'], device['device_name'])
+                made[device['uuid']] = {'connection_info': info, 'attachment_id': ident}
                 self._claimed_by_source(migration['id'], volumes=made)
             shown.append({**device, **made[device['uuid']]})
         return shown

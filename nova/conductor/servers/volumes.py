@@ -150,7 +150,7 @@ class Volumes:
 
     def _renew(self, system: Context, instance_uuid: str, device: Row) -> Row:
         """Replace the attachment by one that has no host yet; return the device's row then."""
-        fresh = self._storage.attach(system, device['volume_id'], instance_uuid)
+        fresh = self._storage.renew(system, device['volume_id'], instance_uuid, device['attachment_id'])
         values = {'attachment_id': fresh, 'connection_info': None}
         if not self._note(device, values, 'attachment_id'):
             self._storage.detach(system, fresh)
@@ -314,13 +314,15 @@ class Volumes:
         image = images.show(image_id)
         if image['status'] == 'active':
             return []                     # done before
-        system.project_id, system.user_id = row['project_id'], row['user_id']
+        asks = ctx if ctx.auth_token else _system(ctx)
+        if asks is not ctx:
+            asks.project_id, asks.user_id = row['project_id'], row['user_id']
         made = self._snapshots_of(system, image, {device['volume_id'] for device in devices})
         try:
             if not made:
                 mapping = []
                 for device in devices:
-                    snapshot = self._storage.create_snapshot(system, device['volume_id'],
+                    snapshot = self._storage.create_snapshot(asks, device['volume_id'],
                                                              f'snapshot for {row["display_name"]}'[:255])
                     made.append(snapshot['id'])
                     mapping.append(_mapping(device, snapshot))

@@ -1,4 +1,5 @@
 """Disks in a real Ceph without guests: what a build, a resize, a revert and a delete leave in the pool."""
+import contextlib
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 from nova import exception
 from nova.tests import ceph as cephs
 from nova.tests.contract import driver_contract
+from nova.tests.waiting import wait_for
 from nova.virt import driver
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import resize
@@ -17,6 +19,7 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
 from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import fencing
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.volumes import disk as volumes
@@ -207,6 +210,79 @@ def test_a_host_takes_a_guest_of_a_dead_one_over_by_what_the_pool_says(ceph, sto
     assert not store.exists(instance.uuid) and disks(ceph, instance) == ['disk', 'disk.swap']
     other.remove(instance.uuid)
     assert [name for name in ceph.images() if name.startswith(instance.uuid)] == []
+
+
+class Qemu:
+    """QEMU's own block layer with an image open, as a guest's QEMU has it, in a process that does what it is told."""
+
+    PROMPT = 'qemu-io> '
+
+    def __init__(self, ceph, image, log):
+        self._log = log
+        with open(log, 'w') as said:
+            self._process = subprocess.Popen(
+                ['stdbuf', '-oL', 'qemu-io', '-f', 'raw', f'rbd:{image}:id={ceph.user}:conf={ceph.conf}'],
+                stdin=subprocess.PIPE, stdout=said, stderr=said, text=True)
+
+    def tell(self, command):
+        """What it says of a command."""
+        before = len(self._said())
+        self._process.stdin.write(command + '\n')
+        self._process.stdin.flush()
+        return self._said(before)
+
+    def _said(self, before=0):
+        """All that it has said, when it waits for the next command."""
+        wait_for(lambda: self._log.read_text()[before:].endswith(self.PROMPT), 60, 'an answer of qemu-io')
+        return self._log.read_text()[before:]
+
+    def end(self):
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def qemu(ceph, tmp_path):
+    """Opens an image; all are ended."""
+    with contextlib.ExitStack() as stack:
+        def start(image):
+            made = Qemu(ceph, image, tmp_path / f'qemu-{uuid.uuid4()}')
+            stack.callback(made.end)
+            return made
+        yield start
+
+
+WRITE, READ = 'write -P {} 0 4k', 'read -P {} 0 4k'
+
+
+@pytest.mark.parametrize('shared', [False, True])
+def test_a_qemu_that_still_runs_on_a_dead_host_writes_nothing_more(ceph, store, tmp_path, qemu, shared):
+    """Ceph let both of them write in turn: each got the lock when it asked for it."""
+    instance, untouched = build(store), build(store)
+    other = make(ceph, store.directory if shared else tmp_path / 'other', 'two')
+    volume = f'{ceph.pool}/{instance.uuid}-volume'
+    ceph.rbd('create', '--size', '1M', volume.partition('/')[2])
+    image = f'{ceph.pool}/{instance.uuid}_disk'
+    disk, data, neighbour = qemu(image), qemu(volume), qemu(f'{ceph.pool}/{untouched.uuid}_disk')
+    for each in (disk, data, neighbour):
+        assert 'wrote' in each.tell(WRITE.format(1)) and 'failed' not in each.tell('flush')
+    pool_record.take(other, instance.uuid, 'one', 'qemu')
+    assert shared_storage.came_over(other.load(instance.uuid), 'one', 'two')
+    devices = [{'volume_id': 'v', 'connection_info': {'driver_volume_type': 'rbd', 'data': {'name': volume}}},
+               {'volume_id': 'w', 'connection_info': {'driver_volume_type': 'rbd', 'data': {'name': 'nothing/here'}}},
+               {'volume_id': 'x', 'connection_info': {'driver_volume_type': 'local', 'data': {}}}]
+    fencing.fence(other, instance.uuid, devices)
+    for old, name in ((disk, image), (data, volume)):
+        assert 'write failed: ' in old.tell(WRITE.format(2))
+        new = qemu(name)
+        assert 'verification failed' not in new.tell(READ.format(1)) and 'wrote' in new.tell(WRITE.format(3))
+        assert 'write failed: ' in old.tell(WRITE.format(2))
+        assert 'verification failed' not in new.tell(READ.format(3))
+        new.end()
+    assert 'wrote' in neighbour.tell(WRITE.format(2))                # a guest that nobody has taken over
+    for each in (disk, data, neighbour):
+        each.end()
+    ceph.rbd('rm', '--no-progress', volume.partition('/')[2])
 
 
 def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, tmp_path):

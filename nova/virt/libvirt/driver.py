@@ -37,6 +37,7 @@ from nova.virt.libvirt.moves import cold
 from nova.virt.libvirt.moves import live_migration
 from nova.virt.libvirt import remote
 from nova.virt.libvirt import resize
+from nova.virt.libvirt.moves import fencing
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
@@ -177,6 +178,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
         pool_record.take(self.storage, instance.uuid, source, self.virt_type)
         return shared_storage.came_over(self.storage.load(instance.uuid), source, self.host)
+
+    def fence(self, instance: Instance, block_devices: list[dict[str, Any]]) -> None:
+        fencing.fence(self.storage, instance.uuid, block_devices)
 
     # ---- life -------------------------------------------------------------------------
 

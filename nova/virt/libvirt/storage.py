@@ -311,6 +311,22 @@ class Storage:
         return guest is not None and guest.host == self._host and any(disk.source for disk in guest.disks) and (
             self.owners.are_others(uuid, self.path(uuid)))
 
+    def fence(self, uuid: str) -> None:
+        """Shut out of Ceph whoever has a guest's disks open; nothing where disks are files."""
+        if self._pool is not None:
+            self._pool.fence(uuid)
+
+    def fence_volume(self, name: str) -> None:
+        """The same of a volume in the Ceph of this host's disks.
+
+        :param name: pool/image
+        :raises VirtError: this host's user may not look at it, or it has none
+        """
+        if self._pool is None:
+            raise exception.VirtError(operation='shut clients of a volume out',
+                                      reason='[libvirt] images_type of this host is not rbd')
+        self._pool.fence_volume(name)
+
     def clear_pool(self, guest: xml.Guest) -> None:
         """Remove what the pool has of a guest and its record does not name."""
         names = {os.path.basename(disk.file) for disk in rescued.files(guest) if disk.source}

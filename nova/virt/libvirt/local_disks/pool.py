@@ -14,6 +14,7 @@ QUICK_S = 60                             # for what moves no data; an unreachabl
 WATCHED_S = 40                           # Ceph forgets a client that has died after 30 s
 POLL = 1
 VERSION_ONE = 'v1'
+FENCED_S = 365 * 86400                   # an address that was shut out never comes again: it has a random part
 
 
 class Failed(exception.VirtError):
@@ -31,7 +32,7 @@ class Pool:
     """
 
     def __init__(self, name: str, conf: str, user: str | None, data_s: float) -> None:
-        self.name, self._data_s = name, data_s
+        self.name, self._conf, self._user, self._data_s = name, conf, user, data_s
         self._access = ['-c', conf, *(['-n', f'client.{user}'] if user else [])]
 
     def images(self) -> list[str]:
@@ -72,6 +73,29 @@ class Pool:
                 if error.code != errno.EBUSY or time.monotonic() > end:
                     raise
             time.sleep(POLL)             # of a QEMU that was killed
+
+    def beside(self, name: str) -> Pool:
+        """Another pool of the same Ceph, for the same user."""
+        return Pool(name, self._conf, self._user, self._data_s)
+
+    def clients(self, image: str) -> set[str]:
+        """Addresses of the clients that have an image open, or have locked it and were not heard of since."""
+        try:
+            watchers = json.loads(self.rbd('look at a disk', 'status', '--format', 'json', image))['watchers']
+            locks = json.loads(self.rbd('look at a disk', 'lock', 'ls', '--format', 'json', image))
+        except Failed as error:
+            if error.code != errno.ENOENT:
+                raise
+            return set()
+        return {str(each['address']) for each in [*watchers, *locks]}
+
+    def fence(self, image: str) -> None:
+        """Let none of its clients write to an image any more.
+
+        Who opens it afterwards knows of that, and what serves the blocks learns it from the first that does.
+        """
+        for address in sorted(self.clients(image)):
+            self._run('shut a client out', ['ceph', *self._access, 'osd', 'blocklist', 'add', address, str(FENCED_S)])
 
     def try_rbd(self, accepted: int, operation: str, *arguments: str, data: bool = False) -> bool:
         """As ``rbd``; False when it ends with the error ``accepted``."""
