@@ -194,7 +194,7 @@ class NeutronManager:
                                             'service: take [network] agent out of their configuration.')
 
     def host_state(self, context: nova_context.RequestContext, host: str, physical: dict[str, str],
-                   address: str) -> None:
+                   address: str, known: Document | None = None) -> None:
         """:raises InvalidInput: always"""
         self.report_host(context, host, address, False)
 
