@@ -129,6 +129,6 @@ make_venv() {
     echo "$stamp" >"$venv/nova.stamp"
     compile_tree
 }
-# compile_tree: once, for those who run the tree and may not write into it: each of their processes would do it again,
-# which takes 2 s and 10 MB. Where this user may not write either, it is left so.
+# compile_tree: once, for those who run the tree and may not write into it: each of their processes would do it again.
+# Where this user may not write either, it is left so.
 compile_tree() { [ $copied = yes ] || (umask 022 && "$venv/bin/python" -m compileall -q "$tree/nova") || true; }

@@ -152,12 +152,13 @@ by_servers() {
     done
     shown
 }
-failed=()
+failed=() took=()
 run() {
-    local name=$1
+    local name=$1 begin=$SECONDS
     shift
     printf '\n==== %s\n' "$name"
     "$@" || failed+=("$name")
+    took+=("$(printf '%-28s %4d s' "$name" $((SECONDS - begin)))")
 }
 
 export PATH=$venv/bin:$PATH
@@ -169,7 +170,7 @@ if wants contract; then
 fi
 if wants functional; then
     export NOVA_THREAD_MODEL=native
-    run "functional, native threads" side_by_side functional nova/tests/functional "$@"
+    run "functional, native threads" side_by_side functional nova/tests/functional --no-loadscope-reorder "$@"
     NOVA_THREAD_MODEL=eventlet
     run "functional, green threads" in_shares nova/tests/functional "$@"
     unset NOVA_THREAD_MODEL
@@ -185,6 +186,7 @@ bill() {
 if [ "$suite" = all ]; then run "bill of materials" bill; fi
 
 printf '\n'
+[ ${#took[@]} = 0 ] || printf '%s\n' "${took[@]}" ''
 [ ${#unsteady[@]} = 0 ] || printf 'Failed beside others and passed alone, to be looked into: %s\n' "${unsteady[@]}"
 [ ${#failed[@]} = 0 ] || fail "Failed: ${failed[*]}"
 say "All green."

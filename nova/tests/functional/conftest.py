@@ -7,6 +7,16 @@ from nova.db import engine
 from nova.tests import schemas
 from nova.tests.functional import base
 
+# The files that take longest: they come first, so that no process has one of them left when the others have ended.
+LONG = ('test_lost_replies_cloud.py', 'test_identity_clients.py', 'test_core_lost_replies.py', 'test_fuzz_faces.py',
+        'test_http_workers.py', 'test_callers.py', 'test_consoles.py', 'test_attacks.py', 'test_network_clients.py',
+        'test_login_flood.py', 'test_image_clients.py', 'test_certificates.py', 'test_cells_cloud.py')
+
+
+def pytest_collection_modifyitems(items):
+    rank = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
 
 @pytest.fixture
 def api(tmp_path):
