@@ -137,6 +137,7 @@ by_servers() {
         case $name in
             test_libvirt*_moves.py|test_libvirt_live_migration.py|test_libvirt_hosts.py|test_network_overlay.py|\
                 test_console_tls.py) part=namespaces ;;                  # hosts of their own
+            test_libvirt_moving*.py|test_libvirt_killed*.py|test_libvirt_exports.py) part=moving ;;        # the same
             test_clients.py|test_consoles.py|test_crash.py|test_libvirt*|test_network_linux.py) part=host ;;
             test_client_suites.py|test_*_clients.py|test_dashboard*.py) part=clients ;;
             test_fleet.py|test_faults.py|test_failover.py|test_rolling_upgrade.py|test_systemd.py) part=fleets ;;
@@ -146,7 +147,7 @@ by_servers() {
         esac
         parts[$part]+="$file "
     done
-    for part in host namespaces databases clients fleets brokers; do        # the longest first
+    for part in host namespaces moving databases clients fleets brokers; do        # the longest first
         # shellcheck disable=SC2086
         beside "$part" -rsfE --durations=8 ${parts[$part]} "$@"
     done
