@@ -1,0 +1,123 @@
+"""What requests to the object store cost, and what many at once get of a project's share."""
+import concurrent.futures
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from nova import utils
+from nova.objectstore import errors
+from nova.objectstore import index as t
+from nova.objectstore import store as stores
+from nova.runtime import disk_space
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = stores.Store(tmp_path, stores.Limits(10 * MIB, 10 ** 6, 10), disk_space.Reserve(0))
+    made.make_bucket('p', 'bucket')
+    yield made
+    made.close()
+
+
+def fill(store, *keys):
+    with store._db.writer() as conn:
+        conn.execute(sa.insert(t.objects), [
+            {'bucket_id': 1, 'key': key, 'file': f'{number:032}', 'size': 1, 'etag': 'e', 'headers': {},
+             'modified_at': utils.utcnow()} for number, key in enumerate(sorted(keys))])
+
+
+def walk(store, delimiter, most, prefix=''):
+    """(keys, prefixes) of all pages."""
+    keys, prefixes, after = [], [], ''
+    while after is not None:
+        page = store.page('p', 'bucket', prefix, delimiter, after, most)
+        assert len(page.rows) + len(page.prefixes) <= most
+        keys += [row.key for row in page.rows]
+        prefixes += page.prefixes
+        after = page.next
+    return keys, prefixes
+
+
+def test_a_page_of_prefixes_reads_few_rows(store):
+    """Each prefix cost a page of rows: a thousand of them a million rows, and 18 seconds of a processor."""
+    fill(store, *(f'{folder:04}/{number:02}' for folder in range(300) for number in range(10)))
+    limits = []
+
+    @sa.event.listens_for(store._db.engine, 'before_cursor_execute')
+    def note(conn, cursor, statement, parameters, context, many):
+        if 'LIMIT' in statement:
+            limits.append(parameters[-2])            # SQLite has an offset behind it
+    page = store.page('p', 'bucket', '', '/', '', 200)
+    assert len(page.prefixes) == 200 and page.next
+    assert 200 <= len(limits) < 210 and sum(limits) < 450
+
+
+@pytest.mark.parametrize('most', (1, 2, 3, 7, 100))
+def test_all_pages_together_are_all_that_is_there(store, most):
+    names = ['a', 'a/1', 'a/2', 'b', 'c/1', 'c/d/1', 'c/d/2', 'd', 'e', 'f', 'g', 'h/1', 'i', 'j']
+    fill(store, *names)
+    assert walk(store, '', most) == (names, [])
+    assert walk(store, '/', most) == (['a', 'b', 'd', 'e', 'f', 'g', 'i', 'j'], ['a/', 'c/', 'h/'])
+    assert walk(store, '/', most, 'c/') == (['c/1'], ['c/d/'])
+
+
+def slowly(arrived, go_on, size):
+    yield b'a'
+    arrived.set()
+    assert go_on.wait(30)
+    yield b'a' * (size - 1)
+
+
+def test_what_is_on_its_way_counts_as_what_is_there(store):
+    """As many at once as there are threads were on the disk before the first of them was counted."""
+    arrived, go_on = threading.Event(), threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        first = pool.submit(store.put, 'p', 'bucket', 'a', slowly(arrived, go_on, 6 * MIB), 6 * MIB, {}, lambda: 'e')
+        assert arrived.wait(30)
+        upload = store.begin_upload('p', 'bucket', 'c', {})
+        try:
+            with pytest.raises(errors.S3Error, match='bytes'):
+                store.put('p', 'bucket', 'b', iter([b'b' * 6 * MIB]), 6 * MIB, {}, lambda: 'e')
+            with pytest.raises(errors.S3Error, match='bytes'):
+                store.put_part('p', 'bucket', 'c', upload, 1, iter([b'b' * 6 * MIB]), 6 * MIB, lambda: '00')
+            store.put('p', 'bucket', 'b', iter([b'b' * MIB]), MIB, {}, lambda: 'e')
+        finally:
+            go_on.set()
+        assert first.result(30).size == 6 * MIB
+    store.remove('p', 'bucket', ['a'])
+    store.put('p', 'bucket', 'b', iter([b'b' * 9 * MIB]), 9 * MIB, {}, lambda: 'e')
+
+
+def test_what_broke_off_counts_no_more(store):
+    def broken():
+        yield b'a'
+        raise errors.S3Error('IncompleteBody', 'It broke off.')
+    for _attempt in range(3):
+        with pytest.raises(errors.S3Error, match='broke off'):
+            store.put('p', 'bucket', 'a', broken(), 9 * MIB, {}, lambda: 'e')
+    store.put('p', 'bucket', 'a', iter([b'a' * 9 * MIB]), 9 * MIB, {}, lambda: 'e')
+
+
+def test_an_upload_is_completed_by_one_request_at_a_time(store):
+    """Each wrote a copy of all its parts, however many there were."""
+    upload, etag = store.begin_upload('p', 'bucket', 'a', {}), '0' * 32
+    store.put_part('p', 'bucket', 'a', upload, 1, iter([b'a' * MIB]), MIB, lambda: etag)
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def watched(number, pieces):
+        arrived.set()
+        assert go_on.wait(30)
+        yield from pieces
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        first = pool.submit(store.complete, 'p', 'bucket', 'a', upload, [(1, etag)], watched, None)
+        assert arrived.wait(30)
+        try:
+            with pytest.raises(errors.S3Error) as refused:
+                store.complete('p', 'bucket', 'a', upload, [(1, etag)], lambda number, pieces: pieces, None)
+        finally:
+            go_on.set()
+        assert (refused.value.code, refused.value.status) == ('OperationAborted', 409)
+        assert first.result(30).size == MIB
