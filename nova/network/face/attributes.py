@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from nova import context as nova_context
 from nova import exception
+from nova.network.host import state as host_state
 
 REQUIRED = object()
 UNSET = object()           # default of an attribute whose absence means something else than null
@@ -117,8 +118,15 @@ def dhcp_option(value: typing.Any) -> str:
 
 def dhcp_value(value: typing.Any) -> str:
     value = text(255)(value)
-    if not re.fullmatch('[ -~]+', value) or '"' in value:
-        _invalid('printable ASCII without quotation marks is expected.')
+    if not host_state.OPTION_VALUE.fullmatch(value):
+        _invalid('printable ASCII without quotation marks, and without a space at an end, is expected.')
+    return value
+
+
+def ip_version(value: typing.Any) -> int:
+    value = integer(4, 6)(value)
+    if value not in host_state.OPTION_VERSIONS:
+        _invalid('4 or 6 is expected.')
     return value
 
 

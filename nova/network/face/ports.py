@@ -205,7 +205,7 @@ PORTS = resource.Resource(
         'allowed_address_pairs': a.Attribute(a.maybe(a.items(a.record(
             ip_address_=a.host_address, mac_address=a.mac), 10))),
         'extra_dhcp_opts': a.Attribute(a.maybe(a.items(a.record(
-            opt_name_=a.dhcp_option, opt_value_=a.dhcp_value, ip_version=a.integer(4, 6)), 20))),
+            opt_name_=a.dhcp_option, opt_value_=a.dhcp_value, ip_version=a.ip_version), 20))),
         'qos_policy_id': a.Attribute(a.maybe(a.ident)),
         'dns_name': a.Attribute(a.host_name, ''),
     },

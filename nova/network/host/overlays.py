@@ -10,6 +10,7 @@ from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import ports as db_ports
 from nova.db.tables import network as t
+from nova.network.host import state as host_state
 from nova.network.host.state import Overlay
 from nova.network.host.state import OverlaySubnet
 
@@ -35,6 +36,14 @@ def load(conn: Connection, rows: dict[str, Any], host: str,
             for each in found]
 
 
+def _options(port: Any) -> list[dict[str, Any]]:
+    """Those that a host takes: one that it refuses would stop all that it does for other projects, too."""
+    return [dict(option) for option in port['extra_dhcp_opts'] or ()
+            if host_state.OPTION_NAME.fullmatch(option['opt_name'])
+            and host_state.OPTION_VALUE.fullmatch(option['opt_value'])
+            and option.get('ip_version', 4) in host_state.OPTION_VERSIONS]
+
+
 def _by_network(rows: list[Any]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for row in sorted(rows, key=lambda row: (row['created_at'], row['id'])):
@@ -47,7 +56,7 @@ def _overlay(row: Any, number: int, ports: list[Any], subnets: list[Any], fixed:
     service = next((port for port in ports if port['device_owner'] == db_ports.DHCP), None)
     served = {entry['subnet_id']: entry['ip_address'] for entry in fixed.get(service['id'], ())} if service else {}
     leases = [{'mac': port['mac_address'], 'address': entry['ip_address'], 'name': port['dns_name'],
-               'options': [dict(option) for option in port['extra_dhcp_opts'] or ()]}
+               'options': _options(port) if host in (port['host'], port['migrating_to']) else []}
               for port in ports if not port['device_owner'].startswith('network:')
               for entry in fixed.get(port['id'], ())]
     remotes = [[port['mac_address'], places[place]] for port in ports

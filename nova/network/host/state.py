@@ -2,7 +2,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
+
+# of DHCP: what the API takes, what a host gets of what is stored, and what its privileged part takes
+OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
+OPTION_VALUE = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?')         # printable, without quotation marks
+OPTION_VERSIONS = (4, 6)
 
 
 @dataclasses.dataclass
@@ -56,7 +62,8 @@ class Overlay:
     """A network between hosts.
 
     mac        of the port that answers DHCP and DNS, on each host the same; None: nothing is served
-    leases     [{'mac', 'address', 'name', 'options': [{'opt_name', 'opt_value', 'ip_version'}]}] of all its ports
+    leases     [{'mac', 'address', 'name', 'options': [{'opt_name', 'opt_value', 'ip_version'}]}] of all its ports; the
+               options of those on this host alone, which no other one serves
     remotes    [[MAC, address of the host that has it]] of ports elsewhere
     vlan       its VLAN, which carries its frames then; None: VXLAN does, with ``number``
     trunk      the operator's bridge whose frames have that VLAN's tag; None: this host is on no such network

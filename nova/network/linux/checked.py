@@ -21,8 +21,6 @@ _BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')
 _WIRE = re.compile(r'[A-Za-z][A-Za-z0-9_.-]{0,14}\Z')
 _MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
 _LABEL = re.compile(r'([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?\Z')
-_OPTION = re.compile(r'[a-z0-9][a-z0-9-]{0,30}\Z')
-_PLAIN = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?\Z')         # printable, without quotation marks
 
 
 def _text(pattern: re.Pattern[str], what: str) -> Check:
@@ -110,9 +108,9 @@ pair = _object(ip_address=address, mac_address=_maybe(_mac))
 def _option(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict) or given.keys() - {'opt_name', 'opt_value', 'ip_version'}:
         raise ValueError('an option of DHCP has other fields')
-    return {'opt_name': _text(_OPTION, 'an option')(given.get('opt_name')),
-            'opt_value': _text(_PLAIN, 'a value of an option')(given.get('opt_value')),
-            'ip_version': _one_of(4, 6)(given.get('ip_version', 4))}
+    return {'opt_name': _text(host_state.OPTION_NAME, 'an option')(given.get('opt_name')),
+            'opt_value': _text(host_state.OPTION_VALUE, 'a value of an option')(given.get('opt_value')),
+            'ip_version': _one_of(*host_state.OPTION_VERSIONS)(given.get('ip_version', 4))}
 
 
 FIELDS: dict[type, dict[str, Check]] = {

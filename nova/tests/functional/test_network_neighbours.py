@@ -1,4 +1,5 @@
-"""What a project does to the networks of others over the Networking API: nothing that takes their place."""
+"""What a project does to the networks of others over the Networking API: nothing that takes their place, or stops them."""
+import json
 import uuid
 
 import pytest
@@ -6,6 +7,8 @@ import pytest
 from nova.db.networks import networks as db_networks
 from nova.db.tables import network as t
 from nova.network.face import floating_ips
+from nova.network.host import state as host_state
+from nova.network.linux import remote
 from nova.tests.functional import test_network_api
 from nova.tests.functional.test_network_routers import inside
 from nova.tests.functional.test_network_routers import ok
@@ -127,3 +130,47 @@ def test_ports_of_one_address_are_forwarded_up_to_a_bound(face):
     assert forward(2000).status_code == 201
     refused = forward(2001)
     assert refused.status_code == 400 and str(floating_ips.MAX_FORWARDINGS) in refused.text
+
+
+# ---- a host's plumbing is made for all projects at once --------------------------------------------------------------
+
+def plumbed(face, network, port, host='host1'):
+    """The overlay of a network as the privileged part of a host gets it, where a port of it has a server."""
+    with face.db.writer() as conn:
+        db_networks.update(conn, t.ports, port, {'host': host, 'device_id': str(uuid.uuid4()),
+                                                 'device_owner': 'compute:nova'})
+    sent = json.loads(json.dumps(host_state.as_json(face.manager.load())))
+    return next(each for each in remote.state_of(sent, face.conf.network.bridge).overlays if each.id == network)
+
+
+ODD = [{'opt_name': 'bootfile-name', 'opt_value': ' '}, {'opt_name': 'bootfile-name', 'opt_value': ' x'},
+       {'opt_name': '66', 'opt_value': 'x '}, {'opt_name': 'mtu', 'opt_value': '1400', 'ip_version': 5}]
+
+
+@pytest.mark.parametrize('option', ODD)
+def test_an_option_that_hosts_refuse_is_refused_at_once(face, option):
+    """The host refused all that it should have with it: no guest of any project got its filters there any more."""
+    network, _subnet = inside(face)
+    refused = face('demo', 'POST', 'ports', {'port': {'network_id': network, 'extra_dhcp_opts': [option]}})
+    assert refused.status_code == 400
+
+
+@pytest.mark.parametrize('option', ODD)
+def test_an_option_that_was_taken_before_stops_no_host(face, option):
+    network, _subnet = inside(face)
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'extra_dhcp_opts': [
+        {'opt_name': '67', 'opt_value': 'good'}]}}))
+    with face.db.writer() as conn:
+        db_networks.update(conn, t.ports, port['id'], {'extra_dhcp_opts': [{'ip_version': 4, **option}, {
+            'opt_name': '67', 'opt_value': 'good', 'ip_version': 4}]})
+    lease, = plumbed(face, network, port['id']).leases
+    assert [each['opt_value'] for each in lease['options']] == ['good']
+
+
+def test_options_are_for_the_host_of_the_guest_alone(face):
+    """Ports without a server filled what a host is told of all projects: 32 MiB of one network, and 64 MiB are taken."""
+    network, _subnet = inside(face)
+    made = [ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'dns_name': name, 'extra_dhcp_opts': [
+        {'opt_name': '67', 'opt_value': 'x' * 255}]}})) for name in ('here', 'nowhere')]
+    leases = plumbed(face, network, made[0]['id']).leases
+    assert {lease['name']: len(lease['options']) for lease in leases} == {'here': 1, 'nowhere': 0}
