@@ -38,6 +38,7 @@ from nova.volume.store import types as volume_types
 from nova.volume.store import ways
 
 GIB = contents.GIB
+REIMAGED = ('available', 'error')
 DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 
 
@@ -224,11 +225,27 @@ class EmbeddedVolumes(api.BlockStorage):
             if self._guests is not None:
                 self._guests.extended(nova_context.admin_context(ctx.request_id), instance_uuid, volume_id)
 
-    def reimage(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str) -> None:
+    def reimage(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str, reserved: bool = True) -> None:
+        """Put an image onto a volume that nobody writes to.
+
+        :param reserved: also one that a server has reserved, which is rebuilt
+        :raises InvalidVolume: it is in use, or a copy of it is being made
+        """
         with self.db.reader() as conn:
             size = rows.volume(conn, ctx, volume_id)['size']
         values = {**self._from_image(ctx, image_id, size), 'image_id': image_id, 'status': contents.DOWNLOADING}
-        self.contents.fill_volume(ctx, self.update(ctx, volume_id, lambda row: values))
+        statuses = (*REIMAGED, 'reserved') if reserved else REIMAGED
+
+        def write(conn: Connection) -> Any:
+            row = rows.volume(conn, ctx, volume_id, lock=True)
+            if row['status'] not in statuses:
+                raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(statuses)}, but it is '
+                                                     f'{row["status"]}.')
+            if db.being_copied(conn, row['id']):
+                raise exception.InvalidVolume(reason='a copy of the volume is being made.')
+            db.update(conn, volumes, row['id'], values)
+            return {**row, **values}
+        self.contents.fill_volume(ctx, self.db.run(write))
 
     def check_type(self, ctx: nova_context.RequestContext | None, name: str | None) -> Any:
         return volume_types.find(name)

@@ -124,6 +124,23 @@ def test_a_volume_of_an_image_has_its_blocks(home, tmp_path, disk_format):
     assert home.read(blank) == b'boot!'
 
 
+def test_an_image_is_put_onto_no_volume_that_is_written_to_or_copied(home, tmp_path):
+    """The state was looked at before, in another transaction: a server that got the volume meanwhile lost its disk."""
+    (tmp_path / 'source').write_bytes(b'boot!')
+    image = home.images.create(ALICE, {'name': 'i'})
+    home.images.upload(ALICE, image['id'], str(tmp_path / 'source'), 'raw')
+    used, copied = home.made(1), home.made(1)
+    attachment = home.volumes.attach(ALICE, used, SERVER)
+    with pytest.raises(exception.InvalidVolume):
+        home.volumes.reimage(ALICE, used, image['id'], reserved=False)
+    home.volumes.complete(ALICE, attachment)
+    home.set(tables_volume.volume_snapshots, home.snapshot(copied), status='creating')
+    for volume in (used, copied):
+        with pytest.raises(exception.InvalidVolume):
+            home.volumes.reimage(ALICE, volume, image['id'])
+    assert [home.volumes.get(ALICE, each)['status'] for each in (used, copied)] == ['in-use', 'available']
+
+
 def test_what_a_crash_leaves(home):
     """What was being made is made at the next start; files of nobody go; a lost file is an error, not a blank disk."""
     kept, unmade, lost, short = (home.made(1) for _ in range(4))

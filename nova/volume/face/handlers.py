@@ -265,14 +265,10 @@ def reset_status(request: VolumeRequest, ident: str) -> None:
 
 def reimage(request: VolumeRequest, ident: str) -> None:
     """A volume that a server has reserved is for services and administrators: they rebuild the server."""
-    status, allowed = request.store.get(request.context, ident)['status'], ['available', 'error']
-    if listing.true(request.body.get('reimage_reserved', False)):
-        if not request.trusted:
-            raise exception.PolicyDenied(rule='volume:reimage_reserved')
-        allowed.append('reserved')
-    if status not in allowed:
-        raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(allowed)}, but it is {status}.')
-    request.store.reimage(request.context, ident, request.body['image_id'])
+    reserved = listing.true(request.body.get('reimage_reserved', False))
+    if reserved and not request.trusted:
+        raise exception.PolicyDenied(rule='volume:reimage_reserved')
+    request.store.reimage(request.context, ident, request.body['image_id'], reserved)
 
 
 def begin_detaching(request: VolumeRequest, ident: str) -> None:
