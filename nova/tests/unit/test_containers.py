@@ -115,6 +115,22 @@ def test_what_does_not_belong_there_ends_it(place, member, said):
         unpack.unpack(str(place / UUID), [archive(place / 'image', member)], 100000, MAP, MAP)
 
 
+@pytest.mark.parametrize('kind', (tarfile.DIRTYPE, tarfile.SYMTYPE))
+def test_a_size_below_zero_makes_no_room(place, kind):
+    """The room that was left grew by it: an archive filled the disk of the host."""
+    member = tarfile.TarInfo('x')
+    member.type, member.linkname = kind, 'y' if kind == tarfile.SYMTYPE else ''
+    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = (-1 << 40).to_bytes(12, 'big', signed=True)        # GNU's form of large numbers
+    header[148:156] = b'%06o\0 ' % (sum(header[:148]) + 8 * ord(' ') + sum(header[156:]))
+    rest = pathlib.Path(archive(place / 'image', ('big', b'1' * 200000, {}))).read_bytes()
+    (place / 'image').write_bytes(header + rest)
+    (place / 'target').mkdir()
+    with open(place / 'image', 'rb') as file, pytest.raises(ValueError, match='below zero'):
+        unpack.extract(file.fileno(), str(place / 'target'), [100000, 100])
+    assert not (place / 'target/big').exists()
+
+
 @as_root
 def test_links_lead_nowhere_out_of_the_container(place):
     """The process that unpacks has the new directory as its root."""

@@ -160,6 +160,8 @@ def extract(descriptor: int, target: str, left: list[int]) -> None:
             parts = [part for part in member.name.split('/') if part not in ('', '.')]
             if '..' in parts:
                 raise ValueError('a name leads out of it')
+            if member.size < 0:
+                raise ValueError('a size is below zero')
             left[0] -= member.size
             left[1] -= 1
             if min(left) < 0:
