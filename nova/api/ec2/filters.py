@@ -114,6 +114,7 @@ def choose(items: Sequence[Item], key: str, wanted: Collection[str] | None, pref
     by_id = {item[key]: item for item in items}
     long = {shown: shown if len(shown.partition('-')[2]) == 17 else
             f'{shown.partition("-")[0]}-{shown.partition("-")[2]:0>17}' for shown in wanted}
+    long |= {shown: shown for shown in wanted if shown in by_id}
     for shown in wanted:
         if long[shown] not in by_id:
             raise errors.not_found(prefix, shown)

@@ -1,4 +1,8 @@
-"""Ids of the EC2 API: a prefix and the first 17 digits of a uuid, or 8 of a number; either is of one thing for ever."""
+"""Ids of the EC2 API: a prefix and the first 17 digits of a uuid, or 8 of a number; either is of one thing for ever.
+
+Users choose the uuids of their images. One with the digits of another that was known before is shown by its number: the
+digits would be an id by which others start what they do not mean.
+"""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
@@ -13,6 +17,7 @@ from nova.db.ec2 import ids as db
 _ID = re.compile(r'([a-z]+)-([0-9a-f]{8}|[0-9a-f]{17})\Z')
 MOST_KNOWN = 10_000              # uuids of one prefix whose numbers a process remembers
 IMAGES = ('ami', 'aki', 'ari')                # a kernel is an image, whatever it is called
+CHOSEN = ('ami',)                # whose uuids are chosen by users
 
 
 class Ids:
@@ -23,10 +28,13 @@ class Ids:
     def __init__(self, api_db: engine.Database) -> None:
         self._db = api_db
         self._known: dict[str, dict[str, int]] = {}        # {prefix: {uuid: number}}: a number is for ever
+        self._later: dict[str, set[str]] = {}              # {prefix: uuids} of those that are shown by their numbers
 
     def shown(self, prefix: str, uuids: Iterable[str | None]) -> dict[str | None, str | None]:
         """{uuid: id} of all; None stands for itself."""
-        return {None: None, **{uuid: utils.ec2_id(uuid, prefix) for uuid in self.numbers(prefix, uuids)}}
+        numbers, later = self.numbers(prefix, uuids), self._later.get(prefix, ())
+        return {None: None, **{uuid: f'{prefix}-{number:08x}' if uuid in later else utils.ec2_id(uuid, prefix)
+                               for uuid, number in numbers.items()}}
 
     def one(self, prefix: str, uuid: str) -> str:
         """The id of one thing."""
@@ -43,6 +51,8 @@ class Ids:
         if missing := [uuid for uuid in wanted if uuid not in found]:
             added = db.numbers(self._db, prefix, missing)
             found |= added
+            if prefix in CHOSEN and (later := db.later(self._db, prefix, missing)):
+                self._later[prefix] = self._later.get(prefix, set()) | later
             # a new one in place of the old: another thread may be reading that
             self._known[prefix] = {**known, **added} if len(known) < MOST_KNOWN else added
         return found

@@ -6,7 +6,6 @@ from typing import Any
 import urllib.parse
 
 from nova import exception
-from nova import utils
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import ids
@@ -149,8 +148,11 @@ def describe_tags(req: operations.Request, given: operations.Given) -> dict[str,
     names = {prefix: req.ids.shown(prefix, {row[1] for row in rows if row[0] == prefix}) for prefix in ('i', 'vol')}
     found = [{'ResourceId': names[prefix][uuid], 'ResourceType': TYPES[prefix][0], 'Key': key, 'Value': value}
              for prefix, uuid, key, value in rows]
-    for uuid, prefix, key, value in db.listed(req.api_db, req.project_id):
-        found.append({'ResourceId': utils.ec2_id(uuid, prefix), 'ResourceType': TYPES[prefix][0], 'Key': key,
+    kept = db.listed(req.api_db, req.project_id)
+    others = {prefix: req.ids.shown(prefix, {row[0] for row in kept if row[1] == prefix})
+              for prefix in {row[1] for row in kept}}
+    for uuid, prefix, key, value in kept:
+        found.append({'ResourceId': others[prefix][uuid], 'ResourceType': TYPES[prefix][0], 'Key': key,
                       'Value': value})
     found = filters.apply(found, given.get('Filters'), {
         'key': lambda tag: tag['Key'], 'value': lambda tag: tag['Value'],

@@ -40,6 +40,7 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
 
     :param wanted: the digits of ids: 17, which begin the uuid, or 8 of the number
     """
+    # Of several with the same digits they are of the first: others chose their uuids later.
     short = {int(digits, 16): digits for digits in wanted if len(digits) == SHORT and int(digits, 16) < 1 << 31}
     long = [digits for digits in dict.fromkeys(wanted) if len(digits) == LONG]
     found: dict[str, str] = {}
@@ -47,13 +48,27 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
         for column, some in ((table.c.id, list(short)), (table.c.digits, long)):
             for start in range(0, len(some), PART):
                 rows = conn.execute(sa.select(column, table.c.uuid).where(
-                    table.c.prefix == prefix, column.in_(some[start:start + PART])))
-                found.update((short.get(value, value), uuid) for value, uuid in rows)
+                    table.c.prefix == prefix, column.in_(some[start:start + PART])).order_by(table.c.id))
+                for value, uuid in rows:
+                    found.setdefault(short.get(value, value), uuid)
         unknown = [digits for digits in long if digits not in found] if prefix == SERVER else []
         added = {digits: uuid for digits in unknown[:PART] if (uuid := _server(conn, digits)) is not None}
     if added:
         db.run(_add, prefix, list(added.values()))
     return found | added
+
+
+def later(db: engine.Database, prefix: str, uuids: Collection[str]) -> set[str]:
+    """Those whose digits are of another one, which had its number before."""
+    wanted, found = list(uuids), set[str]()
+    before = table.alias('before')
+    with db.reader() as conn:
+        for start in range(0, len(wanted), PART):
+            found.update(conn.execute(sa.select(table.c.uuid).where(
+                table.c.prefix == prefix, table.c.uuid.in_(wanted[start:start + PART]), sa.exists().where(
+                    before.c.prefix == table.c.prefix, before.c.digits == table.c.digits,
+                    before.c.id < table.c.id))).scalars())
+    return found
 
 
 def _server(conn: sa.Connection, digits: str) -> str | None:

@@ -17,16 +17,20 @@ from nova.db.tables import image as t
 if TYPE_CHECKING:
     from nova.db.tables.rows import ImageMembersRow
 
+SHOWN = 20            # characters of an id that the EC2 API shows: 17 digits with their hyphens
 NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
 OPERATORS = {'eq': operator.eq, 'neq': operator.ne, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt,
              'lte': operator.le}
 
 
 def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, str], tags: list[str]) -> bool:
-    """Add an image; False when its id is or was in use."""
+    """Add an image; False when its id is or was in use, or begins as one that is or was.
+
+    The EC2 API names images by the begin of their ids, and users choose those: one would be started for another.
+    """
     image_id = values['id']
     for table in (t.images, t.image_tombstones):
-        if conn.execute(sa.select(table.c.id).where(table.c.id == image_id)).first():
+        if conn.execute(sa.select(table.c.id).where(table.c.id.startswith(image_id[:SHOWN])).limit(1)).first():
             return False
     conn.execute(sa.insert(t.images).values(**values))
     set_properties(conn, image_id, properties)
