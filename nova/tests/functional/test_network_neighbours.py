@@ -1,4 +1,4 @@
-"""What a project does to the networks of others over the Networking API: nothing that takes their place, or stops them."""
+"""What a project does to the networks of others over the Networking API: it takes no place of theirs, and stops none."""
 import json
 import uuid
 
@@ -168,9 +168,10 @@ def test_an_option_that_was_taken_before_stops_no_host(face, option):
 
 
 def test_options_are_for_the_host_of_the_guest_alone(face):
-    """Ports without a server filled what a host is told of all projects: 32 MiB of one network, and 64 MiB are taken."""
+    """Ports without a server filled what a host is told of all projects: 32 MiB of one network, of 64 that it takes."""
     network, _subnet = inside(face)
-    made = [ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'dns_name': name, 'extra_dhcp_opts': [
-        {'opt_name': '67', 'opt_value': 'x' * 255}]}})) for name in ('here', 'nowhere')]
+    options = [{'opt_name': '67', 'opt_value': 'x' * 255}]
+    made = [ok(face('demo', 'POST', 'ports', {'port': {
+        'network_id': network, 'dns_name': name, 'extra_dhcp_opts': options}})) for name in ('here', 'nowhere')]
     leases = plumbed(face, network, made[0]['id']).leases
     assert {lease['name']: len(lease['options']) for lease in leases} == {'here': 1, 'nowhere': 0}
