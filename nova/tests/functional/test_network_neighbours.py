@@ -1,4 +1,4 @@
-"""What a project does to the networks of others over the Networking API: it takes no place of theirs, and stops none."""
+"""What a project does to the networks of others over the Networking API: it takes no place, and stops nobody."""
 import json
 import uuid
 
