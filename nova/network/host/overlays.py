@@ -36,6 +36,17 @@ def load(conn: Connection, rows: dict[str, Any], host: str,
             for each in found]
 
 
+def _holders(row: Any, ports: list[Any]) -> dict[str, str]:
+    """{name: the project whose ports have it}: the network's own, else the first one that took it. In a network that is
+    shared no project answers to the names of another one's servers.
+    """
+    found: dict[str, str] = {}
+    for port in sorted(ports, key=lambda port: port['project_id'] != row['project_id']):
+        if port['dns_name']:
+            found.setdefault(port['dns_name'], port['project_id'])
+    return found
+
+
 def _options(port: Any) -> list[dict[str, Any]]:
     """Those that a host takes: one that it refuses would stop all that it does for other projects, too."""
     return [dict(option) for option in port['extra_dhcp_opts'] or ()
@@ -55,7 +66,9 @@ def _overlay(row: Any, number: int, ports: list[Any], subnets: list[Any], fixed:
              places: dict[str, str], host: str) -> Overlay:
     service = next((port for port in ports if port['device_owner'] == db_ports.DHCP), None)
     served = {entry['subnet_id']: entry['ip_address'] for entry in fixed.get(service['id'], ())} if service else {}
-    leases = [{'mac': port['mac_address'], 'address': entry['ip_address'], 'name': port['dns_name'],
+    holders = _holders(row, ports)
+    leases = [{'mac': port['mac_address'], 'address': entry['ip_address'],
+               'name': port['dns_name'] if holders.get(port['dns_name']) == port['project_id'] else '',
                'options': _options(port) if host in (port['host'], port['migrating_to']) else []}
               for port in ports if not port['device_owner'].startswith('network:')
               for entry in fixed.get(port['id'], ())]

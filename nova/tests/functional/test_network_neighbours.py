@@ -175,3 +175,17 @@ def test_options_are_for_the_host_of_the_guest_alone(face):
         'network_id': network, 'dns_name': name, 'extra_dhcp_opts': options}})) for name in ('here', 'nowhere')]
     leases = plumbed(face, network, made[0]['id']).leases
     assert {lease['name']: len(lease['options']) for lease in leases} == {'here': 1, 'nowhere': 0}
+
+
+def test_names_in_a_shared_network_are_of_one_project_each(face):
+    """A neighbour's port answered to the name of a server, beside it."""
+    network, _subnet = shared(face)
+
+    def port(user, name):
+        return ok(face(user, 'POST', 'ports', {'port': {'network_id': network, 'dns_name': name}}))
+    taken, other, first, owner, again = (port(*each) for each in (
+        ('other', 'db'), ('other', 'own'), ('demo', 'web'), ('demo', 'db'), ('demo', 'db')))
+    late = port('other', 'web')
+    names = {lease['address']: lease['name'] for lease in plumbed(face, network, first['id']).leases}
+    assert [names[each['fixed_ips'][0]['ip_address']] for each in (taken, other, first, owner, again, late)] == [
+        '', 'own', 'web', 'db', 'db', '']
