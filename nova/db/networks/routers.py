@@ -43,12 +43,27 @@ def addresses_on(conn: sa.Connection, subnet_id: str) -> set[str]:
             if held['subnet_id'] == subnet_id}
 
 
-def towards(conn: sa.Connection, subnet_id: str, external_network_id: str) -> str | None:
-    """The router that joins a subnet with a network to the outside, or None."""
-    return conn.execute(sa.select(t.routers.c.id).join(
-        t.router_interfaces, t.router_interfaces.c.router_id == t.routers.c.id).where(
-            t.router_interfaces.c.subnet_id == subnet_id,
-            t.routers.c.external_network_id == external_network_id).limit(1)).scalar()
+def towards(conn: sa.Connection, subnet_id: str, external_network_id: str, project_id: str) -> str | None:
+    """The router that joins a subnet with a network to the outside, for a floating address of a project; None: there is
+    none.
+
+    It is the one with the gateway's address, which guests send their answers to; else one of that project; else one of
+    the subnet's. Any other project's would lead what comes from the outside where that project likes.
+    """
+    of, held = t.router_interfaces.c, t.addresses.c
+    rows = conn.execute(sa.select(
+        t.routers.c.id, t.routers.c.project_id, t.subnets.c.project_id.label('of_subnet'),
+        sa.exists().where(held.port_id == of.port_id, held.subnet_id == of.subnet_id,
+                          held.address == t.subnets.c.gateway_ip).label('is_gateway'))
+        .join(t.router_interfaces, of.router_id == t.routers.c.id).join(t.subnets, t.subnets.c.id == of.subnet_id)
+        .where(of.subnet_id == subnet_id, t.routers.c.external_network_id == external_network_id)
+        .order_by(t.routers.c.created_at, t.routers.c.id)).all()
+    for fits in (lambda row: row.is_gateway, lambda row: row.project_id == project_id,
+                 lambda row: row.project_id == row.of_subnet):
+        for row in rows:
+            if fits(row):
+                return str(row.id)
+    return None
 
 
 def floating_through(conn: sa.Connection, router_id: str) -> list[FloatingIpsRow]:

@@ -123,7 +123,7 @@ def _fixed(conn: engine.Connection, context: nova_context.RequestContext, port_i
 
 
 def _router(conn: engine.Connection, row: Mapping[str, Any], port_id: str, entry: dict[str, Any]) -> str:
-    router = db.towards(conn, entry['subnet_id'], row['floating_network_id'])
+    router = db.towards(conn, entry['subnet_id'], row['floating_network_id'], row['project_id'])
     if router is None:
         raise faults.ExternalGatewayForFloatingIPNotFound(
             subnet_id=entry['subnet_id'], port_id=port_id, network_id=row['floating_network_id'])

@@ -10,9 +10,9 @@ from nova.network.face import floating_ips
 from nova.network.host import state as host_state
 from nova.network.linux import remote
 from nova.tests.functional import test_network_api
+from nova.tests.functional import test_network_routers
 from nova.tests.functional.test_network_routers import inside
 from nova.tests.functional.test_network_routers import ok
-from nova.tests.functional.test_network_routers import outside
 from nova.tests.functional.test_network_routers import put
 from nova.tests.functional.test_network_routers import router
 
@@ -30,6 +30,10 @@ def shared(face, **more):
     ok(face('demo', 'POST', 'rbac-policies', {'rbac_policy': {
         'object_type': 'network', 'object_id': network, 'action': 'access_as_shared', 'target_tenant': 'p2'}}))
     return network, subnet
+
+
+def outside(face, cidr='172.24.4.0/29'):
+    return test_network_routers.outside(face, cidr)
 
 
 def gateway(face, info, user='demo', ident=None):
@@ -130,6 +134,36 @@ def test_ports_of_one_address_are_forwarded_up_to_a_bound(face):
     assert forward(2000).status_code == 201
     refused = forward(2001)
     assert refused.status_code == 400 and str(floating_ips.MAX_FORWARDINGS) in refused.text
+
+
+def joined_by_port(face, network, external, user):
+    """A router of a project in a network that is shared with it."""
+    port = ok(face(user, 'POST', 'ports', {'port': {'network_id': network}}))
+    made = router(face, external, user)
+    put(face, f'routers/{made}/add_router_interface', {'port_id': port['id']}, user=user)
+    return made
+
+
+def floating(face, external, port, user='demo'):
+    return ok(face(user, 'POST', 'floatingips', {'floatingip': {'floating_network_id': external, 'port_id': port}}))
+
+
+def test_a_floating_address_comes_by_no_router_of_another_project(face):
+    """A router of a neighbour took the address, and its routes led what came for it to a guest of that neighbour."""
+    public = outside(face, '172.24.4.0/26')
+    network, subnet = shared(face)
+    strange = {joined_by_port(face, network, public, 'other') for _ in range(5)}
+    port, theirs = (ok(face(user, 'POST', 'ports', {'port': {'network_id': network}}))['id']
+                    for user in ('demo', 'other'))
+    answer = face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': public, 'port_id': port}})
+    assert answer.status_code == 404, answer.text                # no way of its own
+    assert floating(face, public, theirs, 'other')['router_id'] in strange
+    own = joined_by_port(face, network, public, 'demo')
+    assert floating(face, public, port)['router_id'] == own
+    gate = router(face, public)
+    put(face, f'routers/{gate}/add_router_interface', {'subnet_id': subnet})
+    more = ok(face('other', 'POST', 'ports', {'port': {'network_id': network}}))['id']
+    assert floating(face, public, more, 'other')['router_id'] == gate
 
 
 # ---- a host's plumbing is made for all projects at once --------------------------------------------------------------

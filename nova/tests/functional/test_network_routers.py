@@ -26,10 +26,10 @@ def ok(answer, code=201):
     return next(iter(answer.json().values())) if answer.text else None
 
 
-def outside(face):
-    """A network to the outside with 5 addresses for others than its gateway."""
+def outside(face, cidr='172.24.4.0/29'):
+    """A network to the outside, with 5 addresses for others than its gateway."""
     network = ok(face('admin', 'POST', 'networks', {'network': {'name': 'public', 'router:external': True}}))
-    ok(face('admin', 'POST', 'subnets', {'subnet': {'network_id': network['id'], 'cidr': '172.24.4.0/29',
+    ok(face('admin', 'POST', 'subnets', {'subnet': {'network_id': network['id'], 'cidr': cidr,
                                                     'ip_version': 4, 'enable_dhcp': False}}))
     return network['id']
 
