@@ -32,10 +32,11 @@ _AT = sa.select(t.ports.c.device_id).join(t.addresses, t.addresses.c.port_id == 
 
 
 _OTHER = t.ports.alias('other')
-# The network has a port of another project that may send from other addresses: they do not say whose a request is.
-_MAY_BE_ANOTHER = sa.exists().where(
-    _OTHER.c.network_id == t.ports.c.network_id, _OTHER.c.project_id != t.ports.c.project_id,
+_OF_ANOTHER = sa.and_(
+    _OTHER.c.project_id != t.ports.c.project_id,
     sa.or_(_OTHER.c.port_security_enabled.is_(sa.false()), _OTHER.c.allowed_address_pairs.is_not(None)))
+# The network has a port of another project that may send from other addresses: they do not say whose a request is.
+_MAY_BE_ANOTHER = sa.exists().where(_OTHER.c.network_id == t.ports.c.network_id, _OF_ANOTHER)
 
 
 def device_at(conn: sa.Connection, address: str) -> str | None:
@@ -54,12 +55,23 @@ def device_by_network(conn: sa.Connection, network_id: str, address: str, host: 
 
 def device_by_router(conn: sa.Connection, router_id: str, address: str, host: str) -> str | None:
     """The server, wherever it is, that has an address in a subnet of a router; None, too, when the router is not on
-    this host."""
+    this host, or when the address does not say whose a request is.
+
+    A router leads answers where its routes say, and packets come to it from all of its networks. So it is the router of
+    the server's project, or that of a network which an administrator has given to all; and no other project may send
+    from any address in any of its networks.
+    """
     of_router = sa.select(t.router_interfaces.c.subnet_id).join(
         t.routers, t.routers.c.id == t.router_interfaces.c.router_id).where(
             t.routers.c.id == router_id, t.routers.c.host == host)
-    return conn.execute(_AT.where(t.addresses.c.address == address, t.addresses.c.subnet_id.in_(of_router),
-                                  ~_MAY_BE_ANOTHER)).scalar()
+    behind = sa.select(t.subnets.c.network_id).where(t.subnets.c.id.in_(of_router))
+    given = sa.exists().where(t.networks.c.id == t.ports.c.network_id, t.networks.c.shared,
+                              t.networks.c.project_id == t.routers.c.project_id).correlate(t.ports, t.routers)
+    trusted = sa.exists().where(t.routers.c.id == router_id, sa.or_(
+        t.routers.c.project_id == t.ports.c.project_id, given)).correlate(t.ports)
+    another = sa.exists().where(_OTHER.c.network_id.in_(behind), _OF_ANOTHER).correlate(t.ports)
+    return conn.execute(_AT.where(t.addresses.c.address == address, t.addresses.c.subnet_id.in_(of_router), trusted,
+                                  ~another)).scalar()
 
 
 _ONE = sa.select(sa.literal(1).label('one')).subquery()

@@ -5,6 +5,7 @@ import uuid
 import pytest
 
 from nova.db.networks import networks as db_networks
+from nova.db.networks import ports as db_ports
 from nova.db.tables import network as t
 from nova.network.face import floating_ips
 from nova.network.host import state as host_state
@@ -164,6 +165,66 @@ def test_a_floating_address_comes_by_no_router_of_another_project(face):
     put(face, f'routers/{gate}/add_router_interface', {'subnet_id': subnet})
     more = ok(face('other', 'POST', 'ports', {'port': {'network_id': network}}))['id']
     assert floating(face, public, more, 'other')['router_id'] == gate
+
+
+def served(face, user, network):
+    """(address, device) of a port of a server."""
+    port = ok(face(user, 'POST', 'ports', {'port': {'network_id': network}}))
+    device = str(uuid.uuid4())
+    with face.db.writer() as conn:
+        db_networks.update(conn, t.ports, port['id'], {'host': 'host1', 'device_id': device,
+                                                       'device_owner': 'compute:nova'})
+    return port['fixed_ips'][0]['ip_address'], device
+
+
+def behind(face, router_id, address):
+    """The server whose metadata a request gets that comes by a router from an address."""
+    with face.db.writer() as conn:
+        db_networks.update(conn, t.routers, router_id, {'host': 'host1'})
+        return db_ports.device_by_router(conn, router_id, address, 'host1')
+
+
+def unfiltered(face, user, router_id, cidr='10.7.0.0/24'):
+    """A network on a router with a guest that sends from any address."""
+    network, subnet = inside(face, user, cidr)
+    put(face, f'routers/{router_id}/add_router_interface', {'subnet_id': subnet}, user=user)
+    ok(face(user, 'POST', 'ports', {'port': {'network_id': network, 'port_security_enabled': False}}))
+
+
+def test_metadata_is_not_given_by_a_router_of_another_project(face):
+    """Its guest sent from the address of another project's server in the shared network, and a route of the router led
+    the answer to it: the user data of that server.
+    """
+    network, _subnet = shared(face)
+    address, _device = served(face, 'demo', network)
+    strange = joined_by_port(face, network, None, 'other')
+    assert behind(face, strange, address) is None
+    unfiltered(face, 'other', strange)
+    put(face, f'routers/{strange}', {'router': {'routes': [
+        {'destination': f'{address}/32', 'nexthop': '10.7.0.77'}]}}, user='other')
+    assert behind(face, strange, address) is None
+
+
+def test_metadata_is_not_given_where_a_network_behind_the_router_has_a_guest_that_sends_as_it_likes(face):
+    """The owner of the shared network did so from another one of its networks."""
+    network, subnet = shared(face)
+    gate = router(face)
+    put(face, f'routers/{gate}/add_router_interface', {'subnet_id': subnet})
+    (own, device), (theirs, _their) = served(face, 'demo', network), served(face, 'other', network)
+    assert behind(face, gate, own) == device
+    unfiltered(face, 'demo', gate)
+    assert behind(face, gate, own) == device and behind(face, gate, theirs) is None
+
+
+def test_metadata_comes_by_the_router_of_a_network_that_an_administrator_shares(face):
+    network, subnet = inside(face, 'admin')
+    ok(face('admin', 'PUT', f'networks/{network}', {'network': {'shared': True}}), 200)
+    gate = router(face, user='admin')
+    put(face, f'routers/{gate}/add_router_interface', {'subnet_id': subnet}, user='admin')
+    address, device = served(face, 'demo', network)
+    assert behind(face, gate, address) == device
+    unfiltered(face, 'admin', gate)
+    assert behind(face, gate, address) is None
 
 
 # ---- a host's plumbing is made for all projects at once --------------------------------------------------------------
