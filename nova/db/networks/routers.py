@@ -58,12 +58,9 @@ def towards(conn: sa.Connection, subnet_id: str, external_network_id: str, proje
         .join(t.router_interfaces, of.router_id == t.routers.c.id).join(t.subnets, t.subnets.c.id == of.subnet_id)
         .where(of.subnet_id == subnet_id, t.routers.c.external_network_id == external_network_id)
         .order_by(t.routers.c.created_at, t.routers.c.id)).all()
-    for fits in (lambda row: row.is_gateway, lambda row: row.project_id == project_id,
-                 lambda row: row.project_id == row.of_subnet):
-        for row in rows:
-            if fits(row):
-                return str(row.id)
-    return None
+    chosen = [*(row.id for row in rows if row.is_gateway), *(row.id for row in rows if row.project_id == project_id),
+              *(row.id for row in rows if row.project_id == row.of_subnet)]
+    return str(chosen[0]) if chosen else None
 
 
 def floating_through(conn: sa.Connection, router_id: str) -> list[FloatingIpsRow]:

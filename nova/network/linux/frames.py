@@ -44,7 +44,8 @@ def from_guest(port: Port) -> list[str]:
     own = of_version(port.addresses, 4)
     metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (f'ip saddr != {joined(own)} drop' if own else 'drop')
     if not port.secured:
-        return ['ether type vlan drop', metadata, 'accept']
+        # of either kind: the kernel takes a frame with the tag 0 for one without, behind rules that see another type
+        return ['ether type { 8021q, 8021ad } drop', metadata, 'accept']
     known = claims(port)
     rules = [metadata] if port.pairs else []
     rules += [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
