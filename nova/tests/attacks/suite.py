@@ -9,12 +9,13 @@ from nova.tests.attacks import framing
 from nova.tests.attacks import images
 from nova.tests.attacks import inputs
 from nova.tests.attacks import isolation
+from nova.tests.attacks import neighbours
 from nova.tests.attacks import objects
 from nova.tests.attacks import privilege
 from nova.tests.attacks import tokens
 from nova.tests.attacks.base import Attack
 
-FAMILIES = (isolation, privilege, tokens, framing, inputs, images, faces, objects)
+FAMILIES = (isolation, neighbours, privilege, tokens, framing, inputs, images, faces, objects)
 
 
 @dataclasses.dataclass(frozen=True)

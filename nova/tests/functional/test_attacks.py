@@ -28,8 +28,8 @@ def test_no_family_is_missing(results):
     assert len(results) >= LEAST
     assert set(counted) >= {'anonymous', 'chunks', 'claim', 'console', 'dashboard', 'document',
                             'ec2 isolation', 'ec2 signature', 'forwarded', 'host', 'image', 'image reference',
-                            'input', 'isolation', 'listing', 'login', 'no project', 'path', 'privilege', 'query',
-                            'reference', 'request line', 's3 clock', 's3 document', 's3 header', 's3 isolation',
-                            's3 key', 's3 replay', 's3 signature', 'scope', 'smuggling', 'token'}
+                            'input', 'isolation', 'listing', 'login', 'neighbour', 'no project', 'path', 'privilege',
+                            'query', 'reference', 'request line', 's3 clock', 's3 document', 's3 header',
+                            's3 isolation', 's3 key', 's3 replay', 's3 signature', 'scope', 'smuggling', 'token'}
     names = [(result.attack.family, result.attack.name) for result in results]
     assert len(set(names)) == len(names)
