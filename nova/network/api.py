@@ -91,7 +91,7 @@ class API:
             return
         network, subnets = selection.usable_network(usable, request.get('network_id'), project_id)
         if fixed_ip:
-            ipam.check_free(conn, subnets, fixed_ip)
+            ipam.check_free(conn, subnets, fixed_ip, anywhere=network['project_id'] == project_id)
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
                      request: selection.Request) -> selection.Request:

@@ -129,13 +129,14 @@ def claim(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: lis
           port: Mapping[str, Any], address: str | None) -> list[dict[str, str]]:
     """Addresses for a port (its id and MAC): the requested one, or any; [{'subnet_id', 'ip_address'}].
 
-    :raises NetworkRequestInvalid: no guest can have the address
+    :raises NetworkRequestInvalid: no guest can have the address, or none of another project
     :raises FixedIpInUse, NoMoreFixedIps:
     """
     wanted = [{'ip_address': address}] if address else []
     try:
         return ipam.claim(conn, network['id'], subnets, port['id'], wanted,
-                          ipam.quarantine(conf.network.dhcp_lease_time), port['mac_address'])
+                          ipam.quarantine(conf.network.dhcp_lease_time), port['mac_address'],
+                          anywhere=port['project_id'] == network['project_id'])
     except exception.InvalidInput as error:
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 

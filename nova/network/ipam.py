@@ -144,10 +144,12 @@ def _free(conn: Connection, subnet_id: str, low: int, high: int, count: int,
     return chosen
 
 
-def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False) -> SubnetsRow:
+def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False, anywhere: bool = True) -> SubnetsRow:
     """The subnet of a network that a requested address belongs to.
 
     :param gateways: True: the gateway's may be requested
+    :param anywhere: False: one of the allocation pools alone. What lies outside of them is for who has the network to
+        give: other machines may have it
 
     :raises InvalidInput: not an address, or none of a guest there
     """
@@ -162,18 +164,21 @@ def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False)
                 raise exception.InvalidInput(reason=f"IP address {address} is not a valid IP for the subnet.")
             if subnet['gateway_ip'] == str(ip) and not gateways:
                 raise exception.FixedIpInUse(address=address)
+            if not anywhere and not any(low <= number_of(ip) <= high for low, high in spans(subnet)):
+                raise exception.InvalidInput(reason=f'IP address {address} is in no allocation pool: it is for who has '
+                                                    'the network to give.')
             return subnet
     raise exception.InvalidInput(reason=f'IP address {address} is not in a subnet of the network.')
 
 
-def check_free(conn: Connection, subnets: list[SubnetsRow], address: str,
-               gateways: bool = False) -> tuple[SubnetsRow, None]:
-    """(subnet, row or None) of a requested address.
+def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gateways: bool = False,
+               anywhere: bool = True) -> tuple[SubnetsRow, None]:
+    """(subnet, row or None) of a requested address; see check_fixed.
 
     :raises InvalidInput: it is none of a guest there
     :raises FixedIpInUse:
     """
-    subnet = check_fixed(subnets, address, gateways)
+    subnet = check_fixed(subnets, address, gateways, anywhere)
     number = number_of(ipaddress.ip_address(address))
     known = networks.numbers(conn, subnet['id'], number, number, 1)
     if known and known[0].port_id is not None:
@@ -182,18 +187,21 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str,
 
 
 def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
-          rested_before: datetime.datetime, mac: str | None = None, gateways: bool = False) -> list[dict[str, str]]:
+          rested_before: datetime.datetime, mac: str | None = None, gateways: bool = False,
+          anywhere: bool = True) -> list[dict[str, str]]:
     """Give a port its addresses; return [{'subnet_id', 'ip_address'}].
 
     :param wanted: list of {'subnet_id', 'ip_address'} with one or both; empty: one address of each version of IP, of
                    the first subnet that has one, and those that the guest makes of its MAC
     :param mac: of the port
     :param gateways: True: it is a router's, which has the gateway's address
+    :param anywhere: see check_fixed
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
     """
     rows: list[AddressesRow] = []
     given: list[dict[str, str]] = []
     for request, candidates in _requests(subnets, wanted, mac):
+        named = bool(request.get('ip_address'))
         if request.get('subnet_id'):
             candidates = [subnet for subnet in candidates if subnet['id'] == request['subnet_id']]
             if not candidates:
@@ -201,7 +209,7 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
             if mac and makes_its_own(candidates[0]) and not request.get('ip_address'):
                 request = {**request, 'ip_address': from_mac(candidates[0]['cidr'], mac)}
         if request.get('ip_address'):
-            subnet, rests = check_free(conn, candidates, request['ip_address'], gateways)
+            subnet, rests = check_free(conn, candidates, request['ip_address'], gateways, anywhere or not named)
             number = number_of(ipaddress.ip_address(request['ip_address']))
             if any((row['subnet_id'], row['number']) == (subnet['id'], number) for row in rows):
                 raise exception.FixedIpInUse(address=request['ip_address'])

@@ -23,6 +23,7 @@ from nova.network.face import routers
 if TYPE_CHECKING:
     from nova.network.face.app import Face
 
+MAX_FORWARDINGS = 256          # of one address: each is a rule that its router looks at
 CONSTANTS = {'dns_domain': '', 'dns_name': '', 'qos_policy_id': None, 'qos_network_policy_id': None}
 
 
@@ -171,6 +172,8 @@ def create_forwarding(conn: engine.Connection, face: Face, context: nova_context
     made = {**_resolved(conn, context, row, values), 'id': str(uuid.uuid4()), 'project_id': row['project_id'],
             'floating_ip_id': row['id'], 'description': values['description'] or ''}
     _check_single(conn, row, made)
+    if len(db.forwardings(conn, [row['id']])) >= MAX_FORWARDINGS:
+        raise exception.BadRequest(f'A floating IP forwards at most {MAX_FORWARDINGS} ports.')
     db_networks.insert(conn, t.port_forwardings, [made])
     return {'port_forwarding': forwarding_view(made)}
 

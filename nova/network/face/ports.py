@@ -67,7 +67,7 @@ def create(conn: engine.Connection, face: Face, context: nova_context.RequestCon
     wanted = values['fixed_ips']
     if subnets and wanted != []:
         ipam.claim(conn, network['id'], subnets, ident, wanted or [],
-                   ipam.quarantine(face.conf.network.dhcp_lease_time), mac)
+                   ipam.quarantine(face.conf.network.dhcp_lease_time), mac, anywhere=resource.owner(context, network))
     groups = _groups(conn, project, values['security_groups']) if security['port_security_enabled'] else []
     db_networks.insert(conn, t.ports, [{
         'id': ident, 'project_id': project, 'network_id': network['id'], 'name': values['name'],
@@ -98,7 +98,7 @@ def update(conn: engine.Connection, face: Face, context: nova_context.RequestCon
         _check_mac(conn, context, _network(conn, row), values['mac_address'])
         stored['mac_address'] = values['mac_address']
     if values.get('fixed_ips') is not None:
-        _change_addresses(conn, face, row, values['fixed_ips'])
+        _change_addresses(conn, face, context, row, values['fixed_ips'])
     if values.keys() & {'port_security_enabled', 'allowed_address_pairs'}:
         stored.update(_security(conn, context, _network(conn, row), {
             'security_groups': db_groups.of_ports(conn, [row['id']]).get(row['id']), **row,
@@ -152,8 +152,8 @@ def _security(conn: engine.Connection, context: nova_context.RequestContext, net
         {'mac_address': None, **pair} for pair in pairs] or None}
 
 
-def _change_addresses(conn: engine.Connection, face: Face, row: Mapping[str, Any],
-                      wanted: list[dict[str, Any]]) -> None:
+def _change_addresses(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
+                      row: Mapping[str, Any], wanted: list[dict[str, Any]]) -> None:
     """Keep the addresses that stay, let the others rest and claim the new ones."""
     if row['device_id']:
         raise exception.PortInUse(port_id=row['id'])        # the server's record would not follow
@@ -171,7 +171,8 @@ def _change_addresses(conn: engine.Connection, face: Face, row: Mapping[str, Any
         db_networks.release_some(conn, row['id'], gone)
     if fresh:
         ipam.claim(conn, network['id'], subnets, row['id'], fresh,
-                   ipam.quarantine(face.conf.network.dhcp_lease_time), row['mac_address'])
+                   ipam.quarantine(face.conf.network.dhcp_lease_time), row['mac_address'],
+                   anywhere=resource.owner(context, network))
 
 
 def _groups(conn: engine.Connection, project: str, wanted: list[str] | None) -> list[str]:

@@ -90,20 +90,44 @@ def delete(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 def _set_gateway(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
                  info: dict[str, Any] | None) -> None:
     """Give a router this way to the outside, or none."""
+    if info:
+        _check_rights(conn, context, row, info)
     if info and info['network_id'] == row['external_network_id'] and 'external_fixed_ips' not in info:
         db_networks.update(conn, t.routers, row['id'], {'enable_snat': info.get('enable_snat', True)})
         return
     if row['external_network_id'] and db.floating_through(conn, row['id']) and (
             not info or info['network_id'] != row['external_network_id']):
         raise faults.RouterExternalGatewayInUseByFloatingIp(router_id=row['id'], net_id=row['external_network_id'])
-    old = [port['id'] for port in db_networks.many(conn, t.ports, [row['id']], 'device_id')
-           if port['device_owner'] == db_ports.GATEWAY]
+    old = _gateway_ports(conn, row)
     if old:
         db_ports.remove(conn, old)
     if info:
         _add_gateway_port(conn, face, context, row, info)
     db_networks.update(conn, t.routers, row['id'], {
         'external_network_id': info and info['network_id'], 'enable_snat': (info or {}).get('enable_snat', True)})
+
+
+def _check_rights(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any],
+                  info: dict[str, Any]) -> None:
+    """Addresses outside that are chosen, and packets that leave under any address, are for who has that network. What
+    the router has already may be said again.
+
+    :raises PolicyDenied:
+    """
+    same = info['network_id'] == row['external_network_id']
+    held = {entry['ip_address'] for each in db_networks.addresses_of(conn, _gateway_ports(conn, row)).values()
+            for entry in each} if same else set()
+    asked = {each.get('ip_address') for each in info.get('external_fixed_ips', ())} - {None}
+    denied = 'enable_snat' if not info.get('enable_snat', True) and (row['enable_snat'] or not same) else (
+        'external_fixed_ips' if asked - held else None)
+    network = db_networks.get(conn, t.networks, info['network_id']) if denied else None
+    if denied and (network is None or not resource.owner(context, network)):
+        raise exception.PolicyDenied(rule=f'update_router:external_gateway_info:{denied}')
+
+
+def _gateway_ports(conn: engine.Connection, row: Mapping[str, Any]) -> list[str]:
+    return [port['id'] for port in db_networks.many(conn, t.ports, [row['id']], 'device_id')
+            if port['device_owner'] == db_ports.GATEWAY]
 
 
 def _add_gateway_port(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
@@ -167,6 +191,9 @@ def add_interface(conn: engine.Connection, face: Face, context: nova_context.Req
     if port is None:
         if not subnet['gateway_ip']:
             raise exception.BadRequest(f"Subnet {subnet['id']} has no gateway address, which the router would have.")
+        if not resource.owner(context, subnet):                  # all guests there would send to this router
+            raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
+                                       'project making the request')
         quotas.check(conn, face.conf, 'port', row['project_id'])
         port = service_port(network, db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
         ipam.claim(conn, network['id'], [subnet], port['id'],

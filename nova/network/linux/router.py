@@ -1,8 +1,11 @@
 """A router: a network namespace with an interface in each of its networks, and translation towards the outside."""
 from __future__ import annotations
 
+import ipaddress
 import pathlib
+
 from nova.network import relay
+from nova.network.host.state import Leg
 from nova.network.host.state import Router
 from nova.network.linux import frames
 from nova.network.linux import runner
@@ -68,6 +71,7 @@ def script(router: Router) -> str:
     """The text for nft of a router's translation; replaces the table at once, and connections go on."""
     lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
     for name, hook, kind, rules in (
+            ('sources', 'prerouting priority -150', 'filter', _sources(router)),
             ('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
             ('postrouting', 'postrouting priority 100', 'nat', _outwards(router)),
             ('forward', 'forward priority 0', 'filter', _forward(router)),
@@ -75,6 +79,26 @@ def script(router: Router) -> str:
         lines += [f'  chain {name} {{', f'    type {kind} hook {hook}; policy accept;',
                   *('    ' + rule for rule in rules), '  }']
     return '\n'.join([*lines, '}']) + '\n'
+
+
+def _sources(router: Router) -> list[str]:
+    """An address of a network comes from that network alone.
+
+    Filters of guests tell members of a group by their addresses. Who has a network of the same range, and a second
+    router between it and this one, could otherwise send as a guest of this network.
+    """
+    on: dict[str, list[Leg]] = {}
+    for leg in [*router.inside, *([router.outside] if router.outside else [])]:
+        on.setdefault(leg.bridge, []).append(leg)
+    rules = []
+    for legs in on.values():
+        names = frames.joined(f'"{frames.router_name(leg)}"' for leg in legs)
+        ranges = [str(ipaddress.ip_interface(each).network) for leg in legs for each in leg.addresses
+                  if not each.endswith('/32')]                  # a floating address, which is in such a range
+        for family, version in (('ip', 4), ('ip6', 6)):
+            if known := frames.of_version(sorted(set(ranges)), version):
+                rules.append(f'iifname != {names} {family} saddr {frames.joined(known)} drop')
+    return rules
 
 
 def _inwards(router: Router) -> list[str]:
