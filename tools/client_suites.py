@@ -2,8 +2,9 @@
 """Run the functional tests that python-openstackclient, python-novaclient and openstacksdk bring along, unmodified
 from PyPI, against an all-in-one with the fake driver.
 
-    tools/client_suites.py [--keep] [--suite openstackclient|novaclient|openstacksdk] [--only EXPRESSION]
+    tools/client_suites.py [--keep] [--suite openstackclient|novaclient|openstacksdk|networks] [--only EXPRESSION]
 
+``networks`` are openstacksdk's tests of the Networking API, on a cloud where projects make networks between hosts.
 What does not pass is compared with tools/client-suites-expected.tsv: a failure that is not in that list, or a listed
 test that passes, makes the exit code 1.
 """
@@ -27,10 +28,12 @@ SUITES = {
     'openstackclient': 'openstackclient.tests.functional.compute.v2',
     'novaclient': 'novaclient.tests.functional',
     'openstacksdk': 'openstack.tests.functional.compute.v2',
+    'networks': 'openstack.tests.functional.network.v2',
 }
 # one host: a suite asks for hypervisors by a part of their name, and expects one
-CLOUD = ['[network]', 'driver = fake', 'project_ranges = 0.0.0.0/0',
-         '[quota]', 'instances = 100', 'cores = 200', 'ram = 409600']
+CLOUD = ['[quota]', 'instances = 100', 'cores = 200', 'ram = 409600', '[network]', 'driver = fake']
+RANGES = {'networks': []}                                # suite: more options of [network]
+FLAT = ['project_ranges = 0.0.0.0/0']
 TEST_S = 300                 # seconds that one test may take
 
 
@@ -43,27 +46,33 @@ def main():
                         help="directory of the clients' environment (%(default)s)")
     given = parser.parse_args()
     directory = suites.install(given.install, PACKAGES)
-    home = pathlib.Path(tempfile.mkdtemp(prefix='nova-clients.'))
-    cloud = local_cloud.LocalCloud('fake', CLOUD)
     results = {}
-    try:
-        print(f'The cloud serves after {cloud.start():.1f} s; logs are in {home} and {cloud.state}.', flush=True)
-        environ = configure(cloud, home, directory)
-        for name in [given.suite] if given.suite else SUITES:
-            results.update(run(name, directory, home, environ, given.only))
-    finally:
-        cloud.close(keep=given.keep)
+    for names in [[given.suite]] if given.suite else [[name for name in SUITES if name not in RANGES], list(RANGES)]:
+        home = pathlib.Path(tempfile.mkdtemp(prefix='nova-clients.'))
+        cloud = local_cloud.LocalCloud('fake', [*CLOUD, *RANGES.get(names[0], FLAT)])
+        try:
+            print(f'The cloud serves after {cloud.start():.1f} s; logs are in {home} and {cloud.state}.', flush=True)
+            environ = configure(cloud, home, directory, names[0] in RANGES)
+            for name in names:
+                results.update(run(name, directory, home, environ, given.only))
+        finally:
+            cloud.close(keep=given.keep)
     return suites.report(results, EXPECTED, complete=not (given.suite or given.only))
 
 
-def configure(cloud, home, directory):
-    """What the suites expect of a cloud, and the environment in which they find it."""
+def configure(cloud, home, directory, routed):
+    """What the suites expect of a cloud, and the environment in which they find it.
+
+    :param routed: the network ``public`` is one to the outside
+    """
     disk = home / 'disk.raw'
     disk.write_bytes(b'\0' * 1048576)
     cloud.add_image('cirros-test-disk', disk, 'raw')
     prefix = '' if cloud.endpoints['network'].rstrip('/').endswith('/v2.0') else '/v2.0'
-    network = cloud.json('POST', prefix + '/networks', {'network': {'name': 'public'}}, service='network')['network']
-    cloud.json('POST', prefix + '/subnets', {'subnet': {'network_id': network['id'], 'cidr': '172.24.4.0/24'}},
+    network = cloud.json('POST', prefix + '/networks', {'network': {
+        'name': 'public', **({'router:external': True} if routed else {})}}, service='network')['network']
+    cloud.json('POST', prefix + '/subnets', {'subnet': {
+        'network_id': network['id'], 'cidr': '172.24.4.0/24', 'enable_dhcp': not routed}},
                service='network')
     known = {flavor['name'] for flavor in cloud.json('GET', '/flavors')['flavors']}
     for name, memory in (('m1.nano', 64), ('m1.micro', 128)):

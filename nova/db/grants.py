@@ -42,6 +42,7 @@ NETWORK = (
                                             'network_limits')),
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
     Grant(API, 'qos_rules', READ),                       # limits of ports
+    Grant(API, 'default_security_group_rules', READ),    # what a project's first group begins with
     Grant(API, 'network_hosts', WRITE),
     Grant(API, 'network_revisions', ('SELECT', 'INSERT', 'UPDATE')),
     *(Grant(API, table, ('SELECT', 'INSERT', 'UPDATE')) for table in (

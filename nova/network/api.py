@@ -21,6 +21,9 @@ from nova.network import groups
 from nova.network import ipam
 from nova.network import security
 from nova.network import selection
+from nova.network.face import app
+from nova.network.face import faults
+from nova.network.face import topology
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -64,18 +67,33 @@ class API:
         with self.api_db.reader() as conn:
             if requested is None or isinstance(requested, str):
                 chosen = selection.choose(networks.usable(conn, project_id))
-                if not chosen and requested == 'auto':
-                    raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
+            else:
+                self._check_all(conn, project_id, requested, count)
                 return
-            given = ports.of_ids(conn, _named(requested, 'port_id'))
-            usable = networks.usable(conn, project_id, _named(requested, 'network_id'))
-            for request in requested:
-                try:
-                    self._check(conn, project_id, usable, given, request, count)
-                except (exception.NotFound, exception.FixedIpInUse) as error:
-                    raise exception.NetworkRequestInvalid(reason=error.message)
-                except exception.InvalidInput as error:
-                    raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
+        if not chosen and requested == 'auto':
+            self._make_topology(project_id)
+
+    def _make_topology(self, project_id: str) -> None:
+        """A network for a project that has none, as its servers are to have one.
+
+        :raises NetworkRequestInvalid: an administrator has prepared nothing for it
+        """
+        try:
+            self.api_db.run(ipam.arbitrated(topology.make), app.Face(self.conf, self.api_db), project_id)
+        except (faults.AutoAllocationFailure, faults.OverQuota) as error:
+            raise exception.NetworkRequestInvalid(
+                reason=f'no network is available to the project. None is made for it: {error.message}') from None
+
+    def _check_all(self, conn: Connection, project_id: str, requested: list[selection.Request], count: int) -> None:
+        given = ports.of_ids(conn, _named(requested, 'port_id'))
+        usable = networks.usable(conn, project_id, _named(requested, 'network_id'))
+        for request in requested:
+            try:
+                self._check(conn, project_id, usable, given, request, count)
+            except (exception.NotFound, exception.FixedIpInUse) as error:
+                raise exception.NetworkRequestInvalid(reason=error.message)
+            except exception.InvalidInput as error:
+                raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 
     def _check(self, conn: Connection, project_id: str, usable: dict[str, tuple[NetworksRow, list[Any]]],
                given: dict[str, PortsRow], request: selection.Request, count: int) -> None:

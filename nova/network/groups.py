@@ -62,7 +62,7 @@ class Groups:
         ident = str(uuid.uuid4())
         networks.insert(conn, t.security_groups, [
             {'id': ident, 'project_id': project_id, 'name': name, 'description': description}])
-        networks.insert(conn, t.security_group_rules, security_groups.egress_rules(ident, project_id))
+        security_groups.begin(conn, ident, project_id)
         return _get(conn, project_id, ident)
 
     def update(self, project_id: nova_context.Projects | str, ident: str, name: str, description: str) -> Any:

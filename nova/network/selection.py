@@ -29,7 +29,7 @@ def choose(usable: dict[str, tuple[NetworksRow, list[Any]]]) -> list[dict[str, s
     :raises NetworkAmbiguous: several networks, none of them the default one
     """
     candidates = [network for network, subnets in usable.values() if subnets and network['admin_state_up']]
-    chosen = [network for network in candidates if network['is_default']] or candidates
+    chosen = [network for network in candidates if network['is_default'] and not network['external']] or candidates
     if len(chosen) > 1:
         raise exception.NetworkAmbiguous()
     return complete([{'network_id': network['id']} for network in chosen])

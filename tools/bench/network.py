@@ -188,7 +188,7 @@ def main():
         for number, port in enumerate(state.ports):
             state.ports[number] = type(port)(**{**vars(port), 'device': f'tap{number:011}',
                                                 'addresses': [f'10.40.{number >> 8}.{number & 255}']})
-        text = rules.script('bench', state, None)
+        text = rules.script('bench', state, {})
         show(f'text of the filters of {len(state.ports)} ports', seconds=round(time.monotonic() - begun, 3),
              kilobytes=len(text) // 1024)
         if not os.geteuid():

@@ -71,11 +71,14 @@ def delete(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
 
 def visible(context: nova_context.RequestContext) -> Any:
     """Condition on networks that the caller may see and use."""
-    project_id = context.sees
+    return sa.or_(_usable_by(context.sees), t.networks.c.external)
+
+
+def _usable_by(project_id: Any) -> Any:
     if not nova_context.one_project(project_id):
         return sa.true()
-    return sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared, t.networks.c.external,
-                  t.networks.c.id.in_(_shared_with(project_id)))
+    return sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared, t.networks.c.id.in_(
+        _shared_with(project_id)))
 
 
 def _shared_with(project: Any, action: str = SHARED) -> sa.Select[Any]:
@@ -90,8 +93,8 @@ def is_shared_with(conn: sa.Connection, network_id: str, project_id: str) -> boo
 
 
 def visible_subnets(context: nova_context.RequestContext) -> Any:
-    """Condition on subnets of such networks."""
-    return t.subnets.c.network_id.in_(sa.select(t.networks.c.id).where(visible(context)))
+    """Condition on subnets of networks that the caller may use: one to the outside shows them to who has it."""
+    return t.subnets.c.network_id.in_(sa.select(t.networks.c.id).where(_usable_by(context.sees)))
 
 
 def own(table: sa.Table) -> Callable[[nova_context.RequestContext], Any]:
@@ -168,9 +171,15 @@ def remove_network(conn: sa.Connection, ident: str) -> None:
     """Remove a network, its subnets and what points at it."""
     for subnet in many(conn, t.subnets, [ident], 'network_id'):
         remove_subnet(conn, subnet['id'])
-    for table in (t.segments, t.vlans, t.shares):
-        conn.execute(sa.delete(table).where(table.c.network_id == ident))
+    forget_numbers(conn, ident)
+    conn.execute(sa.delete(t.shares).where(t.shares.c.network_id == ident))
     delete(conn, t.networks, ident)
+
+
+def forget_numbers(conn: sa.Connection, ident: str) -> None:
+    """Let other networks have the number that a network has between hosts, and its VLAN."""
+    for table in (t.segments, t.vlans):
+        revisions.execute(conn, sa.delete(table).where(table.c.network_id == ident))
 
 
 def remove_subnet(conn: sa.Connection, ident: str) -> None:
@@ -322,14 +331,16 @@ def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[
 
 def default_id(conn: sa.Connection) -> str | None:
     """The id of the default network, or None."""
-    return conn.execute(sa.select(t.networks.c.id).where(t.networks.c.is_default).limit(1)).scalar()
+    return conn.execute(sa.select(t.networks.c.id).where(
+        t.networks.c.is_default, sa.not_(t.networks.c.external)).limit(1)).scalar()
 
 
 def default_gateway(conn: sa.Connection) -> str | None:
     """The address of a gateway in the default network, or None."""
     return conn.execute(
         sa.select(t.subnets.c.gateway_ip).join(t.networks, t.networks.c.id == t.subnets.c.network_id).where(
-            t.networks.c.is_default, t.subnets.c.gateway_ip.is_not(None)).limit(1)).scalar()
+            t.networks.c.is_default, sa.not_(t.networks.c.external),
+            t.subnets.c.gateway_ip.is_not(None)).limit(1)).scalar()
 
 
 def count(conn: sa.Connection, table: sa.Table, project_id: str) -> int:

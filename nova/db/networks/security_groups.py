@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from nova import context as nova_context
 from nova.db import engine
 from nova.db import statements
+from nova.db.networks import group_templates
 from nova.db.networks import networks
 from nova.db.networks import revisions
 from nova.db.tables import network as t
@@ -39,26 +40,15 @@ def ensure_default(conn: sa.Connection, project_id: str) -> str:
         return conn.execute(known.with_for_update()).scalar_one()
     networks.insert(conn, t.security_groups, [
         {'id': ident, 'project_id': project_id, 'name': DEFAULT, 'description': 'Default security group'}])
-    networks.insert(
-        conn,
-        t.security_group_rules,
-        egress_rules(ident, project_id)
-        + [_rule(ident, project_id, 'ingress', ethertype, ident) for ethertype in ('IPv4', 'IPv6')],
-    )
+    begin(conn, ident, project_id, True)
     return ident
 
 
-def egress_rules(group_id: str, project_id: str) -> list[dict[str, str | None]]:
-    """Rows of the rules that every new group has: guests may send anything."""
-    return [_rule(group_id, project_id, 'egress', ethertype) for ethertype in ('IPv4', 'IPv6')]
-
-
-def _rule(group_id: str, project_id: str, direction: str, ethertype: str,
-          remote_group_id: str | None = None) -> dict[str, str | None]:
-    return {'id': str(uuid.uuid4()), 'project_id': project_id, 'security_group_id': group_id,
-            'direction': direction, 'ethertype': ethertype, 'protocol': None, 'port_range_min': None,
-            'port_range_max': None, 'remote_ip_prefix': None, 'remote_group_id': remote_group_id,
-            'description': ''}
+def begin(conn: sa.Connection, group_id: str, project_id: str, default: bool = False) -> None:
+    """Give a new group the rules that it begins with."""
+    rows = group_templates.rules(conn, group_id, project_id, default)
+    if rows:
+        networks.insert(conn, t.security_group_rules, rows)
 
 
 def is_default(conn: sa.Connection, group_id: str) -> bool:

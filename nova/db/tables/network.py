@@ -275,6 +275,31 @@ security_group_rules = table(
     *_described(),
 )
 
+# What new groups begin with. Rows of group_templates.BUILT_IN are there once somebody has looked, also when removed.
+default_group_rules = table(
+    'default_security_group_rules',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('direction', sa.String(8), nullable=False),
+    sa.Column('ethertype', sa.String(4), nullable=False),
+    sa.Column('protocol', sa.String(40)),
+    sa.Column('port_range_min', sa.Integer),
+    sa.Column('port_range_max', sa.Integer),
+    sa.Column('remote_ip_prefix', sa.String(43)),
+    sa.Column('of_group', sa.Boolean, nullable=False, default=False),                # its members are who it lets in
+    sa.Column('in_default', sa.Boolean, nullable=False, default=False),              # of projects' default groups
+    sa.Column('in_others', sa.Boolean, nullable=False, default=True),                # of the groups that users make
+    sa.Column('removed', sa.Boolean, nullable=False, default=False),
+    *_described(),
+)
+
+# The network, and the router, that were made for a project that had none. The key arbitrates.
+topologies = table(
+    'auto_topologies',
+    sa.Column('project_id', _text, primary_key=True),
+    sa.Column('network_id', _id, nullable=False, unique=True),
+    sa.Column('router_id', _id, nullable=False),
+)
+
 port_security_groups = table(
     'port_security_groups',
     sa.Column('port_id', _id, primary_key=True),

@@ -10,6 +10,7 @@ from nova.db.audit import log
 from nova.network.face import documents
 from nova.network.face import faults
 from nova.network.face import floating_ips
+from nova.network.face import group_templates
 from nova.network.face import groups
 from nova.network.face import networks
 from nova.network.face import operations
@@ -18,6 +19,7 @@ from nova.network.face import qos
 from nova.network.face import routers
 from nova.network.face import sharing
 from nova.network.face import subnet_pools
+from nova.network.face import topology
 from nova.web import application
 from nova.web import params
 from nova.web.mapper import Methods
@@ -27,8 +29,9 @@ from nova.web.routes import Route
 
 RESOURCES = {resource.path: resource for resource in
              (networks.NETWORKS, networks.SUBNETS, subnet_pools.POOLS, ports.PORTS, groups.GROUPS, groups.RULES,
+              group_templates.TEMPLATES,
               routers.ROUTERS, floating_ips.FLOATING_IPS, sharing.SHARES, qos.POLICIES)}
-ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES,
+ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES,
           *(row for resource in RESOURCES.values() for row in operations.routes(resource)))
 
 

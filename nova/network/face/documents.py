@@ -20,7 +20,8 @@ if typing.TYPE_CHECKING:
     from nova.network.face.app import NetworkRequest
 
 EXTENSIONS = (
-    ('agent', 'agent'), ('allowed-address-pairs', 'Allowed Address Pairs'),
+    ('agent', 'agent'), ('auto-allocated-topology', 'Auto Allocated Topology Services'),
+    ('allowed-address-pairs', 'Allowed Address Pairs'),
     ('availability_zone', 'Availability Zone'), ('binding', 'Port Binding'),
     ('default-subnetpools', 'Default Subnetpools'),
     ('expose-port-forwarding-in-fip', 'Expose Port Forwarding in FIP'),
@@ -41,6 +42,7 @@ EXTENSIONS = (
     ('qos', 'Quality of Service'), ('qos-bw-limit-direction', 'Direction for QoS bandwidth limit rule'),
     ('qos-rule-type-details', 'Details of QoS rule types'), ('quotas', 'Quota management support'),
     ('quota_details', 'Quota details management support'), ('security-group', 'security-group'),
+    ('security-groups-default-rules', 'Default rules for security groups'),
     ('subnet_allocation', 'Subnet Allocation'), ('subnetpool-prefix-ops', 'Subnet Pool Prefix Operations'),
     ('sorting', 'Sorting support'), ('standard-attr-description', 'standard-attr-description'),
     ('standard-attr-revisions', 'Resource revision numbers'), ('standard-attr-timestamp',
@@ -60,8 +62,6 @@ EMPTY = {
     'ndp_proxies': 'There are no NDP proxies here: a router advertises IPv6 ranges and does not translate them.',
     'metering/metering-labels': 'Traffic of routers is not metered here.',
     'metering/metering-label-rules': 'Traffic of routers is not metered here.',
-    'default-security-group-rules': 'New default groups allow what leaves and what comes from the group itself: no '
-                                    'other template is kept here.',
     'log/logs': 'Packets that security groups refuse are not logged here.',
 }
 
@@ -88,7 +88,7 @@ def zones() -> list[dict[str, typing.Any]]:
 def list_agents(req: NetworkRequest) -> dict[str, typing.Any]:
     """The hosts of networks, as agents."""
     if not req.context.is_admin:
-        raise exception.PolicyDenied(rule='get_agent')
+        return {'agents': []}
     with req.face.api_db.reader() as conn:
         return {'agents': pages.fields(req.query, [_agent(req, row) for row in db_hosts.every(conn)])}
 
@@ -216,9 +216,6 @@ def _refuse(reason: str) -> collections.abc.Callable[..., typing.Any]:
 
 # what clients ask for besides -> why it is not done
 REFUSED = (
-    ('GET', 'auto-allocated-topology/{project}', 'No topology is made by itself here: make a network, a subnet and a '
-                                                 'router, as the user guide shows.'),
-    ('DELETE', 'auto-allocated-topology/{project}', 'No topology is made by itself here.'),
     *((method, path, 'Hosts say by themselves that they are there; which one has a router is chosen by nova-network.')
       for method, path in (('PUT', 'agents/{id}'), ('DELETE', 'agents/{id}'), ('POST', 'agents/{id}/l3-routers'),
                            ('DELETE', 'agents/{id}/l3-routers/{router}'), ('POST', 'agents/{id}/dhcp-networks'),

@@ -40,6 +40,18 @@ class SecurityGroupRuleExists(exception.Conflict):
     template = 'Security group rule already exists. Rule id is %(rule_id)s.'
 
 
+class AutoAllocationFailure(exception.Conflict):
+    template = 'Deployment error: %(reason)s'
+
+
+class DefaultExternalNetworkExists(exception.Conflict):
+    template = 'A default external network already exists: %(net_id)s.'
+
+
+class DefaultRuleNotFound(exception.NotFound):
+    template = 'Default Security Group rule %(rule_id)s does not exist.'
+
+
 class SecurityGroupDefaultAlreadyExists(exception.Conflict):
     template = 'Default security group already exists.'
 

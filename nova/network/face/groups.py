@@ -48,7 +48,7 @@ def create_group(conn: engine.Connection, face: Face, context: nova_context.Requ
     ident = str(uuid.uuid4())
     db_networks.insert(conn, t.security_groups, [{'id': ident, 'project_id': project, 'name': values['name'],
                                                   'description': values['description'] or ''}])
-    db_networks.insert(conn, t.security_group_rules, db.egress_rules(ident, project))
+    db.begin(conn, ident, project)
     return ident
 
 

@@ -100,6 +100,7 @@ def create_network(conn: engine.Connection, face: Face, context: nova_context.Re
     _check_mtu(face, kind, values['mtu'])
     _allow(face, context, row, 'create_network')
     quotas.check(conn, face.conf, 'network', project)
+    _check_default(conn, row, row['is_default'])
     db.insert(conn, t.networks, [row])
     if kind != db.FLAT:
         db.add_segment(conn, ident, _number(conn, wanted) if kind == db.OVERLAY else _free_number(conn))
@@ -110,8 +111,8 @@ def create_network(conn: engine.Connection, face: Face, context: nova_context.Re
 
 def _check_kind(face: Face, row: Mapping[str, Any], number: int | None) -> None:
     """What a network may be."""
-    if row['is_default']:
-        raise exception.InvalidInput(reason='The default network is the one of the configuration.')
+    if row['is_default'] and not row['external']:
+        raise exception.InvalidInput(reason='The default network of servers is the one of the configuration.')
     if row['external'] and row['network_type'] != db.FLAT:
         raise exception.InvalidInput(reason='A network to the outside is flat.')
     if number is not None and row['network_type'] == db.FLAT:
@@ -123,6 +124,17 @@ def _check_kind(face: Face, row: Mapping[str, Any], number: int | None) -> None:
         if row['physical_network'] not in face.conf.network.physical_networks:
             raise exception.InvalidInput(reason=f"physical_network '{row['physical_network'][:60]}' is none of "
                                                 '[network] physical_networks.')
+
+
+def _check_default(conn: engine.Connection, row: Mapping[str, Any], wanted: bool) -> None:
+    """There is one default network to the outside.
+
+    :raises DefaultExternalNetworkExists:
+    """
+    for other in db.page(conn, t.networks, t.networks.c.external & t.networks.c.is_default, [('id', 'asc')], None,
+                         None) if wanted else ():
+        if other['id'] != row['id']:
+            raise faults.DefaultExternalNetworkExists(net_id=other['id'])
 
 
 def _check_mtu(face: Face, kind: str, mtu: int | None) -> None:
@@ -161,18 +173,40 @@ def update_network(conn: engine.Connection, face: Face, context: nova_context.Re
     if stored.get('shared') is False and row['shared'] and db_ports.others_use(conn, row):
         raise faults.InvalidSharedSetting(network_id=row['id'])
     if values.get('router:external') not in (None, row['external']):
-        if db_ports.count(conn, network_id=row['id']) or row['network_type'] != db.FLAT:
-            raise exception.NetworkInUse(network_id=row['id'])
-        stored['external'] = values['router:external']
+        stored.update(_outside(conn, row, values['router:external']))
+    if values.get('is_default') not in (None, row['is_default']):
+        if not {**row, **stored}['external'] or not context.is_admin:
+            raise exception.InvalidInput(reason='is_default: of networks to the outside alone, by an administrator.')
+        _check_default(conn, row, values['is_default'])
+        stored['is_default'] = values['is_default']
     db.update(conn, t.networks, row['id'], stored)
+
+
+def _outside(conn: engine.Connection, row: Mapping[str, Any], external: bool) -> dict[str, Any]:
+    """The columns of a network that becomes, or no longer is, one to the outside.
+
+    :raises NetworkInUse: it has ports, or subnets of another type of network
+    """
+    other_type = external and row['network_type'] != db.FLAT
+    if db_ports.count(conn, network_id=row['id']) or other_type and db.ranges_of(conn, row['id']):
+        raise exception.NetworkInUse(network_id=row['id'])
+    if other_type:
+        db.forget_numbers(conn, row['id'])
+        return {'external': True, 'network_type': db.FLAT, 'physical_network': None}
+    return {'external': external, 'is_default': False}
 
 
 def delete_network(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
                    row: Mapping[str, Any]) -> None:
     _allow(face, context, row, 'delete_network')
+    unused = [floating for floating in db.many(conn, t.floating_ips, [row['id']], 'floating_network_id')
+              if floating['router_id'] is None] if row['external'] else []
     own = [port['id'] for port in db_ports.in_network(conn, row['id']) if port['device_owner'] == db_ports.DHCP]
+    own += [floating['floating_port_id'] for floating in unused]
     if db_ports.count(conn, network_id=row['id']) > len(own):
         raise exception.NetworkInUse(network_id=row['id'])
+    for floating in unused:                              # floating addresses that lead nowhere go with their network
+        db_routers.remove_floating(conn, floating['id'])
     if own:
         db_ports.remove(conn, own)
     db.remove_network(conn, row['id'])

@@ -227,13 +227,17 @@ def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typin
 
 
 def _refresh(resource: Resource, req: NetworkRequest) -> None:
+    refresh(req, resource.singular)
+
+
+def refresh(req: NetworkRequest, what: str) -> None:
     """Notify the network service. Hosts that do not hear of it find the committed change with their next report."""
     if req.face.network_rpc is None:
         return
     try:
         req.face.network_rpc.refresh_security(req.context, port_ids=[])
     except exception.Unavailable as error:
-        LOG.warning('The network service was not notified of a changed %s: %s', resource.singular, error)
+        LOG.warning('The network service was not notified of a changed %s: %s', what, error)
 
 
 def _made(conn: typing.Any, resource: Resource, ident: str) -> dict[str, typing.Any]:

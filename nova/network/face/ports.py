@@ -84,7 +84,8 @@ def create(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 def update(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
            values: dict[str, Any]) -> None:
     names = ('name', 'description', 'admin_state_up', 'device_id', 'device_owner', 'dns_name', 'extra_dhcp_opts')
-    if row['device_owner'].startswith('network:') and values.keys() - {'name', 'description'}:
+    changeable = {'name', 'description'} | ({'fixed_ips'} if row['device_owner'] == db.INTERFACE else set())
+    if row['device_owner'].startswith('network:') and values.keys() - changeable:
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
     stored = {name: values[name] for name in names
               if values.get(name) is not None}
@@ -155,11 +156,13 @@ def _security(conn: engine.Connection, context: nova_context.RequestContext, net
 def _change_addresses(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
                       row: Mapping[str, Any], wanted: list[dict[str, Any]]) -> None:
     """Keep the addresses that stay, let the others rest and claim the new ones."""
-    if row['device_id']:
+    if row['device_id'] and row['device_owner'] != db.INTERFACE:
         raise exception.PortInUse(port_id=row['id'])        # the server's record would not follow
     network, subnets = db_networks.usable(
         conn, nova_context.ALL_PROJECTS, [row['network_id']], lock=True)[row['network_id']]
     have = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
+    if row['device_owner'] == db.INTERFACE and (len(wanted) != 1 or not _stays(subnets, wanted[0], have)):
+        raise exception.BadRequest('An interface of a router keeps its subnet, and has one address in it.')
     kept: list[dict[str, str]] = []
     fresh: list[dict[str, str]] = []
     for request in wanted:
@@ -173,6 +176,12 @@ def _change_addresses(conn: engine.Connection, face: Face, context: nova_context
         ipam.claim(conn, network['id'], subnets, row['id'], fresh,
                    ipam.quarantine(face.conf.network.dhcp_lease_time), row['mac_address'],
                    anywhere=resource.owner(context, network))
+
+
+def _stays(subnets: list[Any], wanted: dict[str, Any], have: list[dict[str, str]]) -> bool:
+    """Whether a request is for an address in the subnet of those that a port has."""
+    ident = wanted.get('subnet_id') or ipam.check_fixed(subnets, wanted.get('ip_address', ''))['id']
+    return all(entry['subnet_id'] == ident for entry in have)
 
 
 def _groups(conn: engine.Connection, project: str, wanted: list[str] | None) -> list[str]:

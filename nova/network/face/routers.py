@@ -71,9 +71,9 @@ def update(conn: engine.Connection, face: Face, context: nova_context.RequestCon
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up') if values.get(name) is not None}
     if 'external_gateway_info' in values:
         _set_gateway(conn, face, context, row, values['external_gateway_info'] or None)
-    if values.get('routes') is not None:
-        stored['routes'] = values['routes']
-        _check_routes(conn, row, values['routes'])
+    if 'routes' in values:
+        stored['routes'] = values['routes'] or []
+        _check_routes(conn, row, stored['routes'])
     db_networks.update(conn, t.routers, row['id'], stored)
 
 

@@ -52,8 +52,8 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
         )
     return HostState(
         networks=[
-            Network(row['id'], row['bridge'], row['mtu'], row['is_default'], subnets.get(ident, []),
-                    row['external'])
+            Network(row['id'], row['bridge'], row['mtu'], row['is_default'] and not row['external'],
+                    subnets.get(ident, []), row['external'])
             for ident, row in known.items() if row['bridge'] not in wired
         ],
         ports=[

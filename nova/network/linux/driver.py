@@ -99,14 +99,17 @@ class LinuxDriver:
                 server.stop()
         for name in set(self._bridges()) - {network.bridge for network in served}:
             self._remove(name)
-        self.relay.configure(state.host, state.metadata_key, self._metadata(state) if state.overlays else None,
-                             self._authority())
+        relayed = self._relayed(served)
+        self.relay.configure(state.host, state.metadata_key,
+                             self._metadata(state) if state.overlays or relayed else None, self._authority())
+        for network in relayed:
+            self.relay.serve_at(network.id, *self._answers(network))
         for each in state.overlays:
             self._apart(each.id, self._overlay, each, state.tunnel)
         for each in state.routers:
             self._apart(each.id, self._router, each, state.outside)
-        self._clear({each.id for each in state.overlays}, {each.id for each in state.routers},
-                    {each.bridge for each in state.overlays})
+        self._clear({each.id for each in state.overlays}, {each.id for each in relayed},
+                    {each.id for each in state.routers}, {each.bridge for each in state.overlays})
         self._state = state
         return list(self._mended)
 
@@ -173,9 +176,9 @@ class LinuxDriver:
             self._mended.append('namespace')
         self._known.add(name)
 
-    def _clear(self, networks: set[str], routers: set[str], bridges: set[str]) -> None:
+    def _clear(self, networks: set[str], relayed: set[str], routers: set[str], bridges: set[str]) -> None:
         """Remove what this cloud made on the host and is not there any more."""
-        self.relay.keep({('network', ident) for ident in networks} | {('router', ident) for ident in routers})
+        self.relay.keep({('network', ident) for ident in networks | relayed} | {('router', ident) for ident in routers})
         for name in namespaces.ours(self._space('r', '')):
             ident = name.removeprefix(self._space('r', ''))
             if ident not in routers:
@@ -194,7 +197,7 @@ class LinuxDriver:
     def teardown(self) -> None:
         """Remove bridges, DHCP servers and filters."""
         self.relay.stop()
-        self._clear(set(), set(), set())
+        self._clear(set(), set(), set(), set())
         for name in self._bridges():
             self._remove(name)
         self.run('nft', '-f', '-', stdin=rules.remove(self.table))
@@ -225,7 +228,7 @@ class LinuxDriver:
 
     def _script(self, state: Any) -> str:
         return rules.script(
-            self.table, state, self._metadata(state), self.conf.network.guest_to_host_ports, self._strays
+            self.table, state, self._answered(state), self.conf.network.guest_to_host_ports, self._strays
         )
 
     def _load(self, text: str) -> None:
@@ -258,6 +261,23 @@ class LinuxDriver:
                     if subnet.gateway:
                         return subnet.gateway, self.conf.metadata.port
         return None
+
+    def _relayed(self, served: list[Any]) -> list[Any]:
+        """Networks of the host itself whose guests the relay answers: an agent has no database to do it."""
+        return [network for network in served if self.conf.network.agent and self.conf.network.metadata_host
+                and not network.external and any(subnet.gateway for subnet in network.subnets)]
+
+    def _answers(self, network: Any) -> tuple[str, int]:
+        """Where the relay listens for such a network."""
+        return next(subnet.gateway for subnet in network.subnets if subnet.gateway), self.conf.metadata.port
+
+    def _answered(self, state: Any) -> dict[str, tuple[str, int]]:
+        """{bridge: (address, port)} where requests for metadata of the host's own networks are led to."""
+        served = [network for network in state.networks if network.subnets]
+        if self.conf.network.agent:
+            return {network.bridge: self._answers(network) for network in self._relayed(served)}
+        upstream = self._metadata(state)
+        return {network.bridge: upstream for network in served} if upstream else {}
 
     def _authority(self) -> str:
         """Of the metadata service's certificate, PEM; '' for plain HTTP.

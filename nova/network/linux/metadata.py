@@ -16,12 +16,12 @@ LOG = logging.getLogger(__name__)
 
 USER = 'nobody'                  # as dnsmasq's: it needs nothing but what it is given
 LOCAL = f'{relay.ADDRESS}/32'
-# Makes the socket within the namespace, and gives it to the relay.
+# Makes the socket, within the namespace where there is one, and gives it to the relay.
 _LISTEN = (
     'import socket, sys\n'
     'control = socket.socket(fileno=int(sys.argv[1]))\n'
     # the relay of a service that was started again may be there for a moment yet
-    f'listener = socket.create_server(({relay.ADDRESS!r}, {relay.PORT}), reuse_port=True)\n'
+    'listener = socket.create_server((sys.argv[3], int(sys.argv[4])), reuse_port=True)\n'
     'socket.send_fds(control, [sys.argv[2].encode()], [listener.fileno()])\n')
 
 
@@ -36,7 +36,7 @@ class MetadataRelay:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._settings: list[Any] | None = None
-        self._served: set[tuple[str, str]] = set()
+        self._served: dict[tuple[str, str], tuple[str, int]] = {}
 
     def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> None:
         """Send requests there, signed for this host; without a key or an address nothing is served.
@@ -68,16 +68,25 @@ class MetadataRelay:
             return
         if not space.run('ip', '-json', 'address', 'show', 'dev', 'lo', 'to', LOCAL, check=False).count(relay.ADDRESS):
             space.run('ip', 'address', 'add', LOCAL, 'dev', 'lo')
+        self._listen(space.run, kind, ident, relay.ADDRESS, relay.PORT)
+
+    def serve_at(self, ident: str, address: str, port: int) -> None:
+        """Listen at an address of the host itself, to which a network in its own routing table leads requests."""
+        if self._control is not None and self._served.get(('network', ident)) != (address, port):
+            self._listen(self._run, 'network', ident, address, port)
+
+    def _listen(self, run: runner.Runner, kind: str, ident: str, address: str, port: int) -> None:
+        assert self._control is not None
         number = self._control.fileno()
-        space.run(sys.executable, '-I', '-S', '-c', _LISTEN, str(number), json.dumps({'serve': [kind, ident]}),
-                  descriptors=(number,))
-        self._served.add((kind, ident))
+        run(sys.executable, '-I', '-S', '-c', _LISTEN, str(number), json.dumps({'serve': [kind, ident]}), address,
+            str(port), descriptors=(number,))
+        self._served[kind, ident] = address, port
 
     def keep(self, names: set[tuple[str, str]]) -> None:
         """Serve no others than these (kind, id)."""
-        for kind, ident in self._served - names:
+        for kind, ident in self._served.keys() - names:
             self._tell({'drop': [kind, ident]})
-        self._served &= names
+            del self._served[kind, ident]
 
     def stop(self) -> None:
         """End the process; what it served is not served any more."""
@@ -90,7 +99,7 @@ class MetadataRelay:
                 self._process.kill()
                 self._process.wait()
         self._process = self._control = None
-        self._served = set()
+        self._served = {}
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

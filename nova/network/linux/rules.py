@@ -53,13 +53,13 @@ def _set(values: Any) -> str:
     return '{ %s }' % ', '.join(values)
 
 
-def script(table: str, state: HostState, metadata: tuple[str, int] | None, host_ports: tuple[Any, ...] = (),
+def script(table: str, state: HostState, metadata: dict[str, tuple[str, int]], host_ports: tuple[Any, ...] = (),
            strays: Collection[Any] = ()) -> str:
     """Text for ``nft -f -`` that replaces both tables at once.
 
     :param table: table_name(…)
     :param state: HostState
-    :param metadata: (address, port) of the metadata server, or None
+    :param metadata: {bridge: (address, port)} of who answers its guests' requests for metadata
     :param host_ports: TCP ports of the host that guests may reach
     :param strays: devices on our bridges that belong to no port (any more): nothing passes there
     """
@@ -167,7 +167,7 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
 
 # ---- packets ----------------------------------------------------------------------
 
-def _inet_body(state: HostState, served: list[Network], metadata: tuple[str, int] | None,
+def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
                host_ports: tuple[Any, ...]) -> list[str]:
     flat = [network.bridge for network in served]
     overlays = [overlay.bridge for overlay in state.overlays]
@@ -265,12 +265,12 @@ def _basics(overlays: list[Overlay]) -> list[str]:
             f'iifname {names} icmpv6 type {{ 130, 131, 132, 133, 134, 135, 136, 143 }} accept']
 
 
-def _to_host(metadata: tuple[str, int] | None, host_ports: tuple[Any, ...]) -> list[str]:
+def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[Any, ...]) -> list[str]:
     """What guests may ask of the host itself: DHCP, metadata, and as their groups allow ping, DNS, chosen
     ports."""
     rules = ['udp sport 68 udp dport 67 accept', 'ct direction reply ct state established accept']
-    if metadata:
-        rules.append(f'ip daddr {metadata[0]} tcp dport {metadata[1]} accept')
+    rules += [f'iifname {names} ip daddr {address} tcp dport {port} accept'
+              for (address, port), names in _answering(metadata)]
     tcp = _set(str(port) for port in (53, *host_ports))
     return rules + [
         'ip protocol != { icmp, udp, tcp } drop',
@@ -279,9 +279,15 @@ def _to_host(metadata: tuple[str, int] | None, host_ports: tuple[Any, ...]) -> l
         'jump egress_check']
 
 
-def _nat(served: list[Network], names: str, metadata: tuple[str, int] | None) -> list[str]:
-    redirect = [f'iifname {names} ip daddr {METADATA} tcp dport 80 dnat ip to {metadata[0]}:{metadata[1]}'
-                ] if metadata else []
+def _answering(metadata: dict[str, tuple[str, int]]) -> list[tuple[tuple[str, int], str]]:
+    """[(who answers, the bridges whose guests it answers)]"""
+    return [(target, _set(_quote(bridge) for bridge in sorted(metadata) if metadata[bridge] == target))
+            for target in sorted(set(metadata.values()))]
+
+
+def _nat(served: list[Network], names: str, metadata: dict[str, tuple[str, int]]) -> list[str]:
+    redirect = [f'iifname {bridges} ip daddr {METADATA} tcp dport 80 dnat ip to {address}:{port}'
+                for (address, port), bridges in _answering(metadata)]
     out = [f'ip saddr {subnet.cidr} ip daddr != {subnet.cidr} oifname != {names} masquerade'
            for network in served for subnet in network.subnets]
     return (_chain('prerouting_nat', redirect, ('nat', 'prerouting', -100))

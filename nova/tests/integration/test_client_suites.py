@@ -14,6 +14,7 @@ TEMPEST = (r'compute\.(servers\.test_(server_actions|server_group|server_rescue|
 # script, its options, tests that must have passed at least
 RUNS = (
     ('tempest', ['--only', TEMPEST], 150),
+    ('tempest_networks', ['--only', r'network\.(test_(ports|routers|floating)|admin)'], 60),
     ('client_suites', ['--suite', 'openstacksdk'], 14),
     ('client_suites', ['--suite', 'novaclient', '--only', 'TestServersBootNovaClient or TestServerGroupClient'], 2),
 )

@@ -157,8 +157,8 @@ class World:
         ports = self.face('admin', 'GET', f"ports?network_id={guest.vif['network']['id']}&device_owner=network:dhcp")
         return ports.json()['ports'][0]['fixed_ips'][0]['ip_address']
 
-    def boot(self, host, network, name, project='p1', groups=None):
-        return Guest(self, self.hosts[host], network, name, project, groups)
+    def boot(self, host, network, name, project='p1', groups=None, port=None):
+        return Guest(self, self.hosts[host], network, name, project, groups, port)
 
 
 class Everybody:
@@ -242,7 +242,8 @@ class Checked:
 
     def refresh(self, load):
         state = load()
-        state.networks = []             # the default network has one bridge's name for all hosts
+        # the default network has one bridge's name for all hosts
+        state.networks = [each for each in state.networks if each.bridge == self.bridge]
         sent = json.loads(json.dumps(host_state.as_json(state)))
         return self.linux.refresh(lambda: remote.state_of(sent, self.bridge))
 
@@ -253,13 +254,14 @@ class Checked:
 class Guest:
     """A server: its port by the network service of its host, and a namespace at the end of its device."""
 
-    def __init__(self, world, host, network, name, project, groups):
+    def __init__(self, world, host, network, name, project, groups, port=None):
         self.instance = objects.Instance(uuid=str(uuid.uuid4()), project_id=project, availability_zone=None,
                                          hostname=name)
         self.host = host
         self.vif, = host.client.allocate_for_instance(
-            world.face.context, instance=self.instance, requested_networks=[{'network_id': network}],
-            security_groups=groups, host=host.name)
+            world.face.context, instance=self.instance,
+            requested_networks=[{'port_id': port} if port else {'network_id': network}], security_groups=groups,
+            host=host.name)
         self.port, self.mac = self.vif['id'], self.vif['address']
         self.address = next(ip['address'] for subnet in self.vif['network']['subnets'] for ip in subnet['ips'])
         self.space = world.space('g' + self.port[:4])
@@ -598,10 +600,20 @@ class Quiet(simple_server.WSGIRequestHandler):
 
 
 @pytest.fixture
-def metadata(world):
-    made = Metadata(world)
-    yield made
-    made.close()
+def make_metadata():
+    made = []
+
+    def make(world):
+        made.append(Metadata(world))
+        return made[0]
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def metadata(world, make_metadata):
+    return make_metadata(world)
 
 
 DOCUMENT = 'http://169.254.169.254/openstack/latest/meta_data.json'
@@ -661,6 +673,30 @@ def test_metadata_of_networks_with_the_same_addresses(world, metadata):
     world.put('demo', f'ports/{first.port}', {'port': {'allowed_address_pairs': [], 'security_groups': [],
                                                        'port_security_enabled': False}})
     assert told(first, '--interface', second.address, '-m', '3') == ''
+    assert told(first, '--interface', first.address) == first.instance.uuid
+
+
+def test_metadata_of_a_hosts_own_network_where_it_has_no_database(agents, make_metadata):
+    """Guests of such hosts had a config drive or nothing."""
+    metadata, host = make_metadata(agents), agents.hosts[0]
+    host.conf.set_override('agent', True, 'network')
+    with agents.face.db.writer() as conn:
+        networks.update(conn, t.networks, agents.face.network_id, {'bridge': host.conf.network.bridge})
+    guests = [agents.boot(0, agents.face.network_id, name) for name in ('a', 'b')]
+    for guest in guests:
+        guest.dhcp()
+        metadata.knows(guest)
+    first, second = guests
+    assert [told(guest) for guest in guests] == [guest.instance.uuid for guest in guests]
+    assert told(first, '-H', f'{relay.GUEST}: {second.address}') == first.instance.uuid
+    first('ip', 'address', 'add', second.address + '/24', 'dev', 'eth0')
+    assert told(first, '--interface', second.address, '-m', '3') == ''
+    # who has an address outside reaches no relay of the guests
+    gateway = first.vif['network']['subnets'][0]['gateway']
+    text = host.run('nft', 'list', 'table', 'inet', host.driver.linux.table)
+    assert f'ip daddr {gateway} tcp dport {host.conf.metadata.port} accept' in text
+    host.driver.linux.relay.stop()
+    host.manager.sync()
     assert told(first, '--interface', first.address) == first.instance.uuid
 
 
@@ -822,6 +858,50 @@ def test_what_a_guest_must_not_send(world):
     assert world.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
         'security_group_id': group, 'direction': 'ingress'}}).status_code == 201
     assert first('ping', '-I', '10.0.0.99', '-c', '2', '-W', '2', second.address, check=False)
+
+
+def test_nobody_sends_as_a_neighbour_by_two_routers(world):
+    """A network of the same range and a router between let a project send as a guest of a network that it shares, whose
+    groups let that guest in."""
+    network = world.network()
+    neighbour, target = world.boot(0, network, 'a'), world.boot(0, network, 'b')
+    target.dhcp()
+    assert world.face('demo', 'POST', 'rbac-policies', {'rbac_policy': {
+        'object_type': 'network', 'object_id': network, 'action': 'access_as_shared',
+        'target_tenant': 'p2'}}).status_code == 201
+    same, between = world.network('other'), world.network('other', cidr='10.5.0.0/24')
+    first, second = world.router(same, 'other'), world.router(between, 'other')
+    legs = [world.make('other', 'ports', network_id=ident) for ident in (between, network)]
+    for router, leg in zip((first, second), legs):
+        world.put('other', f'routers/{router}/add_router_interface', {'port_id': leg['id']})
+    world.put('other', f'routers/{first}', {'router': {'routes': [
+        {'destination': f'{target.address}/32', 'nexthop': '10.5.0.1'}]}})
+    port = world.make('other', 'ports', network_id=same, fixed_ips=[{'ip_address': neighbour.address}])
+    liar = world.boot(0, same, 'x', 'p2', port=port['id'])
+    liar.dhcp()
+    liar('ip', 'route', 'add', f'{target.address}/32', 'via', '10.0.0.1')
+    assert heard(target, liar, liar.address) == ''
+    # the way is there: under an address that no network of the target's has it arrives, and its group refuses it
+    group = world.face('demo', 'GET', 'security-groups').json()['security_groups'][0]['id']
+    world.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+        'security_group_id': group, 'direction': 'ingress'}})
+    honest = world.boot(0, between, 'y', 'p2')
+    honest.dhcp()
+    assert heard(target, honest, honest.address) == honest.address
+    assert heard(target, liar, liar.address) == ''
+
+
+def heard(target, sender, address):
+    """From whom a guest hears a datagram that another one sends, '' in vain."""
+    code = ('import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(("", 5353))\ns.settimeout(4)\n'
+            'print(1, flush=True)\ntry:\n print(s.recvfrom(9)[1][0])\nexcept TimeoutError:\n print("")')
+    process = subprocess.Popen(['ip', 'netns', 'exec', target.space, 'python3', '-c', code], stdout=subprocess.PIPE,
+                               text=True)
+    process.stdout.readline()
+    sender('python3', '-c', f'import socket, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n'
+           f's.bind(({address!r}, 0))\nfor _ in range(6):\n s.sendto(b"x", ({target.address!r}, 5353))\n'
+           ' time.sleep(.5)')
+    return process.communicate()[0].strip()
 
 
 def test_ipv6(world):

@@ -23,7 +23,7 @@ STATE = host_state.HostState(
 def test_a_state_arrives_as_it_was_sent():
     arrived = remote.state_of(host_state.as_json(STATE), 'nova-br')
     assert (arrived.networks, arrived.ports, arrived.members) == (STATE.networks, STATE.ports, STATE.members)
-    assert rules.script('t', arrived, None) == rules.script('t', STATE, None)
+    assert rules.script('t', arrived, {}) == rules.script('t', STATE, {})
 
 
 def changed(path, value):

@@ -52,7 +52,7 @@ def chain(text, name):
 
 
 def script(**values):
-    return rules.script('t', state(**values), ('10.0.0.1', 8775))
+    return rules.script('t', state(**values), {'br0': ('10.0.0.1', 8775)})
 
 
 @pytest.mark.parametrize('values, text', [
@@ -116,7 +116,7 @@ def test_members_of_remote_groups_are_sets():
 
 
 def test_strays_are_cut_off():
-    text = rules.script('t', state(), None, strays=['tapx'])
+    text = rules.script('t', state(), {}, strays=['tapx'])
     assert text.count('"tapx" : goto stray') == 2 and chain(text, 'stray') == ['drop']
 
 
@@ -133,7 +133,7 @@ def test_networks_are_kept_apart_and_from_the_hosts_metadata():
 
 
 def test_no_network_makes_valid_tables():
-    assert 'masquerade' not in rules.script('t', host_state.HostState([], [], {}, {}), None)
+    assert 'masquerade' not in rules.script('t', host_state.HostState([], [], {}, {}), {})
 
 
 def test_table_names():
@@ -207,7 +207,7 @@ def one_more():
 
 
 def test_a_rule_more_changes_one_chain():
-    old, new = (rules.script('t', each, None) for each in (state(), one_more()))
+    old, new = (rules.script('t', each, {}) for each in (state(), one_more()))
     lines = rules.changes('t', old, new).splitlines()
     assert lines[0] == 'flush chain inet t ingress_g1' and 'add rule inet t ingress_g1 ' in lines[-1]
     assert 'dport 7000 accept' in lines[-1] and all(' ingress_g1' in line for line in lines)
@@ -215,7 +215,7 @@ def test_a_rule_more_changes_one_chain():
 
 
 def test_members_change_a_set():
-    old, new = (rules.script('t', state(members={'g2': members}), None) for members in ([], ['10.0.0.7', 'fd00::7']))
+    old, new = (rules.script('t', state(members={'g2': members}), {}) for members in ([], ['10.0.0.7', 'fd00::7']))
     assert rules.changes('t', old, new) == (
         'flush set inet t members_g2\nadd element inet t members_g2 { 10.0.0.7 }\n'
         'flush set inet t members6_g2\nadd element inet t members6_g2 { fd00::7 }\n')
@@ -223,7 +223,7 @@ def test_members_change_a_set():
 
 
 def test_what_is_more_than_rules_is_loaded_as_a_whole():
-    old = rules.script('t', state(), None)
-    for new in (rules.script('t', state(), None, strays=['tapx']), rules.script('t', state(rules={}), None),
-                rules.script('t', state(), ('10.0.0.1', 8775)), 'something else\n'):
+    old = rules.script('t', state(), {})
+    for new in (rules.script('t', state(), {}, strays=['tapx']), rules.script('t', state(rules={}), {}),
+                rules.script('t', state(), {'br0': ('10.0.0.1', 8775)}), 'something else\n'):
         assert rules.changes('t', old, new) is None

@@ -1,0 +1,28 @@
+"""The networks and routers that were made for projects that had none."""
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova.db import statements
+from nova.db.tables import network as t
+
+
+def of(conn: sa.Connection, project_id: str) -> dict[str, Any] | None:
+    """The row of a project whose network is still there, or None."""
+    c = t.topologies.c
+    row = conn.execute(sa.select(t.topologies).join_from(
+        t.topologies, t.networks, t.networks.c.id == c.network_id).where(c.project_id == project_id)).mappings().first()
+    return None if row is None else statements.to_dict(row)
+
+
+def insert(conn: sa.Connection, project_id: str, network_id: str, router_id: str) -> None:
+    """The key refuses the second of two; a row whose network its project has deleted gives way."""
+    remove(conn, project_id)
+    conn.execute(sa.insert(t.topologies), [
+        {'project_id': project_id, 'network_id': network_id, 'router_id': router_id}])
+
+
+def remove(conn: sa.Connection, project_id: str) -> None:
+    conn.execute(sa.delete(t.topologies).where(t.topologies.c.project_id == project_id))

@@ -1,0 +1,128 @@
+"""A network, a subnet and a router for a project that has none, made by one request that names nothing.
+
+The subnet is cut out of the default subnet pool, and the router leads to the default network to the outside, both of
+which an administrator has named. The row of the project arbitrates: two requests at a time get one network.
+"""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova import exception
+from nova.db import engine
+from nova.db.networks import networks as db_networks
+from nova.db.networks import routers as db_routers
+from nova.db.networks import topologies as db
+from nova.db.tables import network as t
+from nova.network import ipam
+from nova.network.face import attributes as a
+from nova.network.face import faults
+from nova.network.face import networks
+from nova.network.face import operations
+from nova.network.face import resource
+from nova.network.face import routers
+from nova.web.routes import Route
+
+if TYPE_CHECKING:
+    from nova.network.face.app import Face
+    from nova.network.face.app import NetworkRequest
+
+DRY_RUN = 'dry-run'
+NAME = 'auto_allocated_{}'
+PATH = '/auto-allocated-topology/{project}'
+
+
+def show(req: NetworkRequest, project: str) -> dict[str, Any]:
+    """The project's topology, made where there is none; with ``fields=dry-run`` only whether it can be."""
+    project = _project(req, project)
+    if ('fields', DRY_RUN) in req.query:
+        with req.face.api_db.reader() as conn:
+            check(conn)
+        return _view('dry-run=pass', project)
+    with req.face.api_db.reader() as conn:
+        known = db.of(conn, project)
+    if known is None:
+        if not req.context.may_write():
+            raise exception.PolicyDenied(rule='create_auto_allocated_topology')
+        ident = req.face.api_db.run(ipam.arbitrated(make), req.face, project)
+        operations.refresh(req, 'auto_allocated_topology')
+        return _view(ident, project)
+    return _view(known['network_id'], project)
+
+
+def delete(req: NetworkRequest, project: str) -> None:
+    """
+    :raises NetworkInUse, RouterInUse: somebody uses it
+    """
+    project = _project(req, project)
+    if not req.context.may_write():
+        raise exception.PolicyDenied(rule='delete_auto_allocated_topology')
+    req.face.api_db.run(_remove, req.face, project)
+    operations.refresh(req, 'auto_allocated_topology')
+
+
+def _project(req: NetworkRequest, project: str) -> str:
+    project = str(req.context.project_id) if project in ('', 'null', 'None') else project
+    if project != req.context.project_id and not req.context.is_admin:
+        raise exception.NotFound()
+    return project[:255]
+
+
+def _view(ident: str, project: str) -> dict[str, Any]:
+    return {'auto_allocated_topology': {'id': ident, 'project_id': project, 'tenant_id': project}}
+
+
+def check(conn: engine.Connection) -> str:
+    """Id of the network to the outside that routers of topologies lead to.
+
+    :raises AutoAllocationFailure: an administrator has not prepared it
+    """
+    outside = db_networks.page(conn, t.networks, sa.and_(t.networks.c.external, t.networks.c.is_default),
+                               [('id', 'asc')], None, 1)
+    if not outside or not db_networks.many(conn, t.subnets, [outside[0]['id']], 'network_id'):
+        raise faults.AutoAllocationFailure(reason='No default router:external network.')
+    if not db_networks.page(conn, t.subnet_pools, t.subnet_pools.c.default_of == 4, [('id', 'asc')], None, 1):
+        raise faults.AutoAllocationFailure(reason='No default subnetpools defined.')
+    return outside[0]['id']
+
+
+def make(conn: engine.Connection, face: Face, project: str) -> str:
+    """Id of the network of a project's topology, which is made where it is missing."""
+    outside, known = check(conn), db.of(conn, project)
+    if known is not None:
+        return known['network_id']
+    context = nova_context.RequestContext(user_id=None, project_id=project, roles=['member'])
+
+    def made(kind: resource.Resource, **values: Any) -> str:
+        return kind.create(conn, face, context, a.parse(kind.attributes, context, values, creating=True))
+    network = made(networks.NETWORKS, name=NAME.format('network'))
+    subnet = made(networks.SUBNETS, name=NAME.format('subnet_v4'), network_id=network, ip_version=4,
+                  use_default_subnetpool=True)
+    router = made(routers.ROUTERS, name=NAME.format('router'), external_gateway_info={'network_id': outside})
+    row = resource.found(db_networks.get(conn, t.routers, router), faults.RouterNotFound(router_id=router))
+    routers.add_interface(conn, face, context, row, {'subnet_id': subnet})
+    db.insert(conn, project, network, router)
+    return network
+
+
+def _remove(conn: engine.Connection, face: Face, project: str) -> None:
+    known = db.of(conn, project)
+    if known is None:
+        raise exception.NotFound()
+    context = nova_context.admin_context()
+    router = db_networks.get(conn, t.routers, known['router_id'])
+    if router is not None:
+        for each in db_routers.interfaces(conn, [router['id']]):
+            if each['subnet_id'] in {row['id'] for row in db_networks.many(
+                    conn, t.subnets, [known['network_id']], 'network_id')}:
+                routers.remove_interface(conn, face, context, router, {'subnet_id': each['subnet_id']})
+        routers.delete(conn, face, context, router)
+    network = db_networks.get(conn, t.networks, known['network_id'])
+    if network is not None:
+        networks.delete_network(conn, face, context, network)
+    db.remove(conn, project)
+
+
+ROUTES = (Route('GET', PATH, show), Route('DELETE', PATH, delete, status=204))
