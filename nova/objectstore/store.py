@@ -315,7 +315,7 @@ class Store:
         if size > MAX_OBJECT:
             raise errors.S3Error('EntityTooLarge', f'An object has {MAX_OBJECT} bytes at most.')
         if bytes_wanted not in (None, size):
-            raise errors.S3Error('InvalidRequest', f'The parts have {size} bytes together, not {bytes_wanted}.')
+            raise errors.S3Error('InvalidRequest', f'The parts have {size} bytes in all, not {bytes_wanted}.')
         digests = hashlib.md5(b''.join(bytes.fromhex(part.etag) for part in chosen), usedforsecurity=False)
         etag = f'{digests.hexdigest()}-{len(chosen)}'
         name = self._contents.write((

@@ -312,7 +312,7 @@ class Storage:
             self.owners.are_others(uuid, self.path(uuid)))
 
     def fence(self, uuid: str) -> None:
-        """Shut out of Ceph whoever has a guest's disks open; nothing where disks are files."""
+        """Shut out of Ceph every client that has a guest's disks open; nothing where disks are files."""
         if self._pool is not None:
             self._pool.fence(uuid)
 
