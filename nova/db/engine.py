@@ -49,6 +49,7 @@ SILENT_S = 20                    # a host from which not even acknowledgements c
 
 
 Connection = sa.Connection       # what functions of this package take as ``conn``
+Table = sa.Table                 # whose rows they read and write, where it is an argument
 Savepoint = sa.NestedTransaction         # what a part of its transaction can be rolled back to
 
 _Params = ParamSpec('_Params')
