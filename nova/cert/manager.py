@@ -52,8 +52,8 @@ class CertManager:
     def revoke_certs(self, ctx: Any, user_id: str | None, project_id: str | None) -> int:
         """:raises InvalidInput: neither is given: that would be all"""
         if user_id is None and project_id is None:
-            raise exception.InvalidInput(reason='certificates of nobody in particular are not revoked: name a user or '
-                                                'a project.')
+            raise exception.InvalidInput(reason='certificates are revoked of a user or of a project: '
+                                                'name one of them.')
         return int(concurrency.blocking(self._authorities.revoke, project_id, user_id))
 
     def decrypt_text(self, ctx: Any, project_id: str, text: str) -> str:

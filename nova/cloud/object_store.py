@@ -48,7 +48,8 @@ class LocalCallers:
 
     def signer(self, signed: signing.Signed, address: str) -> app.User:
         try:
-            _token, data = self._identity.authenticate_text(signed.access, signed.text, signed.signature, address)
+            _token, data = self._identity.signed.authenticate_text(
+                signed.access, signed.text, signed.signature, address)
         except exception.Unauthorized:
             raise errors.S3Error(*WRONG) from None
         except (exception.TooManyRequests, exception.Unavailable):
@@ -56,7 +57,7 @@ class LocalCallers:
         return app.User(data.user_id, str(data.project_id), tuple(data.roles))
 
     def key(self, access: str, scope: str) -> bytes:
-        return _known(self._identity.key_of_scope(access, scope))
+        return _known(self._identity.signed.key_of_scope(access, scope))
 
     def owner(self, token: str) -> app.User:
         try:

@@ -58,7 +58,7 @@ def parts(conf: cfg.ConfigOpts, helper: Any) -> list[Any]:
 
 
 def _is_control_plane(conf: cfg.ConfigOpts) -> bool:
-    """Whether it is a service for agents, beside the conductors: it touches no host. Agents believe no other host."""
+    """Whether it is a service for agents, next to the conductors: it touches no host. Agents believe no other host."""
     return bool(conf.network.backend == 'embedded' and conf.network.driver == 'fake' and not conf.network.routers)
 
 

@@ -83,12 +83,12 @@ class ExternalEvents:
         """Let the guest see the new size, where the driver can show it."""
         host = self._host
         server = self._current(ctx, instance)
-        devices = [device for device in host.conductor.get_block_devices(ctx, instance_uuid=server.uuid)
+        devices = [device for device in host.volumes.get_block_devices(ctx, instance_uuid=server.uuid)
                    if device['volume_id'] == event['tag']]
         if not devices or not isinstance(host.driver, virt.ExtendVolume):
             LOG.warning('Volume %s of server %s keeps its size in the guest.', event['tag'], server.uuid)
             return
-        device = host.conductor.refresh_volume(ctx, instance_uuid=server.uuid, bdm_uuid=devices[0]['uuid'])
+        device = host.volumes.refresh_volume(ctx, instance_uuid=server.uuid, bdm_uuid=devices[0]['uuid'])
         host.driver.extend_volume(ctx, server, device)
 
     @hooks.add_hook('instance_network_info')

@@ -26,6 +26,8 @@ class Host:
     driver        of its hypervisor; the API refuses by its capabilities what it lacks, and where a message comes all
                   the same ``driver_with`` does
     conductor     client of the conductors, which tries again while none answers
+    moves         the same, as to moves of servers
+    volumes       the same, as to block devices, volumes and shares of servers
     network       client of the network service, the same
     images        images, as far as the grant of a task goes
     queue         one task at a time for each server
@@ -38,6 +40,8 @@ class Host:
     name: str
     driver: virt.ComputeDriver
     conductor: clients.Conductor
+    moves: clients.Moves
+    volumes: clients.BlockDevices
     network: clients.Network
     images: clients.Images
     queue: TaskQueue

@@ -86,8 +86,8 @@ class Snapshots:
         """Begin the snapshots of its volumes, or look after them; the ids of those that are not complete. None: the
         image is complete, too.
         """
-        answer = self._host.conductor.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True,
-                                                       left=True)
+        answer = self._host.volumes.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True,
+                                                     left=True)
         if isinstance(answer, list):
             return answer
         return [_UNNAMED] if answer is False else []             # of a conductor of before

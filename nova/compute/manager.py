@@ -58,17 +58,17 @@ class ComputeManager:
 
     def __init__(self, conf: cfg.ConfigOpts, name: str, driver: virt.ComputeDriver, conductor_client: object,
                  network_client: object, images: grants.GrantedImages, network_server: str | None = None) -> None:
+        conductor = retrying_client.Patient(conductor_client, 'conductor')
         self.host = host = Host(
-            conf=conf, name=name, driver=driver,
-            conductor=retrying_client.Patient(conductor_client, 'conductor'),
+            conf=conf, name=name, driver=driver, conductor=conductor, moves=conductor, volumes=conductor,
             network=retrying_client.Patient(network_client, 'network', network_server), images=images,
             queue=queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,
                                   conf.max_concurrent_live_migrations))
         self.driver, self.queue = host.driver, host.queue
         driver.use_keys(
-            lambda uuid: host.conductor.get_disk_key(context.admin_context(), instance_uuid=uuid),
-            lambda uuid, volume: host.conductor.get_volume_key(context.admin_context(), instance_uuid=uuid,
-                                                               volume_id=volume))
+            lambda uuid: host.volumes.get_disk_key(context.admin_context(), instance_uuid=uuid),
+            lambda uuid, volume: host.volumes.get_volume_key(context.admin_context(), instance_uuid=uuid,
+                                                             volume_id=volume))
 
         notifier = notifications.Notifier(host)
         stray_guests = power_states.StrayGuests(host)

@@ -98,7 +98,7 @@ class Recovery:
 
     def _repeat(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         if 'evacuation' in arguments:
-            self._host.conductor.continue_evacuation(ctx, instance_uuid=server.uuid)
+            self._host.moves.continue_evacuation(ctx, instance_uuid=server.uuid)
             return
         restart = interrupted(server)
         if restart is None:

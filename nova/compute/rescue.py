@@ -30,7 +30,7 @@ class Rescue:
         with tasks.task(host, ctx, instance, actions.ACTIONS['rescue']) as task:
             server = task.instance
             image = host.images.show(task.ctx, image_id)
-            devices = host.conductor.get_block_devices(ctx, instance_uuid=server.uuid)
+            devices = host.volumes.get_block_devices(ctx, instance_uuid=server.uuid)
             networks = host.set_up_networks(ctx, server)
             with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have lost its guest
                 host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)

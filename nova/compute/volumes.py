@@ -43,7 +43,7 @@ class Volumes:
             return local
         deadline = time.monotonic() + host.conf.volume.ready_timeout
         while True:
-            volumes = host.conductor.prepare_volumes(ctx, instance_uuid=server.uuid, connector=self.connector())
+            volumes = host.volumes.prepare_volumes(ctx, instance_uuid=server.uuid, connector=self.connector())
             waiting = [device['volume_id'] for device in volumes if device['connection_info'] is None]
             if not waiting:
                 return [*local, *volumes]
@@ -60,7 +60,7 @@ class Volumes:
     def complete(self, ctx: context.RequestContext, server: objects.Instance, devices: Devices) -> None:
         """The guest runs with these devices: mark the volumes among them as in use."""
         if any(device.get('destination_type') == 'volume' for device in devices):
-            self._host.conductor.complete_volumes(ctx, instance_uuid=server.uuid)
+            self._host.volumes.complete_volumes(ctx, instance_uuid=server.uuid)
 
     def disconnect(self, ctx: context.RequestContext, server: objects.Instance,
                    devices: Devices | None = None) -> None:
@@ -69,7 +69,7 @@ class Volumes:
         :param devices: what ``connect`` returned; None: not known
         """
         if devices is None or any(device.get('destination_type') == 'volume' for device in devices):
-            self._host.conductor.disconnect_volumes(ctx, instance_uuid=server.uuid)
+            self._host.volumes.disconnect_volumes(ctx, instance_uuid=server.uuid)
 
     # ---- one volume
 
@@ -81,12 +81,12 @@ class Volumes:
         host = self._host
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_attach_volume') as current:
             server, which = current.instance, {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
-            current.undo(host.conductor.volume_detached, ctx, **which)
-            device = host.conductor.connect_volume(ctx, connector=self.connector(), **which)
+            current.undo(host.volumes.volume_detached, ctx, **which)
+            device = host.volumes.connect_volume(ctx, connector=self.connector(), **which)
             driver = host.driver_with(virt.Volumes)
             current.undo(driver.detach_volume, ctx, server, device)
             driver.attach_volume(ctx, server, device)
-            host.conductor.volume_attached(ctx, **which)
+            host.volumes.volume_attached(ctx, **which)
 
     def detach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
         self._host.queue.submit(instance.uuid, self._detach_volume, ctx, instance, bdm_uuid)
@@ -96,13 +96,13 @@ class Volumes:
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_detach_volume') as current:
             which = {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
             try:
-                device = host.conductor.get_volume_device(ctx, **which)
+                device = host.volumes.get_volume_device(ctx, **which)
             except exception.InstanceChanged:
                 return                   # a crash came between the detachment and its record: it is done
-            current.undo(host.conductor.volume_stays, ctx, **which)
+            current.undo(host.volumes.volume_stays, ctx, **which)
             host.driver_with(virt.Volumes).detach_volume(ctx, current.instance, device)
             current.keep()
-            host.conductor.volume_detached(ctx, **which)
+            host.volumes.volume_detached(ctx, **which)
 
     def swap_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str,
                     new_volume_id: str, new_attachment_id: str) -> None:
@@ -115,18 +115,18 @@ class Volumes:
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_swap_volume') as current:
             which = {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid, 'new_volume_id': new_volume_id,
                      'new_attachment_id': new_attachment_id}
-            device = host.conductor.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
+            device = host.volumes.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
             info = device['connection_info']
             if device['attachment_id'] != new_attachment_id:         # else it is recorded, but for its end
-                current.undo(host.conductor.volume_not_swapped, ctx, **which)
-                info = host.conductor.connect_new_volume(ctx, attachment_id=new_attachment_id,
-                                                         connector=self.connector(), device_name=device['device_name'])
+                current.undo(host.volumes.volume_not_swapped, ctx, **which)
+                info = host.volumes.connect_new_volume(ctx, attachment_id=new_attachment_id,
+                                                       connector=self.connector(), device_name=device['device_name'])
                 new = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id,
                        'connection_info': info}
                 driver = host.driver_with(virt.Volumes)
                 driver.swap_volume(ctx, current.instance, device, new)
             current.keep()
-            stays = host.conductor.volume_swapped(ctx, connection_info=info, **which)
+            stays = host.volumes.volume_swapped(ctx, connection_info=info, **which)
             if stays not in (None, new_volume_id):       # None: of a conductor of the release before
                 driver.rename_volume(ctx, current.instance, new_volume_id, stays)
 
@@ -202,7 +202,7 @@ class VolumeSnapshots:
         except exception.NovaException as error:
             LOG.warning('Snapshot %s: %s', snapshot_id, error)
             status, progress = f'error_{status}' if status == 'deleting' else 'error', '0%'
-        self._host.conductor.volume_snapshot_status(ctx, snapshot_id=snapshot_id, status=status, progress=progress)
+        self._host.volumes.volume_snapshot_status(ctx, snapshot_id=snapshot_id, status=status, progress=progress)
 
 
 SHARE_ATTACHED, SHARE_FAILED = 'attached', 'error'
@@ -221,12 +221,12 @@ class Shares:
         host = self._host
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_attach_share') as current:
             which = {'instance_uuid': instance.uuid, 'share_id': share_id}
-            current.undo(host.conductor.share_attached, ctx, status=SHARE_FAILED, **which)
-            mapping = host.conductor.allow_share(ctx, host=host.name, **which)
+            current.undo(host.volumes.share_attached, ctx, status=SHARE_FAILED, **which)
+            mapping = host.volumes.allow_share(ctx, host=host.name, **which)
             driver = host.driver_with(virt.Shares)
             current.undo(driver.detach_share, ctx, current.instance, mapping)
             driver.attach_share(ctx, current.instance, mapping)
-            host.conductor.share_attached(ctx, status=SHARE_ATTACHED, **which)
+            host.volumes.share_attached(ctx, status=SHARE_ATTACHED, **which)
 
     def detach_share(self, ctx: context.RequestContext, instance: objects.Instance, share_id: str) -> None:
         self._host.queue.submit(instance.uuid, self._detach_share, ctx, instance, share_id)
@@ -235,10 +235,10 @@ class Shares:
         host = self._host
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_detach_share') as current:
             which = {'instance_uuid': instance.uuid, 'share_id': share_id}
-            current.undo(host.conductor.share_attached, ctx, status=SHARE_FAILED, **which)
+            current.undo(host.volumes.share_attached, ctx, status=SHARE_FAILED, **which)
             host.driver_with(virt.Shares).detach_share(ctx, current.instance, {'share_id': share_id})
             current.keep()
-            host.conductor.share_detached(ctx, host=host.name, **which)
+            host.volumes.share_detached(ctx, host=host.name, **which)
 
 
 @contextlib.contextmanager

@@ -49,6 +49,7 @@ SILENT_S = 20                    # a host from which not even acknowledgements c
 
 
 Connection = sa.Connection       # what functions of this package take as ``conn``
+Table = sa.Table                 # whose rows they read and write, where it is an argument
 Savepoint = sa.NestedTransaction         # what a part of its transaction can be rolled back to
 
 _Params = ParamSpec('_Params')
@@ -255,7 +256,7 @@ def _server_engine(url: sa.URL, pool_size: int, max_overflow: int, wait: bool) -
         pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800, max_retries=CONNECT_RETRIES if wait else 0,
         retry_interval=1, mysql_sql_mode='TRADITIONAL', thread_checkin=False)
     sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
-    # The connection used last is taken first: it need not be asked whether it lives, and those that only a peak needed
+    # The connection used last is taken first: no query checks whether it lives, and those that only a peak needed
     # are left to age. SQLAlchemy has an option for it, which oslo.db does not pass on.
     engine.pool._pool.use_lifo = True
     engine.dispose()                         # the connection that oslo.db has tried it with; the next pool is like this

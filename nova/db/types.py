@@ -12,7 +12,6 @@ from nova import utils
 # MariaDB's TEXT ends at 64 KiB and its DATETIME at whole seconds.
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
-Binary = sa.LargeBinary().with_variant(mysql.MEDIUMBLOB(), 'mysql', 'mariadb')
 
 
 class Json(sa.types.TypeDecorator[Any]):

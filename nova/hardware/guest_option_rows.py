@@ -14,8 +14,8 @@ GUEST = 'the driver, in the guest'
 PLACE = 'the scheduler'
 CREATE = 'the compute API'
 COMPUTE = 'the compute service'
-FACT = 'nobody: it is information about the image'
-REFUSED = 'nobody: it is refused'
+FACT = 'no service: it is information about the image'
+REFUSED = 'no service: it is refused'
 
 # A host with it does every row of GUEST that needs no trait of its own. A host of an older release has it not.
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
-from sqlalchemy import Connection
 
 from nova import exception
+from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.tables import network as t

@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
-from sqlalchemy import Connection
 
+from nova.db.engine import Connection
 from nova.db.networks import hosts
 from nova.db.networks import revisions
 from nova.db.networks import routers

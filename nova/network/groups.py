@@ -6,10 +6,10 @@ from typing import Any, TYPE_CHECKING
 import uuid
 
 from oslo_config.cfg import ConfigOpts
-from sqlalchemy import Connection
 
 from nova import context as nova_context
 from nova import exception
+from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import security_groups
 from nova.db.tables import network as t

@@ -15,10 +15,10 @@ import random
 from typing import Any, TYPE_CHECKING
 
 from oslo_db import exception as db_exc
-from sqlalchemy import Connection
 
 from nova import exception
 from nova import utils
+from nova.db.engine import Connection
 from nova.db.networks import networks
 
 if TYPE_CHECKING:

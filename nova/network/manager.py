@@ -9,11 +9,11 @@ import time
 from typing import Any, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
-from sqlalchemy import Connection
 
 from nova import context as nova_context
 from nova import exception
 from nova import utils
+from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import revisions

@@ -3,8 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection
-
+from nova.db.engine import Connection
 from nova.db.networks import ports
 
 if TYPE_CHECKING:

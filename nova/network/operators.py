@@ -4,9 +4,8 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, TYPE_CHECKING
 
-from sqlalchemy import Connection
-
 from nova import exception
+from nova.db.engine import Connection
 from nova.db.networks import addresses
 from nova.db.networks import networks
 from nova.db.networks import ports

@@ -5,8 +5,8 @@ The network service sets and enforces them: the compute API shows them, and cann
 from __future__ import annotations
 
 from oslo_config.cfg import ConfigOpts
-from sqlalchemy import Connection
 
+from nova.db.engine import Connection
 from nova.network import quotas
 
 # key of the compute API -> name in [network] quota

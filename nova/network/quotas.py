@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from oslo_config.cfg import ConfigOpts
-from sqlalchemy import Connection
 
 from nova import exception
+from nova.db.engine import Connection
 from nova.db.networks import limits
 from nova.db.networks import networks
 from nova.db.projects import quotas

@@ -4,9 +4,8 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, TYPE_CHECKING
 
-from sqlalchemy import Connection
-
 from nova import exception
+from nova.db.engine import Connection
 from nova.db.networks import security_groups
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import uuid
 
 from oslo_config.cfg import ConfigOpts
-from sqlalchemy import Connection
 
 from nova import exception
+from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.tables import network as t
 from nova.network import ipam

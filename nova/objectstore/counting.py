@@ -1,4 +1,4 @@
-"""Digests of large contents, counted beside the thread that takes the bytes from a connection and writes them."""
+"""Digests of large contents, counted by a thread of their own, while another one receives and writes the bytes."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -136,7 +136,7 @@ class Payload:
 
     def _malformed(self, why: str = 'The content is not framed as aws-chunked.') -> errors.S3Error:
         """
-        :raises S3Error: a signature before it does not fit, which is told instead
+        :raises S3Error: a signature before it does not fit; that is reported instead
         """
         self._counting.end()
         return errors.S3Error('InvalidChunkSizeError', why)

@@ -14,13 +14,12 @@ import re
 from typing import Any
 import uuid
 
-import sqlalchemy as sa
-
 from nova import utils
 from nova.db import engine
+from nova.db.objects import objects as db
+from nova.db.objects import tables
 from nova.objectstore import contents
 from nova.objectstore import errors
-from nova.objectstore import index as t
 from nova.runtime import disk_space
 
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # bytes of an object in parts, and of one that comes at once
@@ -29,7 +28,6 @@ MAX_UPLOADS = 1000                                # of a project at once
 UPLOADS_DAYS = 7                                  # after which an incomplete upload is removed
 _BUCKET = re.compile(r'[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]')
 _CONTROL = re.compile('[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]')
-LAST = chr(0x10ffff)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,11 +58,11 @@ class Store:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._limits = limits
         self._db = engine.Database(f'sqlite:///{directory}/index.sqlite', name='objects')
-        t.METADATA.create_all(self._db.engine)
+        tables.METADATA.create_all(self._db.engine)
         self._contents = contents.Contents(directory / 'contents', reserve)
         self._db.run(self._expire)
         with self._db.reader() as conn:
-            known = {name for table in (t.objects, t.parts) for name in conn.execute(sa.select(table.c.file)).scalars()}
+            known = db.files(conn)
         self._contents.clean(known)
 
     def close(self) -> None:
@@ -75,8 +73,7 @@ class Store:
 
     def buckets(self, project: str) -> Sequence[Any]:
         with self._db.reader() as conn:
-            return conn.execute(sa.select(t.buckets).where(t.buckets.c.project_id == project).order_by(
-                t.buckets.c.name)).all()
+            return db.buckets(conn, project)
 
     def make_bucket(self, project: str, name: str) -> None:
         """:raises S3Error: the name is none, is taken, or there are too many"""
@@ -85,12 +82,12 @@ class Store:
                                                       'and hyphens.')
 
         def write(conn: Any) -> None:
-            have = conn.execute(sa.select(t.buckets.c.name).where(t.buckets.c.project_id == project)).scalars().all()
-            if name in have:
+            have = db.buckets(conn, project)
+            if any(row.name == name for row in have):
                 raise errors.S3Error('BucketAlreadyOwnedByYou', 'Your project has this bucket already.', 409)
             if len(have) >= self._limits.buckets:
                 raise errors.S3Error('TooManyBuckets', f'A project has {self._limits.buckets} buckets at most.')
-            conn.execute(sa.insert(t.buckets), {'project_id': project, 'name': name, 'created_at': utils.utcnow()})
+            db.insert_bucket(conn, project, name)
         self._db.run(write)
 
     def bucket(self, project: str, name: str) -> int:
@@ -105,20 +102,18 @@ class Store:
         """:raises S3Error: there is none, or it has objects or uploads"""
         def write(conn: Any) -> None:
             ident = self._bucket(conn, project, name)
-            for table in (t.objects, t.uploads):
-                if conn.execute(sa.select(table.c.key).where(table.c.bucket_id == ident).limit(1)).first():
-                    raise errors.S3Error('BucketNotEmpty', 'The bucket has objects, or uploads that were not '
-                                                           'completed.', 409)
-            conn.execute(sa.delete(t.buckets).where(t.buckets.c.id == ident))
+            if not db.is_empty(conn, ident):
+                raise errors.S3Error('BucketNotEmpty', 'The bucket has objects, or uploads that were not completed.',
+                                     409)
+            db.delete_bucket(conn, ident)
         self._db.run(write)
 
     @staticmethod
     def _bucket(conn: Any, project: str, name: str) -> int:
-        found = conn.execute(sa.select(t.buckets.c.id).where(
-            t.buckets.c.project_id == project, t.buckets.c.name == name)).scalar()
+        found = db.bucket_id(conn, project, name)
         if found is None:
             raise errors.no_bucket(name[:64])
-        return int(found)
+        return found
 
     # ---- objects
 
@@ -128,7 +123,10 @@ class Store:
         :raises S3Error: there is none
         """
         with self._db.reader() as conn:
-            return self._object(conn, self._bucket(conn, project, bucket), key)
+            found = db.get(conn, self._bucket(conn, project, bucket), key)
+        if found is None:
+            raise errors.no_key()
+        return found
 
     def read(self, project: str, bucket: str, key: str) -> tuple[Any, Any]:
         """(row, open file) of an object."""
@@ -156,9 +154,9 @@ class Store:
         def write(conn: Any) -> list[str]:
             ident, gone = self._bucket(conn, project, bucket), []
             for key in keys:
-                row = self._object(conn, ident, key, None)
+                row = db.get(conn, ident, key)
                 if row is not None:
-                    conn.execute(sa.delete(t.objects).where(t.objects.c.bucket_id == ident, t.objects.c.key == key))
+                    db.delete(conn, ident, key)
                     self._use(conn, project, -row.size, -1)
                     gone.append(row.file)
             return gone
@@ -172,17 +170,15 @@ class Store:
             ident = self._bucket(conn, project, bucket)
             at, last = after, after
             while len(rows) + len(prefixes) <= most:
-                page = conn.execute(sa.select(t.objects).where(
-                    t.objects.c.bucket_id == ident, t.objects.c.key > at, t.objects.c.key >= prefix,
-                    t.objects.c.key <= prefix + LAST).order_by(t.objects.c.key).limit(most + 1)).all()
+                page = db.page(conn, ident, prefix, at, most + 1)
                 for row in page:
                     cut = row.key.find(delimiter, len(prefix)) if delimiter else -1
                     if len(rows) + len(prefixes) == most:
                         return Listing(rows, prefixes, last)
                     if cut >= 0:
                         common = row.key[:cut + len(delimiter)]
-                        at = last = common + LAST
-                        if common + LAST > after:
+                        at = last = common + db.LAST
+                        if last > after:
                             prefixes.append(common)
                         break
                     rows.append(row)
@@ -192,24 +188,13 @@ class Store:
                         break
         return Listing(rows, prefixes, None)
 
-    @staticmethod
-    def _object(conn: Any, bucket_id: int, key: str, *default: None) -> Any:
-        found = conn.execute(sa.select(t.objects).where(
-            t.objects.c.bucket_id == bucket_id, t.objects.c.key == key)).first()
-        if found is None and not default:
-            raise errors.no_key()
-        return found
-
     def _replace(self, conn: Any, project: str, bucket_id: int, key: str, file: str, size: int, etag: str,
                  headers: dict[str, str]) -> tuple[Any, list[str]]:
         """(row, files that nothing names any more)"""
-        before = self._object(conn, bucket_id, key, None)
+        before = db.get(conn, bucket_id, key)
         self._use(conn, project, size - (before.size if before else 0), 0 if before else 1)
-        conn.execute(sa.delete(t.objects).where(t.objects.c.bucket_id == bucket_id, t.objects.c.key == key))
-        conn.execute(sa.insert(t.objects), {
-            'bucket_id': bucket_id, 'key': key, 'file': file, 'size': size, 'etag': etag, 'headers': headers,
-            'modified_at': utils.utcnow()})
-        return self._object(conn, bucket_id, key), [before.file] if before else []
+        row = db.replace(conn, bucket_id, key, file=file, size=size, etag=etag, headers=headers)
+        return row, [before.file] if before else []
 
     def _named(self, name: str, write: Any) -> Any:
         """Run a write that gives a new content its name; remove the content if the write fails."""
@@ -227,13 +212,8 @@ class Store:
             raise errors.S3Error('KeyTooLongError' if len(key) > MAX_KEY else 'InvalidArgument',
                                  f'A key has 1 to {MAX_KEY} bytes and no control characters.')
         with self._db.reader() as conn:
-            before = self._object(conn, self._bucket(conn, project, bucket), key, None)
-            self._refuse(self._used(conn, project), size - (before.size if before and size else 0), 0)
-
-    def _used(self, conn: Any, project: str) -> tuple[int, int]:
-        row = conn.execute(sa.select(t.usage.c.bytes, t.usage.c.objects).where(
-            t.usage.c.project_id == project)).first()
-        return (row.bytes, row.objects) if row else (0, 0)
+            before = db.get(conn, self._bucket(conn, project, bucket), key)
+            self._refuse(db.used(conn, project), size - (before.size if before and size else 0), 0)
 
     def _refuse(self, used: tuple[int, int], size: int, objects: int) -> None:
         if size > 0 and used[0] + size > self._limits.size:
@@ -242,10 +222,9 @@ class Store:
             raise errors.S3Error('QuotaExceeded', f'The project has {self._limits.objects} objects at most.', 403)
 
     def _use(self, conn: Any, project: str, size: int, objects: int) -> None:
-        used = self._used(conn, project)
+        used = db.used(conn, project)
         self._refuse(used, size, objects)
-        conn.execute(sa.delete(t.usage).where(t.usage.c.project_id == project))
-        conn.execute(sa.insert(t.usage), {'project_id': project, 'bytes': used[0] + size, 'objects': used[1] + objects})
+        db.set_used(conn, project, used[0] + size, used[1] + objects)
 
     # ---- uploads in parts
 
@@ -256,12 +235,9 @@ class Store:
 
         def write(conn: Any) -> None:
             bucket_id = self._bucket(conn, project, bucket)
-            count = conn.execute(sa.select(sa.func.count()).select_from(t.uploads.join(t.buckets)).where(
-                t.buckets.c.project_id == project)).scalar()
-            if count >= MAX_UPLOADS:
+            if db.count_uploads(conn, project) >= MAX_UPLOADS:
                 raise errors.S3Error('SlowDown', f'The project has {MAX_UPLOADS} uploads that were not completed.', 503)
-            conn.execute(sa.insert(t.uploads), {'id': ident, 'bucket_id': bucket_id, 'key': key, 'headers': headers,
-                                                'created_at': utils.utcnow()})
+            db.insert_upload(conn, ident, bucket_id, key, headers)
         self._db.run(write)
         return ident
 
@@ -274,13 +250,10 @@ class Store:
 
         def write(conn: Any) -> tuple[Any, list[str]]:
             self._upload(conn, project, bucket, key, upload)
-            place = (t.parts.c.upload_id == upload, t.parts.c.number == number)
-            before = conn.execute(sa.select(t.parts).where(*place)).first()
+            before = db.part(conn, upload, number)
             self._use(conn, project, size - (before.size if before else 0), 0)
-            conn.execute(sa.delete(t.parts).where(*place))
-            conn.execute(sa.insert(t.parts), {'upload_id': upload, 'number': number, 'file': name, 'size': size,
-                                              'etag': etag(), 'modified_at': utils.utcnow()})
-            return conn.execute(sa.select(t.parts).where(*place)).one(), [before.file] if before else []
+            row = db.replace_part(conn, upload, number, file=name, size=size, etag=etag())
+            return row, [before.file] if before else []
         return self._named(name, write)
 
     def upload(self, project: str, bucket: str, key: str, upload: str) -> tuple[Any, Sequence[Any]]:
@@ -290,9 +263,7 @@ class Store:
 
     def uploads(self, project: str, bucket: str) -> Sequence[Any]:
         with self._db.reader() as conn:
-            return conn.execute(sa.select(t.uploads).where(
-                t.uploads.c.bucket_id == self._bucket(conn, project, bucket)).order_by(
-                t.uploads.c.key, t.uploads.c.created_at)).all()
+            return db.uploads(conn, self._bucket(conn, project, bucket))
 
     def complete(self, project: str, bucket: str, key: str, upload: str, wanted: Sequence[tuple[int, str]],
                  watched: Callable[[int, Iterable[bytes]], Iterable[bytes]], bytes_wanted: int | None) -> Any:
@@ -315,7 +286,7 @@ class Store:
         if size > MAX_OBJECT:
             raise errors.S3Error('EntityTooLarge', f'An object has {MAX_OBJECT} bytes at most.')
         if bytes_wanted not in (None, size):
-            raise errors.S3Error('InvalidRequest', f'The parts have {size} bytes together, not {bytes_wanted}.')
+            raise errors.S3Error('InvalidRequest', f'The parts have {size} bytes in all, not {bytes_wanted}.')
         digests = hashlib.md5(b''.join(bytes.fromhex(part.etag) for part in chosen), usedforsecurity=False)
         etag = f'{digests.hexdigest()}-{len(chosen)}'
         name = self._contents.write((
@@ -337,28 +308,21 @@ class Store:
         self._contents.remove(*self._db.run(write))
 
     def _end_upload(self, conn: Any, project: str, upload: str, have: Sequence[Any]) -> list[str]:
-        conn.execute(sa.delete(t.parts).where(t.parts.c.upload_id == upload))
-        conn.execute(sa.delete(t.uploads).where(t.uploads.c.id == upload))
+        db.delete_upload(conn, upload)
         self._use(conn, project, -sum(part.size for part in have), 0)
         return [part.file for part in have]
 
     def _upload(self, conn: Any, project: str, bucket: str, key: str, upload: str) -> tuple[Any, Sequence[Any]]:
-        row = conn.execute(sa.select(t.uploads).where(
-            t.uploads.c.id == upload, t.uploads.c.key == key,
-            t.uploads.c.bucket_id == self._bucket(conn, project, bucket))).first()
+        row = db.upload(conn, self._bucket(conn, project, bucket), key, upload)
         if row is None:
             raise errors.no_upload()
-        return row, conn.execute(sa.select(t.parts).where(t.parts.c.upload_id == upload).order_by(
-            t.parts.c.number)).all()
+        return row, db.parts(conn, upload)
 
     def _expire(self, conn: Any) -> None:
         """End incomplete uploads; their files are removed with those that no row names."""
         ended = utils.utcnow() - datetime.timedelta(days=UPLOADS_DAYS)
-        rows = conn.execute(sa.select(t.uploads.c.id, t.buckets.c.project_id).join(t.buckets).where(
-            t.uploads.c.created_at < ended)).all()
-        for row in rows:
-            have = conn.execute(sa.select(t.parts).where(t.parts.c.upload_id == row.id)).all()
-            self._end_upload(conn, row.project_id, row.id, have)
+        for row in db.uploads_before(conn, ended):
+            self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))
 
 
 def copied(pieces: Iterable[bytes], digest: Any) -> Iterator[bytes]:

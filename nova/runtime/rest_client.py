@@ -85,5 +85,5 @@ class Service:
     def _tokens(self, ctx: Any) -> Any:
         own = self._adapter.get_token() if self.has_account else None
         first = ctx.auth_token or own
-        beside = own if ctx.auth_token or self._own_beside else None
-        return {**({'X-Auth-Token': first} if first else {}), **({'X-Service-Token': beside} if beside else {})}
+        service = own if ctx.auth_token or self._own_beside else None
+        return {**({'X-Auth-Token': first} if first else {}), **({'X-Service-Token': service} if service else {})}

@@ -266,11 +266,11 @@ class Hosts:
             found: list[dict[str, frozenset[str]]] = []
             of_list: list[int] = []
             for listed in lists:
-                together: dict[str, set[str]] = {}
+                values_of: dict[str, set[str]] = {}
                 for aggregate in listed or ():
                     for key, value in aggregate['metadata'].items():
-                        together.setdefault(key, set()).add(value)
-                merged = {key: frozenset(values) for key, values in together.items()}
+                        values_of.setdefault(key, set()).add(value)
+                merged = {key: frozenset(values) for key, values in values_of.items()}
                 same = frozenset(merged.items())
                 if same not in numbers:
                     numbers[same] = len(found)

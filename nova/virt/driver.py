@@ -179,7 +179,7 @@ class ComputeDriver:
         return False
 
     def fence(self, instance: Any, block_devices: Any) -> None:
-        """Let nobody else write to the disks and volumes of a server that this host takes over from a dead one.
+        """Keep all others from writing to the disks and volumes of a server that this host takes over from a dead one.
 
         :param block_devices: as of a SpawnRequest
         """

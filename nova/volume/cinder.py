@@ -33,7 +33,8 @@ _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
 class CinderVolumes(api.BlockStorage):
     """One client for all threads.
 
-    All requests have the service's own token beside that of who asks: Cinder wants it to delete a server's attachment.
+    All requests have the service's own token besides that of the caller: Cinder wants it to delete an attachment of a
+    server.
 
     :param conf: uses [cinder] (see nova.runtime.rest_client)
     """

@@ -12,13 +12,13 @@ from typing import Any
 import uuid
 
 from oslo_config.cfg import ConfigOpts
-from sqlalchemy import Connection
 
 from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db.audit import log
 from nova.db.cells import cells as db_cells
+from nova.db.engine import Connection
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db

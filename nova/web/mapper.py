@@ -64,7 +64,7 @@ class Mapper:
         return None, []
 
     def _mapper(self, key: tuple[str, int]) -> typing.Any:
-        """The mapper of a group, None if there is no such group; made when it is first asked for, to start quickly."""
+        """The mapper of a group, None if there is no such group; made at its first use, to start quickly."""
         if key not in self._mappers and key in self._groups:
             self._mappers[key] = _mapper(self._groups[key], self._paths)
         return self._mappers.get(key)

@@ -198,7 +198,7 @@ class LocalServices:
     def user_of(self, signed: dict[str, Any], address: str) -> User:
         from nova import exception
         try:
-            token, data = self._identity.authenticate_signature(signed, address)
+            token, data = self._identity.signed.authenticate(signed, address)
         except exception.Unauthorized:
             raise errors.Ec2Error(*AUTH_FAILURE) from None
         except (exception.TooManyRequests, exception.Unavailable) as error:

@@ -209,8 +209,8 @@ def _text(root: etree.Element) -> bytes:
     return _DECLARATION.encode() + bytes(etree.tostring(root, encoding='utf-8'))
 
 
-# Answers have up to a hundred thousand elements: one writer for each shape, which knows its tags, puts their text
-# together; a tree of elements took half of the time of a long answer.
+# Answers have up to a hundred thousand elements: one writer for each shape, which knows its tags, makes their
+# text; a tree of elements took half of the time of a long answer.
 _Out = list[str]
 _Writer = Callable[[_Out, Any], None]
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from nova.cmd import tables
 from nova.cmd.command_line import flag
 
@@ -42,11 +40,9 @@ def check_boot_images(conf: cfg.ConfigOpts, detach: bool) -> int:
 
 
 def _of_cell(cell: db_cells.Cell, verdict: _Verdict) -> list[tuple[Any, str, str, str]]:
-    from nova.db.tables.cell import instances
-    c = instances.c
+    from nova.db.servers import instances
     with cell.db.reader() as conn:
-        servers = conn.execute(sa.select(c.uuid, c.project_id, c.user_id, c.kernel_id, c.ramdisk_id).where(
-            sa.or_(c.kernel_id.is_not(None), c.ramdisk_id.is_not(None))).order_by(c.uuid)).all()
+        servers = instances.with_boot_images(conn)
     return [(server, kind, getattr(server, kind), why) for server in servers for kind in KINDS
             if getattr(server, kind) and (why := verdict.of(server, getattr(server, kind)))]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid as uuidlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova.cmd import tables
 from nova.cmd.command_line import flag
@@ -56,14 +56,14 @@ def _make_cell0(known: known_cells.Known, database: str | None = None, transport
     :raises InvalidInput: its database is that of another cell
     """
     from nova.db.cells import cells
+    from nova.db.cells import urls as cell_urls
     if known.get(cells.CELL0_UUID) is not None:
         return False
-    database = database or _name_of_cell0(known.database)
+    database = database or cell_urls.of_cell0(known.database)
     transport = transport or known.transport or ''
     if transport:
         filled = known_cells.check_urls(known, transport, database)[1]
     else:
-        from nova.db.cells import urls as cell_urls
         filled = cell_urls.fill(database, known.database)
     other = known.using(None, filled)
     if other is not None:
@@ -86,21 +86,6 @@ def sync_cell0(conf: cfg.ConfigOpts) -> None:
     row = known.get(cells.CELL0_UUID)
     if row is not None and known.urls(row)[1] != known.database:
         migration.sync(known.open(row), 'cell')
-
-
-def _name_of_cell0(url: Any) -> str:
-    """The configured database when its name says that it is the one of cell0, else its name with _cell0 behind it."""
-    import sqlalchemy as sa
-    url = sa.make_url(url)
-    name = url.database or ''
-    if url.get_backend_name() == 'sqlite':
-        stem, dot, suffix = name.rpartition('.')
-        stem, suffix = (stem, dot + suffix) if dot else (name, '')
-    else:
-        stem, suffix = name, ''
-    if not stem.endswith('cell0'):
-        url = url.set(database=f'{stem}_cell0{suffix}')
-    return url.render_as_string(hide_password=False)
 
 
 def create_cell(conf: cfg.ConfigOpts, name: str | None, transport_url: str | None, database_connection: str | None,

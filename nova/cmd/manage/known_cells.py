@@ -95,7 +95,6 @@ def check_urls(known: Known, transport: str | None, database: str) -> tuple[str,
     :raises InvalidInput: one is missing or no URL
     """
     import oslo_messaging
-    import sqlalchemy as sa
 
     from nova.db.cells import urls as cell_urls
     if not transport:
@@ -107,11 +106,7 @@ def check_urls(known: Known, transport: str | None, database: str) -> tuple[str,
             refuse('The transport URL names no broker.')
     except oslo_messaging.InvalidTransportURL:
         refuse('The transport URL is not valid.')
-    try:
-        if sa.make_url(filled[1]).get_backend_name() not in ('sqlite', 'mysql', 'mariadb', 'postgresql'):
-            refuse('The database connection is of a kind that is not supported.')
-    except (sa.exc.ArgumentError, ValueError):
-        refuse('The database connection is not a URL.')
+    cell_urls.check_database(filled[1])
     return filled
 
 

@@ -72,17 +72,15 @@ def find(api_db: engine.Database, cells: db_cells.Cells, name: str) -> Any:
 
     :raises InstanceNotFound: no cell has it
     """
-    import sqlalchemy as sa
-
     from nova import exception
     from nova.db.ec2 import ids
-    from nova.db.tables.cell import instances
+    from nova.db.servers import instances
     found = _EC2_ID.fullmatch(name)
     known = ids.uuids(api_db, 'i', [found[1]]) if found else {}
-    condition = instances.c.uuid == (next(iter(known.values())) if known else name.lower())
+    uuid = next(iter(known.values())) if known else name.lower()
     for cell in cells.all():
         with cell.db.reader() as conn:
-            row = conn.execute(sa.select(instances.c.uuid, instances.c.project_id).where(condition)).first()
+            row = instances.owner_of(conn, uuid)
         if row is not None:
             return row
     raise exception.InstanceNotFound(instance_id=name)

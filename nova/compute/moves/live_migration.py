@@ -72,7 +72,7 @@ class LiveMigration:
 
         def end(fault: dict[str, typing.Any] | None = None, traceback: str | None = None,
                 **values: typing.Any) -> None:
-            host.conductor.live_migration_finished(
+            host.moves.live_migration_finished(
                 ctx, migration_id=migration.id, host=host.name, values={'task_state': None, **values}, fault=fault,
                 traceback=traceback)
 
@@ -134,7 +134,7 @@ class LiveMigration:
         with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION, give_up=failed) as task:
             server = task.instance
             try:
-                facts = host.conductor.prepare_live_migration(ctx, migration_id=migration.id)
+                facts = host.moves.prepare_live_migration(ctx, migration_id=migration.id)
                 self._obey(server, self._report(ctx, migration, {'status': 'running'}))
                 host.driver_with(virt.LiveMigration).live_migrate(
                     ctx, server, {'host': migration.dest_compute, 'address': migration.dest_host}, facts,
@@ -148,8 +148,8 @@ class LiveMigration:
     def _report(self, ctx: context.RequestContext, migration: objects.Migration, values: dict[str, typing.Any],
                 ) -> dict[str, bool]:
         host = self._host
-        return host.conductor.report_live_migration(ctx, migration_id=migration.id, host=host.name, values=values,
-                                                    deadline_s=host.conf.conductor.task_deadline)
+        return host.moves.report_live_migration(ctx, migration_id=migration.id, host=host.name, values=values,
+                                                deadline_s=host.conf.conductor.task_deadline)
 
     def _obey(self, server: objects.Instance, requests: dict[str, bool]) -> None:
         """:param requests: what a user requested meanwhile, should its message have been lost
@@ -168,7 +168,7 @@ class LiveMigration:
             host.driver_with(virt.LiveMigration).post_live_migration_at_source(ctx, server, server.network_info, facts)
         except exception.NovaException as error:
             LOG.error('Server %s has left; what it still has here could not be removed: %s', server.uuid, error)
-        host.conductor.live_migration_arrived(ctx, migration_id=migration.id, host=host.name)
+        host.moves.live_migration_arrived(ctx, migration_id=migration.id, host=host.name)
         try:
             host.network.client.refresh_security(ctx, server=host.name,
                                                  port_ids=[vif['id'] for vif in server.network_info])
@@ -179,7 +179,7 @@ class LiveMigration:
                                error: Exception) -> None:
         host = self._host
         trace = faults.trace(error)
-        host.conductor.live_migration_failed(
+        host.moves.live_migration_failed(
             ctx, migration_id=migration.id, host=host.name, fault=faults.fault(error, details=trace), traceback=trace,
             aborted=isinstance(error, (exception.MigrationAborted, exception.InstanceChanged)))
 
@@ -207,7 +207,7 @@ class LiveMigration:
         host = self._host
         # after the end of this host's machine its libvirt still has the definition of a guest that had gone
         here = host.driver.guests().get(instance.uuid) not in (None, states.SHUTDOWN)
-        left = host.conductor.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)
+        left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)
         if left:
             host.driver_with(virt.LiveMigration).post_live_migration_at_source(
                 ctx, instance, instance.network_info, {})

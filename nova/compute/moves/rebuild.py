@@ -40,7 +40,7 @@ class Rebuild:
             task.step(states.REBUILD_SPAWNING)
             image_id = server.system_metadata.get(REIMAGE)
             if image_id:
-                host.conductor.reimage_root(ctx, instance_uuid=server.uuid, image_id=image_id)
+                host.volumes.reimage_root(ctx, instance_uuid=server.uuid, image_id=image_id)
                 devices = self._volumes.connect(ctx, server, spec)
             vifs = host.set_up_networks(ctx, server)
             host.driver.spawn(task.ctx, server, build.spawn_request(host, task.ctx, server, spec, vifs, devices))
@@ -68,7 +68,7 @@ class Evacuation:
 
         def give_up(task: tasks.Task, error: Exception) -> None:
             trace = faults.trace(error)
-            host.conductor.evacuation_failed(
+            host.moves.evacuation_failed(
                 ctx, migration_id=migration.id, host=host.name, fault=faults.fault(error, details=trace),
                 traceback=trace)
 
@@ -93,7 +93,7 @@ class Evacuation:
                 host.driver.power_off(server)
                 task.ends(vm_state=states.STOPPED)
             task.ends(power_state=host.driver.power_state(server), network_info=vifs)
-            task.ends_with(lambda: host.conductor.evacuation_finished(
+            task.ends_with(lambda: host.moves.evacuation_finished(
                 ctx, migration_id=migration.id, host=host.name, values=task.values))
 
     def _disks_are_here(self, server: objects.Instance, source: str | None, requested: bool | None) -> bool:
@@ -113,7 +113,7 @@ class Evacuation:
 
         One server never runs twice.
         """
-        for entry in self._host.conductor.evacuated_from(ctx, host=self._host.name):
+        for entry in self._host.moves.evacuated_from(ctx, host=self._host.name):
             self._host.queue.submit(entry['instance_uuid'], self._clean_up, ctx, entry)
 
     def clean_up(self) -> None:
@@ -131,4 +131,4 @@ class Evacuation:
         if not entry['home']:
             LOG.info('Server %s was evacuated from this host; its guest here is removed.', guest.uuid)
             host.driver.destroy(ctx, guest, [], keep_disks=entry['shared'])
-        host.conductor.evacuated_guest_removed(ctx, migration_id=entry['id'], host=host.name)
+        host.moves.evacuated_guest_removed(ctx, migration_id=entry['id'], host=host.name)

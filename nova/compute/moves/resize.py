@@ -40,10 +40,10 @@ class Resize:
                 raise exception.Unsupported(f'Host {host.name} cannot take servers of other hosts.')
             host.driver.accept_guest(ctx, instance, migration.new_flavor)
         except Exception as error:
-            host.conductor.move_refused(ctx, migration_id=migration.id, host=host.name,
-                                        fault=faults.fault(error, details=faults.trace(error)))
+            host.moves.move_refused(ctx, migration_id=migration.id, host=host.name,
+                                    fault=faults.fault(error, details=faults.trace(error)))
             return
-        host.conductor.move_accepted(ctx, migration_id=migration.id, host=host.name)
+        host.moves.move_accepted(ctx, migration_id=migration.id, host=host.name)
 
     def resize_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                         migration: objects.Migration) -> None:
@@ -63,7 +63,7 @@ class Resize:
         timeout = host.conf.shutdown_timeout if migration.arguments.get('clean_shutdown', True) else 0
         guest = host.driver_with(virt.Resize).send_guest(
             ctx, server, migration.dest_compute, server.network_info, timeout)
-        task.ends_with(lambda: host.conductor.move_sent(
+        task.ends_with(lambda: host.moves.move_sent(
             ctx, migration_id=migration.id, host=host.name, guest=guest))
 
     def finish_resize(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -85,7 +85,7 @@ class Resize:
                                     power_on=server.vm_state == states.ACTIVE)
             self._volumes.complete(ctx, server, devices)
             power_state = host.driver.power_state(server)
-            task.ends_with(lambda: host.conductor.move_finished(
+            task.ends_with(lambda: host.moves.move_finished(
                 ctx, migration_id=migration.id, host=host.name, power_state=power_state, network_info=networks))
 
     def confirm_resize(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -98,7 +98,7 @@ class Resize:
         host = self._host
         with self._step(ctx, instance, migration, actions.CONFIRM, lives_on=migration.dest_compute) as task:
             host.driver_with(virt.Resize).confirm_migration(ctx, task.instance, task.instance.network_info)
-            task.ends_with(lambda: host.conductor.move_confirmed(ctx, migration_id=migration.id, host=host.name))
+            task.ends_with(lambda: host.moves.move_confirmed(ctx, migration_id=migration.id, host=host.name))
 
     def revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                       migration: objects.Migration) -> None:
@@ -111,7 +111,7 @@ class Resize:
         with self._step(ctx, instance, migration, actions.REVERT) as task:
             host.driver_with(virt.Resize).drop_migrated(ctx, task.instance, task.instance.network_info)
             self._volumes.disconnect(ctx, task.instance)
-            task.ends_with(lambda: host.conductor.move_dropped(ctx, migration_id=migration.id, host=host.name))
+            task.ends_with(lambda: host.moves.move_dropped(ctx, migration_id=migration.id, host=host.name))
 
     def finish_revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                              migration: objects.Migration) -> None:
@@ -125,7 +125,7 @@ class Resize:
             server = task.instance
             networks = self._take_back(ctx, server, migration.arguments['old_vm_state'] == states.ACTIVE)
             power_state = host.driver.power_state(server)
-            task.ends_with(lambda: host.conductor.move_reverted(
+            task.ends_with(lambda: host.moves.move_reverted(
                 ctx, migration_id=migration.id, host=host.name, power_state=power_state, network_info=networks))
 
     def grow_instance(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -141,7 +141,7 @@ class Resize:
                 raise exception.Unsupported(f'Host {host.name} gives running guests no CPUs and no memory.')
             host.driver.grow(task.instance, migration.new_flavor)
             power_state = host.driver.power_state(task.instance)
-            task.ends_with(lambda: host.conductor.move_finished(
+            task.ends_with(lambda: host.moves.move_finished(
                 ctx, migration_id=migration.id, host=host.name, power_state=power_state,
                 network_info=task.instance.network_info))
 
@@ -159,8 +159,8 @@ class Resize:
 
         def give_up(task: tasks.Task, error: Exception) -> None:
             fault = faults.fault(error, details=faults.trace(error))
-            host.conductor.move_failed(ctx, migration_id=migration.id, host=host.name, event=step.task_event,
-                                       fault=fault)
+            host.moves.move_failed(ctx, migration_id=migration.id, host=host.name, event=step.task_event,
+                                   fault=fault)
         return tasks.task(host, ctx, instance, step, give_up=give_up, lives_on=lives_on)
 
     def _take_back(self, ctx: context.RequestContext, server: objects.Instance, power_on: bool,
@@ -178,7 +178,7 @@ class Resize:
         host = self._host
         ctx = context.admin_context()
         kept = host.driver.kept_guests() if isinstance(host.driver, virt.Resize) else []
-        for entry in host.conductor.continue_moves(ctx, host=host.name, kept=kept):
+        for entry in host.moves.continue_moves(ctx, host=host.name, kept=kept):
             server = entry['instance']
             if entry['returns']:
                 host.queue.submit(server.uuid, self._take_back, ctx, server, server.vm_state == states.ACTIVE)

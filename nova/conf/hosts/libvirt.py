@@ -21,9 +21,9 @@ OPTIONS = [
     cfg.StrOpt('lxc_connection_uri', default='lxc:///system', max_length=255,
                help="libvirt's address with virt_type = lxc, of this host."),
     cfg.ListOpt('uid_maps', default=['0:1000000000:65536'], item_type=types.String(max_length=40, regex=ID_RANGE),
-                help='Which users of the host the users of containers are: first id inside, first id outside, how '
-                     'many. No user of the host, and nothing in /etc/subuid, may have the ids outside: a container '
-                     'is root of them. All containers of the host have the same.'),
+                help='Which users of the host the users of containers are: first id in the container, first id on the '
+                     'host, how many. No user of the host, and nothing in /etc/subuid, may have the ids outside: a '
+                     'container is root of them. All containers of the host have the same.'),
     cfg.ListOpt('gid_maps', default=['0:1000000000:65536'], item_type=types.String(max_length=40, regex=ID_RANGE),
                 help='The same of groups.'),
     cfg.StrOpt('cpu_mode', choices=['host-model', 'host-passthrough', 'maximum', 'custom', 'none'],

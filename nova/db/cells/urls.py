@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import sqlalchemy as sa
+
 from nova import exception
 
 VARIABLES = ('scheme', 'username', 'password', 'hostname', 'port', 'path', 'query', 'fragment')
 _VARIABLE = re.compile(r'\{(\w+)\}')
 _PARTS = re.compile(r'(?P<scheme>[^:/?#]*)://(?P<authority>[^/?#]*)(?:/(?P<path>[^?#]*))?(?:\?(?P<query>[^#]*))?'
                     r'(?:#(?P<fragment>.*))?', re.DOTALL)
+DATABASES = ('sqlite', 'mysql', 'mariadb', 'postgresql')
 _SECRET = re.compile(r'(^|,)([^:@,]*):[^@]*@')
 
 
@@ -59,3 +62,27 @@ def masked(url: str) -> str:
     scheme, separator, rest = url.partition('://')
     users, at, place = rest.rpartition('@')
     return scheme + separator + (_SECRET.sub(r'\1\2:****@', users + at) if at else '') + place
+
+
+def check_database(url: str) -> None:
+    """:raises InvalidInput: it is no URL, or not that of a database that is supported"""
+    try:
+        kind = sa.make_url(url).get_backend_name()
+    except (sa.exc.ArgumentError, ValueError):
+        raise exception.InvalidInput('The database connection is not a URL.') from None
+    if kind not in DATABASES:
+        raise exception.InvalidInput('The database connection is of a kind that is not supported.')
+
+
+def of_cell0(configured: str) -> str:
+    """The configured database when its name says that it is the one of cell0, else its name with _cell0 behind it."""
+    url = sa.make_url(configured)
+    name = url.database or ''
+    if url.get_backend_name() == 'sqlite':
+        stem, dot, suffix = name.rpartition('.')
+        stem, suffix = (stem, dot + suffix) if dot else (name, '')
+    else:
+        stem, suffix = name, ''
+    if not stem.endswith('cell0'):
+        url = url.set(database=f'{stem}_cell0{suffix}')
+    return url.render_as_string(hide_password=False)

@@ -79,7 +79,7 @@ class Listing:
         raise exception.BadRequest(f"['{name[:60]}'] is invalid attribute for filtering")
 
     def _limit(self, values: dict[str, list[str]]) -> int:
-        """0: none was asked for."""
+        """Return the page size that the query names; 0: it names none."""
         text = values.get('limit', ['0'])[0]
         if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise exception.BadRequest(f"Limit must be an integer 0 or greater and not '{text[:40]}'")

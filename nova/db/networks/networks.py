@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import AddressesRow, NetworksRow
 
 
-EVERYBODY, SHARED, EXTERNAL = '*', 'access_as_shared', 'access_as_external'        # of a share
+EVERYBODY, SHARED = '*', 'access_as_shared'        # of a share
 FLAT, OVERLAY, VLAN = 'flat', 'vxlan', 'vlan'          # types of networks; all but flat ones are between hosts
 SEGMENTS = range(1, 1 << 16)                # numbers of networks between hosts, those of connections' zones: 16 bits
 VLANS = range(1, 4095)                      # of a physical network (IEEE 802.1Q)

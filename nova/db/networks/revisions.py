@@ -4,8 +4,8 @@ A transaction that writes to one of these tables counts one up as its last state
 transactions seldom wait for each other and only for a commit. Who reads the sums and then the tables has all that the
 sums stand for; rows of an increasing key would not say so, because transactions end in another order than they begin.
 
-There are two numbers: rules of security groups change more often than all else together that has to be everywhere at
-once, and are little of what a host needs.
+There are two numbers: rules of security groups change more often than all else that has to be everywhere at once,
+and are little of what a host needs.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rows of servers, in their cell's database."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 import functools
 from typing import Any, TYPE_CHECKING
@@ -52,6 +52,18 @@ def columns_of(conn: sa.Connection, names: tuple[str, ...], host: str | None = N
     if host:
         statement = statement.where(instances.c.host == host)
     return list(conn.execute(statement))
+
+
+def owner_of(conn: sa.Connection, uuid: str) -> Any:
+    """(uuid, project_id) of a server; None when this cell does not have it."""
+    return conn.execute(sa.select(instances.c.uuid, instances.c.project_id).where(instances.c.uuid == uuid)).first()
+
+
+def with_boot_images(conn: sa.Connection) -> Sequence[Any]:
+    """(uuid, project_id, user_id, kernel_id, ramdisk_id) of the servers that have a kernel or a ramdisk."""
+    c = instances.c
+    return conn.execute(sa.select(c.uuid, c.project_id, c.user_id, c.kernel_id, c.ramdisk_id).where(
+        sa.or_(c.kernel_id.is_not(None), c.ramdisk_id.is_not(None))).order_by(c.uuid)).all()
 
 
 def lock(conn: sa.Connection, uuid: str) -> None:

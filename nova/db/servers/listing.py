@@ -33,7 +33,7 @@ from nova.objects import network_info
 if TYPE_CHECKING:
     from nova.db.tables.rows import InstancesRow
 
-Row = dict[str, Any]           # the columns of a server that were asked for
+Row = dict[str, Any]           # the requested columns of a server
 
 BATCH = 1000                   # rows read at once when rows are matched here
 MATCH_S = 20                   # seconds that rows are matched here for one page

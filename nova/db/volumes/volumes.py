@@ -53,6 +53,12 @@ def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, A
     return bool(conn.execute(statement.values(**stamp, **values)).rowcount)
 
 
+def kind_of(table: sa.Table, column: str) -> type:
+    """bool, int or str: the values of a column, for a filter of a query string."""
+    kind = table.c[column].type
+    return bool if isinstance(kind, sa.Boolean) else int if isinstance(kind, sa.Integer) else str
+
+
 def delete(conn: sa.Connection, table: sa.Table, ident: str) -> None:
     conn.execute(sa.delete(table).where(table.c.id == ident))
 

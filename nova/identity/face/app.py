@@ -50,7 +50,7 @@ class IdentityApi(application.Api[operations.Request]):
             if not rule(req.caller, parts):
                 raise exception.Forbidden('You are not authorized to perform the requested action.')
         if typing.cast(operations.Row, row).hashes:
-            self._service.expect_room(req.remote_address)         # before there is any work with it
+            self._service.checks.expect_room(req.remote_address)         # before there is any work with it
 
     def parse(self, raw: bytes) -> typing.Any:
         try:

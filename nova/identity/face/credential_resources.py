@@ -106,7 +106,7 @@ def delete_ec2(req: operations.Request, user_id: str, credential_id: str) -> Non
 def token_of_signature(req: operations.Request) -> Response:
     """A token for who has signed a request."""
     signed = req.body.get('credentials') or req.body['ec2Credentials']
-    token, data = req.service.authenticate_signature(signed, req.remote_address)
+    token, data = req.service.signed.authenticate(signed, req.remote_address)
     log.about(data.user_id)
     return Response(views.token(data, req.service.catalog(data.project_id)), 200, [('X-Subject-Token', token)])
 
@@ -121,7 +121,7 @@ def caller_of_text(req: operations.Request) -> dict[str, Any]:
         text = base64.b64decode(signed['token'], altchars=b'-_').decode()
     except ValueError:
         raise exception.BadRequest('Invalid input for credentials.token: not valid (base64).') from None
-    _token, data = req.service.authenticate_text(signed['access'], text, signed['signature'], req.remote_address)
+    _token, data = req.service.signed.authenticate_text(signed['access'], text, signed['signature'], req.remote_address)
     log.about(data.user_id)
     return views.token(data, req.service.catalog(data.project_id))
 

@@ -33,8 +33,8 @@ def _catalog(req: operations.Request, data: tokens.TokenData) -> list[dict[str, 
 
 
 def login(req: operations.Request) -> Response:
-    token, data = req.service.authenticate(req.body['auth'], req.remote_address,
-                                           req.header('Openstack-Auth-Receipt', None))
+    token, data = req.service.logins.authenticate(req.body['auth'], req.remote_address,
+                                                  req.header('Openstack-Auth-Receipt', None))
     log.asked_by(data)
     log.about(data.user_id)
     return Response(views.token(data, _catalog(req, data)), 201, [('X-Subject-Token', token)])
@@ -64,7 +64,7 @@ def _truth(word: str) -> bool:
 
 def revoke_token(req: operations.Request) -> None:
     token, _ = _subject(req)
-    req.service.revoke(token)
+    req.service.tokens.revoke(token)
 
 
 def show_catalog(req: operations.Request) -> dict[str, Any]:

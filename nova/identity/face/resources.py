@@ -122,7 +122,7 @@ def delete_user(req: operations.Request, user_id: str) -> None:
 def change_password(req: operations.Request, user_id: str) -> None:
     """The original password stands for a token; it is rate-limited like a login."""
     given = req.body['user']
-    req.service.change_password(user_id, given['original_password'], given['password'], req.remote_address)
+    req.service.logins.change_password(user_id, given['original_password'], given['password'], req.remote_address)
 
 
 def user_projects(req: operations.Request, user_id: str) -> dict[str, Any]:

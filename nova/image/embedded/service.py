@@ -12,11 +12,11 @@ from typing import Any, TYPE_CHECKING
 import uuid
 
 from oslo_db import exception as db_exc
-from sqlalchemy import Connection
 
 from nova import exception
 from nova import utils
 from nova.db.audit import log
+from nova.db.engine import Connection
 from nova.db.images import images as db_images
 from nova.db.projects import quotas as db_quotas
 from nova.db.projects import storage_quotas

@@ -100,7 +100,7 @@ class NetworkAgent:
             raise
 
     def _follow(self, whole: bool) -> None:
-        # asked before the driver begins: without an answer nothing on the host is touched
+        # before the driver begins: without an answer nothing on the host is touched
         known = {} if whole or self._state is None or not self._revision else {
             'revision': self._revision, 'members': sorted(self._state.members)}
         answer = self._services.host_state(

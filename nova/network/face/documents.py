@@ -56,7 +56,7 @@ EMPTY = {
     'segments': 'A network has one segment here: its provider attributes say which.',
     'network-segment-ranges': 'Numbers of networks between hosts are 1 to 65535 here, given out as they are needed.',
     'service-providers': 'There is one provider of each service here: nova-network.',
-    'flavors': 'Routers have no flavors here: all are alike.',
+    'flavors': 'Routers have no flavors here: all are of one kind.',
     'service_profiles': 'Routers have no flavors here, and no profiles of services.',
     'local_ips': 'There are no local IPs here.',
     'ndp_proxies': 'There are no NDP proxies here: a router advertises IPv6 ranges and does not translate them.',

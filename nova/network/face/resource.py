@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from nova import context as nova_context
 
 if typing.TYPE_CHECKING:
-    import sqlalchemy as sa
-
+    from nova.db.engine import Table
     from nova.db.networks.listing import Listing
     from nova.network.face.attributes import Attribute
 
@@ -34,7 +33,7 @@ class Resource:
 
     singular: str
     plural: str
-    table: sa.Table
+    table: Table
     attributes: dict[str, Attribute]
     listing: Listing
     visible: Callable[[nova_context.RequestContext], typing.Any]

@@ -4,8 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Connection
-
+from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import qos

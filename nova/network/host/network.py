@@ -7,9 +7,9 @@ import re
 from typing import Any, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
-from sqlalchemy import Connection
 
 from nova import context as nova_context
+from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import routers

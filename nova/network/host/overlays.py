@@ -4,8 +4,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from sqlalchemy import Connection
-
+from nova.db.engine import Connection
 from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import ports as db_ports

@@ -5,8 +5,7 @@ import dataclasses
 import ipaddress
 from typing import Any
 
-from sqlalchemy import Connection
-
+from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db

@@ -317,7 +317,7 @@ class Driver(base.BaseDriver):
 
     def send_notification(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], version: float,
                           retry: int | None = None) -> None:
-        """Send it into the queue of its topic, which is declared for who reads it later.
+        """Send it into the queue of its topic; the queue is made, so that a consumer that comes later finds it.
 
         :raises MessageDeliveryFailure: there is no broker, or it does not take the message
         """

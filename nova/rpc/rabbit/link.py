@@ -144,7 +144,7 @@ class Link:
                 if channel != DECLARING:
                     self.close(ConnectionError(answer.reply_text))
                     raise Refused(answer.reply_code, answer.reply_text)
-                self._answers.clear()                  # before it is asked: the answer may be there at once
+                self._answers.clear()                  # before the request: the answer may be there at once
                 self._send(channel, commands.Channel.Open())
                 self._wait_here() if threading.get_ident() == self._reader else self._wait()
                 raise Refused(answer.reply_code, answer.reply_text)

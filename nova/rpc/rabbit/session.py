@@ -78,7 +78,7 @@ class Session:
     def __init__(self, settings: rabbit_settings.Settings) -> None:
         self._settings = settings
         self._state = threading.Condition(threading.RLock())
-        self._link: rabbit_link.Link | None = None     # one that everything is declared on
+        self._link: rabbit_link.Link | None = None     # one on which all queues and exchanges exist
         self._takes = True
         self._thread: Any = None
         self._closed = False
@@ -416,7 +416,7 @@ def _queue_declaration(queue: rabbit_settings.Queue, passive: bool = False, nowa
 def _ensure(link: rabbit_link.Link, declaration: Callable[..., Any], wanted: Any, name: str) -> None:
     """Declare something, or take it as it is.
 
-    :raises Refused: it may not be declared
+    :raises Refused: the broker does not allow it
     """
     try:
         link.ask(rabbit_link.DECLARING, declaration(wanted))

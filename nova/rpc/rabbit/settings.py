@@ -14,7 +14,7 @@ import uuid
 PORT = 5672
 # What makes queues outlive their broker. For messages between services their defaults are those of the other driver
 # alone: nothing lives in such a message alone, and what need not be on a disk costs a third of a broker's time
-# (ADR 0049). Nobody sends a notification again, so its queue follows the defaults too.
+# (ADR 0049). No service sends a notification again, so its queue follows the defaults too.
 KEPT = ('amqp_durable_queues', 'rabbit_quorum_queue')
 # Options of oslo.messaging's driver that this one does not have, and whether they are set.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')

@@ -130,7 +130,7 @@ def test_revocation_takes_effect_at_once_here_and_soon_elsewhere(cloud):
     cloud.conf.set_override('validation_cache_time', 0, group='identity')
     there = auth.EmbeddedAuth(echo, cloud.sibling())
     assert ask(here, token).status_int == ask(there, token).status_int == 200
-    cloud.service.revoke(token)
+    cloud.service.tokens.revoke(token)
     assert ask(here, token).status_int == ask(there, token).status_int == 401
 
 

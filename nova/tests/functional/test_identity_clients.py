@@ -133,7 +133,7 @@ def test_keystonemiddleware_validates_against_us(cloud):
     assert refused.status_int == 401
     assert refused.headers.getall('WWW-Authenticate') == [f'Keystone uri="{cloud.url}/identity"']     # and not ours
     assert ask('forged', **{'X-Identity-Status': 'Confirmed', 'X-User-Id': 'root'}).status_int == 401
-    cloud.service.revoke(token)
+    cloud.service.tokens.revoke(token)
     assert ask(token).status_int == 401
 
 

@@ -205,7 +205,7 @@ def test_the_right_guess_of_a_burst_is_not_told(tmp_path, monkeypatch):
     def slow_for_the_right_one(password, stored, rounds):
         if password == right:            # others of the burst fail meanwhile
             for _ in range(3):
-                cloud.service._delays.failed(cloud.id_of('user', 'admin'), '192.0.2.1')
+                cloud.service.checks.delays.failed(cloud.id_of('user', 'admin'), '192.0.2.1')
         return real(password, stored, rounds)
     monkeypatch.setattr(passwords, 'matches', slow_for_the_right_one)
     assert login(cloud, password_auth('admin', right, 'admin')).status_int == 429
@@ -300,7 +300,7 @@ def test_a_remembered_token_ends_in_time(tmp_path):
     cloud = identity_fixture.IdentityCloud(tmp_path, token_expiration=60, validation_cache_time=300)
     token = cloud.token('demo')
     cloud.service.validate(token)
-    _data, until = cloud.service._cache[token]
+    _data, until = cloud.service.tokens._cache[token]
     assert until <= (cloud.service.validate(token).claims.expires_at
                      - datetime.datetime(1970, 1, 1)).total_seconds() + 0.1
 

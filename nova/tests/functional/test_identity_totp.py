@@ -114,7 +114,7 @@ def test_a_code_is_used_once(cloud, clock):
     assert person.login('password', 'totp').status_int == 201
     sibling = cloud.sibling()                                     # another process knows it, too
     with pytest.raises(exception.Unauthorized):
-        sibling.authenticate({'identity': {'methods': ['totp'], 'totp': {'user': {
+        sibling.logins.authenticate({'identity': {'methods': ['totp'], 'totp': {'user': {
             'id': person.id, 'passcode': person.code()}}}})
 
 
@@ -475,7 +475,7 @@ def test_keys_go_and_secrets_stay(cloud, clock):
         assert who.login('password', 'totp').status_int == 201
     clock.step()
     sibling = cloud.sibling()
-    assert sibling.authenticate({'identity': {'methods': ['totp', 'password'], 'totp': {'user': {
+    assert sibling.logins.authenticate({'identity': {'methods': ['totp', 'password'], 'totp': {'user': {
         'id': person.id, 'passcode': person.code()}}, 'password': {'user': {'id': person.id, 'password': PASSWORD}}}})
 
 

@@ -15,6 +15,7 @@ from nova import conf as nova_conf
 from nova import exception
 from nova.cloud import object_store
 from nova.db.audit import log
+from nova.db.objects import objects
 from nova.objectstore import errors
 from nova.objectstore import store as stores
 from nova.runtime import disk_space
@@ -424,7 +425,7 @@ def test_writers_of_one_key(store, tmp_path):
     with file:
         assert len(set(file.read())) == 1 and files(tmp_path) == {row.file}
     with store._db.reader() as conn:
-        assert store._used(conn, 'p') == (20, 1)
+        assert objects.used(conn, 'p') == (20, 1)
 
 
 def test_a_disk_without_room(tmp_path):

@@ -117,24 +117,24 @@ def test_a_host_takes_away_the_parts_of_its_own_imports_alone(ceph, store, tmp_p
 def test_a_resize_puts_aside_what_a_revert_takes_back(ceph, store, revert):
     """Also when an attempt is made twice; a swap that the flavor does not have any more goes when it is confirmed."""
     instance = build(store, swap=8)
-    os.rename(store.path(instance.uuid), store.kept_path(instance.uuid))
+    os.rename(store.path(instance.uuid), store.kept.path(instance.uuid))
     store.remove(instance.uuid)
     assert disks(ceph, instance) == ['disk', 'disk.swap']
     instance.root_gb, instance.ephemeral_gb, instance.flavor = 2, 1, {}
     for _attempt in range(2):
         store.remove(instance.uuid)
-        guest = store.load_kept(instance.uuid)
+        guest = store.kept.load(instance.uuid)
         guest.disks, _files = resize._copies(store, instance, guest)
         store.save(guest)
         assert store.of(guest.disks[0]).size(guest.disks[0]) == 2 * GIB
     if revert:
         store.remove(instance.uuid)
-        store.restore_kept(instance.uuid)
-        os.rename(store.kept_path(instance.uuid), store.path(instance.uuid))
+        store.kept.restore(instance.uuid)
+        os.rename(store.kept.path(instance.uuid), store.path(instance.uuid))
         store.release(store.load(instance.uuid))
         assert disks(ceph, instance) == ['disk', 'disk.swap']
     else:
-        store.forget_kept(instance.uuid)
+        store.kept.forget(instance.uuid)
         assert disks(ceph, instance) == ['disk', 'disk.ephemeral0']
     root = store.load(instance.uuid).disks[0]
     assert store.of(root).size(root) == (GIB if revert else 2 * GIB)
@@ -153,8 +153,8 @@ def test_what_an_older_resize_left_is_not_rolled_back_to(ceph, store):
 
 def test_a_server_that_is_deleted_while_it_is_put_aside_leaves_nothing(ceph, store):
     instance = build(store, swap=8)
-    os.rename(store.path(instance.uuid), store.kept_path(instance.uuid))
-    store.forget_kept(instance.uuid)
+    os.rename(store.path(instance.uuid), store.kept.path(instance.uuid))
+    store.kept.forget(instance.uuid)
     store.remove(instance.uuid)
     assert disks(ceph, instance) == []
 
@@ -309,8 +309,8 @@ def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, 
 def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     instance, other = build(store, swap=8), make(ceph, tmp_path / 'other', 'two')
     uuid = instance.uuid
-    os.rename(store.path(uuid), store.kept_path(uuid))
-    moved = arrival.unpacked(arrival.packed(store.load_kept(uuid), store.kept_path(uuid)), uuid, other, 'qemu', [])
+    os.rename(store.path(uuid), store.kept.path(uuid))
+    moved = arrival.unpacked(arrival.packed(store.kept.load(uuid), store.kept.path(uuid)), uuid, other, 'qemu', [])
     os.mkdir(other.path(uuid))
     pool_record.lend(other, uuid, True)
     root = moved.disks.pop(0)
@@ -323,13 +323,13 @@ def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     assert said(other, instance) == ('two', 'one', None)
     assert disks(ceph, instance) == ['disk', 'disk.ephemeral0', 'disk.swap']
     with pytest.raises(exception.VirtError, match='another host has them'):
-        store.restore_kept(uuid)
-    other.forget_kept(uuid)                                      # there is nothing
+        store.kept.restore(uuid)
+    other.kept.forget(uuid)                                      # there is nothing
     if end == 'revert':
         other.owners.give_back(uuid)
         other.remove(uuid)
-        store.restore_kept(uuid)
-        os.rename(store.kept_path(uuid), store.path(uuid))
+        store.kept.restore(uuid)
+        os.rename(store.kept.path(uuid), store.path(uuid))
         store.release(store.load(uuid))
         store.save(store.load(uuid))
         assert said(store, instance) == ('one', None, None) and disks(ceph, instance) == ['disk', 'disk.swap']
@@ -339,8 +339,8 @@ def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     if end == 'delete':
         other.remove(uuid)
         assert disks(ceph, instance) == []
-    store.forget_kept(uuid)
-    assert not os.path.exists(store.kept_path(uuid))
+    store.kept.forget(uuid)
+    assert not os.path.exists(store.kept.path(uuid))
     if end == 'confirm':
         assert disks(ceph, instance) == ['disk', 'disk.ephemeral0'] and ceph.rbd('snap', 'ls', f'{uuid}_disk') == ''
         other.remove(uuid)
@@ -351,11 +351,11 @@ def test_what_another_host_keeps_for_a_revert_is_not_forgotten(ceph, store):
     """A host that comes back after an evacuation, while a resize of the server from the next one is to be decided."""
     instance, other = build(store, swap=8), make(ceph, store.directory, 'two')
     other.save(store.load(instance.uuid))                        # they share the directory; the second has it now
-    os.rename(store.path(instance.uuid), store.kept_path(instance.uuid))
-    store.forget_kept(instance.uuid)
-    assert other.load_kept(instance.uuid) is not None and disks(ceph, instance) == ['disk', 'disk.swap']
-    other.forget_kept(instance.uuid)
-    assert other.load_kept(instance.uuid) is None and disks(ceph, instance) == []
+    os.rename(store.path(instance.uuid), store.kept.path(instance.uuid))
+    store.kept.forget(instance.uuid)
+    assert other.kept.load(instance.uuid) is not None and disks(ceph, instance) == ['disk', 'disk.swap']
+    other.kept.forget(instance.uuid)
+    assert other.kept.load(instance.uuid) is None and disks(ceph, instance) == []
 
 
 def test_room_is_that_of_the_pool(ceph, store):

@@ -64,7 +64,7 @@ def test_a_move_is_reverted(fleet):
         fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)
         fleet.drivers[ONE].drop_migrated(None, instance, [])         # the guest that was taken back is none that came
     fleet.only_at(ONE, instance)
-    assert not os.path.exists(fleet.drivers[ONE].storage.kept_path(instance.uuid))
+    assert not os.path.exists(fleet.drivers[ONE].storage.kept.path(instance.uuid))
     fleet.booted(ONE, instance)
 
 

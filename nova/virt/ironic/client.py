@@ -22,7 +22,7 @@ FIELDS = ('uuid', 'name', 'resource_class', 'properties', 'traits', 'instance_uu
           'target_power_state', 'provision_state', 'target_provision_state', 'maintenance', 'last_error', 'driver_info',
           'console_enabled')
 PAGE = 500                               # nodes of an answer
-# A node is locked while a conductor works on it, or looks at it: asked again after these seconds.
+# A node is locked while a conductor works on it, or looks at it: the request is repeated after these seconds.
 LOCKED_PAUSES_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30)
 LOOKS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # between looks at a node that changes; the last one again and again
 

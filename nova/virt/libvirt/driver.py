@@ -38,6 +38,7 @@ from nova.virt.libvirt.moves import live_migration
 from nova.virt.libvirt import remote
 from nova.virt.libvirt import resize
 from nova.virt.libvirt.moves import fencing
+from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
@@ -96,18 +97,18 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.virt_type = ''                      # this and the next are known from init_host() on
         self.topology: numa.HostTopology | None = None
         self._placing = threading.Lock()
-        self._outgoing: dict[str, Any] = {}
+        self.jobs: dict[str, outgoing.Job] = {}
         self._guest_traits: frozenset[str] = frozenset()
         self._processor = processors.Processor()
         self.hands = self._hands()
 
     def _hands(self) -> hands.Hands:
         return hands.Hands(
-            storage=self.storage, images=self.images, hypervisor=self.hypervisor, steps=self._steps,
-            copy_seconds=self.conf.libvirt.qemu_img_timeout,
+            storage=self.storage, images=self.images, hypervisor=self.hypervisor,
+            steps=self._steps, copy_seconds=self.conf.libvirt.qemu_img_timeout,
             operation=self.operation, recorded=self._recorded, known=self.guest_record, guest_of=self._guest_of,
             volumes_of=self.volumes_of, described=self._domain, start=self._define_and_start, define=self._define,
-            power_off=self.power_off, disconnect=self.disconnect,
+            define_paused=self._define_paused, power_off=self.power_off, disconnect=self.disconnect,
             remove=self._remove, undo=self._undo)
 
     def init_host(self) -> None:
@@ -227,7 +228,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             keep_disks = keep_disks and not self.storage.has_lost(instance.uuid)
             guest = None if keep_disks else self.storage.load(instance.uuid)
             if not keep_disks:
-                self.storage.forget_kept(instance.uuid)
+                self.storage.kept.forget(instance.uuid)
             self._remove(instance.uuid, keep_disks)
             self.disconnect(guest.volumes if guest else ())
         self.remove_unused_images()
@@ -235,7 +236,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def _remove(self, uuid: str, keep_disks: bool = False) -> None:
         guest = self.storage.load(uuid)
         # what a resize has put aside has the same TPM
-        keep_state = keep_disks or self.storage.load_kept(uuid) is not None
+        keep_state = keep_disks or self.storage.kept.load(uuid) is not None
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, guests.undefine, keep_state)
         if guest is not None and any(disk.secret for disk in rescued.files(guest)):

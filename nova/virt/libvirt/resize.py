@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
@@ -33,10 +34,10 @@ class Resize(hands.Feature, driver.Resize):
 
     # What ColdMoves has.
     host: str
-    sent: Any
-    has_come: Any
-    finish_arrival: Any
-    bring_tpm: Any
+    sent: Callable[[str], dict[str, Any]]
+    has_come: Callable[[str], bool]
+    finish_arrival: Callable[..., None]
+    bring_tpm: Callable[[xml.Guest, dict[str, Any]], None]
 
     def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
         """The claim has counted the room.
@@ -48,8 +49,8 @@ class Resize(hands.Feature, driver.Resize):
     def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
                    timeout: Any) -> dict[str, Any]:
         uuid, stored = instance.uuid, self.hands.storage
-        kept = stored.kept_path(uuid)
-        if dest_host != self.host and stored.elsewhere(stored.load(uuid)):
+        kept = stored.kept.path(uuid)
+        if dest_host != self.host and storage.elsewhere(stored.load(uuid)):
             raise exception.VirtError(operation='move the guest', reason=ELSEWHERE)
         with self.hands.operation(uuid):
             guest = stored.load(uuid)
@@ -66,11 +67,11 @@ class Resize(hands.Feature, driver.Resize):
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
         # this host alone takes up disks that lie elsewhere, and finds them by what was put aside
-        return {} if stored.elsewhere(stored.load_kept(uuid)) else self.sent(uuid)
+        return {} if storage.elsewhere(stored.kept.load(uuid)) else self.sent(uuid)
 
     def finish_migration(self, context: Any, instance: Any, guest: Any, request: Any, power_on: bool) -> None:
         uuid, stored = instance.uuid, self.hands.storage
-        old = stored.load_kept(uuid)
+        old = stored.kept.load(uuid)
         if old is None:
             return self.finish_arrival(context, instance, guest, request, power_on)
         with self.hands.operation(uuid):
@@ -93,18 +94,18 @@ class Resize(hands.Feature, driver.Resize):
             if self.has_come(instance.uuid):
                 self.hands.storage.owners.give_back(instance.uuid)
             # else it is the one that was taken back
-            if self.hands.storage.load_kept(instance.uuid) is not None or self.has_come(instance.uuid):
+            if self.hands.storage.kept.load(instance.uuid) is not None or self.has_come(instance.uuid):
                 self.hands.remove(instance.uuid)
                 self.hands.disconnect(guest.volumes if guest is not None else ())
 
     def finish_revert_migration(self, context: Any, instance: Any, network_info: Any, block_devices: Any,
                                 power_on: bool) -> None:
         uuid, stored = instance.uuid, self.hands.storage
-        kept = stored.kept_path(uuid)
+        kept = stored.kept.path(uuid)
         with self.hands.operation(uuid):
             if os.path.isdir(kept):
                 self.hands.remove(uuid)
-                stored.restore_kept(uuid)
+                stored.kept.restore(uuid)
                 os.rename(kept, stored.path(uuid))
             guest = self.hands.recorded(uuid, network_info)
             # connected again, their exports may be at other places
@@ -114,13 +115,13 @@ class Resize(hands.Feature, driver.Resize):
             self._bring_up(guest, power_on)
 
     def confirm_migration(self, context: Any, instance: Any, network_info: Any) -> None:
-        self.hands.storage.forget_kept(instance.uuid)
+        self.hands.storage.kept.forget(instance.uuid)
         guest = self.hands.storage.load(instance.uuid)
         if guest is None or guest.host not in (None, self.host):
             self.hands.remove(instance.uuid)             # it lives on another host: the state of its TPM
 
     def kept_guests(self) -> list[str]:
-        return list(self.hands.storage.kept_guests())
+        return self.hands.storage.kept.uuids()
 
     def _bring_up(self, guest: Any, power_on: bool) -> None:
         (self.hands.start if power_on else self.hands.define)(guest)
@@ -128,7 +129,7 @@ class Resize(hands.Feature, driver.Resize):
 
 def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tuple[list[xml.Disk], dict[str, str]]:
     """Copies of a guest's files in a new directory, its disks as large as its flavor says: (disks, boot files)."""
-    uuid, source = instance.uuid, stored.kept_path(instance.uuid)
+    uuid, source = instance.uuid, stored.kept.path(instance.uuid)
     os.mkdir(stored.path(uuid))
     os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
     sizes = storage.flavor_sizes(instance)

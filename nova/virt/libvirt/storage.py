@@ -135,13 +135,14 @@ class Storage:
         self._pool = pool
         self._disks: Place = pool or self._files     # where new ones are made
         self.owners = owners.Owners(pool, host)
+        self.kept = KeptGuests(self, pool, host)
 
     def prepare(self) -> None:
         """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
         os.makedirs(self._base, exist_ok=True)
         for path in (self.directory, self._base):
             os.chmod(path, DIRECTORY_MODE)
-        others = {guest.uuid for guest in self.records() if not self._is_ours(guest)}    # theirs may be under way
+        others = {guest.uuid for guest in self.records() if not self.is_ours(guest)}    # theirs may be under way
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
             if os.path.basename(os.path.dirname(path)) not in others:
                 shutil.rmtree(path, ignore_errors=True)
@@ -212,7 +213,7 @@ class Storage:
         """
         :raises VirtError: the pool has disks of a guest, and neither it nor this host has a record of it
         """
-        if self.load(uuid) is None and self.load_kept(uuid) is None and self.owners.read(uuid) is None:
+        if self.load(uuid) is None and self.kept.load(uuid) is None and self.owners.read(uuid) is None:
             self._disks.check_new(uuid)
 
     def path(self, uuid: str, name: str = '') -> str:
@@ -231,9 +232,10 @@ class Storage:
 
     def guests(self) -> list[xml.Guest]:
         """[Guest] of the records of this host."""
-        return [guest for guest in self.records() if self._is_ours(guest)]
+        return [guest for guest in self.records() if self.is_ours(guest)]
 
-    def _is_ours(self, guest: xml.Guest) -> bool:
+    def is_ours(self, guest: xml.Guest) -> bool:
+        """Whether the record is one of this host."""
         return self._host is None or guest.host in (None, self._host)
 
     def save(self, guest: xml.Guest) -> None:
@@ -248,63 +250,6 @@ class Storage:
         """As ``save``, of a guest that stays whose it is."""
         files.write_json(self.path(guest.uuid, RECORD), dataclasses.asdict(guest))
 
-    # ---- what a resize puts aside -------------------------------------------------
-
-    def kept_path(self, uuid: str) -> str:
-        """The directory of a guest as it was before a resize."""
-        return self.path(uuid) + KEPT
-
-    def load_kept(self, uuid: str) -> xml.Guest | None:
-        """The recorded Guest that was put aside, or None. Its paths are those of the guest's own directory."""
-        values = files.read_json(os.path.join(self.kept_path(uuid), RECORD))
-        return xml.Guest.from_dict(values) if values else None
-
-    def kept_guests(self) -> list[str]:
-        """Uuids of the guests of this host that were put aside."""
-        names = [name.removesuffix(KEPT) for name in os.listdir(self.directory) if name.endswith(KEPT)]
-        found = {name: self.load_kept(name) for name in names if UUID.match(name)}
-        return sorted(name for name, guest in found.items() if guest is None or self._is_ours(guest))
-
-    def forget_kept(self, uuid: str) -> None:
-        """Remove for ever what was put aside of a guest; nothing when there is nothing, or another host keeps it."""
-        kept = self.load_kept(uuid)
-        if kept is not None and not self._is_ours(kept):
-            LOG.info('What was put aside of %s is %s\'s and stays.', uuid, kept.host)
-            return
-        used = self._used(uuid)
-        for disk in kept.disks if kept else ():
-            if disk.source:
-                self.of(disk).release(disk) if disk.file in used else self.of(disk).remove(disk.file)
-        if self._pool is not None and kept is not None and not used and any(disk.source for disk in kept.disks):
-            self._pool.erase(uuid)       # the whole guest was here alone
-        for disk in self.elsewhere(kept):
-            files.remove(disk.file)
-        self.owners.forget(uuid)
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self.kept_path(uuid))
-
-    def _used(self, uuid: str) -> set[str]:
-        """Names, as paths, of the disks that a guest has now, on this host or on the one that it has gone to."""
-        guest = self.load(uuid)
-        if guest is not None:
-            return {disk.file for disk in guest.disks}
-        note = self.owners.read(uuid)
-        return {self.path(uuid, name) for name in note.disks} if note and note.host != self._host else set()
-
-    def restore_kept(self, uuid: str) -> None:
-        """Let the disks that were put aside without a copy be what they were; the guest is off.
-
-        :raises VirtError: another host has them
-        """
-        kept = self.load_kept(uuid)
-        pooled = [disk for disk in kept.disks if disk.source] if kept else []
-        if pooled and self.owners.are_others(uuid, self.path(uuid)):
-            raise exception.VirtError(operation='take the disks back', reason='another host has them still')
-        for disk in kept.disks if kept else ():
-            self.of(disk).restore(disk)
-        if kept is not None and pooled:  # what the guest got elsewhere goes
-            self.clear_pool(kept)
-
     def has_lost(self, uuid: str) -> bool:
         """Whether another host has taken over, in the pool, a guest whose record here is this host's own."""
         guest = self.load(uuid)
@@ -312,7 +257,7 @@ class Storage:
             self.owners.are_others(uuid, self.path(uuid)))
 
     def fence(self, uuid: str) -> None:
-        """Shut out of Ceph whoever has a guest's disks open; nothing where disks are files."""
+        """Shut out of Ceph every client that has a guest's disks open; nothing where disks are files."""
         if self._pool is not None:
             self._pool.fence(uuid)
 
@@ -338,11 +283,6 @@ class Storage:
         for disk in guest.disks:
             self.of(disk).release(disk)
 
-    @staticmethod
-    def elsewhere(guest: xml.Guest | None) -> list[xml.Disk]:
-        """[Disk] of a guest (or None) that lie outside of its directory, where another program has made them."""
-        return [disk for disk in guest.disks if disk.file in guest.adopted] if guest else []
-
     def forget(self, uuid: str) -> None:
         """Remove a guest's directory, and no disk that lies elsewhere."""
         with contextlib.suppress(FileNotFoundError):
@@ -355,7 +295,7 @@ class Storage:
         """
         path, guest = self.path(uuid), self.load(uuid)
         self._erase(uuid, guest, again)
-        for disk in self.elsewhere(guest):
+        for disk in elsewhere(guest):
             files.remove(disk.file)
         try:
             shutil.rmtree(path)
@@ -368,7 +308,7 @@ class Storage:
         that shares the pool and not the record."""
         if guest is None and not self.exists(uuid):
             return
-        kept = self.load_kept(uuid)
+        kept = self.kept.load(uuid)
         names = {os.path.basename(disk.file) for disk in kept.disks} if kept else set()
         places_of = {self.of(disk) for disk in rescued.files(guest)} if guest else {self._disks}
         if kept is None and not again and self._pool in places_of and self.owners.are_others(uuid, self.path(uuid)):
@@ -563,10 +503,81 @@ class Storage:
         return found
 
     def remove_unused_images(self) -> None:
-        kept = [guest for guest in map(self.load_kept, self.kept_guests()) if guest]
+        kept = [guest for guest in map(self.kept.load, self.kept.uuids()) if guest]
         self.cache.remove_unused({disk.backing_file for guest in [*self.records(), *kept]
                                   for disk in rescued.files(guest)})
         self._disks.remove_unused()
+
+
+class KeptGuests:
+    """What a resize puts aside: a guest as it was, until the resize is confirmed or reverted.
+
+    :param stored: the guests
+    :param pool, host: as of Storage
+    """
+
+    def __init__(self, stored: Storage, pool: Rbd | None, host: str | None) -> None:
+        self._storage, self._pool, self._host = stored, pool, host
+
+    def path(self, uuid: str) -> str:
+        """The directory of a guest as it was before a resize."""
+        return self._storage.path(uuid) + KEPT
+
+    def load(self, uuid: str) -> xml.Guest | None:
+        """The recorded Guest that was put aside, or None. Its paths are those of the guest's own directory."""
+        values = files.read_json(os.path.join(self.path(uuid), RECORD))
+        return xml.Guest.from_dict(values) if values else None
+
+    def uuids(self) -> list[str]:
+        """Uuids of the guests of this host that were put aside."""
+        names = [name.removesuffix(KEPT) for name in os.listdir(self._storage.directory) if name.endswith(KEPT)]
+        found = {name: self.load(name) for name in names if UUID.match(name)}
+        return sorted(name for name, guest in found.items() if guest is None or self._storage.is_ours(guest))
+
+    def forget(self, uuid: str) -> None:
+        """Remove for ever what was put aside of a guest; nothing when there is nothing, or another host keeps it."""
+        kept, stored = self.load(uuid), self._storage
+        if kept is not None and not stored.is_ours(kept):
+            LOG.info('What was put aside of %s is %s\'s and stays.', uuid, kept.host)
+            return
+        used = self._used(uuid)
+        for disk in kept.disks if kept else ():
+            if disk.source:
+                stored.of(disk).release(disk) if disk.file in used else stored.of(disk).remove(disk.file)
+        if self._pool is not None and kept is not None and not used and any(disk.source for disk in kept.disks):
+            self._pool.erase(uuid)       # the whole guest was here alone
+        for disk in elsewhere(kept):
+            files.remove(disk.file)
+        stored.owners.forget(uuid)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.path(uuid))
+
+    def _used(self, uuid: str) -> set[str]:
+        """Names, as paths, of the disks that a guest has now, on this host or on the one that it has gone to."""
+        guest = self._storage.load(uuid)
+        if guest is not None:
+            return {disk.file for disk in guest.disks}
+        note = self._storage.owners.read(uuid)
+        return {self._storage.path(uuid, name) for name in note.disks} if note and note.host != self._host else set()
+
+    def restore(self, uuid: str) -> None:
+        """Let the disks that were put aside without a copy be what they were; the guest is off.
+
+        :raises VirtError: another host has them
+        """
+        kept, stored = self.load(uuid), self._storage
+        pooled = [disk for disk in kept.disks if disk.source] if kept else []
+        if pooled and stored.owners.are_others(uuid, stored.path(uuid)):
+            raise exception.VirtError(operation='take the disks back', reason='another host has them still')
+        for disk in kept.disks if kept else ():
+            stored.of(disk).restore(disk)
+        if kept is not None and pooled:  # what the guest got elsewhere goes
+            stored.clear_pool(kept)
+
+
+def elsewhere(guest: xml.Guest | None) -> list[xml.Disk]:
+    """[Disk] of a guest (or None) that lie outside of its directory, where another program has made them."""
+    return [disk for disk in guest.disks if disk.file in guest.adopted] if guest else []
 
 
 def _bus(image: Image) -> str:

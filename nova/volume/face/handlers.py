@@ -21,8 +21,7 @@ from nova.volume.store import types
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
-
+    from nova.db.engine import Table
     from nova.db.tables.rows import VolumeAttachmentsRow
     from nova.volume.face.app import VolumeRequest
 
@@ -81,7 +80,7 @@ _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': vol
            'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots}
 
 
-_NOT_FOUND: dict[sa.Table, Callable[[str], exception.NovaException]] = {
+_NOT_FOUND: dict[Table, Callable[[str], exception.NovaException]] = {
     volumes: lambda ident: exception.VolumeNotFound(volume_id=ident),
     volume_snapshots: lambda ident: exception.VolumeSnapshotNotFound(snapshot_id=ident),
     volume_attachments: lambda ident: exception.VolumeAttachmentNotFound(attachment_id=ident),

@@ -5,8 +5,6 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from nova import context as nova_context
 from nova import exception
 from nova.db import engine
@@ -23,7 +21,7 @@ def true(value: object) -> bool:
     return str(value).lower() in ('true', '1', 'yes', 'on', 't')
 
 
-def page(request: VolumeRequest, table: sa.Table, key: str,
+def page(request: VolumeRequest, table: engine.Table, key: str,
          view: Callable[[engine.Connection, list[dict[str, Any]]], list[Any]],
          filters: dict[str, str]) -> dict[str, Any]:
     """A page of rows of the caller's project, of all for an administrator who asks for them.
@@ -35,7 +33,7 @@ def page(request: VolumeRequest, table: sa.Table, key: str,
         raise exception.BadRequest('Lists are not filtered by metadata here.')
     everyone = request.context.is_admin and true(query.get('all_tenants', query.get('all_projects', '')))
     project_id = query.get('project_id') or nova_context.ALL_PROJECTS if everyone else request.context.project_id
-    equal = {column: _value(table.c[column], query, name) for name, column in filters.items()
+    equal = {column: _value(db.kind_of(table, column), query, name) for name, column in filters.items()
              if query.get(name) is not None}
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
     sort = _sort(query, table)
@@ -53,11 +51,11 @@ def page(request: VolumeRequest, table: sa.Table, key: str,
     return body
 
 
-def _value(column: sa.Column[Any], query: dict[str, str], name: str) -> Any:
-    """What a filter asks of a column."""
-    if isinstance(column.type, sa.Boolean):
+def _value(kind: type, query: dict[str, str], name: str) -> bool | int | str:
+    """The value that a filter names, of the kind that its column has."""
+    if kind is bool:
         return true(query[name])
-    return _number(query, name, 0) if isinstance(column.type, sa.Integer) else query[name]
+    return _number(query, name, 0) if kind is int else query[name]
 
 
 def _number(query: dict[str, str], name: str, default: int) -> int:
@@ -69,7 +67,7 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def _sort(query: dict[str, str], table: sa.Table) -> list[tuple[str, str]]:
+def _sort(query: dict[str, str], table: engine.Table) -> list[tuple[str, str]]:
     words = [part.partition(':') for part in query.get('sort', '').split(',') if part]
     pairs = [(key.strip(), direction or 'desc') for key, _, direction in words] or [
         (query.get('sort_key', 'created_at'), query.get('sort_dir', 'desc'))]

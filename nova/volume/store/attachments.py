@@ -9,11 +9,10 @@ import contextlib
 import typing
 import uuid
 
-from sqlalchemy import Connection
-
 from nova import context as nova_context
 from nova import exception
 from nova import utils
+from nova.db.engine import Connection
 from nova.db.tables.volume import volume_attachments
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db

@@ -5,11 +5,10 @@ from collections.abc import Callable
 import typing
 import uuid
 
-from sqlalchemy import Connection
-
 from nova import context as nova_context
 from nova import exception
 from nova.db.audit import log
+from nova.db.engine import Connection
 from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db

@@ -11,10 +11,9 @@ import logging
 import threading
 import typing
 
-from sqlalchemy import Connection
-
 from nova import context as nova_context
 from nova import exception
+from nova.db.engine import Connection
 from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes

@@ -4,9 +4,9 @@ from __future__ import annotations
 import typing
 
 from oslo_config.cfg import ConfigOpts
-from sqlalchemy import Connection
 
 from nova import exception
+from nova.db.engine import Connection
 from nova.db.projects import quotas
 from nova.db.projects import storage_quotas
 from nova.db.volumes import volumes as db

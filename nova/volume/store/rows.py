@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import typing
 
-from sqlalchemy import Connection
-
 from nova import context as nova_context
 from nova import exception
+from nova.db.engine import Connection
 from nova.db.tables.volume import volume_attachments
 from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_snapshots

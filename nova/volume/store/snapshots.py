@@ -5,11 +5,10 @@ from collections.abc import Callable
 import typing
 import uuid
 
-from sqlalchemy import Connection
-
 from nova import context as nova_context
 from nova import exception
 from nova.db.audit import log
+from nova.db.engine import Connection
 from nova.db.tables import volume as tables
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes

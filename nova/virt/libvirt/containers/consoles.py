@@ -1,7 +1,7 @@
 """What containers print, kept in a file each.
 
-libvirt gives a container a terminal and reads nothing of it: one that nobody reads is full after some pages, and the
-container stands still at its next line. So they are read all the time, by this service, in turn.
+libvirt gives a container a terminal and reads nothing of it: one that no process reads is full after some pages, and
+the container stands still at its next line. So they are read all the time, by this service, in turn.
 """
 from __future__ import annotations
 

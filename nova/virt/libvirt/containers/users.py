@@ -44,7 +44,7 @@ def table(ranges: Iterable[Range]) -> str:
 
 def _wrong(ranges: tuple[Range, ...]) -> str:
     if of(ranges, 0) is None:
-        return 'the root of containers (0) has to be somebody'
+        return 'the root of containers (0) has to be a user of the host'
     if any(each.host < 1000 for each in ranges):
         return 'ids below 1000 are those of the host itself'
     if any(max(each.guest, each.host) + each.count >= LARGEST or not each.count for each in ranges):

@@ -31,9 +31,10 @@ class Hands:
     guest_of     (instance, SpawnRequest, disks, boot files, the Volumes that it had) -> xml.Guest
     volumes_of   (instance, block devices, machine type, local disks, the Volumes that it had) -> [disk.Volume],
                  connected to this host; raises VirtError
-    described    (xml.Guest) -> its domain XML, with its place on this host
+    described    (xml.Guest, keep=True) -> its domain XML, with its place on this host, which is recorded if kept
     start        (xml.Guest) defines it, and starts it
     define       (xml.Guest) defines it
+    define_paused  (xml.Guest) defines it, and starts it without running an instruction of it
     power_off    (instance, seconds)
     disconnect   ([disk.Volume]): nothing on this host uses them any more
     remove       (uuid, keep_disks=False): domain and files; nothing when there are none
@@ -50,9 +51,10 @@ class Hands:
     known: Callable[[str], Guest]
     guest_of: Callable[..., Guest]
     volumes_of: Callable[[Any, Any, str, list[Any], list[Any]], list[Volume]]
-    described: Callable[[Guest], str]
+    described: Callable[..., str]
     start: Callable[[Guest], None]
     define: Callable[[Guest], None]
+    define_paused: Callable[[Guest], None]
     power_off: Callable[[Any, int], None]
     disconnect: Callable[[Iterable[Volume]], None]
     remove: Callable[..., None]

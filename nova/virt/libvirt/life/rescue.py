@@ -21,6 +21,7 @@ from nova.virt import driver
 from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import spec
+from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.life import rescued
@@ -76,16 +77,16 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
 
     def _make(self, context: Any, instance: Any, guest: Any, image: Any, config_drive: Any) -> rescued.Rescued:
         """The files of a rescue, and how the guest gets them."""
-        storage, uuid, properties = self.hands.storage, instance.uuid, image.get('properties') or {}
+        stored, uuid, properties = self.hands.storage, instance.uuid, image.get('properties') or {}
         device, bus = kind(guest, image)
-        boot_files = storage.boot_files(context, uuid, image, {
+        boot_files = stored.boot_files(context, uuid, image, {
             part: (properties.get(f'{part}_id'), name) for part, name in BOOT_FILES.items()})
         stable = any(name in properties for name in PROPERTIES)
         own = [self._with_drive(uuid, disk, config_drive) for disk in guest.disks]
         others = own if stable else []
         target = free_target(bus, {disk.target for disk in others})
-        disk = storage.image_disk(context, instance, image, target, bus, DISK,
-                                  root_gb=instance.root_gb if device == 'disk' else 0)
+        disk = stored.image_disk(context, instance, image, target, bus, DISK,
+                                 root_gb=instance.root_gb if device == 'disk' else 0)
         disk.readonly = device == 'cdrom'
         disks = [*own, disk] if stable else classic(disk, own, storage.elsewhere(guest))
         if sum(each.bus == 'ide' for each in disks) > xml.IDE_DISKS:

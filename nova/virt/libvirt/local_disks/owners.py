@@ -32,7 +32,7 @@ LENT = 'lent'                            # in the guest's directory: the disks a
 class Note:
     """
     host         whose the disks are
-    before       whose they were; None: nobody's
+    before       whose they were; None: no host's
     successor    to whom the running guest goes at this moment
     guest        its record without what is OWN; disks in the pool are marked ``pooled``
     """

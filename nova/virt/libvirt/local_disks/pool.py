@@ -48,7 +48,7 @@ class Pool:
             return None
 
     def metadata(self, image: str, key: str) -> str | None:
-        """A value that an image has beside its content; None: it has none, or there is no image."""
+        """A value of the metadata of an image; None: it has none, or there is no image."""
         try:
             return self.rbd('look at a disk', 'image-meta', 'get', image, key).rstrip('\n')
         except Failed as error:
@@ -74,7 +74,7 @@ class Pool:
                     raise
             time.sleep(POLL)             # of a QEMU that was killed
 
-    def beside(self, name: str) -> Pool:
+    def of_cluster(self, name: str) -> Pool:
         """Another pool of the same Ceph, for the same user."""
         return Pool(name, self._conf, self._user, self._data_s)
 

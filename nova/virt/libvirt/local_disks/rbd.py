@@ -130,17 +130,17 @@ class Rbd:
         return [name for name in self._pool.images() if name.startswith(f'{uuid}_') and name != uuid + RECORD]
 
     def fence(self, uuid: str) -> None:
-        """Shut out whoever has a guest's disks open."""
+        """Shut out every client that has a guest's disks open."""
         for name in self.disks_of(uuid):
             self._pool.fence(name)
 
     def fence_volume(self, name: str) -> None:
-        """Shut out whoever has an image of any pool open.
+        """Shut out every client that has an image of any pool open.
 
         :param name: pool/image
         """
         pool, _slash, image = name.rpartition('/')
-        self._pool.beside(pool).fence(image)
+        self._pool.of_cluster(pool).fence(image)
 
     def note(self, uuid: str) -> str | None:
         """What the pool says of a guest; None: nothing."""

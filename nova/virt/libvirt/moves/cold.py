@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
+
+from oslo_config import cfg
 
 from nova import exception
 from nova.hardware import guest_options
@@ -18,6 +21,7 @@ from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import pool_record
@@ -27,33 +31,28 @@ from nova.virt.libvirt.moves import tpm_state
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.libvirt.host import Host
 
 BASE_IMAGE = 'disk.base'                 # the image below the root disk, where this host cannot have it otherwise
 
 
-class ColdMoves:
+class ColdMoves(hands.Feature):
     """Mixed into the libvirt driver, as its Resize is."""
 
     # What LibvirtDriver has.
-    conf: Any
+    conf: cfg.ConfigOpts
     storage: storage.Storage
+    hypervisor: Host
     virt_type: str
-    _qemu_img: Any
-    operation: Any
-    _remove: Any
-    _undo: Any
-    _define: Any
-    _define_and_start: Any
-    _define_paused: Any
-    hypervisor: Any
-    _guest_of: Any
-    _has_image: Any
-    own_address: Any
-    uri_of: Any
+
+    # What LiveMigration has.
+    has_image: Callable[[RequestContext, xml.Disk], bool]
+    own_address: Callable[[], str]
+    uri_of: Callable[[str], str]
 
     def sent(self, uuid: str) -> dict[str, Any]:
         """What the destination needs of a guest that was put aside here."""
-        guest, kept = self.storage.load_kept(uuid), self.storage.kept_path(uuid)
+        guest, kept = self.storage.kept.load(uuid), self.storage.kept.path(uuid)
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)
         guest.moved_from = None          # what comes back by a revert is no guest that has come
@@ -75,22 +74,22 @@ class ColdMoves:
         pooled = any(disk.source for disk in moved.disks)
         if pooled and self.storage.owners.read(uuid) is None:
             raise exception.VirtError(operation='move the guest', reason=shared_storage.RECORD_NEEDED)
-        with self.operation(uuid):
-            self._remove(uuid)           # of an attempt that did not come to its end
+        with self.hands.operation(uuid):
+            self.hands.remove(uuid)           # of an attempt that did not come to its end
             self.storage.clear_pool(moved)
             try:
                 disks, boot_files = self._fetch(context, instance, moved, sent['source'],
                                                 storage.volume_letters(request.block_devices))
-                made = self._guest_of(instance, request, disks, boot_files)
+                made = self.hands.guest_of(instance, request, disks, boot_files)
                 made.moved_from = sent['source']['directory']
                 self.storage.save(made)
                 self.bring_tpm(made, sent)
-                (self._define_and_start if power_on else self._define)(made)
+                (self.hands.start if power_on else self.hands.define)(made)
                 if pooled:
                     pool_record.lend(self.storage, uuid, False)
                     self.storage.save(made)
             except Exception as error:
-                self._undo(uuid)
+                self.hands.undo(uuid)
                 if isinstance(error, OSError):
                     raise exception.VirtError(operation='move the guest', reason=error.strerror) from error
                 raise
@@ -109,7 +108,7 @@ class ColdMoves:
         path = tpm_state.fetch(self.uri_of(source['address']), guest.uuid, kind, self.storage.path(guest.uuid),
                                self.conf.libvirt.qemu_img_timeout)
         # the emulator's files are made when a guest starts: not a single instruction of it is run
-        self._define_paused(guest)
+        self.hands.define_paused(guest)
         self.hypervisor.guest('take in the TPM', guest.uuid, guests.stop)
         self.hypervisor.run('take in the TPM', tpm_state.put, guest.uuid, kind, tpm_state.read(path))
         os.unlink(path)
@@ -144,7 +143,7 @@ class ColdMoves:
 
     def _put_image_below(self, context: RequestContext, uuid: str, disk: xml.Disk, source: dict[str, str]) -> None:
         """Let a disk that came stand on this host's copy of its image, or on one that is fetched with it."""
-        if not self._has_image(context, disk):
+        if not self.has_image(context, disk):
             name = os.path.basename(disk.backing_file or '')
             base = os.path.join(os.path.dirname(source['directory']), storage.BASE)
             disk_transfer.fetch(self.uri_of(source['address']), base, [name], self.storage.path(uuid),

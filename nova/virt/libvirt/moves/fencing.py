@@ -29,10 +29,11 @@ def fence(stored: storage.Storage, uuid: str, block_devices: typing.Iterable[dic
         if info.get('driver_volume_type') != RBD:
             continue
         if info.get('multiattach') or info['data'].get('multiattach'):
-            LOG.warning('Volume %s of server %s is for several servers: whoever has it open goes on.',
+            LOG.warning('Volume %s of server %s is for several servers: clients that have it open go on.',
                         device['volume_id'], uuid)
             continue
         try:
             stored.fence_volume(info['data']['name'])
         except exception.VirtError as error:
-            LOG.warning('Nobody was shut out of volume %s of server %s: %s', device['volume_id'], uuid, error.message)
+            LOG.warning('No client was shut out of volume %s of server %s: %s', device['volume_id'], uuid,
+                        error.message)

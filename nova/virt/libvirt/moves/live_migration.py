@@ -10,9 +10,11 @@ import logging
 import os
 import re
 import time
+from collections.abc import Callable, Iterable
 from typing import Any, TYPE_CHECKING
 
 import libvirt
+from oslo_config import cfg
 
 from nova import exception
 from nova import states
@@ -25,6 +27,7 @@ from nova.virt.libvirt import files
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import resize
+from nova.virt.libvirt.life import hands
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import outgoing
@@ -37,6 +40,7 @@ from nova.virt.libvirt.volumes import disk as volume
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.libvirt.host import Host
 
 LOG = logging.getLogger(__name__)
 
@@ -45,26 +49,19 @@ SETTLES_S = 60                           # libvirt ends a migration that was abo
 ADDRESS = re.compile(r'[0-9A-Za-z][0-9A-Za-z.:-]{0,254}\Z')
 
 
-class LiveMigration(driver.LiveMigration):
+class LiveMigration(hands.Feature, driver.LiveMigration):
     """Mixed into the libvirt driver."""
 
     # What LibvirtDriver has.
-    conf: Any
+    conf: cfg.ConfigOpts
     host: str
-    hypervisor: Any
+    hypervisor: Host
     storage: storage.Storage
-    images: Any
     virt_type: str
-    _qemu_img: Any
-    _steps: Any
-    operation: Any
-    guest_record: Any
-    _domain: Any
-    _remove: Any
-    volumes_of: Any
-    define_secrets: Any
-    disconnect: Any
-    _outgoing: dict[str, outgoing.Job]
+    jobs: dict[str, outgoing.Job]        # {uuid: the migration that leaves}
+
+    # What Volumes has.
+    define_secrets: Callable[[Iterable[volume.Volume]], None]
 
     # ---- checks ----
 
@@ -81,10 +78,10 @@ class LiveMigration(driver.LiveMigration):
                 'address': self.own_address()}
 
     def check_source(self, instance: Instance, facts: dict[str, Any]) -> dict[str, Any]:
-        guest = self.guest_record(instance.uuid)
+        guest = self.hands.known(instance.uuid)
         if guest.hostdevs:
             raise exception.MigrationPreCheckError(reason='it has PCI devices of this host')
-        if self.storage.elsewhere(guest):
+        if storage.elsewhere(guest):
             raise exception.MigrationPreCheckError(reason=resize.ELSEWHERE)
         if any(each.source.get('luks') for each in guest.volumes):
             raise exception.MigrationPreCheckError(reason='it has encrypted volumes; it can be moved while it is off')
@@ -123,7 +120,7 @@ class LiveMigration(driver.LiveMigration):
                 f'the processor there lacks what the guest may use: {", ".join(missing[:10])}'))
 
     def _can_encrypt(self) -> bool:
-        return encryption.able(self.conf.libvirt.live_migration_with_native_tls, self._steps.qemu_settings())
+        return encryption.able(self.conf.libvirt.live_migration_with_native_tls, self.hands.steps.qemu_settings())
 
     def own_address(self) -> str:
         """Of this host's libvirt, for other hosts."""
@@ -146,18 +143,18 @@ class LiveMigration(driver.LiveMigration):
         uuid = instance.uuid
         guest = arrival.unpacked(facts['guest'], uuid, self.storage, self.virt_type, network_info)
         guest.numa = facts.get('numa_topology')
-        guest.volumes = self.volumes_of(instance, block_devices, guest.machine, guest.disks)
+        guest.volumes = self.hands.volumes_of(instance, block_devices, guest.machine, guest.disks, [])
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
-            self.disconnect(guest.volumes)               # no record of them may have been written
+            self.hands.disconnect(guest.volumes)               # no record of them may have been written
             raise
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> dict[str, Any]:
         uuid, copied, incremental = guest.uuid, facts['block_migration'], False
         self.define_secrets(guest.volumes)
-        with self.operation(uuid):
-            self._remove(uuid, keep_disks=not copied)    # of an attempt that did not come to its end
+        with self.hands.operation(uuid):
+            self.hands.remove(uuid, keep_disks=not copied)    # of an attempt that did not come to its end
             if copied:
                 try:
                     incremental = self._make_disks(context, guest, facts)
@@ -166,7 +163,7 @@ class LiveMigration(driver.LiveMigration):
                     raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
             else:
                 shared_storage.expect(self.storage, guest, self.host)
-            text = self._domain(guest, keep=copied)
+            text = self.hands.described(guest, keep=copied)
         return {**facts, 'domain': text, 'incremental': incremental}
 
     def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> bool:
@@ -178,7 +175,7 @@ class LiveMigration(driver.LiveMigration):
         if any(disk.source for disk in guest.disks):
             pool_record.lend(self.storage, guest.uuid, True)
         files_of = [disk for disk in guest.disks if not disk.source]
-        incremental = all(self._has_image(context, disk) for disk in files_of if disk.backing_file)
+        incremental = all(self.has_image(context, disk) for disk in files_of if disk.backing_file)
         for disk in files_of:
             if disk.readonly:
                 continue
@@ -186,7 +183,7 @@ class LiveMigration(driver.LiveMigration):
                 disk.backing_file = disk.backing_format = None
             size = sizes[os.path.basename(disk.file)]
             if disk.format == 'qcow2':
-                self._qemu_img.create(disk.file, 'qcow2', size, disk.backing_file, disk.backing_format)
+                self.hands.steps.qemu_img.create(disk.file, 'qcow2', size, disk.backing_file, disk.backing_format)
             else:
                 with open(disk.file, 'xb') as file:
                     file.truncate(size)
@@ -197,12 +194,12 @@ class LiveMigration(driver.LiveMigration):
                             self.conf.libvirt.qemu_img_timeout)
         return incremental
 
-    def _has_image(self, context: RequestContext, disk: xml.Disk) -> bool:
+    def has_image(self, context: RequestContext, disk: xml.Disk) -> bool:
         """Whether the image below a disk is in this host's cache, by now."""
         path = disk.backing_file or ''
         image_id = os.path.basename(path).rpartition('.')[0]
         try:
-            found = self.storage.cache.fetch(context, self.images.show(context, image_id))
+            found = self.storage.cache.fetch(context, self.hands.images.show(context, image_id))
         except exception.NovaException as error:
             LOG.info('Image %s cannot be had (%s); the disk is copied with what it has of it.', image_id, error)
             return False
@@ -218,7 +215,7 @@ class LiveMigration(driver.LiveMigration):
                                            network_info: list[dict[str, Any]]) -> None:
         if instance.vm_state == states.ACTIVE:
             self.hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
-        guest = self.guest_record(instance.uuid)        # with shared disks it is what the source has written
+        guest = self.hands.known(instance.uuid)        # with shared disks it is what the source has written
         expected = shared_storage.expected(self.storage, instance.uuid, self.host)
         if expected is not None:
             guest.volumes = expected.volumes
@@ -234,11 +231,11 @@ class LiveMigration(driver.LiveMigration):
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
                                 facts: dict[str, Any]) -> None:
         uuid = instance.uuid
-        with self.operation(uuid):
+        with self.hands.operation(uuid):
             coming = shared_storage.expected(self.storage, uuid, self.host)
             guest = coming if facts.get('block_migration') is False else self.storage.load(uuid)
-            self._remove(uuid, keep_disks=not facts.get('block_migration'))
-            self.disconnect(guest.volumes if guest is not None else ())
+            self.hands.remove(uuid, keep_disks=not facts.get('block_migration'))
+            self.hands.disconnect(guest.volumes if guest is not None else ())
             shared_storage.forget_expected(self.storage, uuid, self.host)
 
     # ---- at the source ----
@@ -246,9 +243,9 @@ class LiveMigration(driver.LiveMigration):
     def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str | None],
                      facts: dict[str, Any], progress: Any) -> None:
         uuid, copied = instance.uuid, facts['block_migration']
-        guest = self.guest_record(uuid)
-        job = self._outgoing[uuid] = outgoing.Job()
-        with self.operation(uuid):
+        guest = self.hands.known(uuid)
+        job = self.jobs[uuid] = outgoing.Job()
+        with self.hands.operation(uuid):
             try:
                 if not copied:
                     shared_storage.hand_over(self.storage, guest, destination['host'])
@@ -260,7 +257,7 @@ class LiveMigration(driver.LiveMigration):
                 shared_storage.hand_over(self.storage, self.storage.load(uuid) or guest, None)
                 raise
             finally:
-                del self._outgoing[uuid]
+                del self.jobs[uuid]
 
     def _send(self, job: outgoing.Job, guest: xml.Guest, facts: dict[str, Any], progress: Any) -> None:
         uuid, options, tls, copied = guest.uuid, self.conf.libvirt, facts['tls'], facts['block_migration']
@@ -358,13 +355,13 @@ class LiveMigration(driver.LiveMigration):
                 shared_storage.hand_over(self.storage, guest, None)
 
     def abort_live_migration(self, instance: Instance) -> None:
-        job = self._outgoing.get(instance.uuid)
+        job = self.jobs.get(instance.uuid)
         if job is not None:
             job.aborted.set()
             self.hypervisor.guest(outgoing.OPERATION, instance.uuid, outgoing.abort)
 
     def force_complete_live_migration(self, instance: Instance) -> None:
-        if instance.uuid in self._outgoing:
+        if instance.uuid in self.jobs:
             self.force_complete_live_migration_of(instance.uuid)
 
     def force_complete_live_migration_of(self, uuid: str) -> None:
@@ -375,10 +372,10 @@ class LiveMigration(driver.LiveMigration):
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: Any,
                                       facts: dict[str, Any]) -> None:
         """By the record: what the destination shares stays. ``facts`` are not there after a restart."""
-        with self.operation(instance.uuid):
+        with self.hands.operation(instance.uuid):
             guest = self.storage.load(instance.uuid)
-            self._remove(instance.uuid, keep_disks=not shared_storage.may_remove(guest, self.host))
-            self.disconnect(guest.volumes if guest is not None else ())
+            self.hands.remove(instance.uuid, keep_disks=not shared_storage.may_remove(guest, self.host))
+            self.hands.disconnect(guest.volumes if guest is not None else ())
 
 
 def _seen_alike(guest: xml.Guest, copied: bool) -> bool:

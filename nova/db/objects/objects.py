@@ -1,0 +1,138 @@
+"""Buckets, objects, uploads and their parts, as the index of the object store has them."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db.objects import tables as t
+
+LAST = chr(0x10ffff)                     # behind all keys with one beginning
+
+
+def files(conn: sa.Connection) -> set[str]:
+    """The names of the contents that objects and parts have."""
+    return {name for table in (t.objects, t.parts) for name in conn.execute(sa.select(table.c.file)).scalars()}
+
+
+# ---- what projects use
+
+def used(conn: sa.Connection, project: str) -> tuple[int, int]:
+    """(bytes, objects) of a project."""
+    row = conn.execute(sa.select(t.usage.c.bytes, t.usage.c.objects).where(t.usage.c.project_id == project)).first()
+    return (row.bytes, row.objects) if row else (0, 0)
+
+
+def set_used(conn: sa.Connection, project: str, size: int, objects: int) -> None:
+    conn.execute(sa.delete(t.usage).where(t.usage.c.project_id == project))
+    conn.execute(sa.insert(t.usage), {'project_id': project, 'bytes': size, 'objects': objects})
+
+
+# ---- buckets
+
+def buckets(conn: sa.Connection, project: str) -> Sequence[Any]:
+    """Rows in the order of their names."""
+    return conn.execute(sa.select(t.buckets).where(t.buckets.c.project_id == project).order_by(t.buckets.c.name)).all()
+
+
+def bucket_id(conn: sa.Connection, project: str, name: str) -> int | None:
+    return conn.execute(sa.select(t.buckets.c.id).where(
+        t.buckets.c.project_id == project, t.buckets.c.name == name)).scalar()
+
+
+def insert_bucket(conn: sa.Connection, project: str, name: str) -> None:
+    conn.execute(sa.insert(t.buckets), {'project_id': project, 'name': name, 'created_at': utils.utcnow()})
+
+
+def is_empty(conn: sa.Connection, bucket: int) -> bool:
+    """Whether a bucket has no objects and no uploads."""
+    return not any(conn.execute(sa.select(table.c.key).where(table.c.bucket_id == bucket).limit(1)).first()
+                   for table in (t.objects, t.uploads))
+
+
+def delete_bucket(conn: sa.Connection, bucket: int) -> None:
+    conn.execute(sa.delete(t.buckets).where(t.buckets.c.id == bucket))
+
+
+# ---- objects
+
+def get(conn: sa.Connection, bucket: int, key: str) -> Any:
+    """The row of an object, or None."""
+    return conn.execute(sa.select(t.objects).where(t.objects.c.bucket_id == bucket, t.objects.c.key == key)).first()
+
+
+def page(conn: sa.Connection, bucket: int, prefix: str, after: str, limit: int) -> Sequence[Any]:
+    """Rows of keys with a prefix, behind another key, in the order of their bytes."""
+    return conn.execute(sa.select(t.objects).where(
+        t.objects.c.bucket_id == bucket, t.objects.c.key > after, t.objects.c.key >= prefix,
+        t.objects.c.key <= prefix + LAST).order_by(t.objects.c.key).limit(limit)).all()
+
+
+def delete(conn: sa.Connection, bucket: int, key: str) -> None:
+    conn.execute(sa.delete(t.objects).where(t.objects.c.bucket_id == bucket, t.objects.c.key == key))
+
+
+def replace(conn: sa.Connection, bucket: int, key: str, *, file: str, size: int, etag: str,
+            headers: dict[str, str]) -> Any:
+    """Write an object over one of this key; its row."""
+    delete(conn, bucket, key)
+    conn.execute(sa.insert(t.objects), {'bucket_id': bucket, 'key': key, 'file': file, 'size': size, 'etag': etag,
+                                        'headers': headers, 'modified_at': utils.utcnow()})
+    return get(conn, bucket, key)
+
+
+# ---- uploads in parts
+
+def uploads(conn: sa.Connection, bucket: int) -> Sequence[Any]:
+    """Rows in the order of their keys, the oldest of each first."""
+    return conn.execute(sa.select(t.uploads).where(t.uploads.c.bucket_id == bucket).order_by(
+        t.uploads.c.key, t.uploads.c.created_at)).all()
+
+
+def upload(conn: sa.Connection, bucket: int, key: str, ident: str) -> Any:
+    """The row of an upload, or None."""
+    return conn.execute(sa.select(t.uploads).where(
+        t.uploads.c.id == ident, t.uploads.c.key == key, t.uploads.c.bucket_id == bucket)).first()
+
+
+def count_uploads(conn: sa.Connection, project: str) -> int:
+    return conn.execute(sa.select(sa.func.count()).select_from(t.uploads.join(t.buckets)).where(
+        t.buckets.c.project_id == project)).scalar_one()
+
+
+def insert_upload(conn: sa.Connection, ident: str, bucket: int, key: str, headers: dict[str, str]) -> None:
+    conn.execute(sa.insert(t.uploads), {'id': ident, 'bucket_id': bucket, 'key': key, 'headers': headers,
+                                        'created_at': utils.utcnow()})
+
+
+def delete_upload(conn: sa.Connection, ident: str) -> None:
+    """Delete an upload with its parts."""
+    conn.execute(sa.delete(t.parts).where(t.parts.c.upload_id == ident))
+    conn.execute(sa.delete(t.uploads).where(t.uploads.c.id == ident))
+
+
+def uploads_before(conn: sa.Connection, moment: datetime.datetime) -> Sequence[Any]:
+    """(id, project_id) of uploads that were begun before a moment."""
+    return conn.execute(sa.select(t.uploads.c.id, t.buckets.c.project_id).join(t.buckets).where(
+        t.uploads.c.created_at < moment)).all()
+
+
+def parts(conn: sa.Connection, ident: str) -> Sequence[Any]:
+    """Rows of the parts of an upload, in the order of their numbers."""
+    return conn.execute(sa.select(t.parts).where(t.parts.c.upload_id == ident).order_by(t.parts.c.number)).all()
+
+
+def part(conn: sa.Connection, ident: str, number: int) -> Any:
+    """The row of a part, or None."""
+    return conn.execute(sa.select(t.parts).where(t.parts.c.upload_id == ident, t.parts.c.number == number)).first()
+
+
+def replace_part(conn: sa.Connection, ident: str, number: int, *, file: str, size: int, etag: str) -> Any:
+    """Write a part over one of this number; its row."""
+    conn.execute(sa.delete(t.parts).where(t.parts.c.upload_id == ident, t.parts.c.number == number))
+    conn.execute(sa.insert(t.parts), {'upload_id': ident, 'number': number, 'file': file, 'size': size, 'etag': etag,
+                                      'modified_at': utils.utcnow()})
+    return part(conn, ident, number)

@@ -1,0 +1,56 @@
+"""Checks of secrets, whose failures are counted."""
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from nova import exception
+from nova.db.audit import log
+from nova.identity import hashing as hash_pool
+from nova.identity import passwords
+from nova.identity.embedded import ratelimit
+from nova.runtime.http import addresses
+
+LOG = logging.getLogger(__name__)
+
+
+class Checks:
+    """
+    :param hashing: where passwords are hashed
+    :param rounds: cost of a hash
+    :param delays: how long users and addresses wait after failures
+    """
+
+    def __init__(self, hashing: hash_pool.HashPool, rounds: int, delays: ratelimit.LoginDelays) -> None:
+        self._hashing, self._rounds = hashing, rounds
+        self.delays = delays
+
+    def expect_room(self, address: str) -> None:
+        """
+        :raises ServiceBusy: a login from this address would find no place
+        """
+        self._hashing.check(addresses.client(address))
+
+    def matches(self, address: str, secret: str, stored: str | None) -> bool:
+        """Whether a secret is the stored one, at the place of an address; nothing is counted."""
+        return self._hashing.run(addresses.client(address), passwords.matches, secret, stored, self._rounds)
+
+    def secret(self, secret: str | None, stored: str | None, key: tuple[str, str], user_id: str | None) -> None:
+        """Return when the secret is right; an unknown user takes as long and counts as a failure as well."""
+        self.check(key, user_id, lambda: self.matches(key[1], secret or '', stored))
+
+    def check(self, key: tuple[str, str], user_id: str | None, matches: Callable[[], bool]) -> None:
+        """Return when ``matches()`` is true; else it is counted.
+
+        :param key: (who, address)
+        """
+        key = (str(key[0])[:255], addresses.client(key[1]))
+        self.delays.check(*key)
+        if not matches():
+            self.delays.failed(*key)
+            log.about(user_id)
+            # The name that was typed stays out: people type passwords into that field.
+            LOG.warning('Login refused for user %s from %s', user_id or 'unknown', key[1])
+            raise exception.Unauthorized()
+        self.delays.check(*key)
+        self.delays.succeeded(*key)

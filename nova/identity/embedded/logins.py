@@ -1,0 +1,232 @@
+"""Logins of the embedded identity service: what a method proves, and the token that comes of it."""
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db.audit import log
+from nova.db.identity import directory as queries
+from nova.identity import tokens
+from nova.identity.embedded import checks as secret_checks
+from nova.identity.embedded import credentials as user_credentials
+from nova.identity.embedded import directory
+from nova.identity.embedded import factors
+from nova.identity.embedded import password_rules
+from nova.identity.embedded import token_service
+
+
+class Proof(NamedTuple):
+    """What a method proves.
+
+    user_id         whose the request is
+    expires_at      until when a token may last; None: as long as any
+    project_id      of an application credential: to which it is bound
+    credential_id   of an application credential
+    claims          of the token that was presented
+    """
+
+    user_id: Any
+    expires_at: datetime.datetime | None = None
+    project_id: str | None = None
+    credential_id: str | None = None
+    claims: tokens.Claims | None = None
+
+
+_ONCE = frozenset(('totp',))         # used up by a look at it: they come after the others, which may be wrong
+
+
+class Logins:
+    """
+    :param people: users, projects and roles
+    :param keys: that seal tokens and receipts
+    :param tokens_of: says what a token stands for that a login presents
+    :param credentials: that have the secrets of devices
+    :param checks: counts the failures
+    :param lifetime: of a token
+    :param clock: of one-time codes: seconds since the epoch
+    """
+
+    def __init__(self, people: directory.Directory, keys: tokens.KeyRing, tokens_of: token_service.TokenService,
+                 credentials: user_credentials.Credentials, checks: secret_checks.Checks,
+                 lifetime: datetime.timedelta, clock: Callable[[], float]) -> None:
+        self._directory, self._keys, self._tokens = people, keys, tokens_of
+        self._credentials, self._checks = credentials, checks
+        self._lifetime, self._clock = lifetime, clock
+        self._methods: dict[str, Callable[[dict[str, Any], str], Proof]] = {
+            'password': self._by_password, 'totp': self._by_totp, 'token': self._by_token,
+            'application_credential': self._by_credential}
+
+    def authenticate(self, auth: dict[str, Any], address: str = '',
+                     receipt: str | None = None) -> tuple[str, tokens.TokenData]:
+        """Check who asks and issue a token.
+
+        :param auth: the ``auth`` object of POST /v3/auth/tokens, of the right types
+        :param address: where the request comes from; failures are counted for it
+        :param receipt: of methods that were used before, as text
+        :returns: (token, TokenData)
+        :raises Unauthorized: always the same words, whatever was wrong
+        :raises PasswordExpired: the password is right, and must be changed before
+        :raises FactorsMissing: what was used is right, and the user's rules want more; it has a receipt
+        :raises TooManyRequests: too many failures for this user from this address: to be tried later
+        :raises ServiceBusy: too many logins at once
+        """
+        now = utils.utcnow()
+        earlier = factors.opened(self._keys, receipt, now)
+        identity = auth['identity']
+        proofs = [self._methods[method](identity.get(method) or {}, address)
+                  for method in sorted(dict.fromkeys(identity['methods']), key=_ONCE.__contains__)
+                  if method in self._methods]
+        if (not proofs or len(proofs) < len(set(identity['methods'])) or len({p.user_id for p in proofs}) > 1
+                or earlier and earlier.user_id != proofs[0].user_id):
+            raise exception.Unauthorized()
+        before = next((proof.claims for proof in proofs if proof.claims), None)
+        bound = next((proof for proof in proofs if proof.project_id), None)
+        user_id = proofs[0].user_id
+        methods = tuple(dict.fromkeys((*identity['methods'], *(earlier.methods if earlier else ()),
+                                       *(before.methods if before else ()))))
+        with self._directory.db.reader() as conn:
+            user = _usable(queries.get(conn, 'user', id=user_id), earlier)
+            factors.check(self._keys, user, methods, earlier, now)
+            scope, scope_id = _scope(conn, auth.get('scope'), user_id, bound)
+            claims = tokens.Claims(
+                user_id, scope, scope_id, methods,
+                now, min([now + self._lifetime] + [proof.expires_at for proof in proofs if proof.expires_at]),
+                (tokens.new_audit_id(), *(before.audit_ids[-1:] if before else ())),
+                bound.credential_id if bound else None)
+            data = token_service.load(conn, claims, user)
+        return self._keys.seal(claims), data
+
+    def _by_password(self, given: dict[str, Any], address: str) -> Proof:
+        credentials = given.get('user') or {}
+        user = self._user_of(credentials)
+        self._checks.secret(credentials.get('password'), user and user['password_hash'],
+                           (user['id'] if user else _name(credentials), address), user and user['id'])
+        ends_at = password_rules.end_of(user)
+        if ends_at is not None and ends_at <= utils.utcnow():        # only after the password is right
+            log.about(user['id'])
+            raise exception.PasswordExpired(user_id=user['id'])
+        return Proof(user['id'])
+
+    def _by_totp(self, given: dict[str, Any], address: str) -> Proof:
+        """The failures are counted apart from those of the password, whose holder could else forget them."""
+        credentials = given.get('user') or {}
+        user = self._user_of(credentials)
+        user_id = user and user['id']
+        self._checks.check(('totp\0' + (user_id or _name(credentials)), address), user_id,
+                           lambda: self._credentials.take_code(user_id, credentials.get('passcode') or '',
+                                                               self._clock()))
+        return Proof(user_id)
+
+    def _by_credential(self, given: dict[str, Any], address: str) -> Proof:
+        credentials = given.get('user') or {}
+        row: Any = None
+        if 'id' in given:
+            row = self._directory.find('application_credential', id=given['id'])
+        elif (user := self._user_of(credentials)) is not None:
+            row = self._directory.find('application_credential', user_id=user['id'], name=given.get('name'))
+        self._checks.secret(given.get('secret'), row and row['secret_hash'],
+                           (row['id'] if row else given.get('id') or _name(credentials), address),
+                           row and row['user_id'])
+        return Proof(row['user_id'], row['expires_at'], row['project_id'], row['id'])
+
+    def _by_token(self, given: dict[str, Any], address: str) -> Proof:
+        data = self._tokens.validate(given.get('id') or '')
+        credential_id = data.claims.credential_id
+        return Proof(data.user_id, data.claims.expires_at, data.project_id if credential_id else None,
+                     credential_id, data.claims)
+
+    def _user_of(self, credentials: dict[str, Any]) -> Any:
+        if 'id' in credentials:
+            return self._directory.find('user', id=credentials['id'])
+        if not directory.is_domain(**_words(credentials.get('domain'))):
+            return None
+        return self._directory.find('user', domain_id=directory.DOMAIN['id'], name=credentials.get('name'))
+
+    def change_password(self, user_id: str, original: str, new: str, address: str = '') -> None:
+        """A user changes the password, knowing the present one; the tokens issued so far are void.
+
+        :raises PasswordRefused: it is against the rules, or one of the last ones
+        """
+        user = self._directory.find('user', id=user_id)
+        self._checks.secret(original, user and user['password_hash'], (user_id, address), user and user_id)
+        if not user['enabled']:
+            raise exception.Unauthorized()
+        self._directory.rules.check(new)
+        self._refuse_past(user, new, address)
+        self._directory.update_user(user_id, password=new)
+
+    def _refuse_past(self, user: dict[str, Any], new: str, address: str) -> None:
+        """An administrator who sets a password does not know the earlier ones: no history is checked."""
+        if not self._directory.rules.history:
+            return
+        with self._directory.db.reader() as conn:
+            past = [user['password_hash'], *queries.past_passwords(conn, user['id'])][:self._directory.rules.history]
+        for stored in past:
+            if self._checks.matches(address, new, stored):
+                self._directory.rules.refuse_past()
+
+
+def _words(mapping: dict[str, Any] | None) -> dict[str, Any]:
+    """The id or the name of an object that a client referred to."""
+    return {key: mapping[key] for key in ('id', 'name') if key in mapping} if mapping else {}
+
+
+def _name(credentials: dict[str, Any]) -> str:
+    return str(credentials.get('id') or credentials.get('name') or '').lower()
+
+
+def _scope(conn: engine.Connection, scope: Any, user_id: str, bound: Proof | None) -> tuple[str | None, str | None]:
+    """('project', 'domain', 'system' or None, id) of what a login asks for.
+
+    :param bound: the proof that ties this login to one project, or None
+    """
+    kind: str | None = None
+    wanted: dict[str, Any] = {}
+    if isinstance(scope, dict):
+        kind = next((key for key in ('project', 'domain', 'system', 'unscoped') if key in scope), 'unknown')
+        wanted = scope.get(kind) or {}
+    elif scope is not None:
+        kind = scope
+    if bound is not None:
+        if kind is None or kind == 'project' and wanted.get('id') == bound.project_id:
+            return 'project', bound.project_id
+        raise exception.Unauthorized()
+    if kind is None:
+        return _default_scope(conn, user_id)
+    if kind == 'unscoped':
+        return None, None
+    if kind == 'domain' and directory.is_domain(**_words(wanted)):
+        return 'domain', directory.DOMAIN['id']
+    if kind == 'system' and wanted.get('all') is True:
+        return 'system', directory.SYSTEM
+    if kind == 'project' and 'id' in wanted:
+        return 'project', wanted['id']
+    if kind == 'project' and directory.is_domain(**_words(wanted.get('domain'))):
+        project = queries.get(conn, 'project', domain_id=directory.DOMAIN['id'], name=wanted.get('name'))
+        if project is not None:
+            return 'project', project['id']
+    raise exception.Unauthorized()
+
+
+def _default_scope(conn: engine.Connection, user_id: str) -> tuple[str | None, str | None]:
+    """A login that asks for nothing gets the user's default project, if it is usable."""
+    user = queries.get(conn, 'user', id=user_id)
+    wanted = user and user['default_project_id']
+    if wanted and any(project['id'] == wanted for project in queries.projects_of(conn, user_id)):
+        return 'project', wanted
+    return None, None
+
+
+def _usable(user: dict[str, Any] | None, receipt: tokens.Receipt | None) -> dict[str, Any]:
+    """The user's row.
+
+    :raises Unauthorized: gone or disabled, or the receipt is older than the password
+    """
+    if (user is None or not user['enabled']
+            or receipt and user['tokens_void_until'] and receipt.issued_at <= user['tokens_void_until']):
+        raise exception.Unauthorized()
+    return user

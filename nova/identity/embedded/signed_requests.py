@@ -1,0 +1,74 @@
+"""Requests that clients of EC2 and of the object store have signed."""
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+from nova import utils
+from nova.identity import signatures
+from nova.identity import tokens
+from nova.identity.embedded import checks as secret_checks
+from nova.identity.embedded import credentials as pairs
+from nova.identity.embedded import token_service
+
+
+class SignedRequests:
+    """Like an application credential a pair of keys is what its owner has made for programs, after a login by the
+    rules: they are not requested again.
+
+    :param credentials: that have the pairs of keys
+    :param tokens_of: issues the tokens
+    :param checks: counts the failures
+    :param lifetime: of a token at most
+    """
+
+    def __init__(self, credentials: pairs.Credentials, tokens_of: token_service.TokenService,
+                 checks: secret_checks.Checks, lifetime: datetime.timedelta) -> None:
+        self._credentials, self._tokens, self._checks = credentials, tokens_of, checks
+        self._lifetime = min(lifetime, signatures.VALID)
+
+    def authenticate(self, signed: dict[str, Any], address: str = '') -> tuple[str, tokens.TokenData]:
+        """Issue a token for a request that a client of EC2 has signed.
+
+        :param signed: see ``nova.identity.signatures``
+        :param address: where the request comes from
+        :returns: (token, TokenData)
+        :raises Unauthorized: always the same words, whatever was wrong
+        :raises TooManyRequests: too many failures for these keys from this address
+        """
+        now, signed = utils.utcnow(), {'params': {}, 'headers': {}, 'body_hash': '', **signed}
+        return self._by_pair(signed['access'], address, now, lambda secret: (
+            signatures.is_recent(signed, now) and signatures.matches(secret, signed)))
+
+    def authenticate_text(self, access: str, text: str, signature: str, address: str = '',
+                          ) -> tuple[str, tokens.TokenData]:
+        """The same for a request to the object store, which has looked at its time.
+
+        :param text: see ``nova.identity.signatures.matches_text``
+        """
+        return self._by_pair(access, address, utils.utcnow(), lambda secret: signatures.matches_text(
+            secret, text, signature))
+
+    def key_of_scope(self, access: str, scope: str) -> bytes | None:
+        """The key that chunks of a content are signed with, by the owner of the request before them; it is good for
+        the day of the scope and for S3 alone. None: the access key is gone, or the scope is none.
+        """
+        _owner, secret = self._pair(access)
+        return signatures.key_of_scope(secret, scope) if secret else None
+
+    def _pair(self, access: str) -> tuple[dict[str, Any] | None, str | None]:
+        """(row of the credential, its secret)"""
+        row = next(iter(self._credentials.list(id=pairs.id_of_access(access), type=pairs.EC2)), None)
+        return row, pairs.pair_of(row['blob']).get('secret') if row else None
+
+    def _by_pair(self, access: str, address: str, now: datetime.datetime, matches: Callable[[str], bool],
+                 ) -> tuple[str, tokens.TokenData]:
+        row, secret = self._pair(access)
+        # of an unknown pair the signature is computed, too: it takes as long
+        self._checks.check((f'ec2\0{access}', address), row['user_id'] if row else None,
+                           lambda: matches(secret or '') and secret is not None)
+        assert row is not None           # else the check has failed
+        return self._tokens.issue(tokens.Claims(
+            row['user_id'], 'project', row['project_id'], ('ec2credential',), now, now + self._lifetime,
+            (tokens.new_audit_id(),), None))
