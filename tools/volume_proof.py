@@ -131,18 +131,14 @@ class Storage:
 # ---- a writer --------------------------------------------------------------------
 
 class Client:
-    """qemu-io on one export.
+    """qemu-io on one disk.
 
-    :param data: of the connection
-    :param credentials: directory of the host's certificate
+    :param options: words that name it
     """
 
-    def __init__(self, data, credentials):
-        target = (f'driver=nbd,server.type=inet,server.host={data["host"]},server.port={data["port"]},'
-                  f'export={data["export"]},tls-creds=tls')
-        self.process = subprocess.Popen(
-            ['qemu-io', '--object', f'tls-creds-x509,id=tls,endpoint=client,verify-peer=on,dir={credentials}',
-             '--image-opts', target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    def __init__(self, options):
+        self.process = subprocess.Popen(['qemu-io', *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT)
         self._left = b''
         self._until(b'qemu-io> ')
 
@@ -198,7 +194,7 @@ class Volume:
         while not self.proof.over.is_set():
             try:
                 if self.client is None:
-                    self.client = Client(self.data, self.proof.credentials[self.host])
+                    self.client = Client(self._disk())
                     self._read()
                 self._write(self.proof.random.randrange(BLOCKS))
                 if self.proof.random.random() < 0.05:
@@ -209,6 +205,14 @@ class Volume:
                 self.drop()
                 time.sleep(0.1)
         self.drop()
+
+    def _disk(self):
+        """Words for qemu-io: the export, with the certificate of its host."""
+        data = self.data
+        return ['--object', 'tls-creds-x509,id=tls,endpoint=client,verify-peer=on,'
+                            f'dir={self.proof.credentials[self.host]}', '--image-opts',
+                f'driver=nbd,server.type=inet,server.host={data["host"]},server.port={data["port"]},'
+                f'export={data["export"]},tls-creds=tls']
 
     def drop(self):
         client, self.client = self.client, None

@@ -44,6 +44,52 @@ ROWS = (
     ('Fetch images ahead of time', OPTIONAL, 'image_cache', None),
     ('Take over a guest that another program has made', OPTIONAL, 'adoption', None),
 )
+GUESTS, CALLS, NONE = 'yes', 'as calls and XML', 'no'
+KERNEL = 'the kernel of the tests has no initiator: what os-brick is asked, and the XML of what it gives'
+# storage of the libvirt driver: what, its name in the connections or the configuration (None: it has none), how it is
+# shown, the test that shows it, what is to be said of it
+STORAGE = (
+    ('Local disks: qcow2 overlays', 'qcow2', GUESTS, 'integration/test_libvirt.py::TestContract', ''),
+    ('Local disks: raw, with shared blocks on XFS and btrfs', 'raw', GUESTS,
+     'unit/test_libvirt_reflink.py::test_raw_root_shares_the_blocks_of_its_image', ''),
+    ('Local disks in Ceph', 'rbd', GUESTS,
+     'integration/test_libvirt_ceph_disks.py::test_a_server_lives_in_the_pool_and_leaves_nothing', ''),
+    ('Instances path on storage that hosts share', None, GUESTS,
+     'integration/test_libvirt_shared_moves.py::test_shared_disks_are_found_and_stay_where_they_are', ''),
+    ('Volumes: files of the host', 'local', GUESTS,
+     'integration/test_libvirt_volumes.py::test_a_volume_comes_grows_is_copied_changes_and_goes', ''),
+    ('Volumes: NBD over a socket, and over the network with TLS', 'nbd', GUESTS,
+     'integration/test_libvirt_exports.py::test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end', ''),
+    ('Volumes: Ceph RBD with cephx', 'rbd', GUESTS, 'integration/test_libvirt_ceph.py::test_a_volume_comes_and_goes',
+     ''),
+    ('Volumes: iSCSI in user space, CHAP', 'iscsi', GUESTS,
+     'integration/test_libvirt_iscsi.py::test_a_volume_comes_is_awaited_and_goes',
+     'the guest proves itself to the target; that the target proves itself, too, libvirt has no word for'),
+    ('Volumes: NFS in user space', 'nfs', GUESTS,
+     'integration/test_libvirt_nfs.py::test_a_volume_of_a_server_of_files_that_hangs_for_a_while',
+     'raw files; qcow2 files are refused'),
+    ('Volumes: iSCSI by the kernel, multipath', 'iscsi', CALLS,
+     'unit/test_libvirt_volumes.py::test_what_os_brick_is_asked',
+     KERNEL),
+    ('Volumes: NVMe over fabrics, multipath', 'nvmeof', CALLS,
+     'unit/test_libvirt_volumes.py::test_what_os_brick_is_asked', KERNEL),
+    ('Volumes: Fibre Channel, multipath', 'fibre_channel', CALLS,
+     'unit/test_libvirt_volumes.py::test_what_os_brick_is_asked', KERNEL),
+    ('Limits of local disks, also changed by a resize', None, GUESTS,
+     'integration/test_libvirt_growth.py::test_a_running_guest_grows', 'of flavors with a maximum'),
+    ('Limits of volumes (QoS of the front-end)', None, CALLS,
+     'unit/test_libvirt_volumes.py::test_limits_of_the_block_storage', 'the XML'),
+    ('Discard, zeros detected, I/O threads, cache modes', None, CALLS,
+     'unit/test_libvirt_volumes.py::test_threads_and_controllers', 'the XML'),
+    ('Snapshots of volumes as chains of files', None, NONE, None,
+     'whole copies are made; a request for a chain is refused, and the block storage is told'),
+)
+
+
+def storage_rows():
+    """Rows of the table of storage."""
+    return [(rst.escaped(what), rst.literal(name or ''), state, rst.literal(test or ''), rst.escaped(words))
+            for what, name, state, test, words in STORAGE]
 
 
 def page():
@@ -57,7 +103,11 @@ def page():
         (rst.escaped(what), status, rst.literal(feature or ''), rst.literal(test or ''),
          *('no' if what in WITHOUT.get(name, ()) else _mark(feature, able) for name, able in found.items()))
         for what, status, feature, test in ROWS],
-        ' '.join(['30', '10', '14', '30', *['8'] * len(found)]))]
+        ' '.join(['30', '10', '14', '30', *['8'] * len(found)])),
+        '', *rst.heading('Storage of the libvirt driver', '-'),
+        'Shown with real guests (yes), or, where the machines of the tests lack what it needs, as what is asked of '
+        'os-brick and of libvirt.', '',
+        *rst.table(('What', 'Name', 'Shown', 'Test', 'Remarks'), storage_rows(), '30 10 12 30 30')]
 
 
 def capabilities(path):

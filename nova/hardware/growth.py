@@ -20,6 +20,8 @@ BLOCK_MB = 128
 SLOTS = 16
 # vCPUs of QEMU's PC without an IOMMU that remaps interrupts
 MOST_VCPUS = 255
+# extra specs that change while it runs
+LIMITS = 'quota:disk_'
 # sizes of a flavor that a running guest keeps
 _STAYS = ('root_gb', 'ephemeral_gb', 'swap')
 
@@ -67,12 +69,23 @@ def while_running(old: Flavor, new: Flavor) -> bool:
     vcpus, memory_mb = of_flavor(old)
     if not vcpus and not memory_mb or pci.requested(dict(old)):
         return False
-    if (old.get('extra_specs') or {}) != (new.get('extra_specs') or {}):
+    if _kept(old) != _kept(new):
         return False
     if any((old.get(name) or 0) != (new.get(name) or 0) for name in _STAYS):
         return False
     return all(old[name] == new[name] or most and old[name] < new[name] <= most
                for name, most in (('vcpus', vcpus), ('memory_mb', memory_mb)))
+
+
+def _kept(flavor: Flavor) -> dict[str, str]:
+    """Extra specs that a running guest keeps: all but the limits of its local disks."""
+    return {name: value for name, value in (flavor.get('extra_specs') or {}).items() if not name.startswith(LIMITS)}
+
+
+def limits(flavor: Flavor) -> dict[str, str]:
+    """Settings (guest_options.settings) of a guest that are limits of its local disks."""
+    return {name.replace(':', '_'): str(value) for name, value in (flavor.get('extra_specs') or {}).items()
+            if name.startswith(LIMITS)}
 
 
 def _encrypted(flavor: Flavor, properties: Mapping[str, Any] | None) -> bool:

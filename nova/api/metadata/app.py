@@ -25,6 +25,7 @@ from nova.api.metadata import vendordata
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.networks import ports
+from nova.db.servers import block_devices
 from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.db.services import metadata_keys
@@ -39,6 +40,9 @@ from nova.web.request import Headers
 from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.routes import Route
+
+if typing.TYPE_CHECKING:
+    from nova.db.tables.rows import BlockDeviceMappingsRow
 
 PASSWORD_MAX = 1020          # bytes of an encrypted password that a guest may leave here, once
 TOKEN_PATH = '/latest/api/token'
@@ -143,7 +147,8 @@ class MetadataApi(application.Api['MetadataRequest']):
         instance = self._openstack(req, version)
         if name == 'vendor_data2.json' and self.vendor_data:
             return self.vendor_data.document(instance)
-        found = metadata.openstack_files(instance, self._injected_files(instance), domain=self.domain)
+        found = metadata.openstack_files(instance, self._injected_files(instance), domain=self.domain,
+                                         devices=self._devices(instance))
         if name not in found:
             raise exception.NotFound()
         return found[name]
@@ -231,6 +236,10 @@ class MetadataApi(application.Api['MetadataRequest']):
     def _load(self, uuid: str) -> objects.Instance:
         with self.cells.of_server(uuid).db.reader() as conn:
             return objects.Instance.from_row(instances.get(conn, uuid))
+
+    def _devices(self, instance: objects.Instance) -> list[BlockDeviceMappingsRow]:
+        with self.cells.of_server(instance.uuid).db.reader() as conn:
+            return block_devices.by_instance(conn, instance.uuid)
 
     # ---- personality and the password -------------------------------------------
 

@@ -11,6 +11,7 @@ from nova.api.servers import category as server_category
 from nova.api.servers import schemas as server_schemas
 from nova.db.cells import cells as db_cells
 from nova.db.servers import block_devices
+from nova.hardware import disks
 from nova.web import json_text
 
 Device = dict[str, typing.Any]               # a row of block_device_mappings
@@ -111,12 +112,12 @@ def _device(device: dict[str, typing.Any]) -> Device:
     values.update(device_name=_path(device.get('device_name')), volume_type=device.get('volume_type') or None)
     if source != 'blank':
         values[f'{source}_id'] = uuid or device[f'{source}_id']
-    for name, length in (('device_type', 16), ('disk_bus', 16), ('guest_format', 16)):
-        if len(text := values[name] or '') > length:
-            raise Invalid(reason=f'{name} {text[:40]!r} is unknown.')
     boot_index = device.get('boot_index')
     destination = device.get('destination_type') or (
         'volume' if source in ('volume', 'snapshot') else 'local')
+    refusal = disks.refusal(source, destination, values['device_type'], values['disk_bus'], values['guest_format'])
+    if refusal:
+        raise Invalid(reason=refusal)
     return row(source, destination_type=destination,
                boot_index=boot_index if boot_index is None or boot_index >= 0 else -1,
                delete_on_termination=device.get('delete_on_termination', destination == 'local'), **values)

@@ -62,15 +62,22 @@ OPTIONS = [
                      'without which nova-compute does not start. false: only where a container allows no '
                      'namespaces; then an image that breaks qemu-img has all rights of nova-compute.'),
     cfg.DictOpt('disk_cachemodes', default={},
-                help='Cache modes of QEMU for volumes by the kind of their source: file, block or network, as in '
+                help='Cache modes of QEMU for disks by the kind of their source: file, block or network, as in '
                      'file=none,network=writeback. Unset: none for files where the file system can do direct I/O, and '
                      'for block devices, writeback for the network. A volume of several servers has none.'),
     cfg.StrOpt('detect_zeroes', default='off', choices=['off', 'on', 'unmap'],
-               help='Whether QEMU looks for zeros in what guests write to volumes. unmap: they become holes, which '
+               help='Whether QEMU looks for zeros in what guests write to disks. unmap: they become holes, which '
                     'saves room and takes processor time.'),
     cfg.IntOpt('io_threads', default=0, min=0, max=16,
-               help='Threads of QEMU for the volumes that a guest has from the start, on the virtio bus. 0: its main '
-                    'loop does their I/O.'),
+               help="Threads of QEMU for a guest's disks on the virtio bus, also local ones; one that comes later "
+                    'gets the one of the fewest. 0: its main loop does their I/O.'),
+    cfg.BoolOpt('volume_use_multipath', default=False,
+                help='Whether volumes over iSCSI, NVMe-oF and Fibre Channel are reached over all their paths, by '
+                     'os-brick and multipathd. iSCSI then goes through the initiator of the kernel, which off leaves '
+                     'to QEMU.'),
+    cfg.StrOpt('volume_root_helper', default='sudo', max_length=255,
+               help='What os-brick begins commands with that need root: its own privileged daemon. Only for volumes '
+                    "that need the host's kernel."),
     cfg.IntOpt('qemu_img_timeout', default=3600, min=10, max=86400,
                help='Seconds that copying or converting one disk may take, before the operation fails.'),
     cfg.StrOpt('live_migration_uri', default='qemu+tls://%s/system', max_length=255,

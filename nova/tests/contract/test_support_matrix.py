@@ -37,10 +37,24 @@ def test_the_tests_are_there(support):
 
 def marks(support, column):
     """{what: word of a driver} of the page."""
-    rows = re.findall(r'^   \* - (.+(?:\n     .*)*)', '\n'.join(support.page()), re.M)
+    page = '\n'.join(support.page()).partition('Storage of the libvirt driver')[0]
+    rows = re.findall(r'^   \* - (.+(?:\n     .*)*)', page, re.M)
     cells = [[cell.strip() for cell in re.split(r'\n     - ', row)] for row in rows]
     number = cells[0].index(column)
     return {row[0]: row[number] for row in cells[1:]}
+
+
+def test_every_kind_of_storage_has_a_row_and_its_test_is_there(support):
+    tests = EXTENSION.parents[1] / 'nova' / 'tests'
+    for what, _name, state, test, words in support.STORAGE:
+        assert test or state == support.NONE and words, what
+        if test:
+            file, _colons, name = test.partition('::')
+            assert re.search(rf'^(def|class) {re.escape(name)}\b', (tests / file).read_text(), re.M), test
+    pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+    from nova.virt.libvirt.volumes import connectors
+    named = {row[1] for row in support.STORAGE}
+    assert {*connectors.OURS, 'qcow2', 'raw', 'rbd'} <= named
 
 
 def _expected(support, capabilities):

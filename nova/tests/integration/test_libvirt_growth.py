@@ -31,6 +31,18 @@ def seen(instance):
     return found
 
 
+def limits(instance):
+    """{disk: (bytes written, reads) a second} of the running guest."""
+    connection = libvirt.open(base.URI)
+    domain = connection.lookupByUUIDString(instance.uuid)
+    found = {}
+    for disk in base.etree.fromstring(domain.XMLDesc(0)).findall('devices/disk/target'):
+        values = domain.blockIoTune(disk.get('dev'), libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        found[disk.get('dev')] = values['write_bytes_sec'], values['read_iops_sec']
+    connection.close()
+    return found
+
+
 def most_of(rig, instance):
     """(CPUs, MiB of memory) that the guest's kernel uses when it is told to use all that it has found."""
     rig.type(instance, f'cd {SYSTEM}; for each in cpu/cpu[1-9]*/online memory/memory*/online; do echo 1 >$each; done')
@@ -65,8 +77,11 @@ def test_a_running_guest_grows(rig, instance):
     for _again in (1, 2):                        # repeated after a crash it changes nothing
         rig.driver.grow(instance, sizes(3, 384))
         assert seen(instance) == (3, 4, 384, 1, ident)
-    rig.driver.grow(instance, sizes(4, 1024))
-    assert seen(instance) == (4, 4, 1024, 2, ident)
+    limit = {'extra_specs': {**MOST, 'quota:disk_write_bytes_sec': '10485760', 'quota:disk_read_iops_sec': '200'}}
+    rig.driver.grow(instance, {**sizes(3, 384), **limit})
+    assert limits(instance) == {'vda': (10485760, 200)}
+    rig.driver.grow(instance, {**sizes(4, 1024), 'extra_specs': MOST})
+    assert seen(instance) == (4, 4, 1024, 2, ident) and limits(instance) == {'vda': (0, 0)}
     guest = rig.driver.storage.load(instance.uuid)
     assert (guest.vcpus, guest.memory_mb, guest.facts['flavor']) == (4, 1024, 'of 4')
     assert most_of(rig, instance) == (4, 1024)

@@ -1,6 +1,7 @@
 """The short form of tools/volume_proof.py, and that it sees what it looks for."""
 import collections
 import importlib.util
+import os
 import pathlib
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import types
 import uuid
 
 import pytest
+
+from nova.tests import ceph
 
 TOOL = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'volume_proof.py'
 
@@ -21,6 +24,16 @@ def test_nothing_that_was_acknowledged_is_lost():
                           timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ' 0 violations' in done.stdout and ' 0 acknowledged writes' not in done.stdout
+
+
+@pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='takes two minutes; NOVA_TEST_LONG=1 runs it')
+def test_nothing_that_ceph_acknowledged_is_lost():
+    if reason := ceph.missing():
+        pytest.skip(reason)
+    done = subprocess.run([sys.executable, TOOL.with_name('ceph_proof.py'), '--seconds', '30'], capture_output=True,
+                          text=True, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ' 0 violations' in done.stdout and ' 0 acknowledged writes' not in done.stdout and 'OSD' in done.stdout
 
 
 @pytest.mark.parametrize('name, block, number, wrong', [

@@ -28,6 +28,8 @@ CASES = {
     'swap': ({}, {'vcpus': 3, 'swap': 64}, False),
     'another maximum': ({}, {'vcpus': 3, 'specs': {**MOST, 'hw:max_vcpus': '8'}}, False),
     'other extra specs': ({}, {'vcpus': 3, 'specs': {**MOST, 'quota:cpu_shares': '10'}}, False),
+    'other limits of disks': ({}, {'specs': {**MOST, 'quota:disk_read_iops_sec': '10'}}, True),
+    'other limits of disks without a maximum': ({'specs': {}}, {'specs': {'quota:disk_read_iops_sec': '10'}}, False),
     'no maximum': ({'specs': {}}, {'vcpus': 3, 'specs': {}}, False),
     'a maximum of CPUs alone, and CPUs': ({'specs': {'hw:max_vcpus': '4'}},
                                           {'vcpus': 3, 'specs': {'hw:max_vcpus': '4'}}, True),

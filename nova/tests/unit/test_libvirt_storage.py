@@ -276,6 +276,32 @@ def test_ephemeral_disks_that_were_asked_for(store, images, raw):
     assert [os.path.getsize(disk.file) for disk in disks[1:]] == [GIB, GIB]
 
 
+def test_each_local_disk_has_the_bus_and_the_format_that_it_was_asked_with(store, images, raw):
+    """All of them were ext4 on the image's bus."""
+    rows = [{'source_type': 'image', 'destination_type': 'local', 'boot_index': 0, 'device_type': 'cdrom'},
+            *({'source_type': 'blank', 'destination_type': 'local', 'volume_size': 1, 'guest_format': form,
+               'disk_bus': bus} for form, bus in (('xfs', 'scsi'), ('vfat', None), (None, 'sata'))),
+            {'source_type': 'blank', 'destination_type': 'local', 'volume_size': 8, 'guest_format': 'swap'}]
+    _instance, (disks, _files) = create(store, images.add('one', raw, 'raw'), root_gb=2, ephemeral_gb=3,
+                                        flavor={'swap': 16}, block_devices=rows)
+    assert [(disk.device, disk.bus, disk.target) for disk in disks] == [
+        ('cdrom', 'ide', 'hda'), ('disk', 'scsi', 'sdb'), ('disk', 'virtio', 'vdc'), ('disk', 'sata', 'sdd'),
+        ('disk', 'virtio', 'vde')]
+    kinds = [subprocess.run(['blkid', '-p', '-o', 'value', '-s', 'TYPE', disk.file], capture_output=True,
+                            text=True).stdout.strip() for disk in disks[1:]]
+    assert kinds == ['xfs', 'vfat', 'ext4', 'swap'] and os.path.getsize(disks[4].file) == 8 * MIB
+    before = store.of(disks[0]).size(disks[0])
+    store.of(disks[0]).grow(disks[0], 4 * GIB)
+    assert store.of(disks[0]).size(disks[0]) == before == raw.stat().st_size
+
+
+def test_a_format_that_this_host_cannot_make(store, images, raw, monkeypatch):
+    rows = [{'source_type': 'blank', 'destination_type': 'local', 'volume_size': 1, 'guest_format': 'vfat'}]
+    monkeypatch.setitem(storage.MAKE, 'vfat', ['mkfs.of-no-host'])
+    with pytest.raises(exception.BuildFailed, match='cannot make a disk of the format vfat: it has no mkfs.of-no-host'):
+        create(store, images.add('one', raw, 'raw'), ephemeral_gb=1, block_devices=rows)
+
+
 def test_kernel_and_ramdisk(store, images, raw):
     images.add('k', raw, 'aki')
     images.add('r', raw, 'ari')

@@ -19,6 +19,8 @@ RBD = {'driver_volume_type': 'rbd', 'data': {
 ISCSI = {'driver_volume_type': 'iscsi', 'data': {
     'target_portal': '192.0.2.1:3260', 'target_iqn': 'iqn.2010-10.org.openstack:volume-' + ID, 'target_lun': 1,
     'auth_method': 'CHAP', 'auth_username': 'user', 'auth_password': 'hidden', 'access_mode': 'rw'}}
+NFS = {'driver_volume_type': 'nfs', 'data': {
+    'export': '192.0.2.1:/exports/a', 'name': 'volume-1', 'options': None, 'format': 'raw'}}
 NBD = {'driver_volume_type': 'nbd', 'data': {'export': ID, 'host': '192.0.2.1', 'port': 10809, 'tls': True,
                                              'tls_hostname': 'storage'}}
 
@@ -90,16 +92,77 @@ def test_nbd(known):
         known.connect({**NBD, 'data': {**NBD['data'], 'tls': False}})
 
 
-def test_what_is_not_there_is_refused_with_a_sentence(known):
+def test_what_is_not_there_is_refused_with_a_sentence(known, monkeypatch):
     with pytest.raises(exception.VirtError, match='this host knows no volumes of kind sheepdog; it knows .*iscsi'):
         known.connect({'driver_volume_type': 'sheepdog', 'data': {}})
-    for kind in ('fibre_channel', 'nvmeof', 'nfs'):
-        try:
-            import os_brick                                               # noqa: F401
-        except ImportError:
-            with pytest.raises(exception.VirtError, match=f'{kind} need os-brick'):
-                known.connect({'driver_volume_type': kind, 'data': {}})
+    monkeypatch.setattr(connectors.importlib.util, 'find_spec', lambda name: None)
+    for kind in ('fibre_channel', 'nvmeof'):
+        with pytest.raises(exception.VirtError, match=f'{kind} need os-brick'):
+            known.connect({'driver_volume_type': kind, 'data': {}})
+    monkeypatch.undo()
     assert known.connect({**LOCAL, 'data': {**LOCAL['data'], 'encrypted': True}})['encrypted']
+
+
+def test_nfs_by_qemu_itself(known):
+    assert shown(element(known, NFS))[1:] == [
+        ('driver', {'name': 'qemu', 'type': 'raw', 'cache': 'writeback', 'discard': 'unmap'}),
+        ('source', {'protocol': 'nfs', 'name': '/exports/a/volume-1'}), ('host', {'name': '192.0.2.1'})]
+    for wrong in ({'export': 'somewhere'}, {'name': '../other'}, {'export': '-o x:/a'}, {'name': ''}):
+        with pytest.raises(exception.VirtError, match='the place of its file is none'):
+            known.connect({**NFS, 'data': {**NFS['data'], **wrong}})
+
+
+def test_a_file_with_others_below_it_is_not_taken_for_a_raw_one(known):
+    """Its guest would have seen, and written, the tables of the format."""
+    for info in (NFS, LOCAL):
+        with pytest.raises(exception.VirtError, match="the format 'qcow2'"):
+            known.connect({**info, 'data': {**info['data'], 'format': 'qcow2'}})
+
+
+def test_what_os_brick_is_asked(monkeypatch):
+    """The kernel of the tests has no initiator: the calls, and the XML of what they give."""
+    brick = pytest.importorskip('os_brick.initiator.connector')
+    calls = []
+
+    class Initiator:
+        def connect_volume(self, data):
+            calls.append(('connect', data))
+            return {'type': 'block', 'path': '/dev/disk/by-id/dm-1', 'multipath_id': '36'}
+
+        def disconnect_volume(self, data, device, force=False, ignore_errors=False):
+            calls.append(('disconnect', data, device, ignore_errors))
+
+        def extend_volume(self, data):
+            calls.append(('extend', data))
+
+    def factory(protocol, helper, use_multipath=False, **_more):
+        calls.append((protocol, helper, use_multipath))
+        return Initiator()
+    monkeypatch.setattr(brick.InitiatorConnector, 'factory', staticmethod(factory))
+    monkeypatch.setattr(brick, 'get_connector_properties', lambda *args, **more: {'wwpns': ['50'], 'initiator': 'x'})
+    several = connectors.Connectors('h1', connectors.Way('doas', True))
+    facts = several.facts('192.0.2.9')
+    assert facts['wwpns'] == ['50'] and facts['multipath'] and facts['initiator'] == several.initiator
+    for kind in ('fibre_channel', 'nvmeof', 'iscsi'):
+        data, device = {'target': kind}, {'type': 'block', 'path': '/dev/disk/by-id/dm-1', 'multipath_id': '36'}
+        volume = made(several, {'driver_volume_type': kind, 'data': data})
+        root = etree.fromstring(disk.text(volume))
+        assert root.get('type') == 'block' and root.find('source').get('dev') == '/dev/disk/by-id/dm-1'
+        several.extend(volume.source['connection'])
+        several.disconnect(volume.source['connection'])
+        assert calls == [(kind.upper(), 'doas', True), ('connect', data), (kind.upper(), 'doas', True),
+                         ('extend', data), (kind.upper(), 'doas', True), ('disconnect', data, device, True)]
+        calls.clear()
+
+
+def test_limits_of_the_block_storage(known):
+    specs = {'read_iops_sec': '100', 'total_bytes_sec': '5000000', 'total_bytes_sec_max': 6000000, 'vendor:x': 'y'}
+    volume = made(known, {**RBD, 'data': {**RBD['data'], 'qos_specs': specs}})
+    assert shown(etree.fromstring(disk.text(volume)))[-4:] == [
+        ('iotune', {}), ('total_bytes_sec', {}), ('read_iops_sec', {}), ('total_bytes_sec_max', {})]
+    assert xml.Guest.from_dict(dataclasses.asdict(guest(volumes=[volume]))).volumes == [volume]
+    with pytest.raises(exception.VirtError, match='its limit read_iops_sec is no number'):
+        known.connect({**RBD, 'data': {**RBD['data'], 'qos_specs': {'read_iops_sec': 'many'}}})
 
 
 def test_flags(known):
@@ -161,6 +224,15 @@ def test_threads_and_controllers(known):
     domain = etree.fromstring(xml.domain(guest(disks=[xml.Disk('/i/disk', 'qcow2', 'vda')], volumes=[one, two])))
     assert domain.findtext('iothreads') == '2'
     assert domain.find("./devices/controller[@type='scsi']").get('model') == 'virtio-scsi'
+    # local disks and volumes take turns, and one that comes later gets the thread of the fewest
+    root, swap, drive = (xml.Disk(f'/i/{name}', 'raw', name, readonly=name == 'vdd') for name in ('vda', 'vdb', 'vdd'))
+    disk.spread([root, swap, drive, two, one], 2, dataclasses.replace(CHOICES, detect_zeroes='unmap'))
+    assert [each.iothread for each in (root, swap, drive, two, one)] == [1, 2, 1, 2, None]
+    assert (root.detect_zeroes, drive.detect_zeroes) == ('unmap', 'off')
+    assert disk.quietest(made(known, LOCAL), [root, swap, drive, two]) == 1
+    assert disk.quietest(made(known, LOCAL), [root, swap]) == 1 and disk.quietest(one, [root]) is None
+    domain = etree.fromstring(xml.domain(guest(disks=[root, drive])))
+    assert domain.find('./devices/disk/driver').get('detect_zeroes') == 'unmap' and domain.findtext('iothreads') == '1'
 
 
 def test_a_record_is_read_again(known):

@@ -72,6 +72,17 @@ def test_a_guest_is_told_which_of_its_vcpus_are_dedicated():
     assert metadata.meta_data(make_instance())['dedicated_cpus'] == []
 
 
+def test_a_guest_finds_its_tagged_disks():
+    """Ports alone were named."""
+    devices = [{'tag': 'data', 'disk_bus': None, 'device_name': '/dev/vdb', 'volume_id': 'v1'},
+               {'tag': None, 'disk_bus': 'scsi', 'device_name': '/dev/sda', 'volume_id': None},
+               {'tag': 'scratch', 'disk_bus': 'scsi', 'device_name': None, 'volume_id': None}]
+    drive = metadata.files(make_instance(), network_info(), devices=devices)
+    assert json.loads(drive['openstack/latest/meta_data.json'])['devices'][1:] == [
+        {'type': 'disk', 'bus': 'none', 'address': 'none', 'path': '/dev/vdb', 'serial': 'v1', 'tags': ['data']},
+        {'type': 'disk', 'bus': 'scsi', 'address': 'none', 'tags': ['scratch']}]
+
+
 def test_config_drive_holds_both_formats_and_the_personality():
     instance = make_instance(network_info=[])
     found = metadata.files(instance, network_info(), [('/etc/motd', b'hello')], 'secret', domain='example.org')

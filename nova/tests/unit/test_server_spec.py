@@ -57,6 +57,20 @@ def test_disks_that_are_asked_for():
     assert devices[0]['disk_bus'] == 'scsi' and devices[1]['guest_format'] == 'ext4'
 
 
+@pytest.mark.parametrize('device, words', [
+    ({'guest_format': 'zfs'}, "guest_format 'zfs' is unknown; it may be swap, ext2"),
+    ({'device_type': 'tape'}, "device_type 'tape' is unknown"), ({'disk_bus': 'xen'}, "disk_bus 'xen' is unknown"),
+    ({'device_type': 'lun'}, 'a local lun is only supported'), ({'device_type': 'cdrom'}, 'a local cdrom is only'),
+    ({'disk_bus': 'fdc'}, 'no floppy'),
+    ({'destination_type': 'volume', 'guest_format': 'ext4'}, 'guest_format is for blank local disks alone')])
+def test_what_would_be_ignored_is_refused(device, words):
+    """The words were stored, and no host looked at them."""
+    with pytest.raises(exception.InvalidBlockDevice, match=words):
+        server_devices.parse({'block_device_mapping_v2': [
+            {'source_type': 'image', 'uuid': 'image', 'destination_type': 'local', 'boot_index': 0},
+            {'source_type': 'blank', 'volume_size': 1, 'destination_type': 'local', **device}]}, IMAGE, FLAVOR)
+
+
 @pytest.mark.parametrize('image, error', [
     ({'status': 'queued'}, exception.ImageInactive), ({'min_ram': 513}, exception.FlavorTooSmall),
     ({'min_disk': 2}, exception.FlavorTooSmall), ({'size': 2 ** 30 + 1}, exception.FlavorTooSmall)])

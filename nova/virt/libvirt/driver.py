@@ -49,6 +49,7 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import feature as volumes
 from nova.virt.libvirt.volumes import operations as volume_operations
+from nova.virt.libvirt.volumes import probe
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.life import adoption
@@ -93,7 +94,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             local_disks.pool(conf, self._qemu_img, host), self._passphrase)
         self.set_up_operations()
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed)
-        self.connectors = connectors.Connectors(host)
+        self.connectors = connectors.Connectors(host, connectors.Way(conf.libvirt.volume_root_helper,
+                                                                     conf.libvirt.volume_use_multipath))
         self.virt_type = ''                      # this and the next are known from init_host() on
         self.topology: numa.HostTopology | None = None
         self._placing = threading.Lock()
@@ -288,6 +290,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         uuid = instance.uuid
         with self.operation(uuid):
             guest = self._recorded(uuid, network_info)
+            probe.check(guest.volumes)   # while it runs still
             with contextlib.suppress(exception.GuestNotFound):
                 if hard or not self.shut_down(uuid, self.conf.libvirt.wait_soft_reboot_seconds):
                     self.hypervisor.guest('stop the guest', uuid, guests.stop_and_forget)
@@ -337,7 +340,11 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
 
     def _define_secrets(self, guest: xml.Guest) -> None:
-        """Give libvirt what opens the guest's disks and volumes; it forgets that when it restarts."""
+        """Give libvirt what opens the guest's disks and volumes; it forgets that when it restarts.
+
+        :raises VirtError: a storage does not answer
+        """
+        probe.check(guest.volumes)
         self.define_secrets(guest.volumes)
         self.define_volume_keys(guest.uuid, guest.volumes)
         if any(disk.secret for disk in rescued.files(guest)):

@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NoReturn, TYPE_CHECKING
 
 from nova import exception
+from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import privileges
@@ -43,6 +44,7 @@ from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import owners
+from nova.virt.libvirt.volumes import disk as volume_disks
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -65,6 +67,10 @@ SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of 
 # QEMU runs as another user: it may pass through these directories to files that are given to it.
 DIRECTORY_MODE = 0o711
 FILES: dict[str, Callable[[str, Tool], Place]] = {'qcow2': local_files.Qcow2, 'raw': local_files.Raw}
+# what makes an empty disk of each format, its path behind it
+MAKE = {'swap': ['mkswap', '-q'],
+        **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
+        'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
 Image = dict[str, Any]                   # as ImageSource.show gives it
 Device = dict[str, Any]                  # a row of block_device_mappings
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
@@ -361,22 +367,45 @@ class Storage:
         boot_files = self.boot_files(context, uuid, request.image, {
             part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
         bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
+        wanted = _requested(request.block_devices)
         volumes = volume_letters(request.block_devices)
-        targets = (f'{xml.DISK_BUSES[bus]}{letter}' for letter in 'abcdefghijklmnopqrstuvwxyz'
-                   if letter not in volumes)
         encrypted = guest_options.encrypts(instance)
         place = self._new(uuid, encrypted)
-        disks = [self.image_disk(context, instance, request.image, next(targets), bus)] if request.image else []
-        for number, size in enumerate(_ephemerals(instance, request.block_devices)):
-            disks.append(self._blank(place, uuid, f'disk.ephemeral{number}', size, next(targets), bus))
-        swap_mib = int((instance.flavor or {}).get('swap') or 0)
-        if swap_mib:
-            disks.append(self._blank(place, uuid, 'disk.swap', swap_mib * MIB, next(targets), bus))
+        letters = (letter for letter in 'abcdefghijklmnopqrstuvwxyz' if letter not in volumes)
+
+        def target(bus: str) -> str:
+            return f'{xml.DISK_BUSES[bus]}{next(letters)}'
+        disks = [self._root(context, instance, request.image, wanted, target, bus)] if request.image else []
+        for number, row in enumerate(wanted.ephemerals or [_ephemeral(instance)]):
+            if row['volume_size']:
+                own = row.get('disk_bus') or bus
+                disks.append(self._blank(place, uuid, f'disk.ephemeral{number}', row['volume_size'] * GIB, target(own),
+                                         own, row.get('guest_format')))
+        swap = wanted.swap or {'volume_size': int((instance.flavor or {}).get('swap') or 0)}
+        if swap['volume_size']:
+            own = swap.get('disk_bus') or bus
+            disks.append(self._blank(place, uuid, 'disk.swap', swap['volume_size'] * MIB, target(own), own,
+                                     disk_words.SWAP))
         if request.config_drive is not None:
-            disks.append(self.config_drive(uuid, request.config_drive, next(targets), bus, encrypted=encrypted))
-        if bus == 'ide' and len(disks) > xml.IDE_DISKS:
+            disks.append(self.config_drive(uuid, request.config_drive, target(bus), bus, encrypted=encrypted))
+        if sum(disk.bus == 'ide' for disk in disks) > xml.IDE_DISKS:
             raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         return disks, boot_files
+
+    def _root(self, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
+              target: Callable[[str], str], bus: str) -> xml.Disk:
+        """The Disk that the guest boots from: as the request says, a CD-ROM, too, which has the size of its image."""
+        row = wanted.root or {}
+        cdrom = row.get('device_type') == disk_words.CDROM
+        properties = image.get('properties') or {}
+        bus = row.get('disk_bus') or (volume_disks.cdrom_bus(properties, str(properties.get('hw_machine_type') or ''
+                                                                             ) or xml.DEFAULT_MACHINE)
+                                      if cdrom else bus)
+        if bus not in xml.DISK_BUSES:
+            raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not known')
+        disk = self.image_disk(context, instance, image, target(bus), bus, root_gb=0 if cdrom else None)
+        disk.device = disk_words.CDROM if cdrom else disk_words.DISK
+        return disk
 
     def image_disk(self, context: RequestContext, instance: Instance, image: Image, target: str, bus: str,
                    name: str = 'disk', root_gb: int | None = None) -> xml.Disk:
@@ -415,14 +444,22 @@ class Storage:
         place = self._new(uuid, encrypted)
         return [self._blank(place, uuid, name, size, f'{prefix}{next(letters)}', bus) for name, size in wanted.items()]
 
-    def _blank(self, place: Place, uuid: str, name: str, size: int, target: str, bus: str) -> xml.Disk:
-        make = ['mkswap', '-q'] if name == 'disk.swap' else [
-            'mkfs.ext4', '-q', '-F', '-L', name.removeprefix('disk.')]
+    def _blank(self, place: Place, uuid: str, name: str, size: int, target: str, bus: str,
+               form: str | None = None) -> xml.Disk:
+        """
+        :param form: of disk_words.FORMATS, or SWAP; None: the usual one of such a disk
+        """
+        form = disk_words.SWAP if name == 'disk.swap' else form or disk_words.DEFAULT_FORMAT
+        make = [word.format(label=name.removeprefix('disk.')) for word in MAKE[form]]
         path = self.path(uuid, name)
         with open(path, 'xb') as file:
             file.truncate(size)
         environment = {'PATH': os.environ.get('PATH', os.defpath) + ':/usr/sbin:/sbin', 'LC_ALL': 'C'}
-        done = subprocess.run([*make, path], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+        try:
+            done = subprocess.run([*make, path], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+        except FileNotFoundError:
+            raise exception.BuildFailed(instance_id=uuid, reason=f'this host cannot make a disk of the format {form}: '
+                                                                 f'it has no {make[0]}') from None
         if done.returncode:
             LOG.error('%s failed: %s', make[0], done.stderr.decode(errors='replace'))
             raise exception.BuildFailed(instance_id=uuid, reason=f'{make[0]} failed on {name}')
@@ -587,13 +624,26 @@ def _bus(image: Image) -> str:
     return bus
 
 
-def _ephemerals(instance: Instance, block_devices: Iterable[Device]) -> list[int]:
-    """Bytes of each ephemeral disk: those requested one by one, else the flavor's."""
-    requested = [row['volume_size'] for row in block_devices
-             if row.get('source_type') == 'blank' and row.get('destination_type') == 'local'
-             and row.get('guest_format') != 'swap']
-    sizes = requested or [instance.ephemeral_gb]
-    return [size * GIB for size in sizes if size]
+@dataclasses.dataclass
+class Wanted:
+    """Rows of a server's local disks."""
+
+    root: Device | None
+    ephemerals: list[Device]
+    swap: Device | None
+
+
+def _requested(block_devices: Iterable[Device]) -> Wanted:
+    local = [row for row in block_devices if row.get('destination_type') == 'local']
+    blank = [row for row in local if row.get('source_type') == 'blank']
+    return Wanted(next((row for row in local if row.get('source_type') == 'image'), None),
+                  [row for row in blank if row.get('guest_format') != disk_words.SWAP],
+                  next((row for row in blank if row.get('guest_format') == disk_words.SWAP), None))
+
+
+def _ephemeral(instance: Instance) -> Device:
+    """The row of the flavor's ephemeral disk, where none was requested."""
+    return {'volume_size': instance.ephemeral_gb}
 
 
 def _aligned(size: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.hardware import cpus
+from nova.hardware import disks as disk_words
 from nova.hardware import growth
 from nova.objects import numa
 from nova.objects import pci
@@ -47,7 +48,7 @@ class Disk:
     """One disk of the guest. ``format`` is what we made it as, never what its bytes look like.
 
     ``source``: where QEMU finds it, as of a volumes.disk.Volume, when it is no file; ``file`` is its name even then.
-    ``secret``: id of the libvirt secret that opens it (LUKS); None: it is not encrypted.
+    ``secret``: id of the libvirt secret that opens it (LUKS); None: it is not encrypted. ``device``: 'disk' or 'cdrom'.
     """
 
     file: str
@@ -60,6 +61,13 @@ class Disk:
     backing_format: str | None = None
     source: dict[str, Any] | None = None
     secret: str | None = None
+    device: str = 'disk'
+    detect_zeroes: str = 'off'
+    iothread: int | None = None
+
+    @property
+    def keeps_size(self) -> bool:
+        return self.readonly or self.device == disk_words.CDROM
 
 
 @dataclasses.dataclass

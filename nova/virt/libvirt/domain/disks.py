@@ -1,4 +1,5 @@
 """Disks, and the controllers that they hang on."""
+from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as etree
 
@@ -7,8 +8,6 @@ from nova.virt.libvirt.domain.tree import add
 from nova.virt.libvirt.volumes import disk as volumes
 
 MOST_QUEUES = 16             # of a controller: QEMU makes no more use of them on one disk
-_IOTUNE = tuple(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
-                for unit in ('bytes', 'iops') for what in ('total', 'read', 'write'))
 
 
 def disks(devices: etree.Element, guest: Any) -> None:
@@ -29,12 +28,12 @@ def _local(devices: etree.Element, each: Any, guest: Any) -> None:
     element = disk(devices, each)
     if each.bus == 'virtio':
         virtio.extend(_child(element, 'driver'), guest)
-    bounds = [(name, guest.settings[f'quota_disk_{name}']) for name in _IOTUNE
-              if int(guest.settings.get(f'quota_disk_{name}', 0))]
-    if bounds:
-        iotune = add(element, 'iotune')
-        for name, value in bounds:
-            add(iotune, name, value)
+    volumes.limit(element, limits(guest.settings))
+
+
+def limits(settings: Mapping[str, str]) -> dict[str, int]:
+    """What the flavor bounds each local disk to: {name of volumes.LIMITS: number}, 0 where it does not."""
+    return {name: int(settings.get(f'quota_disk_{name}', 0)) for name in volumes.LIMITS}
 
 
 def _child(element: etree.Element, tag: str) -> etree.Element:
@@ -46,8 +45,8 @@ def disk(devices: etree.Element, disk: Any) -> etree.Element:
     """
     :param disk: xml.Disk
     """
-    element = add(devices, 'disk', type=disk.source['type'] if disk.source else 'file', device='disk')
-    add(element, 'driver', name='qemu', type=disk.format, cache=disk.cache, discard='unmap')
+    element = add(devices, 'disk', type=disk.source['type'] if disk.source else 'file', device=disk.device)
+    add(element, 'driver', **volumes.driver(disk.format, disk, disk.device != 'disk'))
     source = {'type': 'file', 'path': disk.file, 'luks': disk.secret} if disk.source is None else disk.source
     element.append(volumes.source_element(source))
     # The chain is named to its end: libvirt must not look into the files for more of it.
@@ -60,6 +59,6 @@ def disk(devices: etree.Element, disk: Any) -> etree.Element:
         add(source, 'seclabel', model='dac', relabel='no')
         add(backing, 'backingStore')
     add(element, 'target', dev=disk.target, bus=disk.bus)
-    if disk.readonly:
+    if disk.keeps_size:
         add(element, 'readonly')
     return element

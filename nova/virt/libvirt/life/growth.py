@@ -6,6 +6,7 @@ has not taken it up.
 """
 from __future__ import annotations
 
+from collections.abc import Iterator
 import contextlib
 import time
 from typing import Any
@@ -17,6 +18,7 @@ from nova import exception
 from nova.hardware import growth
 from nova.virt import driver
 from nova.virt.libvirt import spec
+from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import tree
 from nova.virt.libvirt.life import hands
 
@@ -24,6 +26,7 @@ TAKE_BACK_S = 10                         # that a guest has to give back memory 
 POLL_S = 0.2
 OPERATION = 'give the guest more'
 NO_ROOM = 'it was started without room for so many CPUs, or so much memory'
+LIMITS = 'quota_disk_'
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE    # the definition is made again at each start
 
 
@@ -35,22 +38,38 @@ class Growth(hands.Feature, driver.Growth):
         with self.hands.operation(uuid):
             guest = self.hands.known(uuid)
             vcpus, memory_mb = flavor['vcpus'], max(flavor['memory_mb'], spec.MEMORY_MINIMUM)
-            most = growth.maximum(guest.settings)
+            most, targets = growth.maximum(guest.settings), [disk.target for disk in guest.disks]
+            settings = {**{name: value for name, value in guest.settings.items() if not name.startswith(LIMITS)},
+                        **growth.limits(flavor)}
             if vcpus > max(guest.vcpus, most[0]) or memory_mb > max(guest.memory_mb, most[1]):
                 raise exception.VirtError(operation=OPERATION, reason=NO_ROOM)
             with contextlib.suppress(exception.GuestNotFound):
                 refusal = self.hands.hypervisor.guest(OPERATION, uuid, _refusal, vcpus, memory_mb)
                 if refusal:
                     raise exception.VirtError(operation=OPERATION, reason=refusal)
-                plugged = self.hands.hypervisor.guest(OPERATION, uuid, plug, memory_mb)
-                try:
-                    self.hands.hypervisor.guest(OPERATION, uuid, _set_vcpus, vcpus)
-                except exception.VirtError:
-                    self.take_back(uuid, plugged)
-                    raise
-            guest.vcpus, guest.memory_mb = vcpus, memory_mb
+                with self._limited(uuid, targets, disks.limits(guest.settings), disks.limits(settings)):
+                    plugged = self.hands.hypervisor.guest(OPERATION, uuid, plug, memory_mb)
+                    try:
+                        self.hands.hypervisor.guest(OPERATION, uuid, _set_vcpus, vcpus)
+                    except exception.VirtError:
+                        self.take_back(uuid, plugged)
+                        raise
+            guest.vcpus, guest.memory_mb, guest.settings = vcpus, memory_mb, settings
             guest.facts['flavor'] = flavor['name']
             self.hands.storage.save(guest)
+
+    @contextlib.contextmanager
+    def _limited(self, uuid: str, targets: list[str], old: dict[str, int], new: dict[str, int]) -> Iterator[None]:
+        """Bound the local disks as the new flavor says; as the old one does again when the block fails."""
+        if old == new:
+            yield
+            return
+        self.hands.hypervisor.guest(OPERATION, uuid, set_limits, targets, new)
+        try:
+            yield
+        except exception.VirtError:
+            self.hands.hypervisor.guest(OPERATION, uuid, set_limits, targets, old)
+            raise
 
     def take_back(self, uuid: str, module: str | None) -> None:
         """Have the guest give back what ``plug`` gave.
@@ -66,6 +85,17 @@ class Growth(hands.Feature, driver.Growth):
                 raise exception.VirtError(operation=OPERATION, reason=(
                     'it has got the memory and no CPUs, and does not give the memory back before its next start'))
             time.sleep(POLL_S)
+
+
+def set_limits(domain: libvirt.virDomain, targets: list[str], limits: dict[str, int]) -> None:
+    """
+    :param limits: {name of volumes.disk.LIMITS: number}, 0: no limit
+    """
+    if domain.isActive():
+        # the length of a burst is none without the burst, and libvirt refuses it
+        given = {name: value for name, value in limits.items() if value or not name.endswith('_max_length')}
+        for target in targets:
+            domain.setBlockIoTune(target, given, LIVE)
 
 
 def _live(domain: libvirt.virDomain) -> etree.Element:

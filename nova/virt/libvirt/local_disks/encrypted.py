@@ -48,7 +48,7 @@ class Encrypted(local_files.Files):
         return xml.Disk(path, 'qcow2', target, bus, readonly=readonly, cache=self.cache, secret=self._secret)
 
     def grow(self, disk: xml.Disk, size: int) -> None:
-        if not disk.readonly and size > self.size(disk):
+        if not disk.keeps_size and size > self.size(disk):
             self.qemu_img.resize(disk.file, disk.format, size, disk.backing_file, key=self._key())
 
     def rebase(self, disk: xml.Disk) -> None:

@@ -43,7 +43,7 @@ class Files:
         return qcow2_size(path) if disk.format == 'qcow2' else os.path.getsize(path)
 
     def grow(self, disk: xml.Disk, size: int) -> None:
-        if disk.readonly or size <= self.size(disk):
+        if disk.keeps_size or size <= self.size(disk):
             return
         if disk.format == 'qcow2':
             self.qemu_img.resize(disk.file, disk.format, size, disk.backing_file)

@@ -163,7 +163,7 @@ class Rbd:
         return int(found['size'])
 
     def grow(self, disk: xml.Disk, size: int) -> None:
-        if not disk.readonly and size > self.size(disk):
+        if not disk.keeps_size and size > self.size(disk):
             self._pool.rbd('resize a disk', 'resize', '--no-progress', '--size', f'{size}B', name_of(disk.file))
 
     def rebase(self, disk: xml.Disk) -> None:

@@ -35,6 +35,7 @@ from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.volumes import probe
 from nova.virt.libvirt.volumes import disk as volume
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         if any(disk.secret for disk in guest.disks):
             raise exception.MigrationPreCheckError(reason='its local disks are encrypted; it can be moved while it is '
                                                           'off')
+        if any(disk.device == 'cdrom' for disk in guest.disks):
+            raise exception.MigrationPreCheckError(reason='its root is a CD-ROM of this host; it can be moved while it '
+                                                          'is off')
         if facts['virt_type'] != self.virt_type:
             raise exception.MigrationPreCheckError(reason=(
                 f'guests run with {self.virt_type} here and with {facts["virt_type"]} there'))
@@ -152,6 +156,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> dict[str, Any]:
         uuid, copied, incremental = guest.uuid, facts['block_migration'], False
+        probe.check(guest.volumes)
         self.define_secrets(guest.volumes)
         with self.hands.operation(uuid):
             self.hands.remove(uuid, keep_disks=not copied)    # of an attempt that did not come to its end

@@ -5,16 +5,19 @@ another package adds. Its name is the ``driver_volume_type`` that Cinder gives s
 """
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 import typing
 
 from nova import exception
 from nova.runtime import entry_points
+from nova.virt.libvirt.volumes import disk
 
 GROUP = 'nova.libvirt.volume_connectors'
 INITIATOR_FILE = '/etc/iscsi/initiatorname.iscsi'
 PORTAL = re.compile(r'\[?(?P<host>[0-9A-Za-z.:_-]+?)\]?:(?P<port>[0-9]{1,5})\Z')
+HOST = re.compile(r'[0-9A-Za-z.:_-]{1,255}\Z')
 KEY = re.compile(r'^\s*key\s*=\s*(\S+)', re.MULTILINE)
 RECONNECT_S = 60             # so long a guest waits for an export that is gone before its reads and writes fail
 
@@ -22,11 +25,25 @@ Data = dict[str, typing.Any]
 Source = dict[str, typing.Any]
 
 
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """How os-brick is used.
+
+    root_helper  what it begins the commands with that need root
+    multipath    whether a volume is reached over all its paths, through the host's kernel
+    """
+
+    root_helper: str = 'sudo'
+    multipath: bool = False
+
+
 class Connector:
     """
     :param kind: driver_volume_type of the connections
     :param initiator: iSCSI name of this host
     """
+
+    brick = Way()
 
     def __init__(self, kind: str, initiator: str) -> None:
         self.kind, self.initiator = kind, initiator
@@ -38,8 +55,14 @@ class Connector:
         """
         raise NotImplementedError
 
-    def disconnect(self, data: Data) -> None:
-        """Nothing on this host uses it any more."""
+    def disconnect(self, data: Data, device: Data | None = None) -> None:
+        """Nothing on this host uses it any more.
+
+        :param device: the 'device' of the source's 'connection'
+        """
+
+    def extend(self, data: Data) -> None:
+        """The volume has grown; the host may have to look again."""
 
 
 class Local(Connector):
@@ -100,34 +123,53 @@ class Iscsi(Connector):
         return made
 
 
+class Nfs(Connector):
+    """A raw file of an NFS server that QEMU reaches by itself (libnfs): nothing is mounted that could hang."""
+
+    def connect(self, data: Data) -> Source:
+        host, colon, directory = str(data['export']).rpartition(':/')
+        host, name = host.strip('[]'), str(data['name'])
+        if not (colon and HOST.match(host)) or '..' in f'{directory}/{name}'.split('/') or not name:
+            raise _refused('the place of its file is none')
+        return {'type': 'network', 'protocol': 'nfs', 'name': f'/{directory.strip("/")}/{name}'.replace('//', '/'),
+                'hosts': [[host, None]]}
+
+
 class Brick(Connector):
     """What needs an initiator of the host's kernel: by os-brick, where it is installed."""
 
     def connect(self, data: Data) -> Source:
-        return {'type': 'block', 'path': self._connector().connect_volume(data)['path'],
-                'connection': {'driver_volume_type': self.kind, 'data': data}}
+        device = self._connector().connect_volume(data)
+        return {'type': 'block', 'path': device['path'],
+                'connection': {'driver_volume_type': self.kind, 'data': data, 'device': device}}
 
-    def disconnect(self, data: Data) -> None:
-        self._connector().disconnect_volume(data, None, ignore_errors=True)
+    def disconnect(self, data: Data, device: Data | None = None) -> None:
+        self._connector().disconnect_volume(data, device, ignore_errors=True)
+
+    def extend(self, data: Data) -> None:
+        self._connector().extend_volume(data)
 
     def _connector(self) -> typing.Any:
         if importlib.util.find_spec('os_brick') is None:
             raise _refused(f'volumes of kind {self.kind} need os-brick, which is not installed on this host')
         from os_brick.initiator import connector
-        return connector.InitiatorConnector.factory(self.kind.upper(), 'sudo', use_multipath=False)
+        return connector.InitiatorConnector.factory(
+            self.kind.upper(), self.brick.root_helper, use_multipath=self.brick.multipath)
 
 
-OURS = {'local': Local, 'nbd': Nbd, 'rbd': Rbd, 'iscsi': Iscsi, 'fibre_channel': Brick, 'nfs': Brick, 'nvmeof': Brick}
+OURS = {'local': Local, 'nbd': Nbd, 'rbd': Rbd, 'iscsi': Iscsi, 'nfs': Nfs, 'fibre_channel': Brick, 'nvmeof': Brick}
+KERNEL = {'iscsi': Brick}    # of those, with several paths: QEMU's own initiator has one
 
 
 class Connectors:
     """Ours, and those that are installed.
 
     :param host: name of this host, for its iSCSI name where it has none
+    :param way: how os-brick is used
     """
 
-    def __init__(self, host: str) -> None:
-        self.initiator = _initiator(host)
+    def __init__(self, host: str, way: Way = Way()) -> None:
+        self.initiator, self._host, self._way = _initiator(host), host, way
         self._made: dict[str, Connector] = {}
 
     def connect(self, info: dict[str, typing.Any]) -> Source:
@@ -136,6 +178,10 @@ class Connectors:
         :raises VirtError: this host does not reach it, or does not know such connections
         """
         data = info['data']
+        if data.get('format') not in (None, 'raw'):
+            # its file names another one below it, which only who wrote that may follow
+            raise _refused(f'it is a file of the format {str(data["format"])!r:.40}, and this host opens raw ones '
+                           'alone')
         source = self._of(info).connect(data)
         if data.get('access_mode') == 'ro':
             source['readonly'] = True
@@ -143,10 +189,32 @@ class Connectors:
             source['shareable'] = True
         if data.get('encrypted'):
             source['encrypted'] = True
+        source['limits'] = _limits(data.get('qos_specs') or {})
         return source
 
     def disconnect(self, info: dict[str, typing.Any]) -> None:
-        self._of(info).disconnect(info['data'])
+        self._of(info).disconnect(info['data'], info.get('device'))
+
+    def extend(self, info: dict[str, typing.Any]) -> None:
+        """A volume has grown.
+
+        :raises VirtError: the host does not see it
+        """
+        self._of(info).extend(info['data'])
+
+    def facts(self, address: str) -> dict[str, typing.Any]:
+        """What a block storage must know of this host: {'initiator', 'multipath'} and, where os-brick is installed,
+        what
+        it finds: WWPNs, the NVMe name.
+
+        :param address: of this host
+        """
+        found: dict[str, typing.Any] = {}
+        if importlib.util.find_spec('os_brick') is not None:
+            from os_brick.initiator import connector
+            found = dict(connector.get_connector_properties(self._way.root_helper, address, self._way.multipath, False,
+                                                            host=self._host))
+        return {**found, 'initiator': self.initiator, 'multipath': self._way.multipath}
 
     def _of(self, info: dict[str, typing.Any]) -> Connector:
         kind = str(info.get('driver_volume_type'))
@@ -155,9 +223,23 @@ class Connectors:
             if kind not in points and kind not in OURS:
                 known = ', '.join(sorted({*points, *OURS}))
                 raise _refused(f'this host knows no volumes of kind {kind:.40}; it knows {known}')
-            found = points[kind].load() if kind in points else OURS[kind]
+            ours = {**OURS, **KERNEL} if self._way.multipath else OURS
+            found = points[kind].load() if kind in points else ours[kind]
             self._made[kind] = found(kind, self.initiator)
+            self._made[kind].brick = self._way
         return self._made[kind]
+
+
+def _limits(specs: dict[str, typing.Any]) -> dict[str, int]:
+    """Limits of a volume by the names of libvirt: those of QoS specs whose consumer is the front-end.
+
+    :raises VirtError: one is no number
+    """
+    found = {name: str(specs[name]) for name in disk.LIMITS if specs.get(name) is not None}
+    wrong = next((name for name, value in found.items() if not (value.isascii() and value.isdecimal())), None)
+    if wrong:
+        raise _refused(f'its limit {wrong} is no number')
+    return {name: int(value) for name, value in found.items()}
 
 
 def _initiator(host: str) -> str:

@@ -11,9 +11,11 @@ import typing
 from xml.etree import ElementTree as etree
 
 from nova import exception
+from nova.hardware import disks as words
 
 PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd', 'fdc': 'fd'}
-DEVICES = ('disk', 'cdrom', 'lun', 'floppy')
+LIMITS = tuple(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
+               for unit in ('bytes', 'iops') for what in ('total', 'read', 'write'))
 OLD_MACHINES = ('pc', 'pc-i440fx')       # whose default for a CD-ROM is IDE
 NETWORK = 'network'
 
@@ -29,6 +31,7 @@ class Volume:
                 secret that opens it
     boot_order  1: the guest boots from it; None: never
     cache       QEMU's cache mode
+    limits      {name of LIMITS: number}, of its block storage
     """
 
     volume_id: str
@@ -43,6 +46,7 @@ class Volume:
     detect_zeroes: str = 'off'
     iothread: int | None = None
     tag: str | None = None
+    limits: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def mark(self) -> str:
@@ -71,7 +75,7 @@ def volume(device: Device, source: Source, properties: dict[str, typing.Any], ma
     :raises VirtError: the guest cannot have such a device
     """
     kind = device.get('device_type') or 'disk'
-    if kind not in DEVICES:
+    if kind not in words.TYPES:
         raise _refused(f'{kind!r:.40} is no kind of a disk')
     bus = device.get('disk_bus') or _bus(kind, properties, machine)
     if bus not in PREFIXES:
@@ -80,20 +84,25 @@ def volume(device: Device, source: Source, properties: dict[str, typing.Any], ma
         raise _refused('a lun is a SCSI device of a block storage that has those')
     index = device.get('boot_index')
     shareable = bool(source.get('shareable'))
+    limits = source.pop('limits', {})
     cache = 'none' if shareable else choices.cache[source['type']]
     return Volume(device['volume_id'], _target(device.get('device_name'), PREFIXES[bus], taken), bus, source, kind,
                   index + 1 if index is not None and index >= 0 else None,
                   kind == 'cdrom' or bool(source.get('readonly')), shareable, cache, choices.detect_zeroes,
-                  tag=device.get('tag'))
+                  tag=device.get('tag'), limits=limits)
 
 
 def _bus(kind: str, properties: dict[str, typing.Any], machine: str) -> str:
-    if kind == 'cdrom':
-        old = machine == 'pc' or machine.startswith(OLD_MACHINES[1])
-        return str(properties.get('hw_cdrom_bus') or ('ide' if old else 'sata'))
+    if kind == words.CDROM:
+        return cdrom_bus(properties, machine)
     if kind == 'floppy':
         return 'fdc'
     return 'scsi' if kind == 'lun' else str(properties.get('hw_disk_bus') or 'virtio')
+
+
+def cdrom_bus(properties: dict[str, typing.Any], machine: str) -> str:
+    old = machine == 'pc' or machine.startswith(OLD_MACHINES[1])
+    return str(properties.get('hw_cdrom_bus') or ('ide' if old else 'sata'))
 
 
 def _target(name: str | None, prefix: str, taken: set[str]) -> str:
@@ -118,14 +127,7 @@ def text(disk: Volume) -> str:
 def element(disk: Volume) -> etree.Element:
     """The element of a volume in a domain."""
     root = etree.Element('disk', type=disk.source['type'], device=disk.device)
-    driver = {'name': 'qemu', 'type': 'raw', 'cache': disk.cache, 'discard': 'unmap'}
-    if disk.detect_zeroes != 'off':
-        driver['detect_zeroes'] = disk.detect_zeroes
-    if disk.iothread is not None:
-        driver['iothread'] = str(disk.iothread)
-    if disk.readonly:
-        del driver['discard']
-    etree.SubElement(root, 'driver', driver)
+    etree.SubElement(root, 'driver', driver('raw', disk, disk.readonly))
     root.append(source_element(disk.source))
     etree.SubElement(root, 'backingStore')           # raw: there is nothing below it that libvirt should look for
     etree.SubElement(root, 'target', dev=disk.target, bus=disk.bus)
@@ -137,7 +139,47 @@ def element(disk: Volume) -> etree.Element:
         etree.SubElement(root, 'shareable')
     if disk.boot_order is not None:
         etree.SubElement(root, 'boot', order=str(disk.boot_order))
+    limit(root, disk.limits)
     return root
+
+
+def driver(form: str, disk: typing.Any, readonly: bool) -> dict[str, str]:
+    """What QEMU does with the blocks of a Volume, or of an xml.Disk."""
+    made = {'name': 'qemu', 'type': form, 'cache': disk.cache, 'discard': 'unmap'}
+    if disk.detect_zeroes != 'off':
+        made['detect_zeroes'] = disk.detect_zeroes
+    if disk.iothread is not None:
+        made['iothread'] = str(disk.iothread)
+    if readonly:
+        del made['discard']
+    return made
+
+
+def limit(root: etree.Element, limits: typing.Mapping[str, typing.Any]) -> None:
+    """Bound what a guest may do with a disk in a second."""
+    bounds = [(name, limits[name]) for name in LIMITS if int(limits.get(name) or 0)]
+    if bounds:
+        iotune = etree.SubElement(root, 'iotune')
+        for name, value in bounds:
+            etree.SubElement(iotune, name).text = str(value)
+
+
+def spread(found: typing.Iterable[typing.Any], threads: int, choices: Choices) -> None:
+    """Give the virtio disks among Volumes and xml.Disks their I/O threads, one after the other."""
+    number = 0
+    for each in found:
+        each.iothread = None
+        each.detect_zeroes = 'off' if each.readonly else choices.detect_zeroes
+        if each.bus == 'virtio' and threads:
+            each.iothread, number = number % threads + 1, number + 1
+
+
+def quietest(volume: Volume, found: typing.Iterable[typing.Any]) -> int | None:
+    """The I/O thread for a Volume of a guest that has these Volumes and xml.Disks: that of the fewest; None: none."""
+    used = [each.iothread for each in found if each.iothread]
+    if volume.bus != 'virtio' or not used:
+        return None
+    return min(range(1, max(used) + 1), key=used.count)
 
 
 def source_element(source: Source) -> etree.Element:
@@ -162,7 +204,7 @@ def _source(source: Source) -> etree.Element:
         if source.get('tls_hostname'):
             made.set('tlsHostname', source['tls_hostname'])
     for host, port in source.get('hosts', ()):
-        etree.SubElement(made, 'host', name=host, port=str(port))
+        etree.SubElement(made, 'host', {'name': host, **({'port': str(port)} if port else {})})
     if source.get('socket'):
         etree.SubElement(made, 'host', transport='unix', socket=source['socket'])
     if source.get('initiator'):
@@ -188,7 +230,7 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any])
         devices.insert(len(disks) + number, element(each))
     if any(each.bus == 'scsi' for each in volumes) and devices.find("controller[@type='scsi']") is None:
         etree.SubElement(devices, 'controller', type='scsi', index='0', model='virtio-scsi')
-    threads = max((each.iothread or 0 for each in volumes), default=0)
+    threads = max((each.iothread or 0 for each in [*disks, *volumes]), default=0)
     if threads:
         etree.SubElement(root, 'iothreads').text = str(threads)
     system = root.find('os')

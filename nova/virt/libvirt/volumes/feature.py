@@ -15,6 +15,7 @@ from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.volumes import disk
 from nova.virt.libvirt.volumes import operations
+from nova.virt.libvirt.volumes import probe
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -45,14 +46,14 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
     copy_running: Callable[..., bool]
 
     def volume_connector(self) -> dict[str, Any]:
-        return {'host': self.host, 'ip': self.conf.my_ip, 'initiator': self.connectors.initiator,
-                'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}
+        return {'platform': 'x86_64', 'os_type': 'linux', **self.connectors.facts(self.conf.my_ip), 'host': self.host,
+                'ip': self.conf.my_ip}
 
-    def volumes_of(self, instance: Instance, devices: Iterable[disk.Device], machine: str, disks: Iterable[xml.Disk],
+    def volumes_of(self, instance: Instance, devices: Iterable[disk.Device], machine: str, disks: Sequence[xml.Disk],
                    known: Sequence[disk.Volume] = ()) -> list[disk.Volume]:
         """[disk.Volume] of those of a guest's devices that are volumes.
 
-        :param disks: its local ones
+        :param disks: its local ones, which get their cache mode and their I/O threads with the volumes
         :param known: Volumes that it had, whose targets it keeps
         :raises VirtError: this host does not reach one of them
         """
@@ -63,19 +64,23 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
                 wanted = kept.get(device['volume_id']) or device.get('device_name')
                 made.append(self._volume(instance, {**device, 'device_name': wanted}, machine, taken))
                 taken.add(made[-1].target)
-        threads = self.conf.libvirt.io_threads
-        for number, each in enumerate(volume for volume in made if volume.bus == 'virtio' and threads):
-            each.iothread = number % threads + 1
+        choices = self._choices()
+        for local in disks:
+            if local.source is None and not local.readonly:
+                local.cache = choices.cache['file']
+        disk.spread([*disks, *made], self.conf.libvirt.io_threads, choices)
         return made
 
-    def _volume(self, instance: Instance, device: disk.Device, machine: str, taken: set[str]) -> disk.Volume:
+    def _choices(self) -> disk.Choices:
         options = self.conf.libvirt
         cache = {'file': self.storage.disk_cache, 'block': 'none', 'network': 'writeback', **options.disk_cachemodes}
+        return disk.Choices(cache, options.detect_zeroes)
+
+    def _volume(self, instance: Instance, device: disk.Device, machine: str, taken: set[str]) -> disk.Volume:
         source = self.connectors.connect(device['connection_info'])
         if source.pop('encrypted', False):
             source['luks'] = device['volume_id']         # the id of its secret, too
-        return disk.volume(device, source, instance.image_properties or {}, machine, taken,
-                           disk.Choices(cache, options.detect_zeroes))
+        return disk.volume(device, source, instance.image_properties or {}, machine, taken, self._choices())
 
     def define_secrets(self, volumes: Iterable[disk.Volume]) -> None:
         """Give libvirt what it needs to log in to the storages of volumes; it forgets that when it restarts."""
@@ -102,6 +107,9 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
                       'device_name': known[0].target if known else device.get('device_name')}
             volume = self._volume(instance, wanted, guest.machine,
                                   {each.target for each in [*guest.disks, *before]})
+            if self.is_active(instance.uuid):
+                probe.check([volume])
+            volume.iothread = disk.quietest(volume, [*guest.disks, *before])
             self.define_secrets([volume])
             self.define_volume_keys(instance.uuid, [volume])
             guest.volumes = [*before, volume]
@@ -193,6 +201,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             return
         if not self.is_active(uuid):
             raise exception.VirtError(operation=operation, reason='the guest does not run')
+        probe.check([fresh])
         self.define_secrets([fresh])
         self._mirror(uuid, operation, fresh)
 
@@ -217,6 +226,8 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             if volume is not None and volume.source.get('luks'):
                 raise exception.VirtError(operation='extend the volume', reason='it is encrypted; the guest sees its '
                                           'new size after a stop and a start')
+            if volume is not None and volume.source.get('connection'):
+                self.connectors.extend(volume.source['connection'])
             if volume is not None:
                 self.hypervisor.guest('extend the volume', instance.uuid, operations.resize, volume.target,
                                       device['volume_size'] * GIB)

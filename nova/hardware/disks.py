@@ -1,0 +1,36 @@
+"""What a request may say of a disk: the words of block_device_mapping_v2, whatever makes the disk.
+
+A local disk is one of the host's; a volume is one of a block storage.
+"""
+from __future__ import annotations
+
+DISK, CDROM, FLOPPY, LUN = 'disk', 'cdrom', 'floppy', 'lun'
+TYPES = (DISK, CDROM, FLOPPY, LUN)
+BUSES = ('virtio', 'scsi', 'sata', 'usb', 'ide', 'fdc')
+SWAP = 'swap'
+# file systems that a host puts onto an ephemeral disk
+FORMATS = ('ext2', 'ext3', 'ext4', 'vfat', 'xfs')
+DEFAULT_FORMAT = 'ext4'
+
+
+def refusal(source: str, destination: str, kind: str | None, bus: str | None, form: str | None) -> str | None:
+    """Why no server has such a device, as a sentence; None: it may.
+
+    :param source: 'blank', 'image', 'snapshot' or 'volume'
+    :param destination: 'local' or 'volume'
+    :param kind: its device_type
+    :param bus: its disk_bus
+    :param form: its guest_format
+    """
+    for name, value, known in (('device_type', kind, TYPES), ('disk_bus', bus, BUSES)):
+        if value and value not in known:
+            return f'{name} {value[:40]!r} is unknown; it may be {", ".join(known)}.'
+    if form and (source != 'blank' or destination != 'local'):
+        return 'guest_format is for blank local disks alone.'
+    if form and form not in (SWAP, *FORMATS):
+        return f'guest_format {form[:40]!r} is unknown; it may be {", ".join((SWAP, *FORMATS))}.'
+    if destination == 'local' and kind not in (None, '', DISK) and (source, kind) != ('image', CDROM):
+        return f'a local {kind} is only supported as the CD-ROM of an image; a volume may be one.'
+    if destination == 'local' and bus == 'fdc':
+        return 'a local disk is no floppy.'
+    return None

@@ -1,0 +1,156 @@
+"""Volumes of a real NFS server (nfs-ganesha, in user space) with real QEMU guests, and storages that hang."""
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+import uuid
+
+import pytest
+
+from nova import exception
+from nova import states
+from nova.tests.integration import test_libvirt
+from nova.tests.integration import test_libvirt_volumes as with_volumes
+from nova.virt.libvirt.volumes import probe
+
+state_path, module_rig, rig, instance, volumes = (
+    test_libvirt.state_path, test_libvirt.module_rig, test_libvirt.rig, test_libvirt.instance, with_volumes.volumes)
+pytestmark = test_libvirt.pytestmark
+PROGRAMS = ('ganesha.nfsd', 'rpcbind', 'unshare')
+PORTMAPPER, MOUNTS = 111, 20048
+CONFIGURATION = '''
+NFS_CORE_PARAM {{ Bind_Addr = 127.0.0.1; NFS_Port = {port}; MNT_Port = {mounts}; Enable_NLM = false; Enable_UDP = false;
+                  Enable_RQUOTA = false; Protocols = 3; }}
+NFSV4 {{ RecoveryRoot = {directory}/recovery; }}
+EXPORT {{ Export_Id = 1; Path = {directory}/files; Pseudo = /files; Access_Type = RW; Squash = No_Root_Squash;
+          SecType = sys; Protocols = 3; Transports = TCP; PrivilegedPort = false; FSAL {{ Name = VFS; }} }}
+'''
+
+
+class Server:
+    """ganesha on loopback. rpcbind listens nowhere but at its socket and in a namespace; libnfs asks it by a relay."""
+
+    def __init__(self, directory):
+        self.directory, self.files = directory, directory / 'files'
+        self.files.mkdir()
+        (directory / 'recovery').mkdir()
+        configuration = directory / 'ganesha.conf'
+        configuration.write_text(CONFIGURATION.format(port=probe.NFS_PORT, mounts=MOUNTS, directory=directory))
+        self._listener = socket.create_server(('127.0.0.1', PORTMAPPER))
+        threading.Thread(target=self._relay, daemon=True).start()
+        with open(directory / 'log', 'w') as log:
+            self._rpcbind = subprocess.Popen(['unshare', '--net', 'rpcbind', '-f'], stdout=log, stderr=log)
+            test_libvirt.wait_for(pathlib.Path('/run/rpcbind.sock').exists, 20, 'rpcbind')
+            self.process = subprocess.Popen(
+                ['ganesha.nfsd', '-F', '-f', configuration, '-L', directory / 'ganesha.log', '-p', directory / 'pid'],
+                stdout=log, stderr=log)
+        test_libvirt.wait_for(self._serves, 30, 'ganesha')
+
+    @staticmethod
+    def _serves():
+        with socket.socket() as tried:
+            return not tried.connect_ex(('127.0.0.1', probe.NFS_PORT))
+
+    def _relay(self):
+        while True:
+            try:
+                asks = self._listener.accept()[0]
+            except OSError:
+                return
+            knows = socket.socket(socket.AF_UNIX)
+            knows.connect('/run/rpcbind.sock')
+            for source, target in ((asks, knows), (knows, asks)):
+                threading.Thread(target=_pump, args=(source, target), daemon=True).start()
+
+    def stop(self):
+        for process in (self.process, self._rpcbind):
+            process.kill()
+            process.wait()
+        self._listener.close()
+
+
+def _pump(source, target):
+    try:
+        while found := source.recv(65536):
+            target.sendall(found)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path):
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if missing or not list(pathlib.Path('/usr/lib').glob('*/qemu/block-nfs.so')):
+        pytest.skip(f'not installed: {missing or "the NFS driver of QEMU (qemu-block-extra)"}')
+    made = Server(tmp_path)
+    yield made
+    made.process.send_signal(signal.SIGCONT)
+    made.stop()
+
+
+def test_a_volume_of_a_server_of_files_that_hangs_for_a_while(server, rig, instance, monkeypatch):
+    monkeypatch.setattr(probe, 'ANSWER_S', 2)
+    path = server.files / 'volume-1'
+    path.touch()
+    path.chmod(0o666)                                # as Cinder makes them, unless it is told to be strict
+    os.truncate(path, 1 << 30)
+    device = {'uuid': str(uuid.uuid4()), 'volume_id': str(uuid.uuid4()), 'destination_type': 'volume',
+              'source_type': 'volume', 'device_name': '/dev/vdb', 'volume_size': 1, 'boot_index': None,
+              'connection_info': {'driver_volume_type': 'nfs', 'data': {
+                  'export': f'127.0.0.1:{server.files}', 'name': path.name, 'options': None, 'format': 'raw'}}}
+    test_libvirt.spawn(rig, instance)
+    rig.booted(instance)
+    server.process.send_signal(signal.SIGSTOP)
+    with pytest.raises(exception.VirtError, match='did not answer within'):
+        rig.driver.attach_volume(None, instance, device)
+    assert rig.driver.storage.load(instance.uuid).volumes == []
+    server.process.send_signal(signal.SIGCONT)
+    rig.driver.attach_volume(None, instance, device)
+    with_volumes.wait_for(lambda: 'vdb' in with_volumes.run(rig, instance, 'ls /sys/block'), 60, 'the disk to be seen')
+    with_volumes.write(rig, instance, '/dev/vdb', 'first')
+    assert path.read_bytes()[:5] == b'first'
+    os.truncate(path, 2 << 30)
+    rig.driver.extend_volume(None, instance, {**device, 'volume_size': 2})
+    with_volumes.write(rig, instance, '/dev/vdb', 'beyond', block=300000)
+    with open(path, 'rb') as file:
+        file.seek(300000 * 4096)
+        assert file.read(6) == b'beyond'
+    rig.driver.detach_volume(None, instance, device)
+    assert 'vdb' not in with_volumes.run(rig, instance, 'ls /sys/block')
+
+
+def test_an_export_that_is_paused_stops_nothing_but_what_needs_it(rig, instance, volumes, state_path, monkeypatch):
+    """QEMU waited for it in its main loop: the guest stood still, and a start did not end until the export went on."""
+    monkeypatch.setattr(probe, 'ANSWER_S', 2)
+    data = volumes()
+    export = with_volumes.Export(pathlib.Path(state_path), data)
+    export.start()
+    device = {**data.device, 'connection_info': export.info}
+    try:
+        test_libvirt.spawn(rig, instance)
+        export.signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        with pytest.raises(exception.VirtError, match=f'the storage of volume {data.id} did not answer within'):
+            rig.driver.attach_volume(None, instance, device)
+        assert rig.driver.storage.load(instance.uuid).volumes == []
+        assert rig.driver.diagnostics(instance)['disk_details'] and time.monotonic() - begun < 30
+        export.signal(signal.SIGCONT)
+        rig.driver.attach_volume(None, instance, device)
+        export.signal(signal.SIGSTOP)
+        with pytest.raises(exception.VirtError, match='did not answer'):
+            rig.driver.reboot(None, instance, [], True)
+        assert rig.driver.power_state(instance) == states.RUNNING          # it was not stopped for nothing
+        rig.driver.power_off(instance)
+        with pytest.raises(exception.VirtError, match='did not answer'):
+            rig.driver.power_on(None, instance, [])
+        export.signal(signal.SIGCONT)
+        rig.driver.power_on(None, instance, [])
+        assert rig.driver.power_state(instance) == states.RUNNING
+    finally:
+        export.signal(signal.SIGCONT)
+        export.stop()

@@ -1,0 +1,85 @@
+"""Whether what serves a volume answers, asked before QEMU opens it.
+
+QEMU opens a disk in its main loop and without a limit of time: a guest that gets a volume of a storage that hangs
+stands still, and one that starts with it never comes up. A storage that hangs later is waited for by the guest alone.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+import functools
+import socket
+import struct
+import time
+import typing
+
+from nova import exception
+from nova.virt.libvirt.volumes import disk
+
+ANSWER_S = 10.0
+NFS_PORT = 2049
+# RFC 5531: a call of procedure 0 of NFS version 3, without credentials, as one record
+_CALL = struct.pack('>10I', 0x4e4f5641, 0, 2, 100003, 3, 0, 0, 0, 0, 0)
+NFS_CALL = struct.pack('>I', 0x80000000 | len(_CALL)) + _CALL
+# protocol: (what we say, what the answer begins with); NBD and Ceph greet by themselves, an iSCSI target does not
+WORDS: dict[str, tuple[bytes, bytes]] = {
+    'nbd': (b'', b'NBDMAGIC'), 'rbd': (b'', b'ceph v'), 'iscsi': (b'', b''), 'nfs': (NFS_CALL, b'')}
+
+
+def check(volumes: typing.Iterable[disk.Volume], answer_s: float | None = None) -> None:
+    """
+    :param answer_s: None: ANSWER_S
+    :raises VirtError: what serves one of them does not answer
+    """
+    seconds = ANSWER_S if answer_s is None else answer_s
+    for volume in volumes:
+        source = volume.source
+        if source['type'] == disk.NETWORK and source['protocol'] in WORDS:
+            ways, words = _ways(source), WORDS[source['protocol']]
+            failures = [why for way in ways if (why := _failure(way, *words, seconds))]
+            if ways and len(failures) == len(ways):
+                raise exception.VirtError(operation='reach the volume', reason=(
+                    f'the storage of volume {volume.volume_id} {failures[0]}'))
+
+
+def _ways(source: disk.Source) -> list[Callable[[float], socket.socket]]:
+    """What connects to each of the places where it is served."""
+    if source.get('socket'):
+        return [functools.partial(_unix, source['socket'])]
+    return [functools.partial(_tcp, host, int(port or NFS_PORT)) for host, port in source.get('hosts', ())]
+
+
+def _tcp(host: str, port: int, seconds: float) -> socket.socket:
+    return socket.create_connection((host, port), seconds)
+
+
+def _unix(path: str, seconds: float) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.settimeout(seconds)
+        made.connect(path)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _failure(connect: Callable[[float], socket.socket], words: bytes, greeting: bytes, seconds: float) -> str | None:
+    """What is wrong with one place, or None."""
+    until = time.monotonic() + seconds
+    try:
+        with connect(seconds) as connection:
+            connection.sendall(words)
+            found = b''
+            while len(found) < (len(greeting) or bool(words)):
+                connection.settimeout(max(0.001, until - time.monotonic()))
+                more = connection.recv(64)
+                if not more:
+                    return 'closed the connection'
+                found += more
+            return None if found.startswith(greeting) else 'is something else than it should be'
+    except PermissionError:                # of this process: QEMU is another user
+        return None
+    except TimeoutError:
+        return f'did not answer within {seconds:.0f} seconds'
+    except OSError as error:
+        return f'is not reached: {error.strerror or error}'
