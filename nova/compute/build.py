@@ -44,7 +44,8 @@ def spawn_request(host: Host, ctx: context.RequestContext, instance: objects.Ins
     files = [(each['path'], base64.b64decode(each['contents'])) for each in spec.injected_files or ()]
     drive = None
     if instance.config_drive:
-        drive = metadata.files(instance, network_info, files, spec.admin_password, host.conf.metadata.dhcp_domain)
+        drive = metadata.files(instance, network_info, files, spec.admin_password, host.conf.metadata.dhcp_domain,
+                               block_devices)
     return virt.SpawnRequest(image=image, network_info=network_info, block_devices=block_devices,
                              injected_files=files, admin_password=spec.admin_password, config_drive=drive,
                              await_networks=_network_wait(host, ctx, instance, network_info))

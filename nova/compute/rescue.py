@@ -36,7 +36,8 @@ class Rescue:
                 host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             drive = None
             if server.config_drive:              # where the rescued system finds its password
-                drive = metadata.files(server, networks, [], admin_password, host.conf.metadata.dhcp_domain)
+                drive = metadata.files(server, networks, [], admin_password, host.conf.metadata.dhcp_domain,
+                                       devices)
             host.driver_with(virt.Rescue).rescue(task.ctx, server, networks, image, admin_password or '', devices,
                                                  drive)
             task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow())

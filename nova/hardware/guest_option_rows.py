@@ -206,7 +206,7 @@ DEVICES = (
     _hw('virtio_packed_ring', BOOLEAN, GUEST, 'lets virtio devices use packed rings',
         traits={TRUE: 'COMPUTE_NET_VIRTIO_PACKED'}),
     _image('hw_qemu_guest_agent', BOOLEAN, GUEST, "gives QEMU's guest agent its channel"),
-    _image('os_require_quiesce', BOOLEAN, FACT, 'says that snapshots need file systems at rest'),
+    _image('os_require_quiesce', BOOLEAN, COMPUTE, 'ends a snapshot whose file systems are not at rest'),
     Option('pci_alias', 'pci_passthrough:alias', None, r'[^:,]+:0*[1-9][0-9]*(,[^:,]+:0*[1-9][0-9]*)*', PLACE,
            'gives the guest PCI devices of the host'),
     _spec('accel:device_profile', ANY, REFUSED, 'asks for accelerators', refused={ANY: _NO_CYBORG}),

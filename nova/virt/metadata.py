@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
 import ipaddress
 import secrets
@@ -88,10 +89,11 @@ def listing(directory: dict[str, Any]) -> str:
 
 
 def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_password: str | None = None,
-              domain: str = '') -> dict[str, Any]:
+              domain: str = '', disks: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """The content of ``openstack/*/meta_data.json``.
 
     :param injected_files: [(path, bytes)]; the bytes are offered under ``openstack/content/``
+    :param disks: rows of block_device_mappings, for those that have a tag
     """
     document: dict[str, Any] = {
         'uuid': instance.uuid,
@@ -101,8 +103,10 @@ def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_pa
         'launch_index': instance.launch_index,
         'project_id': instance.project_id,
         'random_seed': base64.b64encode(secrets.token_bytes(RANDOM_SEED_BYTES)).decode(),
-        'devices': [{'type': 'nic', 'bus': 'none', 'address': 'none', 'mac': vif['address'], 'tags': [vif['tag']]}
-                    for vif in instance.network_info if vif.get('tag')],
+        'devices': [
+            *({'type': 'nic', 'bus': 'none', 'address': 'none', 'mac': vif['address'], 'tags': [vif['tag']]}
+              for vif in instance.network_info if vif.get('tag')),
+            *(_disk(row) for row in disks if row.get('tag'))],
         'dedicated_cpus': sorted(numa.dedicated(instance.numa_topology)),
     }
     if instance.metadata:
@@ -116,6 +120,13 @@ def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_pa
         document['files'] = [{'path': path, 'content_path': content_path(index)}
                              for index, (path, _content) in enumerate(injected_files)]
     return document
+
+
+def _disk(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A disk with a tag: a guest finds a volume by its serial number, the id, of which virtio shows 20 characters."""
+    found = {'type': 'disk', 'bus': 'none', 'address': 'none', 'tags': [row['tag']]}
+    named = {'serial': row.get('volume_id'), 'path': row.get('device_name')}
+    return found | {name: value for name, value in named.items() if value}
 
 
 def content_path(index: int) -> str:
@@ -164,10 +175,10 @@ def _vendor_data(instance: Instance) -> dict[str, str]:
 
 
 def openstack_files(instance: Instance, injected_files: Collection[Any] = (), admin_password: str | None = None,
-                    domain: str = '') -> dict[str, bytes]:
+                    domain: str = '', disks: Iterable[Mapping[str, Any]] = ()) -> dict[str, bytes]:
     """{name below openstack/<version>/: bytes} of every document there is."""
     found = {
-        'meta_data.json': utils.dump_json(meta_data(instance, injected_files, admin_password, domain)).encode(),
+        'meta_data.json': utils.dump_json(meta_data(instance, injected_files, admin_password, domain, disks)).encode(),
         'network_data.json': utils.dump_json(network_data(instance.network_info)).encode(),
         'vendor_data.json': utils.dump_json(_vendor_data(instance)).encode(),
         'vendor_data2.json': b'{}',
@@ -187,15 +198,17 @@ def ec2_document(instance: Instance, domain: str = '') -> bytes:
 
 
 def files(instance: Instance, network_info: list[dict[str, Any]], injected_files: Collection[Any] = (),
-          admin_password: str | None = None, domain: str = '') -> dict[str, bytes]:
+          admin_password: str | None = None, domain: str = '',
+          disks: Iterable[Mapping[str, Any]] = ()) -> dict[str, bytes]:
     """{path in the config drive: bytes}: the newest and the ``latest`` version of both formats.
 
     :param network_info: the VIFs that the server is about to get
+    :param disks: as of ``meta_data``
     """
     instance = instance.obj_clone()
     instance.network_info = network_info
     found = {}
-    documents = openstack_files(instance, injected_files, admin_password, domain)
+    documents = openstack_files(instance, injected_files, admin_password, domain, disks)
     for version in (OPENSTACK_VERSIONS[-1], 'latest'):
         found.update({f'openstack/{version}/{name}': content for name, content in documents.items()})
     for index, (_path, content) in enumerate(injected_files):

@@ -25,6 +25,7 @@ from nova.api.metadata import vendordata
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.networks import ports
+from nova.db.servers import block_devices
 from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.db.services import metadata_keys
@@ -143,7 +144,8 @@ class MetadataApi(application.Api['MetadataRequest']):
         instance = self._openstack(req, version)
         if name == 'vendor_data2.json' and self.vendor_data:
             return self.vendor_data.document(instance)
-        found = metadata.openstack_files(instance, self._injected_files(instance), domain=self.domain)
+        disks = self._disks(instance) if name == 'meta_data.json' else ()
+        found = metadata.openstack_files(instance, self._injected_files(instance), domain=self.domain, disks=disks)
         if name not in found:
             raise exception.NotFound()
         return found[name]
@@ -231,6 +233,10 @@ class MetadataApi(application.Api['MetadataRequest']):
     def _load(self, uuid: str) -> objects.Instance:
         with self.cells.of_server(uuid).db.reader() as conn:
             return objects.Instance.from_row(instances.get(conn, uuid))
+
+    def _disks(self, instance: objects.Instance) -> list[typing.Any]:
+        with self.cells.of_server(instance.uuid).db.reader() as conn:
+            return block_devices.by_instance(conn, instance.uuid)
 
     # ---- personality and the password -------------------------------------------
 

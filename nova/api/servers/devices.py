@@ -67,6 +67,12 @@ def root_device(image: Image) -> str:
     return name if DEVICE_PATH.match(name) and name[-1].isalpha() else ROOT
 
 
+SWAP, FILE_SYSTEM = 'swap', 'ext4'           # what hosts put on the local disks that they make
+_LOCAL = {'device_type': 'Only volumes are anything else than disks.',
+          'guest_format': f'Blank ones have {FILE_SYSTEM}, or are {SWAP}.',
+          'disk_bus': 'All are on the bus that hw_disk_bus of the image names.'}
+
+
 def row(source_type: str, **values: typing.Any) -> Device:
     return {'source_type': source_type, 'destination_type': 'local', 'device_name': None, 'device_type': None,
             'disk_bus': None, 'guest_format': None, 'boot_index': None, 'image_id': None, 'volume_id': None,
@@ -151,6 +157,21 @@ def _check(device: Device, image: Image) -> None:
         raise Invalid(reason="Blank volumes (source: 'blank', dest: 'volume') need to have a non-zero size")
     if device['volume_type'] and (source == 'volume' or destination == 'local'):
         raise Invalid(reason='Specified volume_type is only supported for new volumes.')
+    if destination == 'volume' and device['guest_format']:
+        raise Invalid(reason='guest_format is for local disks; volumes are given to the guest as they are.')
+    if destination == 'local':
+        _check_local(device, image)
+
+
+def _check_local(device: Device, image: Image) -> None:
+    """:raises InvalidBlockDevice: hosts make no local disk of that kind"""
+    formats = (SWAP, FILE_SYSTEM) if device['source_type'] == 'blank' else ()
+    bus = ((image or {}).get('properties') or {}).get('hw_disk_bus', 'virtio') if image else None
+    for name, value, known in (('device_type', device['device_type'], ('disk',)),
+                               ('guest_format', device['guest_format'], formats),
+                               ('disk_bus', device['disk_bus'], (bus,))):
+        if value and value not in known:
+            raise Invalid(reason=f'{name} {value!r} is none of a local disk here. {_LOCAL[name]}')
 
 
 def _check_all(given: list[Device]) -> None:
@@ -178,8 +199,8 @@ def _root(given: list[Device], image: Image) -> Device:
 
 def _local_disks(given: list[Device], flavor: dict[str, typing.Any]) -> list[Device]:
     """Ephemeral disks and swap: the requested ones, else those of the flavor."""
-    swaps = [device for device in given if device['guest_format'] == 'swap']
-    others = [device for device in given if device['guest_format'] != 'swap']
+    swaps = [device for device in given if device['guest_format'] == SWAP]
+    others = [device for device in given if device['guest_format'] != SWAP]
     if len(swaps) > 1 or sum(device['volume_size'] or 0 for device in swaps) > flavor['swap']:
         raise Invalid(reason='Swap drive requested is larger than instance type allows.')
     for device in others:
@@ -190,7 +211,7 @@ def _local_disks(given: list[Device], flavor: dict[str, typing.Any]) -> list[Dev
     if not others and flavor['ephemeral_gb']:
         others = [row('blank', volume_size=flavor['ephemeral_gb'], boot_index=-1)]
     if not swaps and flavor['swap']:
-        swaps = [row('blank', volume_size=flavor['swap'], guest_format='swap', boot_index=-1)]
+        swaps = [row('blank', volume_size=flavor['swap'], guest_format=SWAP, boot_index=-1)]
     for device in swaps:
         device['volume_size'] = device['volume_size'] or flavor['swap']
     return others + swaps

@@ -47,6 +47,8 @@ SHOWN = (
     ('ephemeral_encryption(_format)?',
      'unit/test_libvirt_storage.py::test_encrypted_disks_open_with_the_key_of_their_guest_alone',
      'hw:ephemeral_encryption'),
+    ('os_require_quiesce', 'functional/test_volumes.py::test_what_runs_on_volumes_rests_while_they_are_copied',
+     'os_require_quiesce'),
     ('.kernel.ramdisk._id', 'unit/test_libvirt_storage.py::test_kernel_and_ramdisk', 'kernel_id'),
 )
 CARRIED_OUT = [row for row in rows.ROWS if row.by in (rows.PLACE, rows.CREATE, rows.COMPUTE)]

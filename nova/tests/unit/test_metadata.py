@@ -72,6 +72,18 @@ def test_a_guest_is_told_which_of_its_vcpus_are_dedicated():
     assert metadata.meta_data(make_instance())['dedicated_cpus'] == []
 
 
+def test_a_guest_is_told_of_its_disks_with_a_tag():
+    """Tags of disks were taken and stored, and no guest ever saw them."""
+    rows = [{'tag': 'database', 'volume_id': 'v-1', 'device_name': '/dev/vdb'},
+            {'tag': 'scratch', 'volume_id': None, 'device_name': '/dev/vdc'}, {'tag': None, 'volume_id': 'v-2'}]
+    disk = {'type': 'disk', 'bus': 'none', 'address': 'none'}
+    expected = [{**disk, 'tags': ['database'], 'serial': 'v-1', 'path': '/dev/vdb'},
+                {**disk, 'tags': ['scratch'], 'path': '/dev/vdc'}]
+    assert metadata.meta_data(make_instance(network_info=[]), disks=rows)['devices'] == expected
+    drive = metadata.files(make_instance(), [], disks=rows)
+    assert json.loads(drive['openstack/latest/meta_data.json'])['devices'] == expected
+
+
 def test_config_drive_holds_both_formats_and_the_personality():
     instance = make_instance(network_info=[])
     found = metadata.files(instance, network_info(), [('/etc/motd', b'hello')], 'secret', domain='example.org')

@@ -52,9 +52,21 @@ def test_disks_that_are_asked_for():
         {'source_type': 'image', 'uuid': 'image', 'destination_type': 'local', 'boot_index': 0,
          'disk_bus': 'scsi'},
         {'source_type': 'blank', 'volume_size': 1, 'guest_format': 'ext4'},
-        {'source_type': 'blank', 'volume_size': 1}]}, IMAGE, FLAVOR)
+        {'source_type': 'blank', 'volume_size': 1}]}, {**IMAGE, 'properties': {'hw_disk_bus': 'scsi'}}, FLAVOR)
     assert [device['volume_size'] for device in devices] == [None, 1, 1, 64]
     assert devices[0]['disk_bus'] == 'scsi' and devices[1]['guest_format'] == 'ext4'
+
+
+@pytest.mark.parametrize('device, word', [
+    ({'disk_bus': 'scsi'}, 'hw_disk_bus'), ({'device_type': 'cdrom'}, 'volumes'), ({'guest_format': 'vfat'}, 'ext4'),
+    ({'destination_type': 'volume', 'guest_format': 'ext4'}, 'guest_format')])
+def test_kinds_of_local_disks_that_no_host_makes(device, word):
+    """They were answered with 202, and the guest had a disk of another kind."""
+    asked = {'source_type': 'blank', 'volume_size': 1, 'destination_type': 'local', **device}
+    with pytest.raises(exception.BadRequest, match=word):
+        server_devices.parse({'block_device_mapping_v2': [
+            {'source_type': 'image', 'uuid': 'image', 'destination_type': 'local', 'boot_index': 0}, asked]},
+            IMAGE, FLAVOR)
 
 
 @pytest.mark.parametrize('image, error', [

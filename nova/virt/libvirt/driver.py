@@ -302,7 +302,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             raise exception.GuestNotFound(instance_id=uuid)
         guest.virt_type = self.virt_type
         self.storage.refresh(guest)
-        guest.interfaces = spec.interfaces(network_info, guest.vif_model)
+        guest.interfaces = spec.interfaces(network_info, guest)
         self.storage.save(guest)
         return guest
 

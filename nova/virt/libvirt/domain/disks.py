@@ -7,8 +7,6 @@ from nova.virt.libvirt.domain.tree import add
 from nova.virt.libvirt.volumes import disk as volumes
 
 MOST_QUEUES = 16             # of a controller: QEMU makes no more use of them on one disk
-_IOTUNE = tuple(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
-                for unit in ('bytes', 'iops') for what in ('total', 'read', 'write'))
 
 
 def disks(devices: etree.Element, guest: Any) -> None:
@@ -17,29 +15,19 @@ def disks(devices: etree.Element, guest: Any) -> None:
     """
     for each in guest.disks:
         _local(devices, each, guest)
-    if any(each.bus == 'scsi' for each in guest.disks):
-        controller = add(devices, 'controller', type='scsi', index=0,
-                         model=guest.settings.get('scsi_model', 'virtio-scsi'))
-        if controller.get('model') == 'virtio-scsi':
-            driver = add(controller, 'driver', queues=min(guest.vcpus, MOST_QUEUES))
-            virtio.extend(driver, guest)
+
+
+def controller(devices: etree.Element, guest: Any) -> None:
+    """What SCSI disks hang on, local ones and volumes."""
+    if devices.find("disk/target[@bus='scsi']") is not None:
+        made = add(devices, 'controller', type='scsi', index=0, model=guest.settings.get('scsi_model', virtio.SCSI))
+        if made.get('model') == virtio.SCSI:
+            add(made, 'driver', queues=min(guest.vcpus, MOST_QUEUES))
 
 
 def _local(devices: etree.Element, each: Any, guest: Any) -> None:
     element = disk(devices, each)
-    if each.bus == 'virtio':
-        virtio.extend(_child(element, 'driver'), guest)
-    bounds = [(name, guest.settings[f'quota_disk_{name}']) for name in _IOTUNE
-              if int(guest.settings.get(f'quota_disk_{name}', 0))]
-    if bounds:
-        iotune = add(element, 'iotune')
-        for name, value in bounds:
-            add(iotune, name, value)
-
-
-def _child(element: etree.Element, tag: str) -> etree.Element:
-    found = element.find(tag)
-    return add(element, tag) if found is None else found
+    volumes.bound(element, {name: guest.settings.get(f'quota_disk_{name}', 0) for name in volumes.BOUNDS})
 
 
 def disk(devices: etree.Element, disk: Any) -> etree.Element:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib.util
 import re
 import typing
+from collections.abc import Mapping
 
 from nova import exception
 from nova.runtime import entry_points
+from nova.virt.libvirt.volumes import disk
 
 GROUP = 'nova.libvirt.volume_connectors'
 INITIATOR_FILE = '/etc/iscsi/initiatorname.iscsi'
@@ -143,6 +145,8 @@ class Connectors:
             source['shareable'] = True
         if data.get('encrypted'):
             source['encrypted'] = True
+        if data.get('qos_specs'):
+            source['bounds'] = _bounds(data['qos_specs'])
         return source
 
     def disconnect(self, info: dict[str, typing.Any]) -> None:
@@ -158,6 +162,22 @@ class Connectors:
             found = points[kind].load() if kind in points else OURS[kind]
             self._made[kind] = found(kind, self.initiator)
         return self._made[kind]
+
+
+def _bounds(specs: Mapping[str, typing.Any]) -> dict[str, int]:
+    """{one of disk.BOUNDS: number} of the QoS specs that the block storage leaves to the hypervisor (front-end).
+
+    What is left of them is for the storage itself, which takes the keys of its driver from the same specs.
+    :raises VirtError: one that is for the hypervisor is no number
+    """
+    found = {}
+    for name in disk.BOUNDS:
+        value = str(specs.get(name, 0))
+        if not re.fullmatch('[0-9]{1,18}', value):
+            raise _refused(f'its QoS spec {name} is {value!r:.40} and no number')
+        if int(value):
+            found[name] = int(value)
+    return found
 
 
 def _initiator(host: str) -> str:

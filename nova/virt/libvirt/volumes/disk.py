@@ -8,6 +8,7 @@ import dataclasses
 import os
 import string
 import typing
+from collections.abc import Mapping
 from xml.etree import ElementTree as etree
 
 from nova import exception
@@ -16,6 +17,9 @@ PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd'
 DEVICES = ('disk', 'cdrom', 'lun', 'floppy')
 OLD_MACHINES = ('pc', 'pc-i440fx')       # whose default for a CD-ROM is IDE
 NETWORK = 'network'
+# of what a disk does in a second, as libvirt and QoS specs of the block storage call them
+BOUNDS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
+            for unit in ('bytes', 'iops') for what in ('total', 'read', 'write')), 'size_iops_sec')
 
 Device = dict[str, typing.Any]           # a row of block_device_mappings
 Source = dict[str, typing.Any]
@@ -26,7 +30,7 @@ class Volume:
     """
     target      name of the device, as libvirt wants it
     source      what a connector gives: 'type' ('file', 'block' or 'network') and what that needs; 'luks': id of the
-                secret that opens it
+                secret that opens it; 'bounds': {one of BOUNDS: number}
     boot_order  1: the guest boots from it; None: never
     cache       QEMU's cache mode
     """
@@ -111,10 +115,6 @@ def _refused(reason: str) -> exception.VirtError:
 
 # ---- XML -----------------------------------------------------------------------
 
-def text(disk: Volume) -> str:
-    return etree.tostring(element(disk), encoding='unicode')
-
-
 def element(disk: Volume) -> etree.Element:
     """The element of a volume in a domain."""
     root = etree.Element('disk', type=disk.source['type'], device=disk.device)
@@ -137,7 +137,20 @@ def element(disk: Volume) -> etree.Element:
         etree.SubElement(root, 'shareable')
     if disk.boot_order is not None:
         etree.SubElement(root, 'boot', order=str(disk.boot_order))
+    bound(root, disk.source.get('bounds') or {})
     return root
+
+
+def bound(disk: etree.Element, bounds: Mapping[str, typing.Any]) -> None:
+    """Bound what a disk may do.
+
+    :param bounds: {one of BOUNDS: number}; 0: no bound
+    """
+    found = [(name, bounds[name]) for name in BOUNDS if int(bounds.get(name) or 0)]
+    if found:
+        iotune = etree.SubElement(disk, 'iotune')
+        for name, value in found:
+            etree.SubElement(iotune, name).text = str(value)
 
 
 def source_element(source: Source) -> etree.Element:
@@ -186,8 +199,6 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any])
     assert devices is not None
     for number, each in enumerate(volumes):
         devices.insert(len(disks) + number, element(each))
-    if any(each.bus == 'scsi' for each in volumes) and devices.find("controller[@type='scsi']") is None:
-        etree.SubElement(devices, 'controller', type='scsi', index='0', model='virtio-scsi')
     threads = max((each.iothread or 0 for each in volumes), default=0)
     if threads:
         etree.SubElement(root, 'iothreads').text = str(threads)
