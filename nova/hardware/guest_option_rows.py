@@ -276,6 +276,7 @@ HOSTS = (
     Option('machine', 'resources:CUSTOM_[A-Z0-9_]+', None, NUMBER, PLACE,
            'is 1 for a machine of bare metal as a whole, of that resource class',
            refused={'0*([2-9]|[1-9][0-9]+)': 'A server has one machine'}),
+    Option('vgpu', 'resources:VGPU', None, NUMBER, PLACE, 'gives the guest so many virtual graphics devices'),
     Option('resources', f'resources{GROUP}:{CLASS}', None, NUMBER, REFUSED, 'asks for a resource of hosts',
            refused={POSITIVE: 'No host reports resources of that class'}),
     Option('group_policy', 'group_policy', None, 'none|isolate', PLACE,

@@ -25,6 +25,7 @@ SHOWN = (
     ('pci_numa_affinity_policy', 'unit/test_hardware_wanted.py::test_pci_policy', 'pci_numa_affinity_policy'),
     ('pci_alias', 'functional/test_pci_cloud.py::test_as_many_servers_as_devices_and_a_sentence_for_the_next',
      'pci_passthrough__alias'),
+    ('vgpu', 'functional/test_pci_cloud.py::test_virtual_graphics_devices', 'resources__VGPU'),
     ('dedicated', 'unit/test_hardware_wanted.py::test_dedicated_cpus_as_a_resource', 'resources:PCPU|DEDICATED'),
     ('architecture|hypervisor_type|hypervisor_version|vm_mode',
      'contract/test_scheduler_filters.py::test_a_filter', 'hw_architecture|hypervisor_version_requires|vm_mode'),

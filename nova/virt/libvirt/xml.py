@@ -21,6 +21,7 @@ from nova.virt.libvirt.domain import devices as small
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine
+from nova.virt.libvirt.domain import mediated
 from nova.virt.libvirt.domain import ports
 from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.domain import virtio
@@ -252,7 +253,8 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
             _add(devices, 'controller', type='pci', index=index, model='pcie-root-port')
     for interface in guest.interfaces:
         ports.port(devices, interface, guest)
-    devices.extend(placement.hostdev(device) for device in guest.hostdevs)
+    devices.extend(mediated.hostdev(guest.uuid, device) if device.dev_type == pci.MEDIATED else
+                   placement.hostdev(device) for device in guest.hostdevs)
     graphics.add(devices, guest)
     if guest.agent:
         if virtio.attributes(guest):     # else libvirt adds the controller by itself
