@@ -127,6 +127,20 @@ def test_snapshot(cloud):
     assert cloud.images.data['i1'].startswith(b'fake disk')
 
 
+def test_how_far_a_snapshot_is(cloud, monkeypatch):
+    """The progress of a server stood at 0 while its disk was copied."""
+    uuid, seen = cloud.boot(), []
+    upload = cloud.images.upload
+
+    def look(*args):
+        seen.append(cloud.row(uuid)['progress'])
+        upload(*args)
+    monkeypatch.setattr(cloud.images, 'upload', look)
+    cloud.act(uuid, 'createImage', image_id='i1')
+    cloud.settle()
+    assert seen == [50] and cloud.row(uuid)['progress'] == 0 and cloud.images.data['i1']
+
+
 def test_failed_snapshot_removes_the_image(cloud):
     uuid = cloud.boot()
     cloud.images.data['i1'] = b'half'
