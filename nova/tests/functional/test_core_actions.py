@@ -6,6 +6,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.db.servers import instances
 from nova.tests import core
 from nova.tests import waiting
 from nova.virt import driver as virt
@@ -117,6 +118,16 @@ def test_rebuild_keeps_addresses_and_stays_stopped(cloud, stopped):
     assert state(cloud, uuid)[0] == (states.STOPPED if stopped else states.ACTIVE)
     assert cloud.row(uuid)['network_info'] == addresses
     cloud.check()
+
+
+def test_a_rebuild_that_is_to_keep_the_ephemeral_disk_leaves_the_guest(cloud):
+    """Asked for by an API of the release before; the guest and its disks were removed first."""
+    uuid = cloud.boot()
+    cloud.db.run(instances.update, uuid, {'ephemeral_gb': 1})
+    cloud.act(uuid, 'rebuild', preserve_ephemeral=True, spec=cloud.conductor.methods.get_request_spec(None, uuid))
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, states.RUNNING)
+    assert cloud.actions(uuid)[-1][:2] == ('rebuild', 'Error')
 
 
 def test_snapshot(cloud):
