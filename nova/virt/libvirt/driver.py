@@ -278,6 +278,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         uuid = instance.uuid
         with self.operation(uuid):
             guest = self._recorded(uuid, network_info)
+            # what its record says of both is of the host that it was on
+            guest.numa, guest.hostdevs = instance.numa_topology, instance.devices()
             guest.volumes = self.volumes_of(instance, block_devices, guest.machine, guest.disks, guest.volumes)
             self.storage.save(guest)
             self._define_and_start(guest)
