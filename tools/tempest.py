@@ -12,6 +12,7 @@ With ``--guest``, the directory of tools/guest-image.sh, tempest logs into the g
 (``run_validation``). It needs root, libvirt, QEMU and e2fsprogs, and has the bridges of this host to itself.
 """
 import argparse
+import http.client
 import pathlib
 import re
 import subprocess
@@ -169,9 +170,9 @@ def main():
     finally:
         if given.guest:
             remove_servers(cloud)
-        cloud.close(keep=given.keep)
-        if given.guest:
+            cloud.end()
             cloud.remove_network()
+        cloud.close(keep=given.keep)
     return suites.report(results, GUESTS_EXPECTED if given.guest else EXPECTED, complete=given.only == tests)
 
 
@@ -181,13 +182,14 @@ def remove_servers(cloud):
     while time.monotonic() < deadline:
         try:
             left = cloud.json('GET', '/servers?all_tenants=1')['servers']
-        except (OSError, RuntimeError):
-            return
-        if not left:
-            return
-        for server in left:
-            cloud.call('DELETE', f'/servers/{server["id"]}')
+            for server in left:
+                cloud.call('DELETE', f'/servers/{server["id"]}')
+            if not left:
+                return
+        except (OSError, http.client.HTTPException, RuntimeError):      # a connection that was left alone for long
+            pass
         time.sleep(1)
+    print('Guests of this run are left on this host: virsh list --all', file=sys.stderr)
 
 
 def guest_disk(directory, disk):

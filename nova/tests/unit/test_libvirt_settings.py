@@ -97,8 +97,10 @@ PROOFS = {
     'viommu_model': ({'hw:viommu_model': 'auto'}, {}, 'kvm', [
         "devices/iommu[@model='intel']/driver[@intremap='on'][@caching_mode='on']", "features/ioapic[@driver='qemu']",
         "os/type[@machine='q35']"], []),
-    'virtio_packed_ring': ({'hw:virtio_packed_ring': 'true'}, {}, 'qemu', [
-        "devices/disk/driver[@packed='on']", "devices/interface/driver[@packed='on']"], []),
+    'virtio_packed_ring': (
+        {'hw:virtio_packed_ring': 'true', 'hw:input_bus': 'virtio'}, {'hw_video_model': 'virtio'}, 'qemu', [
+            "devices/disk/driver[@packed='on']", "devices/interface/driver[@packed='on']",
+            "devices/input/driver[@packed='on']", "devices/video/driver[@packed='on']"], []),
     'qemu_guest_agent': ({}, {'hw_qemu_guest_agent': 'yes'}, 'qemu', [
         "devices/channel/target[@name='org.qemu.guest_agent.0']"], []),
     'disk_bus': ({}, {'hw_disk_bus': 'scsi'}, 'qemu', [

@@ -16,7 +16,6 @@ _VIRTIO = {
     'sound': ('.', 'model', ('virtio',)),
     'rng': ('.', 'model', ('virtio',)),
     'memballoon': ('.', 'model', ('virtio',)),
-    'filesystem': ('driver', 'type', ('virtiofs',)),
 }
 
 
