@@ -1,32 +1,57 @@
 #!/usr/bin/env python3
-"""Run the compute tests of tempest, unmodified from PyPI, against an all-in-one with the fake driver.
+"""Run the compute tests of tempest, unmodified from PyPI, against an all-in-one with the fake driver, or its scenario
+tests against one with real guests of libvirt on this host.
 
-    tools/tempest.py [--keep] [--concurrency N] [--only REGEX] [--install DIRECTORY]
+    tools/tempest.py [--guest DIRECTORY] [--keep] [--concurrency N] [--only REGEX] [--install DIRECTORY]
 
-Tempest gets an environment of its own. What does not pass is compared with tools/tempest-expected.tsv (a test or a
-regular expression, and why): a failure that is not in that list, or a listed test that passes, makes the exit code 1.
+Tempest gets an environment of its own. What does not pass is compared with tools/tempest-expected.tsv, with ``--guest``
+with tools/tempest-guests-expected.tsv (a test or a regular expression, and why): a failure that is not in that list, or
+a listed test that passes, makes the exit code 1.
+
+With ``--guest``, the directory of tools/guest-image.sh, tempest logs into the guests and looks at what they have
+(``run_validation``). It needs root, libvirt, QEMU and e2fsprogs, and has the bridges of this host to itself.
 """
 import argparse
+import http.client
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import local_cloud
 import suites
 
 EXPECTED = pathlib.Path(__file__).with_name('tempest-expected.tsv')
+GUESTS_EXPECTED = pathlib.Path(__file__).with_name('tempest-guests-expected.tsv')
 DIRECTORY = pathlib.Path.home() / '.cache/nova-tempest'
 PACKAGES = ('tempest==47.0.0', 'python-subunit', 'junitxml')
 TESTS = r'^tempest\.api\.compute'
+GUEST_TESTS = r'^tempest\.scenario\.test_(minimum_basic|server_basic_ops|server_advanced_ops|volume_boot_pattern)'
 
 CLOUD = ['[fake]', 'hosts = 2', '[network]', 'driver = fake', 'project_ranges = 0.0.0.0/0',
          '[quota]', 'instances = 50', 'cores = 100', 'ram = 204800',
          '[serial_console]', 'base_url = ws://127.0.0.1:6083/',
          '[spice]', 'html5proxy_base_url = http://127.0.0.1:6082/spice_auto.html',
          'spice_direct_proxy_base_url = http://127.0.0.1:13002/nova']
+
+REAL_CLOUD = ['[quota]', 'instances = 50', 'cores = 100', 'ram = 204800',
+              '[libvirt]', 'wait_soft_reboot_seconds = 20']
+# what tempest types into a guest and the guest of tools/guest-image.sh has not
+SHIMS = {'sudo': '#!/bin/sh\n[ "$1" = sh ] || [ "$1" != -E ] || shift\nexec "$@"\n',
+         # blkid -L config-2 -o device
+         'blkid': '#!/bin/sh\nfor disk in /dev/sr? /dev/vd? /dev/sd?; do\n  '
+                  '[ "$(dd if=$disk bs=1 skip=32808 count=8 2>/dev/null)" = "$2" ] && echo $disk && exit\n'
+                  'done\nexit 2\n',
+         # lsblk -lb --nodeps, of which tempest reads columns
+         'lsblk': '#!/bin/sh\nline() { printf "%-8s%-8s%-3s%-14s%-3s%s\\n" "$@"; }\nline NAME MAJ:MIN RM SIZE RO TYPE\n'
+                  'for disk in /sys/block/[vs]d?; do\n  line ${disk##*/} $(cat $disk/dev) 0 '
+                  '$(($(cat $disk/size) * 512)) 0 disk\ndone\n',
+         'curl': '#!/bin/sh\n[ "$1" = -X ] && exec wget -q -O - --post-data "$4" "$5"\nexec wget -q -O - "$1"\n'}
+REMOVE_S = 60
+ROOT_AT = 25 << 20           # bytes before the root partition of that guest's disk
 
 FILTERS = ('ComputeFilter', 'AvailabilityZoneFilter', 'ComputeCapabilitiesFilter', 'ImagePropertiesFilter',
            'SameHostFilter', 'DifferentHostFilter', 'ServerGroupAntiAffinityFilter', 'ServerGroupAffinityFilter')
@@ -58,22 +83,22 @@ cinder = {volumes}
 swift = false
 horizon = false
 [compute]
+min_compute_nodes = {hosts}
 image_ref = {image}
 image_ref_alt = {image_alt}
 flavor_ref = {flavor}
 flavor_ref_alt = {flavor_alt}
-build_interval = 0
+build_interval = {interval}
 build_timeout = 240
 ready_wait = 0
-min_compute_nodes = 2
 min_microversion = 2.1
 max_microversion = latest
 fixed_network_name = private
 [compute-feature-enabled]
 scheduler_enabled_filters = {filters}
 resize = true
-cold_migration = true
-live_migration = true
+cold_migration = {several}
+live_migration = {several}
 block_migration_for_live_migration = true
 live_migrate_back_and_forth = true
 shelve_migrate = true
@@ -91,7 +116,7 @@ hostname_fqdn_sanitization = true
 spice_console = true
 serial_console = true
 nova_policy_roles = admin,manager,member,reader
-metadata_service = false
+metadata_service = {validation}
 [enforce_scope]
 nova = true
 [volume]
@@ -105,11 +130,22 @@ project_networks_reachable = true
 [network-feature-enabled]
 ipv6 = false
 floating_ips = false
+[scenario]
+img_file = {disk}
+img_disk_format = raw
+img_container_format = bare
 [image]
 build_interval = 0
 build_timeout = 240
 [validation]
-run_validation = false
+run_validation = {validation}
+connect_method = fixed
+auth_method = keypair
+image_ssh_user = root
+network_for_ssh = private
+ping_timeout = 120
+ssh_timeout = 180
+ssh_key_type = ecdsa
 """
 
 
@@ -117,29 +153,67 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--keep', action='store_true', help='leave logs and results in their directory')
     parser.add_argument('--concurrency', type=int, default=2, help='workers of tempest (%(default)s)')
-    parser.add_argument('--only', default=TESTS, help='regular expression of the tests to run (%(default)s)')
+    parser.add_argument('--only', help=f'regular expression of the tests to run ({TESTS}; with --guest {GUEST_TESTS})')
+    parser.add_argument('--guest', type=pathlib.Path, help='directory of tools/guest-image.sh: real guests of libvirt')
     parser.add_argument('--install', type=pathlib.Path, default=DIRECTORY,
                         help="directory of tempest's environment (%(default)s)")
     given = parser.parse_args()
     directory = suites.install(given.install, PACKAGES)
     home = pathlib.Path(tempfile.mkdtemp(prefix='nova-tempest.'))
-    cloud = local_cloud.LocalCloud('fake', CLOUD)
+    tests = GUEST_TESTS if given.guest else TESTS
+    given.only = given.only or tests
+    cloud = local_cloud.LocalCloud('libvirt', REAL_CLOUD) if given.guest else local_cloud.LocalCloud('fake', CLOUD)
     try:
         print(f'The cloud serves after {cloud.start():.1f} s; logs are in {home} and {cloud.state}.', flush=True)
-        configure(cloud, home)
+        configure(cloud, home, given.guest)
         results = run(directory, home, given)
     finally:
+        if given.guest:
+            remove_servers(cloud)
+            cloud.end()
+            cloud.remove_network()
         cloud.close(keep=given.keep)
-    return suites.report(results, EXPECTED, complete=given.only == TESTS)
+    return suites.report(results, GUESTS_EXPECTED if given.guest else EXPECTED, complete=given.only == tests)
 
 
-def configure(cloud, home):
+def remove_servers(cloud):
+    """What tests have left: guests outlive their cloud."""
+    deadline = time.monotonic() + REMOVE_S
+    while time.monotonic() < deadline:
+        try:
+            left = cloud.json('GET', '/servers?all_tenants=1')['servers']
+            for server in left:
+                cloud.call('DELETE', f'/servers/{server["id"]}')
+            if not left:
+                return
+        except (OSError, http.client.HTTPException, RuntimeError):      # a connection that was left alone for long
+            pass
+        time.sleep(1)
+    print('Guests of this run are left on this host: virsh list --all', file=sys.stderr)
+
+
+def guest_disk(directory, disk):
+    """The disk of the tests' guest with what tempest types into guests, as a raw file."""
+    subprocess.run(['qemu-img', 'convert', '-O', 'raw', directory / 'guest.qcow2', disk], check=True)
+    steps = ['mkdir /mnt']
+    for name, text in SHIMS.items():
+        shim = disk.with_name(name)
+        shim.write_text(text)
+        steps += [f'write {shim} /sbin/{name}', f'set_inode_field /sbin/{name} mode 0100755']
+    subprocess.run(['debugfs', '-w', '-f', '-', f'{disk}?offset={ROOT_AT}'], input='\n'.join(steps), text=True,
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def configure(cloud, home, guest):
     """Images and flavors that tempest expects, and its configuration."""
     disk = home / 'disk.raw'
-    disk.write_bytes(b'\0' * 1048576)
+    if guest:
+        guest_disk(guest, disk)
+    else:
+        disk.write_bytes(b'\0' * 1048576)
     images = [cloud.add_image(name, disk, 'raw') for name in ('tempest', 'tempest-alt')]
     flavors = []
-    for name, memory, gigabytes in (('tempest', 64, 1), ('tempest-alt', 128, 2)):
+    for name, memory, gigabytes in (('tempest', 96 if guest else 64, 1), ('tempest-alt', 128, 2)):
         made = cloud.json('POST', '/flavors', {'flavor': {
             'name': name, 'ram': memory, 'vcpus': 1, 'disk': gigabytes}})
         flavors.append(made['flavor']['id'])
@@ -148,7 +222,8 @@ def configure(cloud, home):
     (home / 'tempest.conf').write_text(CONFIG.format(
         home=home, url=f'http://127.0.0.1:{cloud.port}', region=region[1] if region else 'RegionOne',
         password=re.search(r'password:\s*[\'"]?([^\s\'"]+)', text)[1], image=images[0], image_alt=images[1],
-        flavor=flavors[0], flavor_alt=flavors[1], filters=','.join(FILTERS),
+        flavor=flavors[0], flavor_alt=flavors[1], filters=','.join(FILTERS), hosts=1 if guest else 2,
+        disk=disk, several=str(not guest).lower(), validation=str(bool(guest)).lower(), interval=1 if guest else 0,
         volumes=str(any('volume' in name or name == 'block-storage' for name in cloud.endpoints)).lower()))
 
 

@@ -9,7 +9,7 @@ DRIVERS = {'libvirt': 'nova.virt.libvirt.driver.LibvirtDriver',
            'ironic': 'nova.virt.ironic.driver.IronicDriver', 'fake': 'nova.virt.fake.FakeDriver'}
 LOG = 'View the log of the serial console'
 WITHOUT = {'ironic': {LOG}}              # rows without a feature that a driver refuses all the same
-MANDATORY, OPTIONAL, CHOICE = 'mandatory', 'optional', 'choice'
+MANDATORY, OPTIONAL, CHOICE, CONDITION = 'mandatory', 'optional', 'choice', 'condition'
 # what users and operators do, how much a driver must do it, its feature (None: every driver must), the test of the
 # contract of drivers that shows it (None: tests of its own do)
 ROWS = (
@@ -44,28 +44,28 @@ ROWS = (
     ('Fetch images ahead of time', OPTIONAL, 'image_cache', None),
     ('Take over a guest that another program has made', OPTIONAL, 'adoption', None),
 )
-GUESTS, CALLS, NONE = 'yes', 'as calls and XML', 'no'
+SHOWN, CALLS, NONE = 'yes', 'as calls and XML', 'no'
 KERNEL = 'the kernel of the tests has no initiator: what os-brick is asked, and the XML of what it gives'
 # storage of the libvirt driver: what, its name in the connections or the configuration (None: it has none), how it is
 # shown, the test that shows it, what is to be said of it
 STORAGE = (
-    ('Local disks: qcow2 overlays', 'qcow2', GUESTS, 'integration/test_libvirt.py::TestContract', ''),
-    ('Local disks: raw, with shared blocks on XFS and btrfs', 'raw', GUESTS,
+    ('Local disks: qcow2 overlays', 'qcow2', SHOWN, 'integration/test_libvirt.py::TestContract', ''),
+    ('Local disks: raw, with shared blocks on XFS and btrfs', 'raw', SHOWN,
      'unit/test_libvirt_reflink.py::test_raw_root_shares_the_blocks_of_its_image', ''),
-    ('Local disks in Ceph', 'rbd', GUESTS,
+    ('Local disks in Ceph', 'rbd', SHOWN,
      'integration/test_libvirt_ceph_disks.py::test_a_server_lives_in_the_pool_and_leaves_nothing', ''),
-    ('Instances path on storage that hosts share', None, GUESTS,
+    ('Instances path on storage that hosts share', None, SHOWN,
      'integration/test_libvirt_shared_moves.py::test_shared_disks_are_found_and_stay_where_they_are', ''),
-    ('Volumes: files of the host', 'local', GUESTS,
+    ('Volumes: files of the host', 'local', SHOWN,
      'integration/test_libvirt_volumes.py::test_a_volume_comes_grows_is_copied_changes_and_goes', ''),
-    ('Volumes: NBD over a socket, and over the network with TLS', 'nbd', GUESTS,
+    ('Volumes: NBD over a socket, and over the network with TLS', 'nbd', SHOWN,
      'integration/test_libvirt_exports.py::test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end', ''),
-    ('Volumes: Ceph RBD with cephx', 'rbd', GUESTS, 'integration/test_libvirt_ceph.py::test_a_volume_comes_and_goes',
+    ('Volumes: Ceph RBD with cephx', 'rbd', SHOWN, 'integration/test_libvirt_ceph.py::test_a_volume_comes_and_goes',
      ''),
-    ('Volumes: iSCSI in user space, CHAP', 'iscsi', GUESTS,
+    ('Volumes: iSCSI in user space, CHAP', 'iscsi', SHOWN,
      'integration/test_libvirt_iscsi.py::test_a_volume_comes_is_awaited_and_goes',
      'the guest proves itself to the target; that the target proves itself, too, libvirt has no word for'),
-    ('Volumes: NFS in user space', 'nfs', GUESTS,
+    ('Volumes: NFS in user space', 'nfs', SHOWN,
      'integration/test_libvirt_nfs.py::test_a_volume_of_a_server_of_files_that_hangs_for_a_while',
      'raw files; qcow2 files are refused'),
     ('Volumes: iSCSI by the kernel, multipath', 'iscsi', CALLS,
@@ -75,7 +75,7 @@ STORAGE = (
      'unit/test_libvirt_volumes.py::test_what_os_brick_is_asked', KERNEL),
     ('Volumes: Fibre Channel, multipath', 'fibre_channel', CALLS,
      'unit/test_libvirt_volumes.py::test_what_os_brick_is_asked', KERNEL),
-    ('Limits of local disks, also changed by a resize', None, GUESTS,
+    ('Limits of local disks, also changed by a resize', None, SHOWN,
      'integration/test_libvirt_growth.py::test_a_running_guest_grows', 'of flavors with a maximum'),
     ('Limits of volumes (QoS of the front-end)', None, CALLS,
      'unit/test_libvirt_volumes.py::test_limits_of_the_block_storage', 'the XML'),
@@ -91,6 +91,48 @@ def storage_rows():
     return [(rst.escaped(what), rst.literal(name or ''), state, rst.literal(test or ''), rst.escaped(words))
             for what, name, state, test, words in STORAGE]
 
+MACHINES, CONTAINERS, IRON, FAKE = DRIVERS
+# What guests have that is no feature of a driver: what, status, the drivers whose guests have it, the test that shows
+# it (below nova/tests; None: tried by none). The fake driver has guests without anything in them.
+GUESTS = (
+    ('A config drive', CHOICE, {MACHINES, IRON},
+     'unit/test_metadata.py::test_config_drive_holds_both_formats_and_the_personality'),
+    ('What a config drive would have, as files', CHOICE, {CONTAINERS},
+     'integration/test_containers.py::test_files_of_users_are_unpacked_after_the_image'),
+    ('Files of users in the disk', OPTIONAL, {MACHINES, CONTAINERS},
+     'integration/test_injection.py::test_files_are_in_the_disk'),
+    ('A network configuration in the disk', OPTIONAL, set(), None),
+    ('A root that grows to its disk (disk configuration AUTO)', OPTIONAL, {MACHINES, IRON},
+     'unit/test_metadata.py::test_automatic_disk_configuration_lets_the_guest_grow_its_root'),
+    ("Bounds of the disks' I/O", OPTIONAL, {MACHINES}, 'integration/test_libvirt_settings.py::test_bounds_of_disks'),
+    ('Bounds of ports', OPTIONAL, {MACHINES}, 'integration/test_libvirt_settings.py::test_bounds_of_a_port'),
+    ('A screen over VNC', CHOICE, {MACHINES}, 'integration/test_consoles.py::test_typing_at_the_screen'),
+    ('A screen over SPICE', CHOICE, {MACHINES},
+     'integration/test_consoles.py::test_typing_over_spice_in_a_browser'),
+    ('A screen over RDP', CHOICE, set(), None),
+    ('A serial port to type at', CHOICE, {MACHINES}, 'integration/test_consoles.py::test_typing_at_the_serial_port'),
+    ('Packet filter and security groups', OPTIONAL, {MACHINES, CONTAINERS},
+     'integration/test_network_linux.py::test_rules_by_prefix_protocol_and_remote_group'),
+    ('Routers, floating addresses', OPTIONAL, {MACHINES, CONTAINERS},
+     'integration/test_network_overlay.py::test_a_router_and_a_floating_address'),
+    ('Flat networks', CHOICE, {MACHINES, CONTAINERS},
+     'integration/test_network_linux.py::test_dhcp_gives_each_guest_its_own_address'),
+    ('VLANs', CHOICE, {MACHINES, CONTAINERS},
+     'functional/test_network_vlans.py::test_projects_get_vlans_of_the_ranges_and_do_not_see_which'),
+    ('PCI devices of the host', OPTIONAL, {MACHINES}, 'integration/test_libvirt_pci.py::test_a_guest_with_a_device'),
+    ('Virtual graphics devices', OPTIONAL, {MACHINES}, 'unit/test_libvirt_mediated.py::test_the_guest_is_given_it'),
+    ('NUMA topology, pinned CPUs', OPTIONAL, {MACHINES},
+     'integration/test_libvirt_numa.py::test_a_pinned_guest_runs_on_its_cpus'),
+    ('UEFI', OPTIONAL, {MACHINES}, 'integration/test_libvirt_settings.py::test_uefi_variables_of_its_own'),
+    ('Secure boot', OPTIONAL, {MACHINES},
+     'integration/test_libvirt_settings.py::test_the_guest_knows_that_it_was_booted_securely'),
+    ('A TPM', OPTIONAL, {MACHINES}, 'integration/test_libvirt_settings.py::test_a_tpm_of_its_own'),
+    ('Encrypted memory (AMD SEV)', OPTIONAL, {MACHINES}, 'unit/test_libvirt_settings.py::test_the_domain_has_it'),
+    ('Signed images, trusted certificates', OPTIONAL, {MACHINES}, 'unit/test_image_signatures.py::test_trusted'),
+    ('Another architecture, emulated', OPTIONAL, {MACHINES},
+     'integration/test_libvirt_settings.py::test_an_emulated_processor_of_another_architecture'),
+)
+
 
 def page():
     """Lines of the page."""
@@ -104,10 +146,21 @@ def page():
          *('no' if what in WITHOUT.get(name, ()) else _mark(feature, able) for name, able in found.items()))
         for what, status, feature, test in ROWS],
         ' '.join(['30', '10', '14', '30', *['8'] * len(found)])),
+        '', *rst.heading('What guests have', '-'),
+        'Most of it depends on the host, too: its traits say so, and the scheduler goes by them. Fake guests have '
+        'nothing in them. What has no test beside it was never tried. Tests of *integration* have real guests; those '
+        'of *unit* look at what libvirt and guests are told.', '',
+        *rst.table(('What', 'Status', 'Test below nova/tests', *DRIVERS), [
+            (rst.escaped(what), status, rst.literal(test or ''), *(_word(name in able) for name in DRIVERS))
+            for what, status, able, test in GUESTS], ' '.join(['30', '10', '40', *['8'] * len(DRIVERS)])),
         '', *rst.heading('Storage of the libvirt driver', '-'),
         'Shown with real guests (yes), or, where the machines of the tests lack what it needs, as what is asked of '
         'os-brick and of libvirt.', '',
         *rst.table(('What', 'Name', 'Shown', 'Test', 'Remarks'), storage_rows(), '30 10 12 30 30')]
+
+
+def _word(able):
+    return 'yes' if able else 'no'
 
 
 def capabilities(path):
@@ -122,4 +175,4 @@ def capabilities(path):
 def _mark(feature, able):
     if able is None:
         return 'unknown: its library is not installed'
-    return 'yes' if feature is None or able[feature] else 'no'
+    return _word(feature is None or able[feature])

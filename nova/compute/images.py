@@ -42,6 +42,18 @@ def remove(host: Host, ctx: context.RequestContext, image_id: str) -> None:
         host.images.delete(ctx, image_id)
 
 
+def _take(host: Host, task: tasks.Task, image_id: str) -> None:
+    """Make the root disk of a task's server the data of an image, and show how far its copy is."""
+    def copied(percent: int) -> None:
+        try:
+            task.step(states.IMAGE_PENDING_UPLOAD, progress=percent)
+        except (exception.InstanceChanged, exception.InstanceNotFound):
+            raise
+        except exception.NovaException as error:             # the image matters more
+            LOG.info('The progress of %s is not shown: %s', task.instance.uuid, error)
+    host.driver_with(virt.Snapshot).snapshot(task.ctx, task.instance, image_id, task.step, copied)
+
+
 class Snapshots:
     """Makes images and backups of servers."""
 
@@ -56,7 +68,7 @@ class Snapshots:
         with tasks.task(host, ctx, instance, actions.ACTIONS['createImage']) as task:
             task.undo(remove, host, task.ctx, image_id)
             if task.instance.image_id:
-                host.driver_with(virt.Snapshot).snapshot(task.ctx, task.instance, image_id, task.step)
+                _take(host, task, image_id)
             else:
                 self._copy_volumes(ctx, task.instance, image_id)
             task.ends(power_state=host.driver.power_state(task.instance))
@@ -132,7 +144,7 @@ class Snapshots:
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['createBackup']) as task:
             task.undo(remove, host, task.ctx, image_id)
-            host.driver_with(virt.Snapshot).snapshot(task.ctx, task.instance, image_id, task.step)
+            _take(host, task, image_id)
             self._rotate_backups(task.ctx, task.instance, image_id, backup_type, rotation)
             task.ends(power_state=host.driver.power_state(task.instance))
 

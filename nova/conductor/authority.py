@@ -177,7 +177,7 @@ _VOLUME = (here,)
 
 RIGHTS = {
     # ---- tasks: the server's host is among the conditions of the write
-    'update_instance': (admission.expects_own, columns('values', {*_STATE, 'fault'}), _own_metadata),
+    'update_instance': (admission.expects_own, columns('values', {*_STATE, 'progress', 'fault'}), _own_metadata),
     'begin_task': (own_owner, columns('values', {'task_state'}), _confirms),
     'end_task': (own_host, admission.expects_own, columns('values', {*_STATE, 'deleted_at'}),
                  columns('fault', _FAULT), _own_metadata, _failure_here),

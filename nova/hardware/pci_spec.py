@@ -23,7 +23,8 @@ _ID = re.compile(r'(?:0x)?([0-9a-fA-F]{4})\Z')
 _SPEC_KEYS = {'vendor_id', 'product_id', 'address', 'devname', 'physical_network', 'trusted', 'remote_managed',
               'managed', 'live_migratable', 'resource_class', 'traits'}
 _ALIAS_KEYS = {'name', 'vendor_id', 'product_id', 'device_type', 'numa_policy', 'capability_type', 'resource_class',
-               'traits', 'live_migratable'}
+               'traits', 'live_migratable', 'mdev_type'}
+VGPU = 'VGPU'                # virtual graphics devices, as flavors ask for them by their resource class
 _SWITCHES = ('trusted', 'remote_managed', 'managed', 'live_migratable')
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +77,14 @@ def configured(read: Callable[[Iterable[str]], Made], values: Iterable[str]) -> 
 def admitted(specs: Sequence[DeviceSpec], devices: Iterable[pci.Device]) -> list[pci.Device]:
     """The devices that are for guests, each with the tags of the first spec that admits it.
 
-    Domains beyond ffff, which some storage controllers make, are no addresses that a guest could be given.
+    Mediated ones are for guests, or their host would not name them. Domains beyond ffff, which some storage
+    controllers make, are no addresses that a guest could be given.
     """
     found = []
     for device in devices:
+        if device.dev_type == pci.MEDIATED:
+            found.append(device)
+            continue
         if not _ADDRESS.match(device.address):
             continue
         spec = next((spec for spec in specs if spec.admits(device)), None)
@@ -105,14 +110,15 @@ def aliases(values: Iterable[str]) -> dict[str, Alias]:
 
 def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
              properties: Mapping[str, typing.Any] | None) -> list[pci.Request]:
-    """[Request] of a flavor's ``pci_passthrough:alias`` (``name:count`` with commas).
+    """[Request] of a flavor's ``pci_passthrough:alias`` (``name:count`` with commas) and ``resources:VGPU``.
 
     :param known: {name: Alias}
     :raises InvalidInput: it is not of the form, or names an alias that is not defined
     """
-    text = (flavor['extra_specs'] or {}).get('pci_passthrough:alias')
-    policy = guest_request.pci_policy(flavor, properties)
-    found = []
+    specs = flavor['extra_specs'] or {}
+    text, policy = specs.get('pci_passthrough:alias'), guest_request.pci_policy(flavor, properties)
+    number = _graphics(specs)
+    found = [pci.Request(number, ({'dev_type': pci.MEDIATED},), policy or 'legacy', VGPU)] if number else []
     for part in text.split(',') if text else ():
         name, _, count = (word.strip() for word in part.partition(':'))
         if not re.fullmatch('0*[1-9][0-9]{0,3}', count):
@@ -122,6 +128,14 @@ def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
         found.append(pci.Request(count=int(count), spec=known[name].spec, alias_name=name,
                                  numa_policy=policy or known[name].numa_policy))
     return found
+
+
+def _graphics(specs: Mapping[str, typing.Any]) -> int:
+    """How many virtual graphics devices a flavor asks for."""
+    text = str(specs.get(f'resources:{VGPU}', 0)).strip()
+    if not re.fullmatch('[0-9]{1,3}', text):
+        raise exception.InvalidInput(reason=f'resources:{VGPU} is {text[:40]!r}; it is a number up to 999.')
+    return int(text)
 
 
 def _items(value: str, option: str) -> list[dict[str, typing.Any]]:
@@ -157,7 +171,8 @@ def _alias(item: dict[str, typing.Any]) -> tuple[str, dict[str, str], str]:
         raise ValueError(f'alias {name}: device_type may be {", ".join(pci.TYPES)}.')
     if policy not in guest_request.PCI_POLICIES:
         raise ValueError(f'alias {name}: numa_policy may be {", ".join(guest_request.PCI_POLICIES)}.')
-    spec = {'dev_type': kind, **_tags(f'alias {name}', item, ('resource_class', 'traits', 'live_migratable'))}
+    spec = {'dev_type': kind, **_tags(f'alias {name}', item, ('resource_class', 'traits', 'live_migratable',
+                                                              'mdev_type'))}
     for key in ('vendor_id', 'product_id'):
         value = _identifier(item, key)
         if value:

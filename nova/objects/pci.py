@@ -6,16 +6,16 @@ from typing import Any
 
 AVAILABLE, CLAIMED, UNAVAILABLE, REMOVED = 'available', 'claimed', 'unavailable', 'removed'
 HELD = (CLAIMED, REMOVED)            # a guest has it
-PCI, PHYSICAL, VIRTUAL = 'type-PCI', 'type-PF', 'type-VF'
-TYPES = (PCI, PHYSICAL, VIRTUAL)
+PCI, PHYSICAL, VIRTUAL, MEDIATED = 'type-PCI', 'type-PF', 'type-VF', 'type-MD'
+TYPES = (PCI, PHYSICAL, VIRTUAL, MEDIATED)
 
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """One function of a device on a host.
+    """One function of a device on a host, or a mediated device that could be made of one.
 
-    address      'domain:bus:slot.function', hexadecimal, small letters
-    parent_addr  of a virtual function: its physical function
+    address      'domain:bus:slot.function', hexadecimal, small letters; four digits more of a mediated one
+    parent_addr  of a virtual function: its physical function; of a mediated device: that of which it is made
     devname      name of its network interface; of a virtual function: that of its physical function
     tags         what the configuration says of it: physical_network, trusted, remote_managed, resource_class, …
     status       'unavailable': a physical function whose virtual ones are claimed, or the other way round;

@@ -234,8 +234,13 @@ class Suspend:
 class Snapshot:
     feature = 'snapshot'
 
-    def snapshot(self, context: RequestContext, instance: Any, image_id: str, progress: Any) -> Any:
-        """Upload the root disk as the data of ``image_id``; report each step with ``progress(task_state)``."""
+    def snapshot(self, context: RequestContext, instance: Any, image_id: str, progress: Any,
+                 copied: Callable[[int], None] = lambda percent: None) -> Any:
+        """Upload the root disk as the data of ``image_id``; report each step with ``progress(task_state)``.
+
+        :param copied: called now and then, when more of the disk is copied, with its hundredths; when it raises, the
+            copy is given up and the error goes on
+        """
         raise NotImplementedError
 
 

@@ -208,6 +208,7 @@ def files(instance: Instance, network_info: list[dict[str, Any]], injected_files
     """{path in the config drive: bytes}: the newest and the ``latest`` version of both formats.
 
     :param network_info: the VIFs that the server is about to get
+    :param disks: as of ``meta_data``
     """
     instance = instance.obj_clone()
     instance.network_info = network_info

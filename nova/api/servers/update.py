@@ -103,6 +103,9 @@ def rebuild(req: api_request.Request, id: str) -> Response:
     password = body.get('adminPass') or server_spec.password()
 
     preserve = body.get('preserve_ephemeral', False)
+    if preserve and row['ephemeral_gb']:
+        raise exception.BadRequest('preserve_ephemeral: a rebuild makes the ephemeral disk of a server anew; no host '
+                                   'keeps what is on it.')
     if backed:
         values_of_disk = {'system_metadata': {**row['system_metadata'], REIMAGE: image['id'] if other else None}}
         image = {**image, 'id': None}

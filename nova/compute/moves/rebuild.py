@@ -17,6 +17,8 @@ from nova.objects.instance import REIMAGE
 
 LOG = logging.getLogger(__name__)
 
+NOT_PRESERVED = 'its ephemeral disk would be made anew, and preserve_ephemeral asks to keep it'
+
 
 class Rebuild:
     """Rebuilds servers in place: same host, same addresses, new disks."""
@@ -26,14 +28,17 @@ class Rebuild:
 
     def rebuild_instance(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
                          preserve_ephemeral: bool) -> None:
-        self._host.queue.submit(instance.uuid, self._rebuild, ctx, instance, spec, build=True)
+        self._host.queue.submit(instance.uuid, self._rebuild, ctx, instance, spec, preserve_ephemeral, build=True)
 
-    def _rebuild(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec) -> None:
+    def _rebuild(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
+                 preserve_ephemeral: bool) -> None:
         """Repeated from the beginning after a crash: nothing of the old disks is needed."""
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['rebuild']) as task:
             server = task.instance
             with task.harmless():
+                if preserve_ephemeral and server.ephemeral_gb:           # of an API of the release before
+                    raise exception.VirtError(operation='rebuild the server', reason=NOT_PRESERVED)
                 host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
             devices = self._volumes.connect(ctx, server, spec)
             host.driver.destroy(ctx, server, server.network_info)

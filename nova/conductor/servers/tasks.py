@@ -70,6 +70,7 @@ class Tasks:
 
     def end_task(self, ctx: Context | None, instance_uuid: str, event: str, host: str | None, values: Values,
                  expect: Expect = None, fault: Fault | None = None, traceback: str | None = None) -> None:
+        values = {**values, 'progress': 0}
         if fault is not None:
             values = {**values, 'fault': fault, **self._rebuilds.image_kept(instance_uuid)}
 

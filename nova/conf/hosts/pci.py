@@ -16,6 +16,6 @@ OPTIONS = [
                     deprecated_opts=[cfg.DeprecatedOpt('pci_alias', group='DEFAULT')],
                     help='On API hosts: names that the extra spec pci_passthrough:alias of a flavor may ask for, a '
                          'JSON object each; may be given several times, and those of one name are alternatives. Keys: '
-                         'name, vendor_id, product_id, device_type (type-PCI, type-PF or type-VF), numa_policy '
-                         '(required, preferred, legacy or socket), resource_class, traits.'),
+                         'name, vendor_id, product_id, device_type (type-PCI, type-PF, type-VF or type-MD), '
+                         'numa_policy (required, preferred, legacy or socket), resource_class, traits, mdev_type.'),
 ]

@@ -16,7 +16,7 @@ pci_devices = sa.Table(
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('vendor_id', sa.String(4), nullable=False),
     sa.Column('product_id', sa.String(4), nullable=False),
-    sa.Column('dev_type', sa.String(8), nullable=False),     # type-PCI, type-PF, type-VF
+    sa.Column('dev_type', sa.String(8), nullable=False),     # objects.pci.TYPES
     sa.Column('numa_node', sa.Integer),
     sa.Column('parent_addr', sa.String(16)),                 # of a virtual function: its physical one
     sa.Column('devname', sa.String(255)),                    # name of its network interface

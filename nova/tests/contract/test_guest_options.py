@@ -25,6 +25,7 @@ SHOWN = (
     ('pci_numa_affinity_policy', 'unit/test_hardware_wanted.py::test_pci_policy', 'pci_numa_affinity_policy'),
     ('pci_alias', 'functional/test_pci_cloud.py::test_as_many_servers_as_devices_and_a_sentence_for_the_next',
      'pci_passthrough__alias'),
+    ('vgpu', 'functional/test_pci_cloud.py::test_virtual_graphics_devices', 'resources__VGPU'),
     ('dedicated', 'unit/test_hardware_wanted.py::test_dedicated_cpus_as_a_resource', 'resources:PCPU|DEDICATED'),
     ('architecture|hypervisor_type|hypervisor_version|vm_mode',
      'contract/test_scheduler_filters.py::test_a_filter', 'hw_architecture|hypervisor_version_requires|vm_mode'),
@@ -47,6 +48,8 @@ SHOWN = (
     ('ephemeral_encryption(_format)?',
      'unit/test_libvirt_storage.py::test_encrypted_disks_open_with_the_key_of_their_guest_alone',
      'hw:ephemeral_encryption'),
+    ('os_require_quiesce', 'functional/test_volumes.py::test_what_runs_on_volumes_rests_while_they_are_copied',
+     'os_require_quiesce'),
     ('.kernel.ramdisk._id', 'unit/test_libvirt_storage.py::test_kernel_and_ramdisk', 'kernel_id'),
 )
 CARRIED_OUT = [row for row in rows.ROWS if row.by in (rows.PLACE, rows.CREATE, rows.COMPUTE)]

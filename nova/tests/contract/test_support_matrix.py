@@ -35,9 +35,21 @@ def test_the_tests_are_there(support):
     assert [name for name in named if not hasattr(driver_contract.DriverContract, name)] == []
 
 
+TESTS = pathlib.Path(__file__).parents[1]
+
+
+def test_what_guests_have_is_shown_by_tests_that_are_there(support):
+    named = [test.split('::') for _what, _status, _able, test in support.GUESTS if test]
+    assert len(named) > 20
+    assert [name for path, name in named if f'def {name}(' not in (TESTS / path).read_text()] == []
+    assert all(able <= set(support.DRIVERS) and (able or not test) for _what, _status, able, test in support.GUESTS)
+    text = '\n'.join(support.page())
+    assert all(f'* - {what}\n' in text for what, *_rest in support.GUESTS)
+
+
 def marks(support, column):
-    """{what: word of a driver} of the page."""
-    page = '\n'.join(support.page()).partition('Storage of the libvirt driver')[0]
+    """{what: word of a driver} of the first table of the page."""
+    page = '\n'.join(support.page()).partition('What guests have')[0]
     rows = re.findall(r'^   \* - (.+(?:\n     .*)*)', page, re.M)
     cells = [[cell.strip() for cell in re.split(r'\n     - ', row)] for row in rows]
     number = cells[0].index(column)

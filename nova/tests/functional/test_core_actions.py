@@ -6,6 +6,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.db.servers import instances
 from nova.tests import core
 from nova.tests import waiting
 from nova.virt import driver as virt
@@ -119,12 +120,36 @@ def test_rebuild_keeps_addresses_and_stays_stopped(cloud, stopped):
     cloud.check()
 
 
+def test_a_rebuild_that_is_to_keep_the_ephemeral_disk_leaves_the_guest(cloud):
+    """Asked for by an API of the release before; the guest and its disks were removed first."""
+    uuid = cloud.boot()
+    cloud.db.run(instances.update, uuid, {'ephemeral_gb': 1})
+    cloud.act(uuid, 'rebuild', preserve_ephemeral=True, spec=cloud.conductor.methods.get_request_spec(None, uuid))
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, states.RUNNING)
+    assert cloud.actions(uuid)[-1][:2] == ('rebuild', 'Error')
+
+
 def test_snapshot(cloud):
     uuid = cloud.boot()
     cloud.act(uuid, 'createImage', image_id='i1')
     cloud.settle()
     assert state(cloud, uuid) == (states.ACTIVE, None, states.RUNNING)
     assert cloud.images.data['i1'].startswith(b'fake disk')
+
+
+def test_how_far_a_snapshot_is(cloud, monkeypatch):
+    """The progress of a server stood at 0 while its disk was copied."""
+    uuid, seen = cloud.boot(), []
+    upload = cloud.images.upload
+
+    def look(*args):
+        seen.append(cloud.row(uuid)['progress'])
+        upload(*args)
+    monkeypatch.setattr(cloud.images, 'upload', look)
+    cloud.act(uuid, 'createImage', image_id='i1')
+    cloud.settle()
+    assert seen == [50] and cloud.row(uuid)['progress'] == 0 and cloud.images.data['i1']
 
 
 def test_failed_snapshot_removes_the_image(cloud):

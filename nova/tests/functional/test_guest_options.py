@@ -46,7 +46,7 @@ REFUSED = {
     'flavor_rescue_device': ('spec', 'hw:rescue_device', 'disk'),
     'counted': ('spec', 'resources:VCPU', '2'),
     'machine': ('spec', 'resources:CUSTOM_GOLD', '2'),
-    'resources': ('spec', 'resources:VGPU', '1'),
+    'resources': ('spec', 'resources:FPGA', '1'),
     'vmware_hw_version': ('spec', 'vmware:hw_version', 'vmx-1'),
     'vmware_storage_policy': ('spec', 'vmware:storage_policy', 'gold'),
     'vmware_boot_retry': ('spec', 'vmware:boot_retry', '1'),

@@ -74,6 +74,27 @@ def test_as_many_servers_as_devices_and_a_sentence_for_the_next(clients):
     assert clients.boot('gpu')['status'] == 'ACTIVE'
 
 
+def test_virtual_graphics_devices(tmp_path):
+    """A card that is divided: its parts are counted and claimed, and while one is in use nobody gets the whole."""
+    parts = [{'address': f'{devices.GPUS[0]["address"]}2a0{number}', 'vendor_id': '10de', 'product_id': '20b0',
+              'dev_type': 'type-MD', 'parent_addr': devices.GPUS[0]['address']} for number in range(3)]
+    with fixture.running(tmp_path, ['host1'], pci__alias=ALIASES,
+                         **devices.options([devices.GPUS[0], *parts])) as cloud:
+        clients = Clients(cloud)
+        clients.flavor('part', resources__VGPU='1')
+        clients.flavor('parts', resources__VGPU='2')
+        clients.flavor('whole', pci_passthrough__alias='gpu:1')
+        two = clients.boot('parts')
+        assert clients.devices() == {two['id']: 2}
+        clients.boot('whole', 'ERROR')
+        clients.boot('part')
+        refused = clients.boot('part', 'ERROR')
+        assert 'too few free PCI devices (VGPU:1)' in refused['fault']['message']
+        clients.act(two, 'VERIFY_RESIZE', resize={'flavorRef': clients.flavor('none')})
+        clients.act(two, 'ACTIVE', confirmResize=None)
+        assert clients.boot('part')['status'] == 'ACTIVE'
+
+
 @pytest.mark.parametrize('end, left', [('confirmResize', 2), ('revertResize', 1)])
 def test_resize(clients, end, left):
     clients.flavor('gpu', pci_passthrough__alias='gpu:1')

@@ -78,6 +78,16 @@ def test_pinned_zone(cloud, server_id):
 
 # ---- rebuild, createImage ----------------------------------------------------
 
+def test_a_rebuild_that_is_to_keep_the_ephemeral_disk_is_refused(cloud, server_id):
+    """It was answered with 202, and the disk was made anew: what was on it was lost."""
+    cloud.cell_db.run(instances.update, server_id, {'ephemeral_gb': 1})
+    body = {'imageRef': cloud.add_image(name='other'), 'preserve_ephemeral': True}
+    answer = act(cloud, server_id, {'rebuild': body})
+    assert answer.status == 400 and 'preserve_ephemeral' in answer.json['badRequest']['message']
+    assert cloud.row(server_id)['task_state'] is None
+    assert act(cloud, server_id, {'rebuild': {**body, 'preserve_ephemeral': False}}).status == 202
+
+
 def test_rebuild(cloud, server_id):
     kernel = cloud.add_image(name='kernel')
     image = cloud.add_image(name='other', properties={'kernel_id': kernel, 'os': 'x'})

@@ -32,6 +32,7 @@ from nova.virt import driver
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt import driver as libvirt_driver
+from nova.virt.libvirt.life import snapshots
 
 URI = 'qemu:///system'
 GUEST = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or '/nonexistent')
@@ -416,16 +417,20 @@ def _break_connections():
 # ---- snapshots ----------------------------------------------------------------------------
 
 @pytest.mark.parametrize('prepare', ['running', 'pause', 'suspend', 'power_off'])
-def test_snapshot_is_one_whole_qcow2(rig, instance, prepare, tmp_path):
+def test_snapshot_is_one_whole_qcow2(rig, instance, prepare, tmp_path, monkeypatch):
     spawn(rig, instance, config_drive={'x': b'drive'})
     rig.booted(instance)
     rig.type(instance, 'echo written-by-the-guest-$((1 + 1)) >/root/file; sync; echo done-$((2 + 2))')
     wait_for(lambda: b'done-4' in rig.console(instance), BOOT_SECONDS, 'the file to be written')
     if prepare != 'running':
         getattr(rig.driver, prepare)(instance)
-    state = rig.driver.power_state(instance)
-    rig.driver.snapshot(None, instance, 'snap', lambda step: None)
+    state, copied = rig.driver.power_state(instance), []
+    monkeypatch.setattr(snapshots, 'REPORT_S', -1)           # with each look
+    monkeypatch.setattr(snapshots, 'POLL', 0.01)
+    rig.driver.snapshot(None, instance, 'snap', lambda step: None, copied.append)
     assert rig.driver.power_state(instance) == state
+    assert bool(copied) == (prepare in ('running', 'pause')) and copied == sorted(copied)
+    assert all(0 <= percent <= 100 for percent in copied)
     data, disk_format = rig.uploads['snap']
     file = tmp_path / 'snapshot'
     file.write_bytes(data)

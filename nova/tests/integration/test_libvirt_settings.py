@@ -81,6 +81,8 @@ def test_devices_in_the_guest(rig, spawn):
     for ident in ('0x25ab', '0x2668', '0x000d', '0x29c0', '0x1111', '0x1052'):
         assert ident in devices, ident           # i6300esb, ich6, xhci, q35's host bridge, bochs, virtio tablet
     assert '0x1044' not in devices and '0x1005' not in devices       # no random number generator
+    base.wait_for(lambda: 'unused' in rig.driver.hypervisor.guest('look', instance.uuid, lambda it: it.memoryStats()),
+                  60, 'the guest to say what it uses of its memory')
     text = said(rig, instance, "grep -c hypervisor /proc/cpuinfo; grep 'cpu cores' /proc/cpuinfo; "
                 "cat /proc/tty/driver/serial")
     assert re.search(r'^0\r?$', text, re.MULTILINE) and 'cpu cores\t: 2' in text
@@ -211,9 +213,13 @@ def test_bounds_of_a_port(rig, spawn):
         assert (found['inbound.average'], found['outbound.average']) == ('1024', '512')
 
 
-def test_a_scsi_controller_has_queues(rig, spawn):
-    instance = spawn({}, {'hw_disk_bus': 'scsi'}, vcpus=2, booted=False)
-    assert 'num_queues = 2' in monitor(instance, 'info qtree')
+def test_a_scsi_controller_has_queues_and_all_virtio_devices_packed_rings(rig, spawn):
+    instance = spawn({'hw:virtio_packed_ring': 'true', 'hw:input_bus': 'virtio'},
+                     {'hw_disk_bus': 'scsi', 'hw_qemu_guest_agent': 'yes'}, vcpus=2, booted=False,
+                     network_info=[rig.vif()])
+    devices = monitor(instance, 'info qtree')
+    assert 'num_queues = 2' in devices
+    assert devices.count('packed = true') == devices.count('bus: virtio-bus') == 6
 
 
 def has_cpu_controller():

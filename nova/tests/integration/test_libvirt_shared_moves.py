@@ -3,6 +3,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.objects import pci
 from nova.tests.integration import moving
 from nova.virt import driver
 
@@ -59,17 +60,22 @@ def test_a_rollback_takes_no_disk_away(fleet):
 
 
 def test_an_evacuated_guest_keeps_its_disks(fleet):
-    """Also when the attempt is made twice, and when the first host comes back."""
+    """Also when the attempt is made twice, and when the first host comes back. Its CPUs and devices are those that it
+    has there: it was started with those of the dead host, which other guests may have.
+    """
     instance = fleet.spawn(ONE)
     fleet.booted(ONE, instance)
     fleet.type(ONE, instance, 'echo kept-$((40+2)) >/etc/kept; sync; cat /etc/kept', 'kept-42')
     assert not fleet.drivers[ONE].has_disks(instance, TWO)
     fleet.virsh(ONE, 'destroy', instance.uuid)
-    there = fleet.drivers[TWO]
+    here, there = fleet.drivers[ONE], fleet.drivers[TWO]
+    record = here.storage.load(instance.uuid)
+    record.hostdevs, record.numa = [pci.Device('ffff:ff:1f.7', '8086', '154d')], 'of the dead host'
+    here.storage.save(record)
     for _attempt in range(2):
         assert there.has_disks(instance, ONE)
         there.destroy(None, instance, [], keep_disks=True)
-        there.power_on(None, instance, [])
+        there.power_on_here(None, instance, [], [])
     assert fleet.drivers[ONE].has_disks(instance, ONE) is False
     fleet.drivers[ONE].destroy(None, instance, [])
     assert fleet.guests() == {ONE: {}, TWO: {instance.uuid: states.RUNNING}}

@@ -15,6 +15,7 @@ from nova.tests.integration import test_libvirt
 if test_libvirt._REASON is not None:
     pytest.skip(test_libvirt._REASON, allow_module_level=True)
 
+from nova.virt.libvirt import xml
 from nova.virt.libvirt.volumes import disk
 from nova.virt.libvirt.volumes import feature
 from nova.virt.libvirt.volumes import operations
@@ -88,7 +89,10 @@ def test_a_volume_comes_grows_is_copied_changes_and_goes(rig, instance, volumes,
     spawn(rig, instance)
     rig.booted(instance)
     data, other = volumes(), volumes(size=2)
+    data.device['connection_info']['data']['qos_specs'] = {'write_iops_sec': '900'}
     rig.driver.attach_volume(None, instance, data.device)
+    bounds = rig.driver.hypervisor.guest('look', instance.uuid, lambda domain: domain.blockIoTune('vdb'))
+    assert bounds['write_iops_sec'] == 900               # which the block storage leaves to the hypervisor
     rig.driver.attach_volume(None, instance, data.device)                 # repeated after a crash
     wait_for(lambda: data.id[:20] in run(rig, instance, 'cat /sys/block/vdb/serial'), 60, 'the disk to be seen')
     write(rig, instance, '/dev/vdb', 'first')
@@ -251,7 +255,7 @@ def test_a_swap_that_a_crash_cut_off_after_the_guest_had_it_is_finished(rig, ins
     record = rig.driver.storage.load(instance.uuid)
     fresh = disk.Volume(new.id, record.volumes[0].target, 'virtio', {'type': 'file', 'path': str(new.path)})
     hypervisor, uuid = rig.driver.hypervisor, instance.uuid
-    hypervisor.guest('swap', uuid, operations.begin_swap, fresh.target, disk.text(fresh))
+    hypervisor.guest('swap', uuid, operations.begin_swap, fresh.target, xml.volume(fresh, record))
     wait_for(lambda: hypervisor.guest('swap', uuid, operations.swap_ready, fresh.target), 60, 'the copy')
     hypervisor.guest('swap', uuid, operations.end_swap, fresh.target)            # and here nova-compute was killed
     write(rig, instance, '/dev/' + fresh.target, 'after')

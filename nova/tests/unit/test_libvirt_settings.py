@@ -15,6 +15,7 @@ from nova.hardware import guest_options
 from nova.tests.contract import driver_contract
 from nova.tests.unit import test_libvirt_xml
 from nova.virt import driver
+from nova.virt.libvirt import guest_operations
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import offered
@@ -55,10 +56,11 @@ PROOFS = {
     'quota_cpu_period': ({'quota:cpu_period': '20000'}, {}, 'qemu', ["cputune[period='20000']"], []),
     'quota_cpu_quota': ({'quota:cpu_quota': '10000'}, {}, 'qemu', ["cputune[quota='10000']"], []),
     'locked_memory': ({'hw:locked_memory': 'true'}, {}, 'qemu', ['memoryBacking/locked'], []),
-    'mem_encryption': ({'hw:mem_encryption': 'true'}, UEFI, 'kvm', [
+    'mem_encryption': ({'hw:mem_encryption': 'true'}, {**UEFI, 'hw_qemu_guest_agent': 'yes'}, 'kvm', [
         "launchSecurity[@type='sev'][policy='0x0033']", 'memoryBacking/locked', "os/type[@machine='q35']",
         "devices/disk/driver[@iommu='on']", "devices/interface/driver[@iommu='on']",
-        "devices/memballoon/driver[@iommu='on']", "devices/rng/driver[@iommu='on']"], []),
+        "devices/memballoon/driver[@iommu='on']", "devices/rng/driver[@iommu='on']",
+        "devices/controller[@type='virtio-serial']/driver[@iommu='on']"], []),
     'mem_encryption_model': ({'hw:mem_encryption': 'true', 'hw:mem_encryption_model': 'amd-sev-es'}, UEFI, 'kvm', [
         "launchSecurity[policy='0x0037']"], []),
     'machine_type': ({}, {'hw_machine_type': 'q35'}, 'qemu', ["os/type[@machine='q35']"], []),
@@ -95,8 +97,10 @@ PROOFS = {
     'viommu_model': ({'hw:viommu_model': 'auto'}, {}, 'kvm', [
         "devices/iommu[@model='intel']/driver[@intremap='on'][@caching_mode='on']", "features/ioapic[@driver='qemu']",
         "os/type[@machine='q35']"], []),
-    'virtio_packed_ring': ({'hw:virtio_packed_ring': 'true'}, {}, 'qemu', [
-        "devices/disk/driver[@packed='on']", "devices/interface/driver[@packed='on']"], []),
+    'virtio_packed_ring': (
+        {'hw:virtio_packed_ring': 'true', 'hw:input_bus': 'virtio'}, {'hw_video_model': 'virtio'}, 'qemu', [
+            "devices/disk/driver[@packed='on']", "devices/interface/driver[@packed='on']",
+            "devices/input/driver[@packed='on']", "devices/video/driver[@packed='on']"], []),
     'qemu_guest_agent': ({}, {'hw_qemu_guest_agent': 'yes'}, 'qemu', [
         "devices/channel/target[@name='org.qemu.guest_agent.0']"], []),
     'disk_bus': ({}, {'hw_disk_bus': 'scsi'}, 'qemu', [
@@ -216,6 +220,13 @@ def test_traits_are_read_from_what_libvirt_says():
     assert 'COMPUTE_ADDRESS_SPACE_EMULATED' in offered.of([], 'kvm')
     assert not any('TPM' in trait for trait in offered.of([etree.fromstring(text % 'no')], 'qemu'))
     assert found - {'HW_CPU_X86_AMD_SEV'} <= guest_options.every_trait() | {'COMPUTE_GRAPHICS_MODEL_RAMFB'}
+
+
+def test_the_balloon_tells_of_the_guests_memory():
+    assert domain().find("devices/memballoon[@model='virtio']/stats[@period='10']") is not None
+    host = {'balloon.current': 524288, 'balloon.rss': 300000}
+    assert guest_operations.used_kib(host) == 300000
+    assert guest_operations.used_kib({**host, 'balloon.available': 500000, 'balloon.unused': 400000}) == 100000
 
 
 def test_number_of_serial_ports():

@@ -17,9 +17,14 @@ def vif(kind, bridge='br-int', **details):
             'network': {'id': 'n', 'bridge': bridge, 'mtu': 1442}}
 
 
-def device(given):
-    interface, = spec.interfaces([given], 'virtio')
-    guest = xml.Guest(uuid=PORT, name='g', owner='/srv', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/log')
+def plain(**values):
+    return xml.Guest(**{'uuid': PORT, 'name': 'g', 'owner': '/srv', 'virt_type': 'qemu', 'vcpus': 1, 'memory_mb': 64,
+                        'console_log': '/log', **values})
+
+
+def device(given, **values):
+    guest = plain(**values)
+    interface, = spec.interfaces([given], guest)
     return etree.fromstring(xml.interface(interface, guest))
 
 
@@ -58,10 +63,31 @@ def test_vhost_user():
     assert element.find('source').attrib == {'type': 'unix', 'path': '/run/vhu0a1b2c3d', 'mode': 'server'}
 
 
+QUEUES = {'vcpus': 4, 'settings': {'vif_multiqueue_enabled': 'true'}}
+
+
+def test_queues():
+    """A vhost-user port had one queue whatever was asked for, and a tap of one queue takes no device of several."""
+    user = vif('vhostuser', vhostuser_socket='/run/vhu')
+    assert device(user, **QUEUES).find('driver').get('queues') == '4' and device(user).find('driver') is None
+    assert device(vif('ovs'), **QUEUES).find('driver').get('queues') == '4'
+    assert spec.interfaces([vif('ovs')], plain(**QUEUES))[0].port['multiqueue'] is True
+    for given, guest in ((vif('ovs'), plain()), (vif('ovs', ovs_hybrid_plug=True), plain(**QUEUES))):
+        assert spec.interfaces([given], guest)[0].port['multiqueue'] is False      # libvirt makes that one's tap
+
+
+@pytest.mark.parametrize('values, word', [
+    ({'settings': {'quota_vif_inbound_average': '100'}}, 'quota:vif'), ({'vif_model': 'e1000'}, 'hw_vif_model')])
+def test_what_a_vhost_user_port_cannot_have(values, word):
+    """It was left out without a word."""
+    with pytest.raises(exception.VirtError, match=word):
+        device(vif('vhostuser', vhostuser_socket='/run/vhu'), **values)
+
+
 def test_vhost_user_shares_the_guests_memory():
     def backing(given):
         guest = xml.Guest(uuid='u', name='n', owner='/d', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/l',
-                          interfaces=spec.interfaces([given], 'virtio'))
+                          interfaces=spec.interfaces([given], plain()))
         return etree.fromstring(xml.domain(guest)).find('memoryBacking')
     assert backing(vif('ovs')) is None
     assert backing(vif('vhostuser', vhostuser_socket='/run/vhu')).find('access').get('mode') == 'shared'
@@ -78,7 +104,7 @@ def test_what_no_host_plugs(given):
 
 def test_a_guest_is_kept_with_its_ports():
     guest = xml.Guest(uuid='u', name='n', owner='/d', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/l',
-                      interfaces=spec.interfaces([vif('ovs'), vif('bridge')], 'virtio'))
+                      interfaces=spec.interfaces([vif('ovs'), vif('bridge')], plain()))
     again = xml.Guest.from_dict(dataclasses.asdict(guest))
     assert again == guest and [vifs.Port(**port).kind for port in again.ports()] == ['ovs']
 

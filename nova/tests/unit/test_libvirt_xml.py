@@ -115,7 +115,7 @@ def test_command_line():
 
 def test_a_port_of_another_type_is_refused():
     with pytest.raises(exception.VirtError):
-        spec.interfaces([{'type': 'hw_veb', 'address': 'x', 'devname': 'tap', 'network': {}}], 'virtio')
+        spec.interfaces([{'type': 'hw_veb', 'address': 'x', 'devname': 'tap', 'network': {}}], guest())
 
 
 def test_devices_that_the_instance_has_are_given_to_the_guest():

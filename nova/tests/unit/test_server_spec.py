@@ -52,7 +52,7 @@ def test_disks_that_are_asked_for():
         {'source_type': 'image', 'uuid': 'image', 'destination_type': 'local', 'boot_index': 0,
          'disk_bus': 'scsi'},
         {'source_type': 'blank', 'volume_size': 1, 'guest_format': 'ext4'},
-        {'source_type': 'blank', 'volume_size': 1}]}, IMAGE, FLAVOR)
+        {'source_type': 'blank', 'volume_size': 1}]}, {**IMAGE, 'properties': {'hw_disk_bus': 'scsi'}}, FLAVOR)
     assert [device['volume_size'] for device in devices] == [None, 1, 1, 64]
     assert devices[0]['disk_bus'] == 'scsi' and devices[1]['guest_format'] == 'ext4'
 

@@ -5,6 +5,7 @@ fail; with a state file the guests outlive the process, as real ones do.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from typing import TYPE_CHECKING
 
@@ -167,11 +168,13 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
         with self.machine.operation('resume'):
             self.machine.set_state(instance, states.RUNNING, 'resumed')
 
-    def snapshot(self, context: RequestContext, instance: Any, image_id: str, progress: Any) -> None:
+    def snapshot(self, context: RequestContext, instance: Any, image_id: str, progress: Any,
+                 copied: Callable[[int], None] = lambda percent: None) -> None:
         with self.machine.operation('snapshot'):
             self.machine.guest(instance)
             progress(states.IMAGE_PENDING_UPLOAD)
             with self.machine.disk() as path:
+                copied(50)
                 progress(states.IMAGE_UPLOADING)
                 self.images.upload(context, image_id, path, 'raw')
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as etree
 from nova.hardware import cpus
 from nova.objects import numa
 from nova.objects import pci
+from nova.virt.libvirt.domain import mediated
 
 
 def topology(capabilities: etree.Element) -> numa.HostTopology | None:
@@ -35,6 +36,16 @@ def devices(nodes: Sequence[etree.Element], nets: Iterable[etree.Element]) -> li
             names[_address(capability)] = interfaces[node.findtext('name')]
     found = (device(node, names) for node in nodes)
     return [each for each in found if each is not None]
+
+
+def mediated_devices(nodes: Iterable[etree.Element], made: Iterable[etree.Element],
+                     types: Sequence[str]) -> list[pci.Device]:
+    """[pci.Device] of the mediated devices of these types that guests could have.
+
+    :param nodes: as of ``devices``, and made: the node devices of mediated devices
+    """
+    parents = ((device(node), node) for node in nodes)
+    return mediated.devices([(parent, node) for parent, node in parents if parent is not None], made, types)
 
 
 def device(node: etree.Element, parents: Mapping[str, str | None] | None = None) -> pci.Device | None:

@@ -17,6 +17,7 @@ from nova.hardware import fit
 from nova.hardware import guest_option_rows
 from nova.hardware import host as hardware_host
 from nova.objects import numa
+from nova.objects import pci
 from nova.runtime import disk_space
 from nova.runtime import metrics
 from nova.runtime import privileges
@@ -55,6 +56,7 @@ from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.life import adoption
 from nova.virt.libvirt.life import growth
 from nova.virt.libvirt.life import hands
+from nova.virt.libvirt.life import mediated
 from nova.virt.libvirt.life import rescue
 from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt.life import snapshots
@@ -162,7 +164,12 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             supported_instances=spec.supported_instances(facts['capabilities'], self.virt_type),
             uptime=driver.uptime(), numa_topology=numa.text_of_host(self.topology),
             vcpus=hardware_host.shared_count(self.topology) if self.topology else facts['vcpus'],
-            pci_devices=self.hypervisor.pci_devices() if self.conf.pci.device_spec else [])]
+            pci_devices=self._devices())]
+
+    def _devices(self) -> list[pci.Device]:
+        types = self.conf.devices.enabled_mdev_types
+        return [*(self.hypervisor.pci_devices() if self.conf.pci.device_spec else ()),
+                *(self.hypervisor.mediated_devices(types) if types else ())]
 
     def cpu_flags(self, node: driver.NodeResources) -> list[str]:
         # libvirt names only those that the processor's model does not imply
@@ -250,6 +257,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             self.hypervisor.run('remove the TPM', guests.forget, uuid, xml.domain(made))
         for port in guest.ports() if guest is not None else ():
             self._steps.unplug(uuid, port)
+        if guest is not None and mediated.needed(guest.hostdevs):
+            self.hypervisor.run('give back the mediated devices', mediated.remove, uuid, guest.hostdevs)
         if not keep_disks and shared_storage.may_remove(guest, self.host):
             self.storage.remove(uuid)
 
@@ -272,6 +281,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         uuid = instance.uuid
         with self.operation(uuid):
             guest = self._recorded(uuid, network_info)
+            # what its record says of both is of the host that it was on
+            guest.numa, guest.hostdevs = instance.numa_topology, instance.devices()
             guest.volumes = self.volumes_of(instance, block_devices, guest.machine, guest.disks, guest.volumes)
             self.storage.save(guest)
             self._define_and_start(guest)
@@ -306,7 +317,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             raise exception.GuestNotFound(instance_id=uuid)
         guest.virt_type = self.virt_type
         self.storage.refresh(guest)
-        guest.interfaces = spec.interfaces(network_info, guest.vif_model)
+        guest.interfaces = spec.interfaces(network_info, guest)
         self.storage.save(guest)
         return guest
 
@@ -326,7 +337,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         :param await_networks: see SpawnRequest; the guest is there then, and stands still until its network is ready
         """
         if await_networks is None:
-            self._define_secrets(guest)
+            self._prepare(guest)
             self._plug(guest)
             self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, self._domain(guest))
             return
@@ -335,18 +346,21 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.hypervisor.guest('start the guest', guest.uuid, guests.start)
 
     def _define_paused(self, guest: xml.Guest) -> None:
-        self._define_secrets(guest)
+        self._prepare(guest)
         self._plug(guest)
         self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
 
-    def _define_secrets(self, guest: xml.Guest) -> None:
-        """Give libvirt what opens the guest's disks and volumes; it forgets that when it restarts.
+    def _prepare(self, guest: xml.Guest) -> None:
+        """Give libvirt what opens the guest's disks and volumes, and make its mediated devices: neither is there any
+        more after a restart of libvirt or of the host.
 
         :raises VirtError: a storage does not answer
         """
         probe.check(guest.volumes)
         self.define_secrets(guest.volumes)
         self.define_volume_keys(guest.uuid, guest.volumes)
+        if mediated.needed(guest.hostdevs):
+            self.hypervisor.run('make the mediated devices', mediated.ensure, guest.uuid, guest.hostdevs)
         if any(disk.secret for disk in rescued.files(guest)):
             self.hypervisor.run('keep a key', volume_operations.define_passphrase, guest.uuid, guest.uuid,
                                 self._passphrase(guest.uuid))

@@ -54,8 +54,15 @@ class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles):
             'nic_details': [{'mac_address': macs.get(stats.get(f'net.{number}.name')),
                              **_named(stats, f'net.{number}', _NET), 'rx_rate': None, 'tx_rate': None}
                             for number in range(stats.get('net.count', 0))],
-            'memory_details': {'maximum': stats['balloon.maximum'] // 1024,
-                               'used': stats.get('balloon.rss', stats['balloon.current']) // 1024}}
+            'memory_details': {'maximum': stats['balloon.maximum'] // 1024, 'used': used_kib(stats) // 1024}}
+
+
+def used_kib(stats: dict[str, int]) -> int:
+    """KiB that a guest uses: by what its system says of that, else by what QEMU takes of the host."""
+    available, unused = stats.get('balloon.available'), stats.get('balloon.unused')
+    if available and unused is not None:
+        return max(0, available - unused)
+    return stats.get('balloon.rss', stats['balloon.current'])
 
 
 def _running(domain: libvirt.virDomain) -> str | None:

@@ -9,7 +9,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree as etree
 
@@ -178,6 +178,10 @@ class Host:
         """[objects.pci.Device] of the host that guests could have."""
         return self.run('list the PCI devices', _pci_devices)
 
+    def mediated_devices(self, types: Sequence[str]) -> list[pci.Device]:
+        """The same of mediated devices of these types."""
+        return self.run('list the mediated devices', _mediated_devices, types)
+
 
 def address(conf: cfg.ConfigOpts) -> str:
     """libvirt's address: that of machines, or that of containers."""
@@ -283,6 +287,12 @@ def _pci_devices(connection: libvirt.virConnect) -> list[pci.Device]:
     pci, net = ([etree.fromstring(text) for text in _descriptions(connection, kind)] for kind in (
         libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV, libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET))
     return capabilities.devices(pci, net)
+
+
+def _mediated_devices(connection: libvirt.virConnect, types: Sequence[str]) -> list[pci.Device]:
+    nodes, made = ([etree.fromstring(text) for text in _descriptions(connection, kind)] for kind in (
+        libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV_TYPES, libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV))
+    return capabilities.mediated_devices(nodes, made, types)
 
 
 def _descriptions(connection: libvirt.virConnect, kind: int) -> Iterator[str]:

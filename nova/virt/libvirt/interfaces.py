@@ -27,7 +27,7 @@ class Interfaces(hands.Feature, driver.Interfaces):
     def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
         with self.hands.operation(instance.uuid):
             guest = self.hands.known(instance.uuid)
-            interface, = spec.interfaces([vif], guest.vif_model)
+            interface, = spec.interfaces([vif], guest)
             guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
             self.hands.storage.save(guest)
             if interface.port:
@@ -41,7 +41,7 @@ class Interfaces(hands.Feature, driver.Interfaces):
             guest = self.hands.storage.load(instance.uuid)
             if guest is None:
                 return
-            interface, = spec.interfaces([vif], guest.vif_model)
+            interface, = spec.interfaces([vif], guest)
             with contextlib.suppress(exception.GuestNotFound):
                 self._unplug(instance.uuid, xml.interface(interface, guest), interface.mac)
             if interface.port:

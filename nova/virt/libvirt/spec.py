@@ -14,6 +14,7 @@ from nova.objects import numa
 from nova.virt import driver
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import ports
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
@@ -55,11 +56,12 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
         uuid=instance.uuid, name=instance.name, owner=storage.directory, virt_type=virt_type,
         vcpus=instance.vcpus, memory_mb=max(instance.memory_mb, MEMORY_MINIMUM),
         console_log=storage.path(instance.uuid, 'console.log'), disks=disks, vif_model=vif_model,
-        interfaces=interfaces(request.network_info, vif_model), machine=machine, hostdevs=instance.devices(),
+        machine=machine, hostdevs=instance.devices(),
         arch=arch, settings=settings, nvram=storage.path(instance.uuid, NVRAM),
         agent=str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE,
         facts={'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
                'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image['id']})
+    made.interfaces = interfaces(request.network_info, made)
     flavor = {'vcpus': instance.vcpus, 'extra_specs': (instance.flavor or {}).get('extra_specs')}
     made.volumes = volumes(machine) if volumes else []
     made.numa = instance.numa_topology
@@ -105,17 +107,17 @@ def image_of(instance: Instance, request: driver.SpawnRequest) -> dict[str, Any]
     return request.image or {'id': '', 'properties': instance.image_properties or {}}
 
 
-def interfaces(network_info: Any, model: str) -> list[xml.Interface]:
-    """[Interface] of VIFs (nova/objects/network_info.py).
+def interfaces(network_info: Any, guest: xml.Guest) -> list[xml.Interface]:
+    """[Interface] of VIFs (nova/objects/network_info.py) of a Guest.
 
     :raises VirtError: a VIF is of a type that this driver cannot plug
     """
     made = []
     for vif in network_info or ():
-        network, port = vif['network'], vifs.port(vif)
+        network, port = vif['network'], vifs.port(vif, ports.queues(guest) > 1)
         made.append(xml.Interface(
             mac=vif['address'], bridge=network['bridge'] if vif['type'] == 'bridge' else '', devname=vif['devname'],
-            model=model, mtu=network.get('mtu'), port=dataclasses.asdict(port) if port else None))
+            model=guest.vif_model, mtu=network.get('mtu'), port=dataclasses.asdict(port) if port else None))
     return made
 
 

@@ -42,6 +42,7 @@ class Port:
     bridge   the integration bridge
     device   the tap; of ``hybrid`` the bridge of its own
     socket, server   of ``vhostuser``: the path, and whether QEMU listens there
+    multiqueue       of ``ovs``: the tap is one of several queues
     """
 
     kind: str
@@ -53,11 +54,13 @@ class Port:
     datapath: str = ''
     socket: str = ''
     server: bool = False
+    multiqueue: bool = False
 
 
-def port(vif: Vif) -> Port | None:
+def port(vif: Vif, multiqueue: bool = False) -> Port | None:
     """What is to be plugged for a VIF (nova/objects/network_info.py); None: nothing.
 
+    :param multiqueue: the guest's device has several queues, and so must its tap
     :raises VirtError: this host cannot plug its type
     """
     kind, details = vif['type'], vif.get('details') or {}
@@ -71,6 +74,7 @@ def port(vif: Vif) -> Port | None:
         made.kind, made.device = 'hybrid', ('qbr' + vif['id'])[:14]
     if kind == 'vhostuser':
         made.socket, made.server = str(details.get(SOCKET) or ''), details.get(SOCKET_MODE) == 'server'
+    made.multiqueue = multiqueue and made.kind == 'ovs'
     return check(made)
 
 
@@ -81,6 +85,7 @@ def check(given: Port) -> Port:
     """
     if not (given.kind in KINDS and UUID.match(given.id) and MAC.match(given.mac) and NAME.match(given.bridge)
             and NAME.match(given.device) and type(given.mtu) is int and given.mtu in MTU and given.datapath in DATAPATHS
+            and type(given.multiqueue) is bool
             and (given.kind != 'vhostuser' or PATH.match(given.socket) and '..' not in given.socket)):
         raise exception.VirtError(operation='plug a port', reason='its binding has a value that no port of this '
                                                                   'type has')
@@ -144,7 +149,8 @@ def _vif(objects: Any, given: Port) -> Any:
     """os-vif's object of a Port."""
     tap = given.kind == 'ovs'
     profile = objects.vif.VIFPortProfileOpenVSwitch(
-        interface_id=given.id, datapath_type=given.datapath or 'system', create_port=tap, create_tap=tap)
+        interface_id=given.id, datapath_type=given.datapath or 'system', create_port=tap, create_tap=tap,
+        multiqueue=given.multiqueue)
     common = {'id': given.id, 'address': given.mac, 'plugin': 'ovs', 'port_profile': profile,
               'network': objects.network.Network(id=given.id, bridge=given.bridge, mtu=given.mtu)}
     if given.kind == 'vhostuser':

@@ -22,8 +22,10 @@ from nova.virt.libvirt.domain import devices as small
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine
+from nova.virt.libvirt.domain import mediated
 from nova.virt.libvirt.domain import ports
 from nova.virt.libvirt.domain import processors
+from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain.tree import add as _add
 from nova.virt.libvirt.life import rescued as rescues
 from nova.virt.libvirt.volumes import disk as volume_disks
@@ -202,9 +204,12 @@ def domain(guest: Guest, host: numa.HostTopology | None = None,
     _add(root, 'on_poweroff', 'destroy')
     _add(root, 'on_reboot', 'restart')
     _add(root, 'on_crash', 'destroy')
-    _devices(_add(root, 'devices'), guest)
+    devices = _add(root, 'devices')
+    _devices(devices, guest)
     machine.launch_security(root, guest)
     volume_disks.arrange(root, guest.volumes, guest.disks)
+    disks.controller(devices, guest)
+    virtio.complete(devices, guest)
     rescues.order(root, guest)
     return etree.tostring(root, encoding='unicode')
 
@@ -222,7 +227,17 @@ def _share_memory(root: etree.Element) -> None:
 
 def interface(port: Interface, guest: Guest) -> str:
     """The XML of one network device (an Interface) of a Guest."""
-    return etree.tostring(ports.port(etree.Element('devices'), port, guest), encoding='unicode')
+    return _alone(ports.port(etree.Element('devices'), port, guest), guest)
+
+
+def volume(disk: volume_disks.Volume, guest: Guest) -> str:
+    """The XML of one volume of a Guest."""
+    return _alone(volume_disks.element(disk), guest)
+
+
+def _alone(device: etree.Element, guest: Guest) -> str:
+    virtio.complete([device], guest)
+    return etree.tostring(device, encoding='unicode')
 
 
 def backup(disk: Disk, others: list[Disk], target: str) -> str:
@@ -246,9 +261,12 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
             _add(devices, 'controller', type='pci', index=index, model='pcie-root-port')
     for interface in guest.interfaces:
         ports.port(devices, interface, guest)
-    devices.extend(placement.hostdev(device) for device in guest.hostdevs)
+    devices.extend(mediated.hostdev(guest.uuid, device) if device.dev_type == pci.MEDIATED else
+                   placement.hostdev(device) for device in guest.hostdevs)
     graphics.add(devices, guest)
     if guest.agent:
+        if virtio.attributes(guest):     # else libvirt adds the controller by itself
+            _add(devices, 'controller', type='virtio-serial', index=0)
         channel = _add(devices, 'channel', type='unix')
         _add(channel, 'target', type='virtio', name='org.qemu.guest_agent.0')
     machine.iommu(devices, guest)

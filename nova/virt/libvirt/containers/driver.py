@@ -150,13 +150,14 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
 
     def _guest_of(self, instance: Instance, request: driver.SpawnRequest) -> xml.Guest:
         flavor, image = instance.flavor or {}, request.image or {}
-        return xml.Guest(
+        guest = xml.Guest(
             uuid=instance.uuid, name=instance.name, owner=self.storage.directory, virt_type=LXC, vcpus=instance.vcpus,
             memory_mb=instance.memory_mb, console_log=self.storage.path(instance.uuid, steps.CONSOLE_LOG),
-            interfaces=spec.interfaces(request.network_info, 'virtio'),
             settings=_settings(instance),
             facts={'name': instance.display_name, 'flavor': flavor.get('name', ''),
                    'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image.get('id', '')})
+        guest.interfaces = spec.interfaces(request.network_info, guest)
+        return guest
 
     def _create(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         """Make the directory of a container with its file system."""
@@ -209,7 +210,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
 
     def _recorded(self, uuid: str, network_info: Any) -> xml.Guest:
         guest = self.guest_record(uuid)
-        guest.interfaces = spec.interfaces(network_info, guest.vif_model)
+        guest.interfaces = spec.interfaces(network_info, guest)
         self.storage.save(guest)
         return guest
 
@@ -255,7 +256,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             guest = self.guest_record(instance.uuid)
             if vif['type'] != 'bridge':
                 raise exception.VirtError(operation='plug the port', reason=PORTS)
-            interface, = spec.interfaces([vif], guest.vif_model)
+            interface, = spec.interfaces([vif], guest)
             guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
             self.storage.save(guest)
             with contextlib.suppress(exception.GuestNotFound):     # it is defined with all its ports at its start
@@ -267,7 +268,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             guest = self.storage.load(instance.uuid)
             if guest is None:
                 return
-            interface, = spec.interfaces([vif], guest.vif_model)
+            interface, = spec.interfaces([vif], guest)
             with contextlib.suppress(exception.GuestNotFound):
                 for step in (guests.ask_to_unplug, guests.undefine_port):
                     self.hypervisor.guest('unplug the port', instance.uuid, step, domain.port(interface),

@@ -3,10 +3,10 @@ from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.hardware import guest_options
-from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain.tree import add
 
 ENTROPY = '/dev/urandom'
+BALLOON_STATS_S = 10                     # between two looks of the guest's system at its memory
 RNG_PERIOD_MS = 1000                     # of hw_rng:rate_bytes where the flavor names none
 TPM_MODEL = {'1.2': 'tpm-tis', '2.0': 'tpm-crb'}
 KIB = 1024
@@ -25,8 +25,6 @@ def rng(devices: etree.Element, guest: Any) -> None:
     if guest.settings.get('rng_allowed') == guest_options.FALSE:
         return
     element = add(devices, 'rng', model='virtio')
-    if virtio.attributes(guest):
-        virtio.extend(add(element, 'driver'), guest)
     size = int(guest.settings.get('rng_rate_bytes', 0))
     if size:
         add(element, 'rate', bytes=size, period=guest.settings.get('rng_rate_period', RNG_PERIOD_MS))
@@ -34,9 +32,8 @@ def rng(devices: etree.Element, guest: Any) -> None:
 
 
 def balloon(devices: etree.Element, guest: Any) -> None:
-    element = add(devices, 'memballoon', model='virtio')
-    if virtio.attributes(guest):
-        virtio.extend(add(element, 'driver'), guest)
+    """What the guest's system says of its memory comes by it, for the diagnostics."""
+    add(add(devices, 'memballoon', model='virtio'), 'stats', period=BALLOON_STATS_S)
 
 
 def tpm(devices: etree.Element, guest: Any) -> None:

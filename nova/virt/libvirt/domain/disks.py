@@ -16,29 +16,24 @@ def disks(devices: etree.Element, guest: Any) -> None:
     """
     for each in guest.disks:
         _local(devices, each, guest)
-    if any(each.bus == 'scsi' for each in guest.disks):
-        controller = add(devices, 'controller', type='scsi', index=0,
-                         model=guest.settings.get('scsi_model', 'virtio-scsi'))
-        if controller.get('model') == 'virtio-scsi':
-            driver = add(controller, 'driver', queues=min(guest.vcpus, MOST_QUEUES))
-            virtio.extend(driver, guest)
+
+
+def controller(devices: etree.Element, guest: Any) -> None:
+    """What SCSI disks hang on, local ones and volumes."""
+    if devices.find("disk/target[@bus='scsi']") is not None:
+        made = add(devices, 'controller', type='scsi', index=0, model=guest.settings.get('scsi_model', virtio.SCSI))
+        if made.get('model') == virtio.SCSI:
+            add(made, 'driver', queues=min(guest.vcpus, MOST_QUEUES))
 
 
 def _local(devices: etree.Element, each: Any, guest: Any) -> None:
     element = disk(devices, each)
-    if each.bus == 'virtio':
-        virtio.extend(_child(element, 'driver'), guest)
     volumes.limit(element, limits(guest.settings))
 
 
 def limits(settings: Mapping[str, str]) -> dict[str, int]:
     """What the flavor bounds each local disk to: {name of volumes.LIMITS: number}, 0 where it does not."""
     return {name: int(settings.get(f'quota_disk_{name}', 0)) for name in volumes.LIMITS}
-
-
-def _child(element: etree.Element, tag: str) -> etree.Element:
-    found = element.find(tag)
-    return add(element, tag) if found is None else found
 
 
 def disk(devices: etree.Element, disk: Any) -> etree.Element:

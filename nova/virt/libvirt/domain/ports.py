@@ -2,8 +2,8 @@
 from typing import Any
 from xml.etree import ElementTree as etree
 
+from nova import exception
 from nova.hardware import guest_options
-from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain.tree import add
 
 MOST_QUEUES = 256                        # that the kernel gives to one tap (MAX_TAP_QUEUES)
@@ -20,8 +20,10 @@ def port(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
     element = add(devices, 'interface', type=kind)
     add(element, 'mac', address=interface.mac)
     if kind == 'vhostuser':
+        _refuse_what_no_socket_has(interface, guest)
         add(element, 'source', type='unix', path=plugged['socket'], mode='server' if plugged['server'] else 'client')
         add(element, 'model', type='virtio')
+        _driver(element, 'virtio', guest, '')
         return element
     if bridge:
         add(element, 'source', bridge=bridge)
@@ -34,12 +36,27 @@ def port(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
     return element
 
 
+def queues(guest: Any) -> int:
+    """How many each virtio port of a guest has."""
+    wanted = guest.settings.get('vif_multiqueue_enabled') == guest_options.TRUE
+    return min(guest.vcpus, MOST_QUEUES) if wanted else 1
+
+
+def _refuse_what_no_socket_has(interface: Any, guest: Any) -> None:
+    """A vhost-user port is the guest's memory: no tap, at which bytes could be counted, and no device but virtio.
+
+    :raises VirtError: the guest's flavor or image asks for either
+    """
+    bounded = any(int(value or 0) for name, value in guest.settings.items() if name.startswith('quota_vif_'))
+    if bounded or interface.model != 'virtio':
+        raise exception.VirtError(operation='plug a port', reason=(
+            'it is of the type vhostuser: '
+            + ('quota:vif_* of the flavor cannot be carried out there' if bounded
+               else f'its device is virtio, and hw_vif_model of the image is {interface.model}')))
+
+
 def _driver(element: etree.Element, model: str, guest: Any, datapath: str) -> None:
-    attributes = {}
-    if model == 'virtio':
-        attributes = virtio.attributes(guest)
-        if guest.settings.get('vif_multiqueue_enabled') == guest_options.TRUE and guest.vcpus > 1:
-            attributes['queues'] = str(min(guest.vcpus, MOST_QUEUES))
+    attributes = {'queues': str(queues(guest))} if model == 'virtio' and queues(guest) > 1 else {}
     if attributes or datapath == 'netdev':
         driver = add(element, 'driver', **attributes)
         if datapath == 'netdev':

@@ -19,13 +19,15 @@ from nova.virt.libvirt.local_disks import encrypted
 LOG = logging.getLogger(__name__)
 
 POLL = 0.2                               # seconds between two looks at a copy
+REPORT_S = 1                             # between two reports of how far it is, each of which is a write
 OPERATION = 'make a snapshot'
 
 
 class Snapshots(agent.Agent, driver.Snapshot):
     """A guest that runs is copied as it is at one moment, at which its agent, if it has one, has brought it to rest."""
 
-    def snapshot(self, context: Any, instance: Any, image_id: str, progress: Any) -> None:
+    def snapshot(self, context: Any, instance: Any, image_id: str, progress: Any,
+                 copied: Callable[[int], None] = lambda percent: None) -> None:
         guest = self.hands.known(instance.uuid)
         if guest.disks[0].secret:        # before a byte of it is written
             raise exception.VirtError(operation=OPERATION, reason=encrypted.NO_COPY)
@@ -34,19 +36,19 @@ class Snapshots(agent.Agent, driver.Snapshot):
             root = guest.disks[0]
             sources = [] if root.source else [path for path in (root.file, root.backing_file) if path]
             with self.hands.storage.snapshot_path(instance.uuid, sources) as path:
-                self._copy_root(instance, guest, path)
+                self._copy_root(instance, guest, path, copied)
                 progress(states.IMAGE_UPLOADING)
                 self.hands.images.upload(context, image_id, path, 'qcow2')
         except OSError as error:
             raise exception.VirtError(operation=OPERATION, reason=error.strerror) from error
 
-    def _copy_root(self, instance: Any, guest: Any, path: str) -> None:
+    def _copy_root(self, instance: Any, guest: Any, path: str, copied: Callable[[int], None]) -> None:
         """The root disk as it is at this moment, as one qcow2 file."""
         root, *others = guest.disks
         if self.is_active(guest.uuid):
             with self.quiet(instance, guest):
                 begun = self._begin(guest.uuid, xml.backup(root, [*others, *guest.volumes], path))
-            if begun and self._ends_well(guest.uuid):
+            if begun and self._ends_well(guest.uuid, copied):
                 self.hands.steps.let_read(path)
                 return
             if self.is_active(guest.uuid):
@@ -84,19 +86,26 @@ class Snapshots(agent.Agent, driver.Snapshot):
             return False
         return True
 
-    def _ends_well(self, uuid: str) -> bool:
+    def _ends_well(self, uuid: str, copied: Callable[[int], None] = lambda percent: None) -> bool:
         hypervisor, deadline = self.hands.hypervisor, time.monotonic() + self.hands.copy_seconds
+        report_at, shown = time.monotonic() + REPORT_S, 0
         try:
             while time.monotonic() < deadline:
                 done = hypervisor.guest(OPERATION, uuid, guests.backup_done)
                 if done is not None:
                     return bool(done)
                 self.hands.storage.check_room()
+                if time.monotonic() > report_at:
+                    percent = hypervisor.guest(OPERATION, uuid, guests.backup_percent)
+                    if percent > shown:
+                        copied(percent)
+                        shown = percent
+                    report_at = time.monotonic() + REPORT_S
                 time.sleep(POLL)
             hypervisor.guest(OPERATION, uuid, guests.abort_job)
-        except exception.InsufficientStorage:
-            hypervisor.guest(OPERATION, uuid, guests.abort_job)
-            raise
         except exception.VirtError as error:
             LOG.warning('Copying the disk of %s failed: %s', uuid, error)
+        except exception.NovaException:  # no room, or the server is not in this task's hands any more
+            hypervisor.guest(OPERATION, uuid, guests.abort_job)
+            raise
         return False

@@ -90,7 +90,7 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
         setattr(guest, part, stored.path(uuid, part) if getattr(guest, part) else None)
     guest.owner, guest.virt_type, guest.disks = stored.directory, virt_type, disks
     guest.console_log = stored.path(uuid, 'console.log')
-    guest.interfaces = spec.interfaces(network_info, guest.vif_model)
+    guest.interfaces = spec.interfaces(network_info, guest)
     guest.cell = guest.cpuset = guest.host = guest.successor = None
     guest.taken_from = guest.moved_from = None
     return guest

@@ -228,7 +228,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         pool_record.lend(self.storage, instance.uuid, False)
         if guest.numa:
             guest.numa = instance.numa_topology
-        guest.interfaces = spec.interfaces(network_info, guest.vif_model)
+        guest.interfaces = spec.interfaces(network_info, guest)
         guest.consoles = graphics.read(self.hypervisor.guest('read the consoles', instance.uuid, outgoing.running_xml))
         self.storage.save(guest)
         shared_storage.forget_expected(self.storage, instance.uuid, self.host)

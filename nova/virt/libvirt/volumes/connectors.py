@@ -9,6 +9,7 @@ import dataclasses
 import importlib.util
 import re
 import typing
+from collections.abc import Mapping
 
 from nova import exception
 from nova.runtime import entry_points
@@ -230,16 +231,20 @@ class Connectors:
         return self._made[kind]
 
 
-def _limits(specs: dict[str, typing.Any]) -> dict[str, int]:
-    """Limits of a volume by the names of libvirt: those of QoS specs whose consumer is the front-end.
+def _limits(specs: Mapping[str, typing.Any]) -> dict[str, int]:
+    """{one of disk.LIMITS: number} of the QoS specs that the block storage leaves to the hypervisor (front-end).
 
-    :raises VirtError: one is no number
+    What is left of them is for the storage itself, which takes the keys of its driver from the same specs.
+    :raises VirtError: one that is for the hypervisor is no number
     """
-    found = {name: str(specs[name]) for name in disk.LIMITS if specs.get(name) is not None}
-    wrong = next((name for name, value in found.items() if not (value.isascii() and value.isdecimal())), None)
-    if wrong:
-        raise _refused(f'its limit {wrong} is no number')
-    return {name: int(value) for name, value in found.items()}
+    found = {}
+    for name in disk.LIMITS:
+        value = str(specs.get(name, 0))
+        if not re.fullmatch('[0-9]{1,18}', value):
+            raise _refused(f'its QoS spec {name} is {value!r:.40} and no number')
+        if int(value):
+            found[name] = int(value)
+    return found
 
 
 def _initiator(host: str) -> str:

@@ -8,14 +8,16 @@ import dataclasses
 import os
 import string
 import typing
+from collections.abc import Mapping
 from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import disks as words
 
 PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd', 'fdc': 'fd'}
-LIMITS = tuple(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
-               for unit in ('bytes', 'iops') for what in ('total', 'read', 'write'))
+# of what a disk does in a second, as libvirt and QoS specs of the block storage call them
+LIMITS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
+            for unit in ('bytes', 'iops') for what in ('total', 'read', 'write')), 'size_iops_sec')
 OLD_MACHINES = ('pc', 'pc-i440fx')       # whose default for a CD-ROM is IDE
 NETWORK = 'network'
 
@@ -120,10 +122,6 @@ def _refused(reason: str) -> exception.VirtError:
 
 # ---- XML -----------------------------------------------------------------------
 
-def text(disk: Volume) -> str:
-    return etree.tostring(element(disk), encoding='unicode')
-
-
 def element(disk: Volume) -> etree.Element:
     """The element of a volume in a domain."""
     root = etree.Element('disk', type=disk.source['type'], device=disk.device)
@@ -155,7 +153,7 @@ def driver(form: str, disk: typing.Any, readonly: bool) -> dict[str, str]:
     return made
 
 
-def limit(root: etree.Element, limits: typing.Mapping[str, typing.Any]) -> None:
+def limit(root: etree.Element, limits: Mapping[str, typing.Any]) -> None:
     """Bound what a guest may do with a disk in a second."""
     bounds = [(name, limits[name]) for name in LIMITS if int(limits.get(name) or 0)]
     if bounds:
@@ -228,8 +226,6 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any])
     assert devices is not None
     for number, each in enumerate(volumes):
         devices.insert(len(disks) + number, element(each))
-    if any(each.bus == 'scsi' for each in volumes) and devices.find("controller[@type='scsi']") is None:
-        etree.SubElement(devices, 'controller', type='scsi', index='0', model='virtio-scsi')
     threads = max((each.iothread or 0 for each in [*disks, *volumes]), default=0)
     if threads:
         etree.SubElement(root, 'iothreads').text = str(threads)

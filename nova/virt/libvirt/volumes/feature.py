@@ -12,6 +12,7 @@ from oslo_config import cfg
 from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.volumes import disk
 from nova.virt.libvirt.volumes import operations
@@ -20,7 +21,6 @@ from nova.virt.libvirt.volumes import probe
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
-    from nova.virt.libvirt import xml
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.storage import Storage
     from nova.virt.libvirt.volumes.connectors import Connectors
@@ -116,8 +116,8 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             self.storage.save(guest)         # first: what the guest has is known whatever comes
             try:
                 with contextlib.suppress(exception.GuestNotFound):
-                    self.hypervisor.guest('attach the volume', instance.uuid, guests.plug, disk.text(volume),
-                                          volume.mark)
+                    self.hypervisor.guest('attach the volume', instance.uuid, guests.plug,
+                                          xml.volume(volume, guest), volume.mark)
             except exception.VirtError:
                 if not known:
                     guest.volumes = before
@@ -132,7 +132,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             found = [each for each in guest.volumes if each.volume_id == device['volume_id']]
             for volume in found:
                 with contextlib.suppress(exception.GuestNotFound):
-                    self._release(instance.uuid, volume)
+                    self._release(guest, volume)
                 guest.volumes = [each for each in guest.volumes if each is not volume]
                 self.storage.save(guest)
             self.disconnect(found)
@@ -145,11 +145,11 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             if volume.source.get('connection'):      # else there is nothing of it but what QEMU has opened
                 self.connectors.disconnect(volume.source['connection'])
 
-    def _release(self, uuid: str, volume: disk.Volume) -> None:
+    def _release(self, guest: xml.Guest, volume: disk.Volume) -> None:
         """
         :raises VirtError: the guest holds the disk
         """
-        operation, text = 'detach the volume', disk.text(volume)
+        uuid, operation, text = guest.uuid, 'detach the volume', xml.volume(volume, guest)
         deadline, ask_at = time.monotonic() + RELEASE_SECONDS, 0.0
         while self.hypervisor.guest(operation, uuid, guests.holds_port, volume.mark):
             if time.monotonic() > deadline:
@@ -174,7 +174,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
                 fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
                 if volume.source.get('luks') or fresh.source.get('luks'):
                     raise exception.VirtError(operation=operation, reason=NO_COPY)
-                self._give(uuid, operation, fresh)
+                self._give(guest, operation, fresh)
                 guest.volumes = [fresh if each is volume else each for each in guest.volumes]
                 self.storage.save(guest)
             # from here on it is a repetition where a crash came after the record
@@ -191,23 +191,24 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
                 self.storage.save(guest)
                 self.hypervisor.run('rename the volume', guests.define, guest.uuid, self.hands.described(guest))
 
-    def _give(self, uuid: str, operation: str, fresh: disk.Volume) -> None:
+    def _give(self, guest: xml.Guest, operation: str, fresh: disk.Volume) -> None:
         """Let the guest use this Volume at its target, unless a crash came after it had it: libvirt knows. What it
         writes since would be lost with a second copy, or with the volume that is taken back.
 
         :raises VirtError: it still uses the other one
         """
-        if self.hypervisor.guest(operation, uuid, operations.uses, fresh.target, disk.text(fresh)):
+        uuid, text = guest.uuid, xml.volume(fresh, guest)
+        if self.hypervisor.guest(operation, uuid, operations.uses, fresh.target, text):
             return
         if not self.is_active(uuid):
             raise exception.VirtError(operation=operation, reason='the guest does not run')
         probe.check([fresh])
         self.define_secrets([fresh])
-        self._mirror(uuid, operation, fresh)
+        self._mirror(uuid, operation, fresh, text)
 
-    def _mirror(self, uuid: str, operation: str, fresh: disk.Volume) -> None:
+    def _mirror(self, uuid: str, operation: str, fresh: disk.Volume, text: str) -> None:
         deadline = time.monotonic() + self.conf.libvirt.qemu_img_timeout
-        self.hypervisor.guest(operation, uuid, operations.begin_swap, fresh.target, disk.text(fresh))
+        self.hypervisor.guest(operation, uuid, operations.begin_swap, fresh.target, text)
         try:
             while (ready := self.hypervisor.guest(operation, uuid, operations.swap_ready, fresh.target)) is None:
                 if time.monotonic() > deadline:

@@ -1,0 +1,91 @@
+"""Mediated devices: parts of a device of the host, as of a graphics card, that its driver makes for guests.
+
+Each that could be made is one row of a host's devices (objects.pci.Device of dev_type MEDIATED), so that it is counted
+and claimed as PCI devices are. https://libvirt.org/formatnode.html and
+https://libvirt.org/formatdomain.html#host-device-assignment describe the elements. Pure functions.
+"""
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Sequence
+import dataclasses
+import uuid
+from xml.etree import ElementTree as etree
+import zlib
+
+from nova import exception
+from nova.objects import pci
+from nova.virt.libvirt.domain.tree import add
+
+TYPE = 'mdev_type'                       # the tag of a device that says which type it is of
+_IDS = uuid.UUID('3f1a0c52-98f0-4c1d-8d0e-6a4f3c8b7e21')     # any one of our own, for id_of()
+_MOST = 256                              # of a type on one device: two digits of its address
+
+
+def devices(parents: Sequence[tuple[pci.Device, etree.Element]], made: Iterable[etree.Element],
+            types: Sequence[str]) -> list[pci.Device]:
+    """[pci.Device] of what the host has made, or could make, of these types.
+
+    :param parents: its PCI devices, with what libvirt says of each
+    :param made: node devices (root elements) of mediated devices
+    :raises InvalidInput: two of the types cannot be told apart
+    """
+    digits = {kind: f'{zlib.crc32(kind.encode()) % 256:02x}' for kind in types}
+    if len(set(digits.values())) < len(digits):
+        raise exception.InvalidInput('[devices] enabled_mdev_types: two of the types have the same short name here; '
+                                     'leave one out.')
+    there = collections.Counter((node.findtext('parent'), _type_of(node)) for node in made)
+    found = []
+    for parent, node in parents:
+        for element in node.findall("./capability/capability[@type='mdev_types']/type"):
+            kind = element.get('id', '')
+            if kind in digits:
+                number = int(element.findtext('availableInstances') or 0) + there[node.findtext('name'), kind]
+                found += [_one(parent, kind, f'{digits[kind]}{index:02x}') for index in range(min(number, _MOST))]
+    return found
+
+
+def _one(parent: pci.Device, kind: str, place: str) -> pci.Device:
+    return dataclasses.replace(parent, address=parent.address + place, parent_addr=parent.address, devname=None,
+                               dev_type=pci.MEDIATED, tags={TYPE: kind})
+
+
+def _type_of(node: etree.Element) -> str | None:
+    element = node.find("./capability[@type='mdev']/type")
+    return None if element is None else element.get('id')
+
+
+def id_of(guest: str, device: pci.Device) -> str:
+    """The id of the mediated device that a guest has at this place: the same whenever it is made."""
+    return str(uuid.uuid5(_IDS, f'{guest}/{device.address}'))
+
+
+def hostdev(guest: str, device: pci.Device) -> etree.Element:
+    """It, given to a guest."""
+    root = etree.Element('hostdev', mode='subsystem', type='mdev', model='vfio-pci')
+    add(add(root, 'source'), 'address', uuid=id_of(guest, device))
+    return root
+
+
+def request(guest: str, device: pci.Device, parent: str) -> str:
+    """The XML that has libvirt make it.
+
+    :param parent: libvirt's name of the PCI device
+    """
+    root = etree.Element('device')
+    add(root, 'name', 'mdev_' + id_of(guest, device).replace('-', '_'))
+    add(root, 'parent', parent)
+    capability = add(root, 'capability', type='mdev')
+    add(capability, 'type', id=device.tags[TYPE])
+    add(capability, 'uuid', id_of(guest, device))
+    return etree.tostring(root, encoding='unicode')
+
+
+def parent_name(device: pci.Device) -> str:
+    """libvirt's name of the PCI device that a mediated one is of."""
+    return 'pci_' + (device.parent_addr or '').replace(':', '_').replace('.', '_')
+
+
+def id_made(node: etree.Element) -> str | None:
+    """The id of a mediated device that libvirt describes."""
+    return node.findtext("./capability[@type='mdev']/uuid")
