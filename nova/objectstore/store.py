@@ -28,6 +28,7 @@ from nova.runtime import disk_space
 
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # bytes of an object in parts, and of one that comes at once
 MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20
+AHEAD = 64 << 20                                  # bytes of a project that may be on their way beyond its quota
 MAX_UPLOADS = 1000                                # of a project at once
 UPLOADS_DAYS = 7                                  # after which an incomplete upload is removed
 _BUCKET = re.compile(r'[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]')
@@ -238,10 +239,11 @@ class Store:
     @contextlib.contextmanager
     def _room(self, project: str, bucket: str, key: str, size: int) -> Iterator[None]:
         """Refuse before the content is read what would be refused behind it: together with what is on its way for the
-        project, since all of it is on the disk before any is counted.
+        project, since all of it is on the disk before any is counted. Little of it is let be: what several write to one
+        key counts once in the end.
         """
         with self._lock:
-            self._check(project, bucket, key, size, self._coming[project])
+            self._check(project, bucket, key, size, max(0, self._coming[project] - AHEAD))
             self._coming[project] += size
         try:
             yield
