@@ -5,12 +5,15 @@ row, which the next start removes.
 """
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterable, Iterator, Sequence
+import contextlib
 import dataclasses
 import datetime
 import hashlib
 import pathlib
 import re
+import threading
 from typing import Any
 import uuid
 
@@ -24,6 +27,7 @@ from nova.runtime import disk_space
 
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # bytes of an object in parts, and of one that comes at once
 MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20
+AHEAD = 64 << 20                                  # bytes of a project that may be on their way beyond its quota
 MAX_UPLOADS = 1000                                # of a project at once
 UPLOADS_DAYS = 7                                  # after which an incomplete upload is removed
 _BUCKET = re.compile(r'[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]')
@@ -60,6 +64,9 @@ class Store:
         self._db = engine.Database(f'sqlite:///{directory}/index.sqlite', name='objects')
         tables.METADATA.create_all(self._db.engine)
         self._contents = contents.Contents(directory / 'contents', reserve)
+        self._lock = threading.Lock()
+        self._coming: collections.Counter[str] = collections.Counter()        # bytes of projects on their way
+        self._completing: set[str] = set()                                    # uploads
         self._db.run(self._expire)
         with self._db.reader() as conn:
             known = db.files(conn)
@@ -144,10 +151,10 @@ class Store:
 
         :param etag: () -> its ETag, once the pieces were read
         """
-        self._check(project, bucket, key, size)
-        name = self._contents.write(pieces, size)
-        return self._named(name, lambda conn: self._replace(
-            conn, project, self._bucket(conn, project, bucket), key, name, size, etag(), headers))
+        with self._room(project, bucket, key, size):
+            name = self._contents.write(pieces, size)
+            return self._named(name, lambda conn: self._replace(
+                conn, project, self._bucket(conn, project, bucket), key, name, size, etag(), headers))
 
     def remove(self, project: str, bucket: str, keys: Sequence[str]) -> None:
         """Remove objects; those that are not there are no error."""
@@ -163,14 +170,19 @@ class Store:
         self._contents.remove(*self._db.run(write))
 
     def page(self, project: str, bucket: str, prefix: str, delimiter: str, after: str, most: int) -> Listing:
-        """Keys that begin so, in the order of their bytes, after one; those that go on behind a delimiter as one."""
+        """Keys that begin so, in the order of their bytes, after one; those that go on behind a delimiter as one.
+
+        Where keys are left out that stand for one, a single row is read next, and twice as many as long as none is: a
+        page of a thousand prefixes would else read a million rows.
+        """
         rows: list[Any] = []
         prefixes: list[str] = []
         with self._db.reader() as conn:
             ident = self._bucket(conn, project, bucket)
             at, last = after, after
+            some = 1 if delimiter else most + 1
             while len(rows) + len(prefixes) <= most:
-                page = db.page(conn, ident, prefix, at, most + 1)
+                page = db.page(conn, ident, prefix, at, some)
                 for row in page:
                     cut = row.key.find(delimiter, len(prefix)) if delimiter else -1
                     if len(rows) + len(prefixes) == most:
@@ -180,12 +192,14 @@ class Store:
                         at = last = common + db.LAST
                         if last > after:
                             prefixes.append(common)
+                        some = 1
                         break
                     rows.append(row)
                     at = last = row.key
                 else:
-                    if len(page) <= most:
+                    if len(page) < some:
                         break
+                    some = min(2 * some, most + 1)
         return Listing(rows, prefixes, None)
 
     def _replace(self, conn: Any, project: str, bucket_id: int, key: str, file: str, size: int, etag: str,
@@ -206,14 +220,44 @@ class Store:
         self._contents.remove(*gone)
         return row
 
-    def _check(self, project: str, bucket: str, key: str, size: int) -> None:
+    @contextlib.contextmanager
+    def _room(self, project: str, bucket: str, key: str, size: int) -> Iterator[None]:
+        """Refuse before the content is read what would be refused behind it: together with what is on its way for the
+        project, since all of it is on the disk before any is counted. Little of it is let be: what several write to one
+        key counts once in the end.
+        """
+        with self._lock:
+            self._check(project, bucket, key, size, max(0, self._coming[project] - AHEAD))
+            self._coming[project] += size
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._coming[project] -= size
+                self._coming += collections.Counter()            # without those that have none
+
+    @contextlib.contextmanager
+    def _complete_once(self, upload: str) -> Iterator[None]:
+        """Each attempt writes all of the upload again."""
+        with self._lock:
+            if upload in self._completing:
+                raise errors.S3Error('OperationAborted', 'The upload is being completed already.', 409)
+            self._completing.add(upload)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._completing.discard(upload)
+
+    def _check(self, project: str, bucket: str, key: str, size: int, coming: int = 0) -> None:
         """Refuse before the content is read what would be refused behind it."""
         if not 0 < len(key.encode(errors='replace')) <= MAX_KEY or _CONTROL.search(key):
             raise errors.S3Error('KeyTooLongError' if len(key) > MAX_KEY else 'InvalidArgument',
                                  f'A key has 1 to {MAX_KEY} bytes and no control characters.')
         with self._db.reader() as conn:
             before = db.get(conn, self._bucket(conn, project, bucket), key)
-            self._refuse(db.used(conn, project), size - (before.size if before and size else 0), 0)
+            size_now, objects = db.used(conn, project)
+            self._refuse((size_now + coming, objects), size - (before.size if before and size else 0), 0)
 
     def _refuse(self, used: tuple[int, int], size: int, objects: int) -> None:
         if size > 0 and used[0] + size > self._limits.size:
@@ -244,17 +288,18 @@ class Store:
     def put_part(self, project: str, bucket: str, key: str, upload: str, number: int, pieces: Iterable[bytes],
                  size: int, etag: Any) -> Any:
         """Write a part; its row."""
-        self.upload(project, bucket, key, upload)
-        self._check(project, bucket, key, size)
-        name = self._contents.write(pieces, size)
+        with self._db.reader() as conn:
+            self._begun(conn, project, bucket, key, upload)
 
         def write(conn: Any) -> tuple[Any, list[str]]:
-            self._upload(conn, project, bucket, key, upload)
+            self._begun(conn, project, bucket, key, upload)
             before = db.part(conn, upload, number)
             self._use(conn, project, size - (before.size if before else 0), 0)
             row = db.replace_part(conn, upload, number, file=name, size=size, etag=etag())
             return row, [before.file] if before else []
-        return self._named(name, write)
+        with self._room(project, bucket, key, size):
+            name = self._contents.write(pieces, size)
+            return self._named(name, write)
 
     def upload(self, project: str, bucket: str, key: str, upload: str) -> tuple[Any, Sequence[Any]]:
         """(row, rows of its parts) of an upload."""
@@ -289,8 +334,6 @@ class Store:
             raise errors.S3Error('InvalidRequest', f'The parts have {size} bytes in all, not {bytes_wanted}.')
         digests = hashlib.md5(b''.join(bytes.fromhex(part.etag) for part in chosen), usedforsecurity=False)
         etag = f'{digests.hexdigest()}-{len(chosen)}'
-        name = self._contents.write((
-            piece for part in chosen for piece in watched(part.number, self._contents.pieces(part.file))), size)
 
         def write(conn: Any) -> tuple[Any, list[str]]:
             _row, still = self._upload(conn, project, bucket, key, upload)
@@ -299,7 +342,10 @@ class Store:
             gone = self._end_upload(conn, project, upload, still)
             made, before = self._replace(conn, project, row.bucket_id, key, name, size, etag, row.headers)
             return made, [*gone, *before]
-        return self._named(name, write)
+        with self._complete_once(upload):
+            name = self._contents.write((
+                piece for part in chosen for piece in watched(part.number, self._contents.pieces(part.file))), size)
+            return self._named(name, write)
 
     def abort(self, project: str, bucket: str, key: str, upload: str) -> None:
         def write(conn: Any) -> list[str]:
@@ -312,11 +358,18 @@ class Store:
         self._use(conn, project, -sum(part.size for part in have), 0)
         return [part.file for part in have]
 
-    def _upload(self, conn: Any, project: str, bucket: str, key: str, upload: str) -> tuple[Any, Sequence[Any]]:
+    def _begun(self, conn: Any, project: str, bucket: str, key: str, upload: str) -> Any:
+        """The row of an upload.
+
+        :raises S3Error: there is none
+        """
         row = db.upload(conn, self._bucket(conn, project, bucket), key, upload)
         if row is None:
             raise errors.no_upload()
-        return row, db.parts(conn, upload)
+        return row
+
+    def _upload(self, conn: Any, project: str, bucket: str, key: str, upload: str) -> tuple[Any, Sequence[Any]]:
+        return self._begun(conn, project, bucket, key, upload), db.parts(conn, upload)
 
     def _expire(self, conn: Any) -> None:
         """End incomplete uploads; their files are removed with those that no row names."""

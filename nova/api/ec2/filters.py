@@ -12,6 +12,7 @@ from typing import Any
 from nova.api.ec2 import errors
 
 MOST_FILTERS, MOST_VALUES = 50, 200
+MOST_PATTERNS = 50                # values with stars of one request: each is tried on each text
 Item = dict[str, Any]
 Values = Callable[[Item], Any]
 
@@ -26,6 +27,9 @@ def apply(items: Sequence[Item], given: Sequence[dict[str, Any]] | None, rows: M
     found = list(items)
     if len(given or ()) > MOST_FILTERS:
         raise errors.Ec2Error('FilterLimitExceeded', f'A request has at most {MOST_FILTERS} filters.')
+    if sum('*' in value for filter_ in given or () for value in filter_.get('Values') or ()) > MOST_PATTERNS:
+        raise errors.Ec2Error('FilterLimitExceeded',
+                              f'The filters of a request have at most {MOST_PATTERNS} values with stars.')
     for filter_ in given or ():
         values_of = _values_of(filter_.get('Name') or '', rows)
         wanted = filter_.get('Values') or []

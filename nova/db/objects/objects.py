@@ -11,6 +11,7 @@ from nova import utils
 from nova.db.objects import tables as t
 
 LAST = chr(0x10ffff)                     # behind all keys with one beginning
+_LISTED = [t.objects.c[name] for name in ('key', 'size', 'etag', 'modified_at')]
 
 
 def files(conn: sa.Connection) -> set[str]:
@@ -65,8 +66,8 @@ def get(conn: sa.Connection, bucket: int, key: str) -> Any:
 
 
 def page(conn: sa.Connection, bucket: int, prefix: str, after: str, limit: int) -> Sequence[Any]:
-    """Rows of keys with a prefix, behind another key, in the order of their bytes."""
-    return conn.execute(sa.select(t.objects).where(
+    """(key, size, etag, modified_at) of keys with a prefix, behind another key, in the order of their bytes."""
+    return conn.execute(sa.select(*_LISTED).where(
         t.objects.c.bucket_id == bucket, t.objects.c.key > after, t.objects.c.key >= prefix,
         t.objects.c.key <= prefix + LAST).order_by(t.objects.c.key).limit(limit)).all()
 

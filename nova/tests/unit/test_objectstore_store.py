@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def store(tmp_path):
-    made = stores.Store(tmp_path, stores.Limits(10 * MIB, 10 ** 6, 10), disk_space.Reserve(0))
+    made = stores.Store(tmp_path, stores.Limits(1000 * MIB, 10 ** 6, 10), disk_space.Reserve(0))
     made.make_bucket('p', 'bucket')
     yield made
     made.close()
@@ -64,31 +64,35 @@ def test_all_pages_together_are_all_that_is_there(store, most):
     assert walk(store, '/', most, 'c/') == (['c/1'], ['c/d/'])
 
 
-def slowly(arrived, go_on, size):
+def slowly(arrived, go_on):
     yield b'a'
     arrived.set()
     assert go_on.wait(30)
-    yield b'a' * (size - 1)
+
+
+def put(store, key, size, pieces=(b'a',)):
+    """Write an object that is said to be so large."""
+    return store.put('p', 'bucket', key, iter(pieces), size, {}, lambda: 'e')
 
 
 def test_what_is_on_its_way_counts_as_what_is_there(store):
     """As many at once as there are threads were on the disk before the first of them was counted."""
     arrived, go_on = threading.Event(), threading.Event()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        first = pool.submit(store.put, 'p', 'bucket', 'a', slowly(arrived, go_on, 6 * MIB), 6 * MIB, {}, lambda: 'e')
+        first = pool.submit(put, store, 'a', 600 * MIB, slowly(arrived, go_on))
         assert arrived.wait(30)
         upload = store.begin_upload('p', 'bucket', 'c', {})
         try:
             with pytest.raises(errors.S3Error, match='bytes'):
-                store.put('p', 'bucket', 'b', iter([b'b' * 6 * MIB]), 6 * MIB, {}, lambda: 'e')
+                put(store, 'b', 600 * MIB)
             with pytest.raises(errors.S3Error, match='bytes'):
-                store.put_part('p', 'bucket', 'c', upload, 1, iter([b'b' * 6 * MIB]), 6 * MIB, lambda: '00')
-            store.put('p', 'bucket', 'b', iter([b'b' * MIB]), MIB, {}, lambda: 'e')
+                store.put_part('p', 'bucket', 'c', upload, 1, iter([b'b']), 600 * MIB, lambda: '00')
+            put(store, 'b', MIB)
         finally:
             go_on.set()
-        assert first.result(30).size == 6 * MIB
+        assert first.result(30).size == 600 * MIB
     store.remove('p', 'bucket', ['a'])
-    store.put('p', 'bucket', 'b', iter([b'b' * 9 * MIB]), 9 * MIB, {}, lambda: 'e')
+    put(store, 'b', 990 * MIB)
 
 
 def test_what_broke_off_counts_no_more(store):
@@ -97,8 +101,8 @@ def test_what_broke_off_counts_no_more(store):
         raise errors.S3Error('IncompleteBody', 'It broke off.')
     for _attempt in range(3):
         with pytest.raises(errors.S3Error, match='broke off'):
-            store.put('p', 'bucket', 'a', broken(), 9 * MIB, {}, lambda: 'e')
-    store.put('p', 'bucket', 'a', iter([b'a' * 9 * MIB]), 9 * MIB, {}, lambda: 'e')
+            put(store, 'a', 900 * MIB, broken())
+    put(store, 'a', 900 * MIB)
 
 
 def test_an_upload_is_completed_by_one_request_at_a_time(store):
