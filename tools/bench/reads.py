@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from nova.db import engine
 from nova.tests.integration import servers
 
-RUNS, READS = 24, 500
+RUNS, READS = 12, 200
 TABLE = sa.Table('read', sa.MetaData(), sa.Column('a', sa.Integer, primary_key=True), sa.Column('b', sa.String(50)))
 ONE = sa.select(TABLE).where(TABLE.c.a == sa.bindparam('key'))
 TICK_US = 1e6 / os.sysconf('SC_CLK_TCK')
