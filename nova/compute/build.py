@@ -115,10 +115,7 @@ class Builder:
     def _spawn(self, ctx: context.RequestContext, server: objects.Instance, spec: objects.RequestSpec,
                task: tasks.Task) -> None:
         host = self._host
-        task.undo(host.network.deallocate_for_instance, ctx, instance_uuid=server.uuid, host=host.name)
-        network_info = host.network.allocate_for_instance(
-            ctx, instance=server, requested_networks=spec.requested_networks,
-            security_groups=spec.security_groups, host=host.name)
+        network_info = self._allocate(ctx, server, spec, task)
         server.network_info = network_info
         task.undo(self._volumes.disconnect, ctx, server, spec.block_devices or [])
         if spec.is_adoption:
@@ -129,6 +126,17 @@ class Builder:
         host.driver.spawn(task.ctx, server, spawn_request(host, task.ctx, server, spec, network_info, devices))
         self._volumes.complete(ctx, server, devices)
         task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow(), network_info=network_info)
+
+    def _allocate(self, ctx: context.RequestContext, server: objects.Instance, spec: objects.RequestSpec,
+                  task: tasks.Task) -> list[dict[str, typing.Any]]:
+        """The ports of a new server; who wants none asks nobody."""
+        host = self._host
+        if spec.has_no_networks:
+            return []
+        task.undo(host.network.deallocate_for_instance, ctx, instance_uuid=server.uuid, host=host.name)
+        return host.network.allocate_for_instance(
+            ctx, instance=server, requested_networks=spec.requested_networks,
+            security_groups=spec.security_groups, host=host.name)
 
     def _adopt(self, server: objects.Instance, spec: objects.RequestSpec, task: tasks.Task) -> None:
         """Take over a guest that is there. Its network devices are those of the server from its next start on."""

@@ -12,7 +12,7 @@ def options(default_file: str) -> list[cfg.Opt]:
                         f'Default: {default_file} below the state path, in SQLite.'),
         cfg.IntOpt('max_pool_size', default=40, min=1, max=1000,
                    help='Connections kept open by one process, once it has needed them: to open one costs far more '
-                        'than a statement.'),
+                        'than a statement. One half is for what is only read.'),
         cfg.IntOpt('max_overflow', default=10, min=0, max=1000,
                    help='Connections opened beyond the pool under load.'),
     ]

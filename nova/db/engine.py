@@ -80,8 +80,8 @@ class Database:
 
     :param url: an SQLAlchemy URL; ``sqlite:///path``, ``mysql+pymysql://…``, ``mysql+mysqldb://…`` (native threads
         alone) or ``postgresql+psycopg2://…``
-    :param pool_size: connections kept open
-    :param max_overflow: connections opened beyond that under load
+    :param pool_size: connections kept open; to a server one half for reading, the other for writing
+    :param max_overflow: connections opened beyond that under load, shared in the same way
     :param name: in metrics and health reports
     :param wait: for a server that is away, when this is made; else the first transaction finds out
     :raises InvalidInput: the URL is none, or its driver is not installed
@@ -93,18 +93,25 @@ class Database:
         try:
             self.url = sa.make_url(url)
             self.sqlite = self.url.get_backend_name() == 'sqlite'
-            self.engine = (_sqlite_engine(self.url, pool_size, max_overflow) if self.sqlite else
-                           _server_engine(self.url, pool_size, max_overflow, wait))
+            if self.sqlite:
+                self.engine = self._reading = _sqlite_engine(self.url, pool_size, max_overflow)
+            else:
+                sizes = (max(1, pool_size // 2), max_overflow // 2)
+                self.engine = _server_engine(self.url, *sizes, wait)
+                self._reading = _server_engine(self.url, *sizes, wait=False, reading=True)
         except (sa.exc.ArgumentError, ValueError):
             raise exception.InvalidInput(f'The connection of the {name} database is no URL of a database that is '
                                          'supported.') from None
         except ImportError as error:
             raise exception.InvalidInput(f'The connection of the {name} database needs the Python module {error.name}: '
                                          'install nova[mysql], nova[mysqlclient] or nova[postgresql].') from None
-        _tell_no_values(self.engine)
         self._committed = None if self.sqlite else _frugal(self.engine)
+        if not self.sqlite:
+            _frugal(self._reading, reading=True)
         self._broken = threading.Event()
-        sa.event.listen(self.engine, 'invalidate', self._note_broken)
+        for each in {self.engine, self._reading}:
+            _tell_no_values(each)
+            sa.event.listen(each, 'invalidate', self._note_broken)
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
         self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
         self._idle: collections.deque[sa.Connection] = collections.deque()
@@ -113,8 +120,8 @@ class Database:
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
-        """A connection for SELECTs. On SQLite they see one moment, on a server each sees its own."""
-        with self._connection('BEGIN') as conn:
+        """A connection for SELECTs. On SQLite they see one moment, on a server each sees its own, and locks nothing."""
+        with self._connection('BEGIN', self._reading) as conn:
             yield conn
         self._ended['read'].inc()
 
@@ -125,7 +132,7 @@ class Database:
         Each of its statements sees what was committed before it, so that what is read behind a lock is what the one
         before has left.
         """
-        with self._one_writer, self._connection('BEGIN IMMEDIATE') as conn:
+        with self._one_writer, self._connection('BEGIN IMMEDIATE', self.engine) as conn:
             after: list[tuple[commits.Callback, commits.Callback | None]] = []
             conn.info[commits.AFTER] = after
             last = conn.info[commits.BEFORE] = {}
@@ -149,21 +156,22 @@ class Database:
         self._ended['write'].inc()
 
     @contextlib.contextmanager
-    def _connection(self, begin: str) -> Iterator[sa.Connection]:
+    def _connection(self, begin: str, engine: sa.Engine) -> Iterator[sa.Connection]:
         """A connection for one transaction; what its block has not committed is rolled back.
 
         Those of SQLite are kept: no server closes them, and taking one out of the pool costs as much as a query.
 
         :param begin: how SQLite begins the transaction
+        :param engine: whose connection it is
         """
         if not self.sqlite:
-            with self.engine.connect() as conn:
+            with engine.connect() as conn:
                 yield conn
             return
         try:
             conn = self._idle.pop()
         except IndexError:
-            conn = self.engine.connect()
+            conn = engine.connect()
         try:
             conn.info[_BEGIN] = begin
             conn.begin()
@@ -221,15 +229,17 @@ class Database:
 
     def connections(self) -> dict[tuple[str, str], int]:
         """{(name, state): number}, without asking the database."""
-        pool: Any = self.engine.pool                # a QueuePool
-        idle, out = len(self._idle), pool.checkedout()
-        return {(self.name, 'in_use'): out - idle, (self.name, 'idle'): pool.checkedin() + idle}
+        pools: list[Any] = [each.pool for each in {self.engine, self._reading}]         # QueuePools
+        idle, out = len(self._idle), sum(pool.checkedout() for pool in pools)
+        return {(self.name, 'in_use'): out - idle,
+                (self.name, 'idle'): sum(pool.checkedin() for pool in pools) + idle}
 
     def dispose(self) -> None:
         metrics.DB_CONNECTIONS.forget(self)
         while self._idle:
             self._idle.pop().close()
-        self.engine.dispose()
+        for each in {self.engine, self._reading}:
+            each.dispose()
 
 
 def _tell_no_values(engine: sa.Engine) -> None:
@@ -243,7 +253,10 @@ def _tell_no_values(engine: sa.Engine) -> None:
     sa.event.listen(engine, 'handle_error', exc_filters.handler, retval=True)
 
 
-def _server_engine(url: sa.URL, pool_size: int, max_overflow: int, wait: bool) -> sa.Engine:
+def _server_engine(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bool = False) -> sa.Engine:
+    """
+    :param reading: each statement is a transaction of its own, without a word to begin or to end it: what GETs do most
+    """
     mysql = url.get_backend_name() in ('mysql', 'mariadb')
     if mysql and url.get_driver_name() == 'mysqldb' and concurrency.model() == 'eventlet':
         raise exception.InvalidInput('mysqldb waits for the database in C, where no other green thread runs: use '
@@ -256,7 +269,9 @@ def _server_engine(url: sa.URL, pool_size: int, max_overflow: int, wait: bool) -
         pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800, max_retries=CONNECT_RETRIES if wait else 0,
         retry_interval=1, mysql_sql_mode='TRADITIONAL', thread_checkin=False)
     sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
-    # The connection used last is taken first: no query checks whether it lives, and those that only a peak needed
+    if reading:
+        sa.event.listen(engine, 'connect', _commit_by_itself)
+    # The connection used last is taken first: it need not be asked whether it lives, and those that only a peak needed
     # are left to age. SQLAlchemy has an option for it, which oslo.db does not pass on.
     engine.pool._pool.use_lifo = True
     engine.dispose()                         # the connection that oslo.db has tried it with; the next pool is like this
@@ -290,9 +305,16 @@ def _prepare_mysql(connection: Any, _record: Any) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _frugal(engine: sa.Engine) -> Callable[[Any], None]:
+def _commit_by_itself(connection: Any, _record: Any) -> None:
+    if callable(connection.autocommit):              # of the drivers of MySQL
+        connection.autocommit(True)
+    else:
+        connection.autocommit = True
+
+
+def _frugal(engine: sa.Engine, reading: bool = False) -> Callable[[Any], None]:
     """Save a server's engine the round trips that most transactions do not need: the question whether a connection
-    lives that has just been used, and the rollback behind a commit.
+    lives that has just been used, the rollback behind a commit, and the one behind what was only read.
 
     A connection that broke in the meantime fails its first statement, as one that breaks a moment later does;
     Database.run begins such a transaction again.
@@ -310,8 +332,12 @@ def _frugal(engine: sa.Engine) -> Callable[[Any], None]:
 
     def do_rollback(connection: Any) -> None:
         # the pool hands over its own object, which has the driver's
-        if getattr(connection, 'dbapi_connection', connection) not in committed:
-            rollback(connection)
+        driver = getattr(connection, 'dbapi_connection', connection)
+        if reading and driver.autocommit is not False or driver in committed:
+            return
+        rollback(connection)
+        if reading:                              # piecewise
+            driver.autocommit = True
 
     @sa.event.listens_for(engine, 'checkin')
     def remember(connection: Any, _record: Any) -> None:
@@ -320,6 +346,16 @@ def _frugal(engine: sa.Engine) -> Callable[[Any], None]:
             used[connection] = time.monotonic()
     dialect.do_ping, dialect.do_rollback = do_ping, do_rollback
     return committed.add
+
+
+def piecewise(conn: sa.Connection) -> None:
+    """Let a reader's connection give the rows of the next statements piece by piece (``yield_per``).
+
+    PostgreSQL does so within a transaction alone: there is one until the reader's block ends.
+    """
+    driver: Any = conn.connection.dbapi_connection
+    if conn.dialect.name == 'postgresql' and driver.autocommit:
+        driver.autocommit = False
 
 
 after_commit = commits.after

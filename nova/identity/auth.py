@@ -25,6 +25,7 @@ from oslo_utils import timeutils
 
 from nova import context
 from nova import exception
+from nova.identity import kept_tokens
 from nova.identity import tokens
 from nova.web import paste
 from nova.web import pipeline
@@ -251,9 +252,26 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     from webob import exc
 
     class AuthToken(auth_token.AuthProtocol):
-        """Answers 503 while Keystone does not answer, where auth_token answers 401."""
+        """Keeps what Keystone said of a token, and answers 503 while it does not answer, where auth_token answers 401.
+
+        The end of a token is checked by auth_token with each request, kept or not.
+        """
+
+        def __init__(self, app: App, settings: dict[str, Any]) -> None:
+            super().__init__(app, dict(settings))        # it takes out what it has read
+            shared = bool(self._conf.get('memcached_servers'))
+            seconds = kept_tokens.seconds_for(int(self._conf.get('token_cache_time')), shared)
+            self._kept = kept_tokens.KeptTokens(seconds) if seconds > 0 else None
+            if self._kept and not shared:
+                # its own memory keeps each as long once more, without a bound, and walks through all with each request
+                super().__init__(app, {**settings, 'token_cache_time': '-1'})
 
         def fetch_token(self, token: str, **more: Any) -> Any:
+            if self._kept is None:
+                return self._ask(token, **more)
+            return self._kept.get(token, lambda: self._ask(token, **more))
+
+        def _ask(self, token: str, **more: Any) -> Any:
             try:
                 return super().fetch_token(token, **more)
             except auth_token.InvalidToken as error:
@@ -265,7 +283,8 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
                     'code': 503, 'message': 'The Identity service does not answer.'}}),
                 content_type='application/json', headers={'Retry-After': '5'})
 
-    settings = {'oslo_config_config': paste.offered(global_conf['conf']), **local}
+    # The catalog of a token is of no use here: neither Keystone nor a header of each request need have it.
+    settings = {'oslo_config_config': paste.offered(global_conf['conf']), 'include_service_catalog': 'false', **local}
     return lambda app: AuthToken(app, settings)
 
 

@@ -13,7 +13,6 @@ from nova import context
 from nova import exception
 from nova import states
 from nova import utils
-from nova.objects import keypair
 
 Get = Callable[['Subject'], Any]
 
@@ -102,6 +101,7 @@ def _keypairs(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _fingerprint(public_key: str) -> str | None:
+    from nova.objects import keypair          # with all that reads keys; only who is notified needs it
     try:
         return keypair.fingerprint(public_key, 'x509' if 'CERTIFICATE' in public_key else 'ssh')
     except exception.NovaException:           # a key that was stored by a laxer release

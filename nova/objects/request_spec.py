@@ -72,6 +72,11 @@ class RequestSpec(base.NovaObject):
     adopts: bool
 
     @property
+    def has_no_networks(self) -> bool:
+        """Whether the server gets no port, so that nobody has to be asked for one."""
+        return self.requested_networks == 'none' or self.requested_networks == []
+
+    @property
     def is_adoption(self) -> bool:
         return self.obj_attr_is_set('adopts') and self.adopts
 

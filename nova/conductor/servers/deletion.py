@@ -115,44 +115,28 @@ class Deletion:
         raise last
 
     def instance_destroyed(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
-        """See interface.py; does nothing when the row is gone already, or on another host."""
-        with self._cell_db.reader() as conn:
-            ending = endings.read(conn, instance_uuid)
-        if ending is None:
-            self._api_db.run(forget, [instance_uuid])
-            return
-        if ending.row['host'] != host:
-            LOG.info('Server %s was not removed: it has left host %s.', instance_uuid, host)
-            return
-        self._remove_unfinished_images(ctx, instance_uuid, ending.images)
-        if ending.devices:
-            self._volumes.release_volumes(ctx, instance_uuid, ending.row)
-        if ending.shares:
-            self._shares.release_shares(ctx, instance_uuid, host)
-        self._remove_shelved_image(ctx, ending.row)
-        self._keys.destroy_disk_key(ctx, instance_uuid)
-        other_hosts = set()
+        """See interface.py; does nothing when the row is gone already, or on another host.
 
-        def write(conn: Connection) -> None:
+        What a server has outside of the cell's database goes before its row does, which names it. Most have nothing.
+        """
+        more, other_hosts = True, set[str]()
+
+        def write(conn: Connection) -> endings.Ending | None:
             last = endings.read(conn, instance_uuid)
             if last is None:
-                return
-            change = self._events.of(conn, ctx, instance_uuid)
-            if change and last.row['host'] == host:
-                _record_end_of_guest(change, last.row)
-            claims.free(conn, last.row)
-            instances.destroy(conn, instance_uuid, utils.utcnow(),
-                              expect={'host': host, 'cell_move': (None, cell_steps.INCOMING)},
-                              devices=last.devices, shares=last.shares)
-            if guest_options.encrypted(last.row['flavor'], last.row['image_properties']):
-                disk_keys.delete(conn, instance_uuid)
-            if last.moving:
-                other_hosts.update(self._moves.end_all(conn, instance_uuid) - {host})
-            instance_actions.finish(conn, instance_uuid, 'compute_terminate_instance', host=host, action='delete')
-            if change:
-                _record_deletion(change, history.get(conn, instance_uuid), host)
+                return None
+            if last.row['host'] != host:
+                raise exception.InstanceChanged(instance_id=instance_uuid)
+            if more and self._has_more(last):
+                return last
+            self._destroy(conn, ctx, last, host, other_hosts)
+            return None
         try:
-            self._cell_db.run(write)
+            ending = self._cell_db.run(write)
+            if ending is not None:
+                self._release(ctx, instance_uuid, host, ending)
+                more = False
+                self._cell_db.run(write)
         except exception.InstanceChanged:
             LOG.info('Server %s was not removed: it has left host %s.', instance_uuid, host)
             return
@@ -161,6 +145,45 @@ class Deletion:
         if other_hosts:
             self._volumes.release_attachments(ctx, instance_uuid)        # those that were for a destination
         self._api_db.run(forget, [instance_uuid])
+
+    def _destroy(self, conn: Connection, ctx: Context, last: endings.Ending, host: str | None,
+                 other_hosts: set[str]) -> None:
+        """Move the row to the history, with what belongs to it; ``other_hosts`` gets those to which it was to move.
+
+        :raises InstanceChanged: it is on another host
+        """
+        uuid = last.row['uuid']
+        change = self._events.of(conn, ctx, uuid)
+        if change:
+            _record_end_of_guest(change, last.row)
+        claims.free(conn, last.row)
+        instances.destroy(conn, uuid, utils.utcnow(), expect={'host': host, 'cell_move': (None, cell_steps.INCOMING)},
+                          devices=last.devices, shares=last.shares)
+        if guest_options.encrypted(last.row['flavor'], last.row['image_properties']):
+            disk_keys.delete(conn, uuid)
+        if last.moving:
+            other_hosts.update(self._moves.end_all(conn, uuid) - {host})
+        instance_actions.finish(conn, uuid, 'compute_terminate_instance', host=host, action='delete')
+        if change:
+            _record_deletion(change, history.get(conn, uuid), host)
+
+    def _has_more(self, ending: endings.Ending) -> bool:
+        """Whether ``_release`` has something to do."""
+        return bool(ending.devices or ending.shares or ending.images or self._keys.outside
+                    or ending.row['system_metadata'].get(SHELVED_IMAGE))
+
+    def _release(self, ctx: Context, instance_uuid: str, host: str | None, ending: endings.Ending) -> None:
+        """Release what other services have for a server that ends.
+
+        :raises Unavailable: one of them does not answer; the row stays, and it is tried again
+        """
+        self._remove_unfinished_images(ctx, instance_uuid, ending.images)
+        if ending.devices:
+            self._volumes.release_volumes(ctx, instance_uuid, ending.row)
+        if ending.shares:
+            self._shares.release_shares(ctx, instance_uuid, host)
+        self._remove_shelved_image(ctx, ending.row)
+        self._keys.destroy_disk_key(ctx, instance_uuid)
 
     def _remove_unfinished_images(self, ctx: Context, uuid: str, image_ids: Iterable[str]) -> None:
         """A copy of a server that is deleted before the copy is made gets no data any more."""

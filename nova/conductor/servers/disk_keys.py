@@ -161,13 +161,18 @@ class DiskKeys:
         except Unusable as error:
             raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
 
+    @property
+    def outside(self) -> bool:
+        """Whether keys may be elsewhere than in the database."""
+        return bool(self._barbican.has_account)
+
     def destroy_disk_key(self, ctx: Context, instance_uuid: str) -> None:
         """Before the row of a server that ends: what is not in the database goes.
 
         :raises Unavailable: the Key Manager service does not answer
         """
-        if not self._barbican.has_account:
-            return                       # nothing can be there
+        if not self.outside:
+            return
         with self._cell_db.reader() as conn:
             row = disk_keys.get(conn, instance_uuid)
         if row is not None and row['sealed_with'] == BARBICAN:

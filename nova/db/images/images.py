@@ -1,7 +1,7 @@
 """Queries for images, their properties, tags and members. An image is a dict with 'properties' and 'tags'."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 import operator
 from typing import Any, TYPE_CHECKING
 
@@ -38,17 +38,39 @@ def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, st
     return True
 
 
+def _relations(of: Callable[[Any], Any]) -> Any:
+    """SELECT of the properties and tags of the images whose id fulfils a condition."""
+    own, tags = t.image_properties.c, t.image_tags.c
+    return sa.union_all(
+        sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position')).where(of(own.image_id)),
+        sa.select(tags.image_id, sa.null(), tags.value, tags.id).where(of(tags.image_id)))
+
+
+_IDS: sa.BindParameter[Any] = sa.bindparam('ids', expanding=True)
+_RELATIONS = _relations(lambda column: column.in_(_IDS)).order_by('position')
+
+
 _GET = sa.select(t.images, categories.is_registered(t.images.c.id).label('administrative')).where(
     t.images.c.id == sa.bindparam('key_id'))
 _LOCK = _GET.with_for_update()
+_OF_ONE = _relations(lambda column: column == sa.bindparam('key_id')).subquery('more')
+_WHOLE = _GET.add_columns(_OF_ONE.c.name.label('more_name'), _OF_ONE.c.value.label('more_value')).outerjoin_from(
+    t.images, _OF_ONE, _OF_ONE.c.image_id == t.images.c.id).order_by(_OF_ONE.c.position)
 
 
 def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any] | None:
     """The image, or None; ``administrative``: it is the default of an instance category. ``lock`` keeps its row for
     this transaction.
     """
-    row = conn.execute(_LOCK if lock else _GET, {'key_id': image_id}).mappings().first()
-    return _with_relations(conn, [row])[0] if row else None
+    if lock:
+        row = conn.execute(_LOCK, {'key_id': image_id}).mappings().first()
+        return _with_relations(conn, [row])[0] if row else None
+    rows = [dict(row) for row in conn.execute(_WHOLE, {'key_id': image_id}).mappings()]
+    if not rows:
+        return None
+    more = [(row.pop('more_name'), row.pop('more_value')) for row in rows]
+    return {**rows[0], 'properties': {name: value for name, value in more if name is not None},
+            'tags': [value for name, value in more if name is None and value is not None]}
 
 
 def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | str) -> list[dict[str, Any]]:
@@ -154,18 +176,6 @@ def delete_member(conn: sa.Connection, image_id: str, member: str) -> bool:
 
 
 # ---- parts of the listing ----------------------------------------------------
-
-def _relations() -> Any:
-    own = t.image_properties.c
-    tags = t.image_tags.c
-    ids: sa.BindParameter[Any] = sa.bindparam('ids', expanding=True)
-    return sa.union_all(
-        sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position')).where(own.image_id.in_(ids)),
-        sa.select(tags.image_id, sa.null(), tags.value, tags.id).where(tags.image_id.in_(ids))).order_by('position')
-
-
-_RELATIONS = _relations()
-
 
 def _with_relations(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> list[dict[str, Any]]:
     found = [dict(row, properties={}, tags=[]) for row in rows]

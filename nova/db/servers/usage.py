@@ -8,6 +8,7 @@ from typing import Any, TYPE_CHECKING
 import sqlalchemy as sa
 
 from nova import context as nova_context
+from nova.db import engine
 from nova.db import statements
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import instances_history
@@ -41,6 +42,7 @@ def servers(conn: sa.Connection, begin: datetime, end: datetime, project_id: nov
     :param category: of this instance category alone
     """
     statement = _between(begin, end, *_of(project_id, category), columns=(*COLUMNS, 'flavor') if flavor else COLUMNS)
+    engine.piecewise(conn)
     return conn.execute(statement.execution_options(yield_per=FETCH)).mappings()
 
 

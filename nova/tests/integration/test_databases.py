@@ -13,13 +13,16 @@ from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db import schema as migration
+from nova.db.images import images
 from nova.db.placement import compute_nodes
 from nova.db.servers import instance_actions
 from nova.db.servers import usage
 from nova.db.services import heartbeats
 from nova.db.services import services
 from nova.db.services import task_log
+from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
+from nova.db.tables import image as tables_image
 from nova.tests import older
 from nova.tests import races
 from nova.tests import server_rows
@@ -232,3 +235,22 @@ def test_names_belong_to_one_and_heartbeats_are_written_together(make):
         assert heartbeats.known(conn, ['h3', 'none']) == {('h3', 'nova-compute'): (numbers[3], 'i3')}
         assert heartbeats.registered(conn, 'h3', 'nova-compute', 2, 'i3')['last_seen_at'] is not None
         assert heartbeats.registered(conn, 'h3', 'nova-compute', 2, 'other') is None
+
+
+def test_an_image_is_one_select(make):
+    """With its properties and tags, with some and without any, and the same as where its row is locked."""
+    db, now = make('images'), utils.utcnow()
+    tables_api.metadata.create_all(db.engine)
+    values = {**{column.name: None for column in tables_image.images.c}, 'name': 'x', 'status': 'active',
+              'visibility': 'public', 'protected': False, 'os_hidden': False, 'min_disk': 0, 'min_ram': 0,
+              'reserved': 0, 'created_at': now, 'updated_at': now}
+    for properties, tags in (({'a': '1', 'b': '2'}, ['t2', 't1']), ({}, ['t']), ({'c': '3'}, []), ({}, [])):
+        ident = str(uuid.uuid4())
+        assert db.run(images.insert, {**values, 'id': ident}, properties, tags)
+        with db.reader() as conn:
+            found = images.get(conn, ident)
+        with db.writer() as conn:
+            assert images.get(conn, ident, lock=True) == found
+        assert (found['properties'], found['tags'], found['name']) == (properties, tags, 'x')
+    with db.reader() as conn:
+        assert images.get(conn, str(uuid.uuid4())) is None

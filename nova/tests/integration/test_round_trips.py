@@ -28,19 +28,27 @@ def trusted(monkeypatch):
 
 
 def kill(database):
-    """End the database's only connection of the pool from outside, as a server that restarts does."""
+    """End the database's connections, of which each pool has one, from outside, as a server that restarts does."""
     mysql = database.url.get_backend_name() == 'mysql'
-    with database.reader() as conn:
-        number = conn.execute(sa.text('SELECT CONNECTION_ID()' if mysql else 'SELECT pg_backend_pid()')).scalar()
+    numbers = []
+    database.dispose()                       # whatever the test before has left
+    for transaction in (database.reader, database.writer):
+        with transaction() as conn:
+            numbers.append(conn.execute(sa.text('SELECT CONNECTION_ID()' if mysql else
+                                                'SELECT pg_backend_pid()')).scalar())
     other = engine.Database(database.url.render_as_string(hide_password=False))
     with other.writer() as conn:
-        conn.execute(sa.text(f'KILL {number}' if mysql else f'SELECT pg_terminate_backend({number})'))
+        for number in numbers:
+            conn.execute(sa.text(f'KILL {number}' if mysql else f'SELECT pg_terminate_backend({number})'))
     other.dispose()
 
 
 def test_a_transaction_is_its_statements_and_its_end(database, trusted, monkeypatch):
     if database.url.get_driver_name() != 'pymysql':
         pytest.skip('its driver keeps its words to itself')
+    for transaction in (database.reader, database.writer):           # what a new connection begins with does not count
+        with transaction() as conn:
+            conn.execute(sa.select(1))
     sent, send = [], pymysql.connections.Connection._execute_command
 
     def note(connection, command, sql):
@@ -56,7 +64,8 @@ def test_a_transaction_is_its_statements_and_its_end(database, trusted, monkeypa
         raise ZeroDivisionError
     with database.reader() as conn:
         assert conn.execute(sa.select(TABLE)).all() == [(1,)]
-    assert sent[-8:] == ['DELETE', 'COMMIT', 'INSERT', 'COMMIT', 'DELETE', 'ROLLBACK', 'SELECT', 'ROLLBACK']
+        assert conn.execute(sa.select(TABLE)).all() == [(1,)]
+    assert sent == ['DELETE', 'COMMIT', 'INSERT', 'COMMIT', 'DELETE', 'ROLLBACK', 'SELECT', 'SELECT']
 
 
 def test_nothing_stays_open_behind_a_commit(database):
@@ -82,7 +91,7 @@ def test_a_write_survives_a_connection_that_has_just_broken(database, trusted):
     kill(database)
     database.run(lambda conn: conn.execute(sa.delete(TABLE)))
     database.run(lambda conn: conn.execute(sa.insert(TABLE), {'a': 7}))
-    with database.reader() as conn:
+    with database.writer() as conn:                  # that of the readers has broken as well
         assert conn.execute(sa.select(TABLE)).scalars().all() == [7]
 
 
@@ -99,3 +108,41 @@ def test_a_read_on_one_that_has_just_broken_fails_once(database, trusted):
         conn.execute(sa.select(1))
     with database.reader() as conn:
         conn.execute(sa.select(1))
+
+
+def test_what_reads_sees_at_once_what_was_written(database):
+    """Statement by statement, on one connection: it is in no transaction that would hide it, or hold locks."""
+    with database.reader() as reading:
+        for number in (11, 12, 13):
+            database.run(lambda conn, number=number: (conn.execute(sa.delete(TABLE)),
+                                                      conn.execute(sa.insert(TABLE), {'a': number})))
+            assert reading.execute(sa.select(TABLE)).scalars().all() == [number]
+
+
+def test_connections_are_shared_by_what_reads_and_what_writes(database):
+    """Half of them each, so that both together are no more than the options say."""
+    made = engine.Database(database.url.render_as_string(hide_password=False), pool_size=8, max_overflow=4)
+    sizes = [(pool.size(), pool._max_overflow) for pool in (made.engine.pool, made._reading.pool)]
+    assert sizes == [(4, 2), (4, 2)]
+    with made.reader() as reading, made.writer() as writing:
+        reading.execute(sa.select(1))
+        writing.execute(sa.select(1))
+        assert made.connections()[made.name, 'in_use'] == 2
+    assert made.connections() == {(made.name, 'in_use'): 0, (made.name, 'idle'): 2}
+    made.dispose()
+
+
+def test_rows_come_piece_by_piece_to_what_reads(database):
+    """PostgreSQL has no cursor outside of a transaction; the connection is as it was afterwards."""
+    database.run(lambda conn: (conn.execute(sa.delete(TABLE)),
+                               conn.execute(sa.insert(TABLE), [{'a': number} for number in range(1, 31)])))
+    for _ in range(2):
+        with database.reader() as conn:
+            engine.piecewise(conn)
+            rows = conn.execute(sa.select(TABLE).order_by(TABLE.c.a).execution_options(yield_per=7)).scalars()
+            assert next(rows) == 1 and list(rows) == list(range(2, 31))
+        with database.reader() as conn:
+            driver = conn.connection.dbapi_connection
+            assert driver.get_autocommit() if callable(driver.autocommit) else driver.autocommit
+            database.run(lambda other: other.execute(sa.delete(TABLE).where(TABLE.c.a > 30)))
+            assert conn.execute(sa.select(sa.func.count()).select_from(TABLE)).scalar() == 30

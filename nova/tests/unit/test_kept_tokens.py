@@ -1,0 +1,156 @@
+"""What Keystone said of tokens is kept in the process, for as long as it may be, and no longer."""
+import json
+import threading
+
+import pytest
+import webob
+
+from nova import conf as nova_conf
+from nova import utils
+from nova.identity import auth
+from nova.identity import kept_tokens
+from nova.tests import image_service
+from nova.web import paste
+
+DOMAIN = {'id': 'default', 'name': 'Default'}
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_an_answer_is_good_for_its_time():
+    clock, asked = Clock(), []
+    kept = kept_tokens.KeptTokens(60, clock=clock)
+
+    def ask(token):
+        return kept.get(token, lambda: asked.append(token) or len(asked))
+    assert [ask('a'), ask('a'), ask('b'), ask('a')] == [1, 1, 2, 1]
+    clock.now += 59
+    assert ask('a') == 1
+    clock.now += 2
+    assert [ask('a'), ask('b')] == [3, 4] and asked == ['a', 'b', 'a', 'b']
+
+
+def test_an_error_is_not_kept():
+    kept, answers = kept_tokens.KeptTokens(60), iter((ValueError(), 'good'))
+
+    def ask():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+    with pytest.raises(ValueError):
+        kept.get('a', ask)
+    assert [kept.get('a', ask), kept.get('a', ask)] == ['good', 'good']
+
+
+def test_the_token_that_was_used_the_longest_time_ago_goes_first():
+    kept, asked = kept_tokens.KeptTokens(60, most=2), []
+    for token in ('a', 'b', 'a', 'c', 'a', 'b'):
+        kept.get(token, lambda token=token: asked.append(token) or token)
+    assert asked == ['a', 'b', 'c', 'b'] and len(kept._kept) == 2
+
+
+@pytest.mark.parametrize('cache_time, shared, expected', [(300, False, 300), (300, True, 10), (5, True, 5),
+                                                          (-1, False, -1), (-1, True, -1)])
+def test_how_long_an_answer_is_good(cache_time, shared, expected):
+    assert kept_tokens.seconds_for(cache_time, shared) == expected
+
+
+class Keystone:
+    """Knows every token; its answers end at ``end``."""
+
+    def __init__(self):
+        self.asked, self.end, self._lock = [], '2999-01-02T03:04:05.000000Z', threading.Lock()
+
+    def __call__(self, environ, start_response):
+        headers = [('Content-Type', 'application/json')]
+        if environ['REQUEST_METHOD'] == 'POST':
+            endpoints = [{'id': 'e', 'interface': interface, 'region': 'r', 'region_id': 'r',
+                          'url': self.address + '/v3'}
+                         for interface in ('public', 'internal', 'admin')]
+            catalog = [{'type': 'identity', 'name': 'keystone', 'id': 'i', 'endpoints': endpoints}]
+            body, headers = {'token': {**self._token(), 'catalog': catalog}}, [*headers, ('X-Subject-Token', 'own')]
+            start_response('201 Created', headers)
+        elif environ['PATH_INFO'].endswith('/auth/tokens'):
+            with self._lock:
+                self.asked.append((environ['HTTP_X_SUBJECT_TOKEN'], environ.get('QUERY_STRING', '')))
+            body = {'token': self._token()}
+            start_response('200 OK', headers)
+        else:
+            body = {'version': {'id': 'v3.14', 'status': 'stable', 'links': [
+                {'rel': 'self', 'href': self.address + '/v3'}]}}
+            start_response('200 OK', headers)
+        return [json.dumps(body).encode()]
+
+    def _token(self):
+        return {'methods': ['password'], 'issued_at': '2020-01-01T00:00:00.000000Z', 'catalog': [], 'audit_ids': ['x'],
+                'expires_at': self.end, 'user': {'id': 'u', 'name': 'nova', 'domain': DOMAIN},
+                'roles': [{'id': 'r', 'name': 'member'}], 'project': {'id': 'p', 'name': 'p', 'domain': DOMAIN}}
+
+
+@pytest.fixture
+def keystone():
+    made = Keystone()
+    with image_service.listening(made) as made.address:
+        yield made
+
+
+def protected(keystone, tmp_path, more=''):
+    """callable(token) -> (status, headers that the application got)."""
+    (tmp_path / 'own.conf').write_text(
+        f'[keystone_authtoken]\nauth_type = password\nauth_url = {keystone.address}/v3\nusername = nova\npassword = p\n'
+        f'user_domain_id = default\nproject_name = service\nproject_domain_id = default\n{more}')
+    conf, seen = nova_conf.new(files=[str(tmp_path / 'own.conf')]), []
+
+    def behind(environ, start_response):
+        seen.append({name for name in environ if name.startswith('HTTP_X_')})
+        return webob.Response()(environ, start_response)
+    application = auth.authtoken_factory({'conf': paste.offer(conf)}, delay_auth_decision='true')(
+        auth.KeystoneContext(behind))
+
+    def call(token):
+        request = webob.Request.blank('/servers', headers={'X-Auth-Token': token})
+        return request.get_response(application).status_int, seen and seen[-1]
+    return call
+
+
+def test_keystone_is_asked_once_for_a_token(keystone, tmp_path):
+    """And not for a catalog, which no request has in its headers."""
+    call = protected(keystone, tmp_path)
+    for _ in range(3):
+        status, headers = call('t-1')
+        assert status == 200 and 'HTTP_X_SERVICE_CATALOG' not in headers and 'HTTP_X_ROLES' in headers
+    assert call('t-2')[0] == 200
+    assert keystone.asked == [('t-1', 'nocatalog'), ('t-2', 'nocatalog')]
+
+
+def test_a_token_that_has_ended_is_refused_from_then_on(keystone, tmp_path):
+    """However long its answer would be kept."""
+    end = utils.utcnow().replace(microsecond=0)
+    call = protected(keystone, tmp_path)
+    assert call('t')[0] == 200
+    keystone.end = end.isoformat() + '.000000Z'
+    assert [call('short')[0], call('short')[0], call('t')[0]] == [401, 401, 200]
+    assert [token for token, _query in keystone.asked] == ['t', 'short']
+
+
+def test_nothing_is_kept_where_the_configuration_says_so(keystone, tmp_path):
+    call = protected(keystone, tmp_path, 'token_cache_time = -1\n')
+    assert [call('t')[0] for _ in range(3)] == [200, 200, 200]
+    assert len(keystone.asked) == 3
+
+
+def test_no_answer_outlives_the_time_of_the_configuration(keystone, tmp_path, monkeypatch):
+    """auth_token's own memory kept it once more, from the moment at which it was asked again."""
+    clock = Clock()
+    made = kept_tokens.KeptTokens
+    monkeypatch.setattr(kept_tokens, 'KeptTokens', lambda seconds: made(seconds, clock=clock))
+    call = protected(keystone, tmp_path)
+    for later, asked in ((0, 1), (299, 1), (2, 2)):
+        clock.now += later
+        assert call('t')[0] == 200 and len(keystone.asked) == asked
