@@ -25,6 +25,7 @@ from nova.cloud import assembly
 from nova.cloud import consoles
 from nova.cloud import drivers
 from nova.cloud import first_start
+from nova.cloud import http_server
 from nova.db import engine
 from nova.db import schema as migration
 from nova.db.audit import log
@@ -172,7 +173,7 @@ class Cloud:
         if self.tls is not None:
             self._started.append(self.tls)
             self.tls.start()
-        http = assembly.http_server(self.conf, _Late(), tls=self.tls.context if self.tls is not None else None)
+        http = http_server.server(self.conf, _Late(), tls=self.tls.context if self.tls is not None else None)
         http.listen()
         host = {'0.0.0.0': self.conf.my_ip, '::': self.conf.my_ip}.get(options.listen, options.listen)
         host = f'[{host}]' if ':' in host else host

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-import socket
 import sys
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
@@ -24,8 +23,6 @@ from nova.runtime import service
 from nova.runtime.http import priorities
 
 if TYPE_CHECKING:
-    import ssl
-
     from nova.api.app import Services
     from nova.api.ec2.app import Application as Ec2
     from nova.api.ec2.operations import Bundles
@@ -56,19 +53,6 @@ VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points: where othe
 CONTAINERS = {('libvirt', 'lxc'): 'nova.virt.libvirt.containers.driver.ContainerDriver'}
 VOLUME_BACKENDS = 'nova.volume.backends'
 METADATA_THREADS = 8                # guests of one host that are answered at once
-# Which threads a request takes; the first line that fits counts, what fits none is the compute API.
-HTTP_FACES = [
-    priorities.Face(rb'(GET|HEAD) /healthcheck(\?|$)', 'health'),
-    priorities.Face(rb'POST /identity/v3/auth/tokens', 'login'),
-    priorities.Face(rb'[A-Z]+ /identity', 'identity'),
-    priorities.Face(rb'GET /image/v2/images/[^/]*/file', 'downloads'),
-    priorities.Face(rb'[A-Z]+ /image', 'image', uploads=True),
-    priorities.Face(rb'GET /objectstore/', 'downloads'),
-    priorities.Face(rb'[A-Z]+ /objectstore', 'image', uploads=True),
-    priorities.Face(rb'[A-Z]+ /(network|volume)', 'network'),
-    priorities.Face(rb'GET /[^?]*/os-events\b', 'streams'),
-    priorities.Face(rb'GET /console/', 'consoles'),
-]
 
 
 def open_databases(conf: cfg.ConfigOpts) -> tuple[Database, Database]:
@@ -518,41 +502,6 @@ def metadata_server(conf: cfg.ConfigOpts, api_db: Database, cells: Cells, addres
     from nova.runtime import wsgi
 
     return wsgi.Server(app.Application(conf, api_db, cells), address, port, plan=priorities.Plan(METADATA_THREADS, 1))
-
-
-def http_server(conf: cfg.ConfigOpts, application: Application, drain: float = 0,
-                tls: ssl.SSLContext | None = None, listener: socket.socket | None = None) -> Server:
-    """The server of nova-api and of the all-in-one, not started.
-
-    :param tls: ssl.SSLContext of its connections; None: plain HTTP
-    :param listener: the socket of a worker; None: one is made as [http] says
-    """
-    from nova.runtime import wsgi
-
-    options = conf.http
-    return wsgi.Server(application, options.listen, options.port, plan=http_plan(conf), drain=drain,
-                       trusted=options.trusted_proxies, body=conf.api.max_request_body_size, tls=tls,
-                       listener=listener)
-
-
-def http_plan(conf: cfg.ConfigOpts) -> priorities.Plan:
-    """How the threads of nova-api and of the all-in-one are shared, so that no face starves the others.
-
-    A flood of logins takes at most a quarter of them, and no other request waits behind it: health and each face have
-    threads of their own.
-    """
-    threads, streams = conf.http.threads, conf.api.event_streams
-    own, quarter = max(1, threads // 8), max(1, threads // 4)
-    return priorities.Plan(threads, max(2, threads // 2), [
-        priorities.Priority('login', own, quarter), priorities.Priority('identity', own, 2 * quarter),
-        priorities.Priority('image', own, 2 * quarter), priorities.Priority('network', own, 2 * quarter),
-        priorities.Priority('consoles', own, quarter),
-    ], HTTP_FACES, apart=[
-        priorities.Priority('health', 1, 1),
-        priorities.Priority('downloads', quarter, quarter, each=max(1, quarter // 2)),
-        # Two more than are served, for those who hear that there are too many.
-        priorities.Priority('streams', streams + 2, streams + 2),
-    ])
 
 
 def dashboard(conf: cfg.ConfigOpts, application: Application, url: str | None = None) -> Application:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 def parts(conf: cfg.ConfigOpts, worker: workers.Inherited | None = None) -> list[Any]:
     from nova.cloud import assembly
+    from nova.cloud import http_server
     from nova.rpc import bus as rpc_bus
     from nova.runtime import tls
 
@@ -20,9 +21,9 @@ def parts(conf: cfg.ConfigOpts, worker: workers.Inherited | None = None) -> list
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
     return [bus.pins, assembly.needs(bus, api_db, cells), *([certificate] if certificate else ()),
-            assembly.http_server(conf, application(conf, bus, api_db, cells), drain=conf.http.drain_time,
-                                tls=certificate.context if certificate else None,
-                                listener=worker.http if worker else None)]
+            http_server.server(conf, application(conf, bus, api_db, cells), drain=conf.http.drain_time,
+                               tls=certificate.context if certificate else None,
+                               listener=worker.http if worker else None)]
 
 
 def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells: Any = None) -> Any:

@@ -51,7 +51,7 @@ def groups(req: operations.Request) -> list[dict[str, Any]]:
 
 
 def undo(req: operations.Request, method: str, path: str, body: Any = None) -> None:
-    """Take back what a request has done to the network service; a failure of that is not raised."""
+    """Take back what a request has done to the network service, as far as that goes: its own error is told."""
     with contextlib.suppress(errors.ServiceRefused, errors.Ec2Error):
         req.call('network', method, path, body)
 

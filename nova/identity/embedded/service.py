@@ -35,7 +35,7 @@ class IdentityService(directory.Directory):
                  catalog: Callable[[str | None], Any], clock: Callable[[], float] = time.time) -> None:
         options = conf.identity
         # So many threads of the server may wait for a hash; the others stay for everything else. The server itself lets
-        # fewer work on logins (assembly.http_plan): a burst of them waits its turn there and is not refused.
+        # fewer work on logins (cloud/http_server.py): a burst of them waits its turn there and is not refused.
         places = conf.http.threads * 3 // 4
         super().__init__(api_db, options.password_hash_rounds, hashing.HashPool(hashing.workers(), places),
                          password_rules.PasswordRules(options.password_min_length, options.password_regex,

@@ -56,6 +56,15 @@ def test_every_path_that_is_named_is_there(name: str) -> None:
     assert named and [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.parametrize('name', ['reading-path', 'checklists', 'architecture'])
+def test_every_class_and_module_that_is_named_is_there(name: str) -> None:
+    text = (PAGE.parent / f'{name}.rst').read_text()
+    sources = list((ROOT / 'nova').rglob('*.py'))
+    defined = {found for path in sources for found in re.findall(r'^class (\w+)', path.read_text(), re.MULTILINE)}
+    assert set(re.findall(r'``([A-Z][a-z]+(?:[A-Z][a-z]+)+)``', text)) - defined == set()
+    assert set(re.findall(r'``([a-z_]+\.py)``', text)) - {path.name for path in sources} == set()
+
+
 def test_the_page_shows_every_patch() -> None:
     assert re.findall(r'literalinclude:: \S+/exercises/(\S+)', PAGE.read_text()) == [patch.name for patch in PATCHES]
     assert len(PATCHES) == 3
