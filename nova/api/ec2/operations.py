@@ -9,7 +9,7 @@ from typing import Any
 from nova.api.ec2 import calls
 from nova.api.ec2 import errors
 from nova.api.ec2 import ids
-from nova.api.ec2 import imports
+from nova.api.ec2.images import imports
 from nova.db import engine
 
 

@@ -16,9 +16,9 @@ import requests
 
 from nova import exception
 from nova.api.ec2 import errors
-from nova.api.ec2 import imports
 from nova.api.ec2 import operations
-from nova.api.ec2 import registration
+from nova.api.ec2.images import imports
+from nova.api.ec2.images import registration
 from nova.cert import manifests
 from nova.cert import signing
 from nova.cmd.manage import main as manage

@@ -6,7 +6,7 @@ from typing import Any
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
-from nova.api.ec2 import vpcs
+from nova.api.ec2.networks import vpcs
 
 FIELDS = ('id', 'device_id', 'project_id', 'mac_address', 'fixed_ips', 'security_groups')
 FEW = 8                          # instances that are requested one by one

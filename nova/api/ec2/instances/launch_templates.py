@@ -1,11 +1,10 @@
 """Launch templates: parameters of RunInstances that this API keeps, in versions."""
 from __future__ import annotations
 
+import orjson
 import re
 from typing import Any
 import uuid as uuids
-
-import orjson
 
 from nova import exception
 from nova import utils
@@ -13,7 +12,7 @@ from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
-from nova.api.ec2 import run_parameters
+from nova.api.ec2.instances import run_parameters
 from nova.db.ec2 import launch_templates as db
 
 LONGEST_DATA, LONGEST_DESCRIPTION = 32 * 1024, 255          # bytes of JSON, characters

@@ -11,9 +11,9 @@ import urllib.parse
 
 from nova import exception
 from nova.api.ec2 import errors
-from nova.api.ec2 import imports
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
+from nova.api.ec2.images import imports
 from nova.cert import manifests
 
 _LOCATION = re.compile(r'([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f\ud800-\udfff]{1,1024})')
