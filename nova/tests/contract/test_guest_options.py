@@ -47,6 +47,7 @@ SHOWN = (
     ('ephemeral_encryption(_format)?',
      'unit/test_libvirt_storage.py::test_encrypted_disks_open_with_the_key_of_their_guest_alone',
      'hw:ephemeral_encryption'),
+    ('metadata_tokens', 'unit/test_metadata_tokens.py::test_one_server_needs_tokens', 'metadata:tokens'),
     ('.kernel.ramdisk._id', 'unit/test_libvirt_storage.py::test_kernel_and_ramdisk', 'kernel_id'),
 )
 CARRIED_OUT = [row for row in rows.ROWS if row.by in (rows.PLACE, rows.CREATE, rows.COMPUTE)]
