@@ -39,6 +39,7 @@ AWSCLI = (
     ('', 'describe-vpc-attribute --vpc-id {vpc} --attribute enableDnsSupport'),
     ('subnet', 'describe-subnets --filters Name=cidr-block,Values=' + CIDR + ' --query Subnets[0].SubnetId'),
     ('', 'describe-instance-types --instance-types m1.tiny'),
+    ('', 'describe-instance-type-offerings --filters Name=instance-type,Values=m1.tiny'),
     ('ami', 'describe-images --owners self amazon --query Images[0].ImageId'),
     ('', 'describe-image-attribute --image-id {ami} --attribute description'),
     ('', 'create-key-pair --key-name walk --query KeyMaterial'),
@@ -63,6 +64,13 @@ AWSCLI = (
     ('!DependencyViolation', 'delete-vpc --vpc-id {made_vpc}'),
     ('', 'detach-internet-gateway --internet-gateway-id {igw} --vpc-id {made_vpc}'),
     ('', 'delete-internet-gateway --internet-gateway-id {igw}'),
+    ('dopt', 'create-dhcp-options --dhcp-configurations Key=domain-name-servers,Values=192.0.2.1 '
+             '--query DhcpOptions.DhcpOptionsId'),
+    ('', 'associate-dhcp-options --dhcp-options-id {dopt} --vpc-id {made_vpc}'),
+    ('', 'describe-dhcp-options --dhcp-options-ids {dopt}'),
+    ('!DependencyViolation', 'delete-dhcp-options --dhcp-options-id {dopt}'),
+    ('', 'associate-dhcp-options --dhcp-options-id default --vpc-id {made_vpc}'),
+    ('', 'delete-dhcp-options --dhcp-options-id {dopt}'),
     ('', 'delete-subnet --subnet-id {made_subnet}'), ('', 'delete-vpc --vpc-id {made_vpc}'),
     ('group', 'create-security-group --group-name walk --description walk --vpc-id {vpc} --query GroupId'),
     ('rule', 'authorize-security-group-ingress --group-id {group} ' + RULE
@@ -80,9 +88,20 @@ AWSCLI = (
     *(('', 'describe-instance-attribute --instance-id {i} --attribute ' + name) for name in (
         'instanceType', 'userData', 'disableApiTermination', 'groupSet', 'instanceInitiatedShutdownBehavior')),
     ('', 'modify-instance-attribute --instance-id {i} --no-disable-api-termination'),
+    ('', 'modify-instance-metadata-options --instance-id {i} --http-tokens required'),
+    ('', 'monitor-instances --instance-ids {i}'), ('', 'unmonitor-instances --instance-ids {i}'),
     ('', 'get-console-output --instance-id {i}'), ('', 'get-password-data --instance-id {i}'),
     ('eni', 'describe-network-interfaces --filters Name=attachment.instance-id,Values={i} --query '
      'NetworkInterfaces[0].NetworkInterfaceId'),
+    ('made_eni', 'create-network-interface --subnet-id {subnet} --groups {group} --query '
+                 'NetworkInterface.NetworkInterfaceId'),
+    ('', 'modify-network-interface-attribute --network-interface-id {made_eni} --description second'),
+    ('', 'describe-network-interface-attribute --network-interface-id {made_eni} --attribute description'),
+    ('held', 'attach-network-interface --network-interface-id {made_eni} --instance-id {i} --device-index 1 '
+             '--query AttachmentId'),
+    ('', 'detach-network-interface --attachment-id {held}'),
+    ('', 'wait network-interface-available --network-interface-ids {made_eni}'),
+    ('', 'delete-network-interface --network-interface-id {made_eni}'),
     ('eip', 'allocate-address --domain vpc --query AllocationId'),
     ('assoc', 'associate-address --allocation-id {eip} --instance-id {i} --query AssociationId'),
     ('', 'describe-addresses --allocation-ids {eip}'), ('', 'disassociate-address --association-id {assoc}'),
@@ -93,22 +112,29 @@ AWSCLI = (
     ('', 'attach-volume --volume-id {vol} --instance-id {i} --device /dev/vdb'),
     ('', 'wait volume-in-use --volume-ids {vol}'), ('', 'detach-volume --volume-id {vol}'),
     ('', 'wait volume-available --volume-ids {vol}'), ('', 'modify-volume --volume-id {vol} --size 2'),
+    ('', 'describe-volume-status --volume-ids {vol}'), ('', 'describe-volumes-modifications --volume-ids {vol}'),
+    ('', 'describe-volume-attribute --volume-id {vol} --attribute autoEnableIO'),
     ('snap', 'create-snapshot --volume-id {vol} --description walk --query SnapshotId'),
     ('', 'describe-snapshot-attribute --snapshot-id {snap} --attribute createVolumePermission'),
     ('', 'wait snapshot-completed --snapshot-ids {snap}'), ('', 'describe-snapshots --owner-ids self'),
-    ('', 'delete-snapshot --snapshot-id {snap}'), ('', 'wait volume-available --volume-ids {vol}'),
+    ('registered', 'register-image --name registered --root-device-name /dev/vda --block-device-mappings '
+                   'DeviceName=/dev/vda,Ebs={{SnapshotId={snap}}} --query ImageId'),
+    ('', 'describe-images --image-ids {registered}'), ('', 'deregister-image --image-id {registered}'),
+    ('', 'delete-snapshot --snapshot-id {snap}'), ('', 'describe-volumes --volume-ids {vol}'), ('', 'wait volume-available --volume-ids {vol}'),
     ('', 'delete-volume --volume-id {vol}'), ('', 'wait volume-deleted --volume-ids {vol}'),
     ('', 'create-tags --resources {i} --tags Key=a,Value=b'),
     ('', 'describe-tags --filters Name=resource-id,Values={i}'),
     ('', 'delete-tags --resources {i} --tags Key=a'), ('', 'reboot-instances --instance-ids {i}'),
     ('', 'wait instance-running --instance-ids {i}'), ('', 'stop-instances --instance-ids {i}'),
-    ('', 'wait instance-stopped --instance-ids {i}'), ('', 'start-instances --instance-ids {i}'),
+    ('', 'wait instance-stopped --instance-ids {i}'),
+    ('', 'modify-instance-attribute --instance-id {i} --instance-type m1.small'), ('', 'start-instances --instance-ids {i}'),
     ('', 'wait instance-running --instance-ids {i}'),
     ('made', 'create-image --instance-id {i} --name made --query ImageId'),
     ('', 'wait image-available --image-ids {made}'),
     ('', 'modify-image-attribute --image-id {made} --launch-permission Add=[{{UserId=0123456789abcdef}}]'),
     ('', 'modify-image-attribute --image-id {made} --launch-permission Remove=[{{UserId=0123456789abcdef}}]'),
     ('!UnauthorizedOperation', 'modify-image-attribute --image-id {made} --launch-permission Add=[{{Group=all}}]'),
+    ('', 'reset-image-attribute --image-id {made} --attribute launchPermission'),
     ('', 'deregister-image --image-id {made}'),
     ('lt', 'create-launch-template --launch-template-name walk --launch-template-data ' + TEMPLATE
      + ' --query LaunchTemplate.LaunchTemplateId'),
@@ -124,7 +150,7 @@ AWSCLI = (
     ('', 'delete-placement-group --group-name walk'), ('', 'delete-security-group --group-id {group}'),
     ('', 'delete-key-pair --key-name walk'),
     ('!InvalidInstanceID.NotFound', 'describe-instances --instance-ids i-00000000000000dea'),
-    ('!InvalidAction', 'describe-spot-instance-requests'),
+    ('!UnsupportedOperation', 'describe-spot-instance-requests'), ('!InvalidAction', 'describe-ipams'),
 )
 
 

@@ -17,6 +17,7 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
+from nova.api.ec2 import refused
 from nova.api.ec2 import signing
 from nova.api.ec2 import table
 from nova.db import engine
@@ -78,6 +79,8 @@ class Application:
         if action == signing.WHO:
             return protocol.who(user.user_id, user.project_id, request_id)
         row = table.OPERATIONS.get(action)
+        if action in refused.OF:
+            raise errors.unsupported(refused.OF[action])
         if row is None:
             raise errors.Ec2Error('InvalidAction', f'The action {action[:64]!r} is not valid for this web service.')
         self._authorize(row, user)
@@ -104,8 +107,8 @@ class Application:
     def _perform(row: operations.Operation, req: operations.Request, given: operations.Given) -> dict[str, Any]:
         try:
             return row.handler(req, given)
-        except errors.ServiceRefused as refused:
-            raise errors.of_service(refused, row.makes) from None
+        except errors.ServiceRefused as answer:
+            raise errors.of_service(answer, row.makes) from None
 
 
 def _context(rules: policy.Policy, user: calls.User) -> context.RequestContext:

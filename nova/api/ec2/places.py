@@ -1,6 +1,8 @@
 """Regions, zones and the account."""
 from __future__ import annotations
+
 from typing import Any
+
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations

@@ -8,6 +8,7 @@ from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 from nova.api.ec2.images import imports
+from nova.api.ec2.images import of_snapshots
 from nova.api.ec2.images import registration
 
 STATES = {'active': 'available', 'queued': 'pending', 'saving': 'pending', 'importing': 'pending',
@@ -30,6 +31,7 @@ def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -
         'KernelId': kernel, 'RamdiskId': names.get(image.get('ramdisk_id')),
         'RootDeviceType': 'ebs' if image.get('block_device_mapping') not in (None, '', '[]') else 'instance-store',
         'RootDeviceName': image.get('root_device_name'), 'VirtualizationType': 'hvm', 'Tags': kept[image['id']],
+        'BlockDeviceMappings': of_snapshots.shown(image),
     }
 
 

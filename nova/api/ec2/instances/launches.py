@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 from nova.api.ec2 import client_tokens
@@ -9,8 +10,10 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 from nova.api.ec2.instances import launch_templates
+from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.instances import placement_groups
 from nova.api.ec2.instances import run_parameters
+from nova.api.ec2.instances import types
 from nova.api.ec2.instances import views
 from nova.api.ec2.networks import vpcs
 from nova.db.ec2 import vpcs as db_vpcs
@@ -24,8 +27,9 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
         raise errors.invalid('MinCount', least)
     given_tags = tags.given(given.get('TagSpecifications'), 'instance')
     body: dict[str, Any] = {'server': {
-        'name': given_tags.get('Name') or 'instance', 'flavorRef': _flavor(req, given.get('InstanceType')),
-        'metadata': given_tags, 'min_count': least, 'max_count': most, 'return_reservation_id': True,
+        'name': given_tags.get('Name') or 'instance', 'flavorRef': types.flavor_of(req, given.get('InstanceType')),
+        'metadata': given_tags | metadata_options.of_launch(given), 'min_count': least, 'max_count': most,
+        'return_reservation_id': True,
         'networks': _networks(req, given), **_source(req, given)}}
     server = body['server']
     if given.get('KeyName'):
@@ -60,23 +64,21 @@ def _reserved(req: operations.Request, requested: operations.Given, body: dict[s
         req.call('compute', 'POST', '/servers', body, headers=headers)['reservation_id']))
 
 
-def _flavor(req: operations.Request, name: str | None) -> str:
-    """The id of the flavor with the name of an instance type."""
-    if not name:
-        raise errors.missing('InstanceType')
-    for flavor in req.pages('compute', '/flavors', 'flavors'):
-        if flavor['name'] == name:
-            return str(flavor['id'])
-    raise errors.Ec2Error('InvalidInstanceType', f'The instance type {name[:255]!r} does not exist.')
-
-
 def _networks(req: operations.Request, given: operations.Given) -> Any:
+    if given.get('NetworkInterfaceId'):
+        if given.get('MaxCount', 1) != 1:
+            raise errors.Ec2Error('InvalidParameterCombination', 'A network interface is that of one instance.')
+        port = req.find('eni', given['NetworkInterfaceId'], 'network', '/ports/{}')['port']
+        if port['device_id']:
+            raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
+                                  f'{given["NetworkInterfaceId"]} is in use.')
+        return [{'port': port['id']}]
     if not given.get('SubnetId'):
         if given.get('PrivateIpAddress'):
             raise errors.missing('SubnetId')
         return _first_networks(req)
     subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
-    _check_groups(req, given, subnet['id'])
+    check_groups(req, given.get('SecurityGroupIds') or (), subnet['id'])
     fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
     return [{'uuid': subnet['network_id'], **fixed}]
 
@@ -100,17 +102,19 @@ def _first_networks(req: operations.Request) -> Any:
     return [{'uuid': left.pop()}]
 
 
-def _check_groups(req: operations.Request, given: operations.Given, subnet: str) -> None:
+def check_groups(req: operations.Request, wanted: Sequence[str], subnet: str) -> None:
     """
+    :param wanted: ids of security groups
+    :param subnet: uuid
     :raises Ec2Error: a security group is of another VPC than the subnet
     """
-    places = db_vpcs.groups_of_project(req.api_db, req.project_id) if given.get('SecurityGroupIds') else {}
+    places = db_vpcs.groups_of_project(req.api_db, req.project_id) if wanted else {}
     vpc = vpcs.Vpcs(req).of_subnets.get(subnet) if places else None
-    for shown in given.get('SecurityGroupIds') or ():
+    for shown in wanted:
         place = places.get(req.ids.uuid('sg', shown))
         if place and place != vpc:
-            raise errors.Ec2Error('InvalidParameter', f'Security group {shown} and subnet {given["SubnetId"]} belong '
-                                                      'to different networks.')
+            raise errors.Ec2Error('InvalidParameter', f'Security group {shown} and the subnet belong to different '
+                                                      'networks.')
 
 
 def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:

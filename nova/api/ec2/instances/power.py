@@ -1,12 +1,16 @@
 """Instances that start, stop, reboot and end."""
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2.instances import states
 from nova.api.ec2.instances import views
+
+
+WAIT_S, LOOK_S = 20, 0.2          # seconds: less than clients wait for an answer; between two looks
 
 
 def _changes(req: operations.Request, given: operations.Given, done: dict[str, str],
@@ -27,25 +31,44 @@ def _changes(req: operations.Request, given: operations.Given, done: dict[str, s
     return rows
 
 
-def _act(req: operations.Request, server: dict[str, Any], action: str, body: Any = None) -> None:
+def act(req: operations.Request, server: dict[str, Any], action: str, body: Any = None, wait: bool = False) -> None:
+    """Begin an action of the compute API.
+
+    :param wait: until it has ended, or for WAIT_S
+    :raises Ec2Error: the server is in no state for it
+    """
+    headers = {'Prefer': f'wait={WAIT_S}'} if wait else {}
     try:
-        req.call('compute', 'POST', f'/servers/{server["id"]}/action', {action: body})
+        req.call('compute', 'POST', f'/servers/{server["id"]}/action', {action: body}, headers=headers)
     except errors.ServiceRefused as refused:
         if refused.status == 409:
             raise errors.Ec2Error('IncorrectInstanceState', refused.message) from None
         raise
 
 
+def confirm_resize(req: operations.Request, server: dict[str, Any]) -> None:
+    """Confirm a resize and wait until that is done, for WAIT_S at most: it has no task that a header could wait for."""
+    act(req, server, 'confirmResize')
+    until = time.monotonic() + WAIT_S
+    while time.monotonic() < until:
+        found = req.call('compute', 'GET', f'/servers/{server["id"]}')['server']
+        if found['OS-EXT-STS:vm_state'] != 'resized':
+            return
+        time.sleep(LOOK_S)
+
+
 def start_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     def start(server: dict[str, Any]) -> str:
-        _act(req, server, states.STARTS.get(server['OS-EXT-STS:vm_state'], 'os-start'))
+        if server['OS-EXT-STS:vm_state'] == 'resized':          # by ModifyInstanceAttribute, which did not wait for it
+            confirm_resize(req, server)
+        act(req, server, states.STARTS.get(server['OS-EXT-STS:vm_state'], 'os-start'))
         return 'pending'
     return {'StartingInstances': _changes(req, given, {'running': 'running', 'pending': 'pending'}, start)}
 
 
 def stop_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     def stop(server: dict[str, Any]) -> str:
-        _act(req, server, 'suspend' if given.get('Hibernate') else 'os-stop')
+        act(req, server, 'suspend' if given.get('Hibernate') else 'os-stop')
         return 'stopping'
     return {'StoppingInstances': _changes(req, given, {'stopped': 'stopped', 'stopping': 'stopping'}, stop)}
 
@@ -62,13 +85,23 @@ def terminate_instances(req: operations.Request, given: operations.Given) -> dic
 
 def reboot_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     for server in views.servers_of(req, given['InstanceIds']):
-        _act(req, server, 'reboot', {'type': 'SOFT'})
+        act(req, server, 'reboot', {'type': 'SOFT'})
     return {}
+
+
+def monitor_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """Without effect: what is measured is measured of all, and not shown here."""
+    servers = views.servers_of(req, given['InstanceIds'])
+    names = req.ids.shown('i', [server['id'] for server in servers])
+    return {'InstanceMonitorings': [{'InstanceId': names[server['id']], 'Monitoring': {'State': 'disabled'}}
+                                    for server in servers]}
 
 
 OPERATIONS = [
     operations.row('StartInstances', start_instances, 'InstanceIds'),
     operations.row('StopInstances', stop_instances, 'InstanceIds Hibernate', 'Force'),
     operations.row('TerminateInstances', terminate_instances, 'InstanceIds'),
+    operations.row('MonitorInstances', monitor_instances, 'InstanceIds'),
+    operations.row('UnmonitorInstances', monitor_instances, 'InstanceIds'),
     operations.row('RebootInstances', reboot_instances, 'InstanceIds'),
 ]

@@ -11,6 +11,8 @@ TASKS = {'deleting': 'shutting-down', 'soft-deleting': 'shutting-down', 'powerin
          'suspending': 'stopping', 'resuming': 'pending', 'unshelving': 'pending'}
 STATUSES = {'BUILD': 'pending', 'SHUTOFF': 'stopped', 'SUSPENDED': 'stopped', 'PAUSED': 'stopped', 'SHELVED': 'stopped',
             'SHELVED_OFFLOADED': 'stopped', 'DELETED': 'terminated', 'SOFT_DELETED': 'terminated'}
+MOVING = ('RESIZE', 'VERIFY_RESIZE', 'REVERT_RESIZE')           # statuses of guests that run, and of those that are off
+SHUTDOWN = 4                                                    # power state of the compute API
 # vm state of a stopped server: the action that starts it
 STARTS = {'stopped': 'os-start', 'suspended': 'resume', 'paused': 'unpause', 'shelved': 'unshelve',
           'shelved_offloaded': 'unshelve'}
@@ -23,6 +25,8 @@ def state_of(server: dict[str, Any]) -> str:
         return TASKS[task]
     if server['status'] == 'ERROR':
         return 'stopped' if server.get('OS-SRV-USG:launched_at') else 'terminated'
+    if server['status'] in MOVING and server.get('OS-EXT-STS:power_state') == SHUTDOWN:
+        return 'stopped'
     return STATUSES.get(server['status'], 'running')
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
+from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.instances import states
 from nova.api.ec2.networks import interfaces
 
@@ -49,6 +50,7 @@ class Instances:
                 'VolumeId': self._volumes[volume['id']], 'Status': 'attached',
                 'DeleteOnTermination': bool(volume.get('delete_on_termination'))}} for volume in volumes],
             **self._interfaces.of(server),
+            'MetadataOptions': metadata_options.shown(server['metadata']),
             'Tags': tags.shown(server['metadata']), 'VirtualizationType': 'hvm',
         }
 

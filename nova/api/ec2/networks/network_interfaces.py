@@ -9,8 +9,11 @@ from nova.api.ec2 import tags
 from nova.api.ec2.networks import vpcs
 
 
-def describe_network_interfaces(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    ports = req.call('network', 'GET', '/ports', query={'project_id': req.project_id})['ports']
+ATTACHMENT = 'eni-attach-'                 # how the id of an attachment begins; the rest is that of its interface
+
+
+def shown(req: operations.Request, ports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Ports as they are shown."""
     names = req.ids.shown('eni', [port['id'] for port in ports])
     subnets = req.ids.shown('subnet', {fixed['subnet_id'] for port in ports for fixed in port['fixed_ips']})
     groups = req.ids.shown('sg', {group for port in ports for group in port.get('security_groups') or ()})
@@ -18,29 +21,37 @@ def describe_network_interfaces(req: operations.Request, given: operations.Given
                                   if (port.get('device_owner') or '').startswith('compute')})
     kept = tags.of(req, 'eni', [port['id'] for port in ports])
     known = vpcs.Vpcs(req)
-    shown = []
+    found = []
     for port in ports:
         fixed = (port['fixed_ips'] or [{}])[0]
         instance = servers.get(port['device_id'])
-        shown.append({
+        found.append({
             'NetworkInterfaceId': names[port['id']], 'MacAddress': port['mac_address'],
             'VpcId': known.of_subnet(fixed.get('subnet_id')),
             'SubnetId': subnets.get(fixed.get('subnet_id')), 'PrivateIpAddress': fixed.get('ip_address'),
             'OwnerId': port.get('project_id'), 'Status': 'in-use' if port['device_id'] else 'available',
             'Description': port.get('name') or '', 'Groups': [
                 {'GroupId': groups[group]} for group in port.get('security_groups') or ()],
-            'Attachment': {'InstanceId': instance, 'Status': 'attached'} if instance else None,
+            'Attachment': {'InstanceId': instance, 'Status': 'attached',
+                           'AttachmentId': ATTACHMENT + str(names[port['id']])[4:]} if instance else None,
             'PrivateIpAddresses': [{'PrivateIpAddress': row['ip_address'], 'Primary': index == 0}
                                    for index, row in enumerate(port['fixed_ips'])],
             'TagSet': kept[port['id']]})
-    shown = filters.choose(shown, 'NetworkInterfaceId', given.get('NetworkInterfaceIds'), 'eni')
-    shown = filters.apply(shown, given.get('Filters'), {
+    return found
+
+
+def describe_network_interfaces(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    rows = shown(req, req.call('network', 'GET', '/ports', query={'project_id': req.project_id})['ports'])
+    rows = filters.choose(rows, 'NetworkInterfaceId', given.get('NetworkInterfaceIds'), 'eni')
+    rows = filters.apply(rows, given.get('Filters'), {
         'network-interface-id': lambda row: row['NetworkInterfaceId'], 'subnet-id': lambda row: row['SubnetId'],
         'vpc-id': lambda row: row['VpcId'], 'status': lambda row: row['Status'],
+        'description': lambda row: row['Description'],
         'mac-address': lambda row: row['MacAddress'], 'private-ip-address': lambda row: row['PrivateIpAddress'],
         'group-id': lambda row: [group['GroupId'] for group in row['Groups']],
-        'attachment.instance-id': lambda row: (row['Attachment'] or {}).get('InstanceId')})
-    page, token = filters.page(shown, given, 'NetworkInterfaceId')
+        'attachment.instance-id': lambda row: (row['Attachment'] or {}).get('InstanceId'),
+        'attachment.attachment-id': lambda row: (row['Attachment'] or {}).get('AttachmentId')})
+    page, token = filters.page(rows, given, 'NetworkInterfaceId')
     return {'NetworkInterfaces': page, 'NextToken': token}
 
 

@@ -67,7 +67,7 @@ def carry(req: operations.Request, vpc: str) -> None:
 
 
 def _wanted(known: db.Known, vpc: str, subnet: dict[str, Any], router: str) -> dict[str, Any]:
-    """The gateway and the routes of a subnet.
+    """The gateway, the routes and the name servers of a subnet.
 
     :param router: the address of the VPC's router in it
     """
@@ -75,9 +75,11 @@ def _wanted(known: db.Known, vpc: str, subnet: dict[str, Any], router: str) -> d
         return {}
     table, attached = known.table_of(vpc, subnet['id']), known.gateway_of(vpc)
     out = sorted(where for where, gateway in known.routes.get(table or '', {}).items() if gateway == attached)
+    servers = known.name_servers_of(vpc)
+    resolvers = {} if servers is None else {'dns_nameservers': servers}
     if EVERYTHING in out:
-        return {'gateway_ip': router, 'host_routes': []}
-    return {'gateway_ip': None, 'host_routes': [{'destination': where, 'nexthop': router}
+        return {'gateway_ip': router, 'host_routes': [], **resolvers}
+    return {**resolvers, 'gateway_ip': None, 'host_routes': [{'destination': where, 'nexthop': router}
                                                 for where in [known.vpcs[vpc]['cidr'], *out]]}
 
 

@@ -111,23 +111,28 @@ def create_vpc(req: operations.Request, given: operations.Given) -> dict[str, An
         req.api_db.run(db.add_vpc, req.project_id, router['id'], str(cidr))
         undo.pop_all()
     tags.put(req, 'vpc', router['id'], found)
-    return {'Vpc': _shown(req, req.ids.one('vpc', router['id']), str(cidr), tags.shown(found))}
+    return {'Vpc': _shown(req, req.ids.one('vpc', router['id']), str(cidr), tags.shown(found), None)}
 
 
-def _shown(req: operations.Request, ident: str, cidr: str | None, kept: list[dict[str, str]]) -> dict[str, Any]:
+def _shown(req: operations.Request, ident: str, cidr: str | None, kept: list[dict[str, str]],
+           options: str | None) -> dict[str, Any]:
     return {'VpcId': ident, 'CidrBlock': cidr, 'State': 'available', 'IsDefault': cidr is None,
-            'OwnerId': req.project_id, 'InstanceTenancy': 'default', 'Tags': kept}
+            'OwnerId': req.project_id, 'InstanceTenancy': 'default', 'Tags': kept,
+            'DhcpOptionsId': options or 'default'}
 
 
 def describe_vpcs(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     known = Vpcs(req)
     kept = tags.of(req, 'vpc', list(known.made))
-    shown = [_shown(req, req.vpc, None, [])] + [
-        _shown(req, known.shown(uuid), row['cidr'], kept[uuid]) for uuid, row in known.made.items()]
+    options = req.ids.shown('dopt', {row['dhcp_options_id'] for row in known.made.values()})
+    shown = [_shown(req, req.vpc, None, [], None)] + [
+        _shown(req, known.shown(uuid), row['cidr'], kept[uuid], options[row['dhcp_options_id']])
+        for uuid, row in known.made.items()]
     shown = filters.choose(shown, 'VpcId', given.get('VpcIds'), 'vpc')
     shown = filters.apply(shown, given.get('Filters'), {
         'vpc-id': lambda vpc: vpc['VpcId'], 'cidr': lambda vpc: vpc['CidrBlock'],
         'isDefault': lambda vpc: vpc['IsDefault'], 'is-default': lambda vpc: vpc['IsDefault'],
+        'dhcp-options-id': lambda vpc: vpc['DhcpOptionsId'],
         'state': lambda vpc: vpc['State'], 'owner-id': lambda vpc: vpc['OwnerId']})
     page, token = filters.page(shown, given, 'VpcId')
     return {'Vpcs': page, 'NextToken': token}
