@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
-import time
 from typing import Any
 import urllib.parse
 
@@ -14,13 +13,13 @@ from nova.api.ec2 import filters
 from nova.api.ec2 import ids
 from nova.api.ec2 import key_names
 from nova.api.ec2 import operations
+from nova.api.ec2 import waits
 from nova.api.metadata import tokens
 from nova.db.ec2 import launch_templates
 from nova.db.ec2 import tags as db
 from nova.db.ec2 import vpcs
 
 KEY_LENGTH, VALUE_LENGTH = 127, 255
-BUILD_S, LOOK_S = 20, 0.2                  # seconds: less than clients wait for an answer; between two looks
 MOST = 50                                  # of one request
 HIDDEN = 'ec2:'                            # prefix of what this API keeps in metadata for itself
 # what would be lost with a tag: that an instance reads its metadata by tokens alone
@@ -105,16 +104,13 @@ def put(req: operations.Request, prefix: str, uuid: str, tags: Mapping[str, str]
 
 def _when_built(req: operations.Request, prefix: str, uuid: str, write: Callable[[], object]) -> None:
     """Write metadata of a server that may still be built: clients tag what they have just started."""
-    until = time.monotonic() + BUILD_S
-    while True:
-        try:
-            write()
-            return
-        except errors.ServiceRefused as refused:
-            if prefix != 'i' or refused.status != 409 or time.monotonic() > until or req.call(
-                    'compute', 'GET', f'/servers/{uuid}')['server']['status'] != 'BUILD':
-                raise
-        time.sleep(LOOK_S)
+    try:
+        write()
+    except errors.ServiceRefused as refused:
+        if prefix != 'i' or refused.status != 409 or not waits.wait(
+                req, uuid, lambda server: bool(server['status'] != 'BUILD')):
+            raise
+        write()
 
 
 def forget(req: operations.Request, prefix: str, uuid: str) -> None:

@@ -1,16 +1,13 @@
 """Instances that start, stop, reboot and end."""
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
+from nova.api.ec2 import waits
 from nova.api.ec2.instances import states
 from nova.api.ec2.instances import views
-
-
-WAIT_S, LOOK_S = 20, 0.2          # seconds: less than clients wait for an answer; between two looks
 
 
 def _changes(req: operations.Request, given: operations.Given, done: dict[str, str],
@@ -34,10 +31,10 @@ def _changes(req: operations.Request, given: operations.Given, done: dict[str, s
 def act(req: operations.Request, server: dict[str, Any], action: str, body: Any = None, wait: bool = False) -> None:
     """Begin an action of the compute API.
 
-    :param wait: until it has ended, or for WAIT_S
+    :param wait: until it has ended, or for ``waits.WAIT_S``
     :raises Ec2Error: the server is in no state for it
     """
-    headers = {'Prefer': f'wait={WAIT_S}'} if wait else {}
+    headers = {'Prefer': f'wait={waits.WAIT_S}'} if wait else {}
     try:
         req.call('compute', 'POST', f'/servers/{server["id"]}/action', {action: body}, headers=headers)
     except errors.ServiceRefused as refused:
@@ -47,14 +44,9 @@ def act(req: operations.Request, server: dict[str, Any], action: str, body: Any 
 
 
 def confirm_resize(req: operations.Request, server: dict[str, Any]) -> None:
-    """Confirm a resize and wait until that is done, for WAIT_S at most: it has no task that a header could wait for."""
+    """Confirm a resize and wait until that is done, for a while: it has no task that a header could wait for."""
     act(req, server, 'confirmResize')
-    until = time.monotonic() + WAIT_S
-    while time.monotonic() < until:
-        found = req.call('compute', 'GET', f'/servers/{server["id"]}')['server']
-        if found['OS-EXT-STS:vm_state'] != 'resized':
-            return
-        time.sleep(LOOK_S)
+    waits.wait(req, server['id'], lambda found: bool(found['OS-EXT-STS:vm_state'] != 'resized'))
 
 
 def start_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
