@@ -182,6 +182,8 @@ def test_an_image_of_a_snapshot_boots_from_a_volume(ec2, flavor, image, subnet):
     ec2.modify_image_attribute(ImageId=image, Description={'Value': 'said'})
     ec2.modify_image_attribute(ImageId=image, Attribute='launchPermission', OperationType='add', UserIds=['0' * 32])
     assert ec2.describe_images(ImageIds=[image])['Images'][0]['Description'] == 'said'
+    for nothing in ({}, {'Value': 'x'}, {'Attribute': 'launchPermission', 'Value': 'x'}):
+        assert refused(ec2.modify_image_attribute, ImageId=image, **nothing) == ('InvalidParameterCombination', 400)
     permissions = {'ImageId': image, 'Attribute': 'launchPermission'}
     assert ec2.describe_image_attribute(**permissions)['LaunchPermissions'] == [{'UserId': '0' * 32}]
     ec2.reset_image_attribute(**permissions)

@@ -60,6 +60,9 @@ def modify_image_attribute(req: operations.Request, given: operations.Given) -> 
             raise errors.Ec2Error('InvalidParameterCombination', 'A request changes one attribute.')
         text = given['Description'].get('Value') if 'Description' in given else given.get('Value')
         _put(req, uuid, 'description', text or '')
+    elif not change or 'Value' in given:
+        raise errors.Ec2Error('InvalidParameterCombination', 'The request must name what is to be changed: '
+                                                             'Description, or launch permissions.')
     for kind, add in (('Add', True), ('Remove', False)):
         for permission in change.get(kind) or ():
             if permission.get('Group') == 'all':
