@@ -1,5 +1,6 @@
 """A Sphinx extension that writes doc/source/reference from the tables of the code, before the sources are read."""
 import reference_api
+import reference_ec2
 import reference_guest_options
 import reference_metrics
 import reference_notifications
@@ -27,6 +28,7 @@ Made at every build from the rows of the code: what stands here is what the serv
    policies
    placement
    guest-options
+   ec2-refused
    metrics
    notifications
    options
@@ -42,7 +44,7 @@ def write(app):
     pages = {**reference_api.pages(), 'states': reference_states.page(),
              'support-matrix': reference_support.page(),
              'placement': reference_placement.page(), 'guest-options': reference_guest_options.page(),
-             'metrics': reference_metrics.page(),
+             'ec2-refused': reference_ec2.page(), 'metrics': reference_metrics.page(),
              'notifications': reference_notifications.page(), 'options': options(),
              'index': [INDEX]}
     for old in rst.write(app, 'reference', pages).glob('*.rst'):

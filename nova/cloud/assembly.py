@@ -439,8 +439,8 @@ def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: A
 def _bundles(conf: cfg.ConfigOpts, bus: Bus | None) -> Bundles | None:
     """What opens bundled images for the EC2 API: the certificate service, where the deployment has one."""
     from nova import context
-    from nova.api.ec2 import imports
     from nova.api.ec2 import operations
+    from nova.api.ec2.images import imports
     from nova.cert import interface
     if bus is None or not conf.api.nova_network_resources:
         return None

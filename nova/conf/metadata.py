@@ -18,7 +18,8 @@ OPTIONS = [
                help='Session tokens of guests, as of EC2\'s instance metadata service version 2. optional: a guest may '
                     'use one, and older ones do without. required: every read needs one, which keeps forged requests '
                     'of a guest\'s own services out; cloud-init reads the EC2 documents then. The property '
-                    'metadata_tokens=required of an image, or item of a server\'s metadata, does it for one server.'),
+                    'metadata_tokens=required of an image, or item of a server\'s metadata, does it for one server, '
+                    'the extra spec metadata:tokens=required for those of a flavor.'),
     cfg.IntOpt('request_rate', default=20, min=1, max=10000,
                help='Requests a second of one guest at most, in each process; ten seconds\' worth may come at once. '
                     'More are answered with 429, so that one guest leaves room for the others.'),

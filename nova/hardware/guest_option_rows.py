@@ -298,6 +298,8 @@ IMAGES = (
     _image('(img_)?(block_device_mapping|bdm_v2|mappings|root_device_name)', ANY, CREATE,
            'describes the devices of servers of the image'),
     _image('auto_disk_config', ANY, CREATE, 'false forbids OS-DCF:diskConfig AUTO'),
+    Option('metadata_tokens', 'metadata:tokens', 'metadata_tokens', 'optional|required', COMPUTE,
+           'says whether guests need a session token to read their metadata'),
     _image('(kernel|ramdisk)_id', ANY, COMPUTE, 'names the kernel and the ramdisk of the image'),
     _image('os_(distro|version|admin_user)', ANY, FACT, 'names the system in the image'),
     _image('img_(owner_id|version|use_agent|compression_level|linked_clone)|vmware_.*|xenapi_.*|os_skip_agent_.*', ANY,

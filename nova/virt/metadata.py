@@ -37,6 +37,37 @@ def addresses(network_info: list[dict[str, Any]], version: int) -> list[str]:
             if subnet['version'] == version for ip in subnet['ips']]
 
 
+def _floating(vif: Mapping[str, Any]) -> dict[str, list[str]]:
+    """{fixed address: its floating addresses} of a VIF, those of IPv4."""
+    found: dict[str, list[str]] = {}
+    for subnet in vif['network']['subnets']:
+        for ip in subnet['ips'] if subnet['version'] == 4 else ():
+            for floating in ip.get('floating_ips') or ():
+                found.setdefault(ip['address'], []).append(
+                    floating['address'] if isinstance(floating, dict) else floating)
+    return found
+
+
+def _interface(instance: Instance, vif: dict[str, Any], index: int, domain: str) -> dict[str, Any]:
+    """The directory of an interface, below its MAC address."""
+    subnets = [subnet for subnet in vif['network']['subnets'] if subnet['version'] == 4]
+    floating = _floating(vif)
+    found: dict[str, Any] = {
+        'device-number': str(index), 'interface-id': utils.ec2_id(vif['id'], 'eni') or '',
+        'local-hostname': fqdn(instance, domain), 'local-ipv4s': '\n'.join(addresses([vif], 4)),
+        'mac': vif['address'], 'owner-id': instance.project_id,
+        'security-groups': '\n'.join(instance.security_groups)}
+    if subnets:
+        found |= {'subnet-id': utils.ec2_id(subnets[0]['id'], 'subnet') or '',
+                  'subnet-ipv4-cidr-block': subnets[0]['cidr'] or ''}
+    if ipv6 := addresses([vif], 6):
+        found['ipv6s'] = '\n'.join(ipv6)
+    if floating:
+        found |= {'public-ipv4s': '\n'.join(address for each in floating.values() for address in each),
+                  'ipv4-associations': {public: fixed for fixed, each in floating.items() for public in each}}
+    return found
+
+
 def ec2_tree(instance: Instance, domain: str = '') -> dict[str, Any]:
     """The tree under /latest: directories are dicts, leaves are strings."""
     fixed = (addresses(instance.network_info, 4) or [''])[0]
@@ -54,10 +85,14 @@ def ec2_tree(instance: Instance, domain: str = '') -> dict[str, Any]:
         'local-ipv4': fixed,
         'placement': {'availability-zone': instance.availability_zone or ''},
         'public-hostname': fqdn(instance, domain),
-        'public-ipv4': '',
+        'public-ipv4': next((each[0] for vif in instance.network_info for each in _floating(vif).values()), ''),
         'reservation-id': instance.reservation_id,
         'security-groups': '\n'.join(instance.security_groups),
     }
+    if instance.network_info:
+        meta_data |= {'mac': instance.network_info[0]['address'], 'network': {'interfaces': {'macs': {
+            vif['address']: _interface(instance, vif, index, domain)
+            for index, vif in enumerate(instance.network_info)}}}}
     for key, prefix in (('kernel', 'aki'), ('ramdisk', 'ari')):
         ident = getattr(instance, key + '_id')
         if ident:

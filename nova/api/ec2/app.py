@@ -17,10 +17,12 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
+from nova.api.ec2 import refused
 from nova.api.ec2 import signing
 from nova.api.ec2 import table
 from nova.db import engine
 from nova.web import bodies
+from nova.web import request as web_request
 
 LOG = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class Application:
         self._bundles = bundles
         self._services, self._api_db, self._rules, self._region, self._url = services, api_db, rules, region, url
         self._ids = ids.Ids(api_db)
+        self._waits = web_request.Streams(operations.MOST_WAITS)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
@@ -78,6 +81,8 @@ class Application:
         if action == signing.WHO:
             return protocol.who(user.user_id, user.project_id, request_id)
         row = table.OPERATIONS.get(action)
+        if action in refused.OF:
+            raise errors.unsupported(refused.OF[action])
         if row is None:
             raise errors.Ec2Error('InvalidAction', f'The action {action[:64]!r} is not valid for this web service.')
         self._authorize(row, user)
@@ -87,7 +92,7 @@ class Application:
         before_write = dry_runs.DryRun(self._rules, _context(self._rules, user)).stop if dry else None
         req = operations.Request(calls.Caller(self._services, user, {
             'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}, before_write), self._ids, self._api_db,
-            self._region, self._url, request_id, self._bundles)
+            self._region, self._url, request_id, self._bundles, self._waits)
         version = signed['params'].get('Version', protocol.VERSION)
         values = self._perform(row, req, given)
         if dry:
@@ -104,8 +109,8 @@ class Application:
     def _perform(row: operations.Operation, req: operations.Request, given: operations.Given) -> dict[str, Any]:
         try:
             return row.handler(req, given)
-        except errors.ServiceRefused as refused:
-            raise errors.of_service(refused, row.makes) from None
+        except errors.ServiceRefused as answer:
+            raise errors.of_service(answer, row.makes) from None
 
 
 def _context(rules: policy.Policy, user: calls.User) -> context.RequestContext:

@@ -57,6 +57,7 @@ NOT_FOUND = {
     'vpc': ('InvalidVpcID.NotFound', 'InvalidVpcID.Malformed', 'VPC'),
     'igw': ('InvalidInternetGatewayID.NotFound', 'InvalidInternetGatewayId.Malformed', 'internet gateway'),
     'rtb': ('InvalidRouteTableID.NotFound', 'InvalidRouteTableId.Malformed', 'route table'),
+    'dopt': ('InvalidDhcpOptionsID.NotFound', 'InvalidDhcpOptionsId.Malformed', 'set of DHCP options'),
     'rtbassoc': ('InvalidAssociationID.NotFound', 'InvalidAssociationID.Malformed', 'association'),
     'eni': ('InvalidNetworkInterfaceID.NotFound', 'InvalidNetworkInterfaceId.Malformed', 'network interface'),
     'eipalloc': ('InvalidAllocationID.NotFound', 'InvalidAllocationID.Malformed', 'address'),
@@ -67,6 +68,7 @@ NOT_FOUND = {
 QUOTA = {'server': 'InstanceLimitExceeded', 'volume': 'VolumeLimitExceeded', 'snapshot': 'SnapshotLimitExceeded',
          'floatingip': 'AddressLimitExceeded', 'security_group': 'SecurityGroupLimitExceeded',
          'security_group_rule': 'RulesPerSecurityGroupLimitExceeded', 'keypair': 'KeyPairLimitExceeded',
+         'port': 'NetworkInterfaceLimitExceeded',
          'server_group': 'PlacementGroupLimitExceeded', 'router': 'VpcLimitExceeded',
          'subnet': 'SubnetLimitExceeded'}
 

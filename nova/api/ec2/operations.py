@@ -4,16 +4,19 @@ from __future__ import annotations
 from collections.abc import Callable
 import dataclasses
 import functools
+import time
 from typing import Any
 
 from nova.api.ec2 import calls
 from nova.api.ec2 import errors
 from nova.api.ec2 import ids
-from nova.api.ec2 import imports
+from nova.api.ec2.images import imports
 from nova.db import engine
+from nova.web import request as web_request
 
 
 PAGE = 1000                       # items of one page of a list of a service
+MOST_WAITS = 8                    # requests of a process that wait for a server; half of them of one project
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Request:
     url          where the EC2 API itself is reached
     request_id   of this request
     bundles      None: this cloud opens none
+    waits        places of requests that wait for a server, see ``waits``
+    began        by the monotonic clock
     """
 
     caller: calls.Caller
@@ -52,6 +57,8 @@ class Request:
     url: str
     request_id: str
     bundles: Bundles | None = None
+    waits: web_request.Streams = dataclasses.field(default_factory=lambda: web_request.Streams(MOST_WAITS))
+    began: float = dataclasses.field(default_factory=time.monotonic)
 
     @property
     def project_id(self) -> str:

@@ -1,20 +1,39 @@
 """All operations of the EC2 API."""
-from nova.api.ec2 import images
-from nova.api.ec2 import instances
 from nova.api.ec2 import key_pairs
-from nova.api.ec2 import launch_templates
 from nova.api.ec2 import operations
-from nova.api.ec2 import placement_groups
 from nova.api.ec2 import places
-from nova.api.ec2 import registration
-from nova.api.ec2 import routing
-from nova.api.ec2 import security_groups
 from nova.api.ec2 import tags
-from nova.api.ec2 import volumes
-from nova.api.ec2 import vpcs
+from nova.api.ec2.images import changes
+from nova.api.ec2.images import listing as images
+from nova.api.ec2.images import registration
+from nova.api.ec2.instances import attributes
+from nova.api.ec2.instances import consoles
+from nova.api.ec2.instances import launch_templates
+from nova.api.ec2.instances import launches
+from nova.api.ec2.instances import listing as instances
+from nova.api.ec2.instances import placement_groups
+from nova.api.ec2.instances import power
+from nova.api.ec2.instances import types
+from nova.api.ec2.networks import addresses
+from nova.api.ec2.networks import dhcp_options
+from nova.api.ec2.networks import gateways
+from nova.api.ec2.networks import interface_changes
+from nova.api.ec2.networks import network_interfaces
+from nova.api.ec2.networks import route_tables
+from nova.api.ec2.networks import routes
+from nova.api.ec2.networks import security_groups
+from nova.api.ec2.networks import security_rules
+from nova.api.ec2.networks import subnets
+from nova.api.ec2.networks import vpcs
+from nova.api.ec2.volumes import attachments
+from nova.api.ec2.volumes import conditions
+from nova.api.ec2.volumes import snapshots
+from nova.api.ec2.volumes import volumes
 
-OPERATIONS: dict[str, operations.Operation] = {row.name: row for row in (
-    *instances.OPERATIONS, *images.OPERATIONS, *registration.OPERATIONS, *key_pairs.OPERATIONS,
-    *security_groups.OPERATIONS, *volumes.OPERATIONS, *places.OPERATIONS, *vpcs.OPERATIONS, *routing.OPERATIONS,
-    *placement_groups.OPERATIONS,
-    *launch_templates.OPERATIONS, *tags.OPERATIONS)}
+MODULES = (
+    instances, launches, power, attributes, consoles, launch_templates, placement_groups,
+    images, changes, registration, types, key_pairs, volumes, conditions, attachments, snapshots,
+    security_groups, security_rules, addresses, network_interfaces, interface_changes,
+    vpcs, subnets, gateways, route_tables, routes, dhcp_options,
+    places, tags)
+OPERATIONS: dict[str, operations.Operation] = {row.name: row for module in MODULES for row in module.OPERATIONS}

@@ -1,7 +1,8 @@
 """Tags: of instances they are the server's metadata, of volumes and snapshots theirs, of all else rows of their own."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+import contextlib
 from typing import Any
 import urllib.parse
 
@@ -9,13 +10,19 @@ from nova import exception
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import ids
+from nova.api.ec2 import key_names
 from nova.api.ec2 import operations
+from nova.api.ec2 import waits
+from nova.api.metadata import tokens
+from nova.db.ec2 import launch_templates
 from nova.db.ec2 import tags as db
 from nova.db.ec2 import vpcs
 
 KEY_LENGTH, VALUE_LENGTH = 127, 255
 MOST = 50                                  # of one request
 HIDDEN = 'ec2:'                            # prefix of what this API keeps in metadata for itself
+# what would be lost with a tag: that an instance reads its metadata by tokens alone
+KEPT = frozenset({tokens.PROPERTY})
 # prefix: (service, path of the metadata, key of its document)
 METADATA = {
     'i': ('compute', '/servers/{}/metadata', 'metadata'),
@@ -30,14 +37,20 @@ TYPES = {
     'sg': ('security-group', 'network', '/security-groups/{}'), 'eni': ('network-interface', 'network', '/ports/{}'),
     'pg': ('placement-group', 'compute', '/os-server-groups/{}'),
     'eipalloc': ('elastic-ip', 'network', '/floatingips/{}'), 'subnet': ('subnet', 'network', '/subnets/{}'),
+    'sgr': ('security-group-rule', 'network', '/security-group-rules/{}'),
     'vpc': ('vpc', 'network', '/routers/{}'), 'igw': ('internet-gateway', '', ''), 'rtb': ('route-table', '', ''),
+    'dopt': ('dhcp-options', '', ''), 'lt': ('launch-template', '', ''), 'key': ('key-pair', '', ''),
 }
 
 
 def shown(values: Mapping[str, Any] | None) -> list[dict[str, str]]:
     """Tags of a mapping, as an answer has them."""
     return [{'Key': key, 'Value': str(value)} for key, value in sorted((values or {}).items())
-            if not key.startswith(HIDDEN)]
+            if not _hidden(key)]
+
+
+def _hidden(key: str) -> bool:
+    return key.startswith(HIDDEN) or key in KEPT
 
 
 def given(specifications: Sequence[dict[str, Any]] | None, kind: str) -> dict[str, str]:
@@ -65,9 +78,10 @@ def checked(tags: Sequence[dict[str, Any]] | None) -> dict[str, str]:
     found = {}
     for tag in tags or ():
         key, value = tag.get('Key') or '', tag.get('Value') or ''
-        if not key or len(key) > KEY_LENGTH or len(value) > VALUE_LENGTH or key.startswith(('aws:', HIDDEN)):
+        if not key or len(key) > KEY_LENGTH or len(value) > VALUE_LENGTH or key.startswith('aws:') or _hidden(key):
             raise errors.Ec2Error('InvalidParameterValue', f'A tag has a key of 1 to {KEY_LENGTH} characters that does '
-                                  f'not begin with "aws:" or "{HIDDEN}", and a value of at most {VALUE_LENGTH}.')
+                                  f'not begin with "aws:" or "{HIDDEN}" and is not "{tokens.PROPERTY}", and a value of '
+                                  f'at most {VALUE_LENGTH}.')
         found[key] = value
     return found
 
@@ -78,13 +92,30 @@ def put(req: operations.Request, prefix: str, uuid: str, tags: Mapping[str, str]
         return
     if prefix in METADATA:
         service, path, key = METADATA[prefix]
-        req.call(service, 'POST', path.format(uuid), {key: dict(tags)})
+        _when_built(req, prefix, uuid, lambda: req.call(service, 'POST', path.format(uuid), {key: dict(tags)}))
         return
     req.writes()
     try:
         db.put(req.api_db, req.project_id, req.ids.number(prefix, uuid), tags)
     except exception.BadRequest as error:
         raise errors.Ec2Error('TagLimitExceeded', error.message) from None
+
+
+def _when_built(req: operations.Request, prefix: str, uuid: str, write: Callable[[], object]) -> None:
+    """Write metadata of a server that may still be built: clients tag what they have just started."""
+    try:
+        write()
+    except errors.ServiceRefused as refused:
+        if prefix != 'i' or refused.status != 409 or not waits.wait(
+                req, uuid, lambda server: bool(server['status'] != 'BUILD')):
+            raise
+        write()
+
+
+def forget(req: operations.Request, prefix: str, uuid: str) -> None:
+    """Remove all tags of what is gone, and may come again by the same name."""
+    req.writes()
+    db.remove(req.api_db, req.project_id, req.ids.number(prefix, uuid), {})
 
 
 def of(req: operations.Request, prefix: str, uuids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
@@ -106,9 +137,19 @@ def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
     if service:
         req.find(prefix, resource, service, path)
     uuid = req.ids.uuid(prefix, resource)
-    if not service and not vpcs.exists(req.api_db, prefix, req.project_id, uuid):
+    if not service and not _OWN[prefix](req, uuid):
         raise errors.not_found(prefix, resource)
     return prefix, uuid
+
+
+# prefix of what no service shows by its id: function of (request, uuid), whether the caller has it
+_OWN: dict[str, Callable[[operations.Request, str], bool]] = {
+    'igw': lambda req, uuid: vpcs.exists(req.api_db, 'igw', req.project_id, uuid),
+    'rtb': lambda req, uuid: vpcs.exists(req.api_db, 'rtb', req.project_id, uuid),
+    'dopt': lambda req, uuid: uuid in vpcs.known(req.api_db, req.project_id).options,
+    'lt': lambda req, uuid: launch_templates.one(req.api_db, req.project_id, uuid=uuid) is not None,
+    'key': lambda req, uuid: any(key_names.uuid_of(req, pair['name']) == uuid for pair in key_names.pairs_of(req)),
+}
 
 
 def create_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:
@@ -129,25 +170,21 @@ def delete_tags(req: operations.Request, given: operations.Given) -> dict[str, A
         service, path, key = METADATA[prefix]
         present = req.call(service, 'GET', path.format(uuid))[key]
         for name, value in present.items():
-            if not wanted or name in wanted and wanted[name] in (None, value):
+            if not _hidden(name) and (not wanted or name in wanted and wanted[name] in (None, value)):
                 req.call(service, 'DELETE', f'{path.format(uuid)}/{urllib.parse.quote(name, safe="")}')
     return {}
 
 
 def describe_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Of instances and volumes all; of other things those that have some."""
-    rows = []
-    for server in req.pages('compute', '/servers/detail', 'servers'):
-        rows += [('i', server['id'], key, value) for key, value in server['metadata'].items()]
-    try:
-        for volume in req.pages('volume', '/volumes/detail', 'volumes'):
-            rows += [('vol', volume['id'], key, value) for key, value in volume['metadata'].items()
-                     if not key.startswith(HIDDEN)]
-    except errors.NoService:
-        pass                                        # a cloud without volumes has no tags of them
-    names = {prefix: req.ids.shown(prefix, {row[1] for row in rows if row[0] == prefix}) for prefix in ('i', 'vol')}
-    found = [{'ResourceId': names[prefix][uuid], 'ResourceType': TYPES[prefix][0], 'Key': key, 'Value': value}
-             for prefix, uuid, key, value in rows]
+    rows = [('i', server['id'], tag) for server in req.pages('compute', '/servers/detail', 'servers')
+            for tag in shown(server['metadata'])]
+    with contextlib.suppress(errors.NoService):        # a cloud without volumes has no tags of them
+        for prefix, kind in (('vol', 'volumes'), ('snap', 'snapshots')):
+            rows += [(prefix, row['id'], tag) for row in req.pages('volume', f'/{kind}/detail', kind)
+                     for tag in shown(row.get('metadata'))]
+    names = {prefix: req.ids.shown(prefix, {row[1] for row in rows if row[0] == prefix}) for prefix in METADATA}
+    found = [{'ResourceId': names[prefix][uuid], 'ResourceType': TYPES[prefix][0], **tag}
+             for prefix, uuid, tag in rows]
     kept = db.listed(req.api_db, req.project_id)
     others = {prefix: req.ids.shown(prefix, {row[0] for row in kept if row[1] == prefix})
               for prefix in {row[1] for row in kept}}

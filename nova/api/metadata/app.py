@@ -47,9 +47,7 @@ if typing.TYPE_CHECKING:
 PASSWORD_MAX = 1020          # bytes of an encrypted password that a guest may leave here, once
 TOKEN_PATH = '/latest/api/token'
 FORWARDED = 'X-Forwarded-For'
-EC2_DEPTH = 6                # segments of the longest path of EC2's format
-REQUIRED = 'required'
-PROPERTY = 'metadata_tokens'  # of an image, or in the metadata of a server
+EC2_DEPTH = 8                # segments of the longest path of EC2's format
 DOCUMENTS = ('meta_data.json', 'network_data.json', 'password', 'vendor_data.json', 'vendor_data2.json')
 
 
@@ -70,7 +68,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         self.domain = conf.metadata.dhcp_domain
         self.tokens = tokens.Tokens(lambda: api_db.run(metadata_keys.obtain))
         self._master = b''
-        self.required = conf.metadata.tokens == REQUIRED
+        self.required = conf.metadata.tokens == tokens.REQUIRED
         self.vendor_data = vendordata.VendorData(conf)
         self.limits = limits.GuestLimits(conf.metadata.request_rate)
 
@@ -163,7 +161,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         instance, token = self._instance(req), req.header(tokens.TOKEN, None)
         if token is not None:
             self.tokens.check(instance.uuid, token)
-        elif self.required or REQUIRED in (instance.metadata.get(PROPERTY), instance.image_properties.get(PROPERTY)):
+        elif self.required or tokens.required_of(instance):
             raise exception.Unauthorized(f'A session token is needed: PUT {TOKEN_PATH} gives one.')
         return instance
 

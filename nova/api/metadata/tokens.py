@@ -3,6 +3,8 @@
 A token proves that its bearer can send a PUT with a header of its own: what a server-side request forgery in a guest
 cannot. It names nothing; it is good for one guest until it expires, at every process of the deployment.
 """
+from __future__ import annotations
+
 import base64
 import binascii
 import hashlib
@@ -11,9 +13,16 @@ import secrets
 import struct
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from nova import exception
 
+if TYPE_CHECKING:
+    from nova import objects
+
+REQUIRED = 'required'
+PROPERTY = 'metadata_tokens'     # of an image, or in the metadata of a server
+FLAVOR = 'metadata:tokens'       # extra spec
 TTL = 'X-aws-ec2-metadata-token-ttl-seconds'
 TOKEN = 'X-aws-ec2-metadata-token'
 MAX_TTL = 21600                  # seconds
@@ -63,3 +72,9 @@ def ttl(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= MAX_TTL):
         raise exception.BadRequest(f'{TTL} must be 1 to {MAX_TTL}.')
     return int(text)
+
+
+def required_of(instance: objects.Instance) -> bool:
+    """Whether a server reads its metadata with a token alone: by its own metadata, its image or its flavor."""
+    return REQUIRED in (instance.metadata.get(PROPERTY), instance.image_properties.get(PROPERTY),
+                        (instance.flavor.get('extra_specs') or {}).get(FLAVOR))

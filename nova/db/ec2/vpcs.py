@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import uuid
 from typing import Any
 
@@ -22,6 +23,7 @@ class Known:
 
     routes   {route table: {destination: internet gateway}}
     groups   {security group: VPC}
+    options  {DHCP options: addresses of name servers}
     """
 
     vpcs: dict[str, Row]
@@ -30,6 +32,12 @@ class Known:
     routes: dict[str, dict[str, str]]
     associations: dict[str, Row]
     groups: dict[str, str]
+    options: dict[str, list[str]]
+
+    def name_servers_of(self, vpc_id: str) -> list[str] | None:
+        """The name servers of a VPC that has DHCP options, an empty list for those of the cloud; None: it has none."""
+        ident = self.vpcs[vpc_id]['dhcp_options_id']
+        return self.options.get(ident, []) if ident else None
 
     def main_of(self, vpc_id: str) -> str | None:
         """The id of a VPC's main route table."""
@@ -69,9 +77,11 @@ def known(db: engine.Database, project_id: str) -> Known:
             routes.setdefault(row['route_table_id'], {})[row['destination']] = row['gateway_id']
         held = _rows(conn, t.ec2_route_associations, t.ec2_route_associations.c.route_table_id.in_(mine))
         groups = _rows(conn, t.ec2_vpc_groups, t.ec2_vpc_groups.c.project_id == project_id)
+        options = _rows(conn, t.ec2_dhcp_options, t.ec2_dhcp_options.c.project_id == project_id)
     return Known({row['id']: row for row in vpcs}, {row['id']: row for row in gateways},
                  {row['id']: row for row in tables}, routes, {row['subnet_id']: row for row in held},
-                 {row['group_id']: row['vpc_id'] for row in groups})
+                 {row['group_id']: row['vpc_id'] for row in groups},
+                 {row['id']: json.loads(row['name_servers']) for row in options})
 
 
 def _rows(conn: sa.Connection, table: sa.Table, *wanted: Any) -> list[Row]:

@@ -69,7 +69,17 @@ ec2_vpcs = table(
     sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('cidr', sa.String(18), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('dhcp_options_id', sa.String(36)),                     # ec2_dhcp_options.id; NULL: what its networks have
     sa.Index('ix_ec2_vpcs_project', 'project_id'),
+)
+
+ec2_dhcp_options = table(
+    'ec2_dhcp_options',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('project_id', sa.String(64), nullable=False),
+    sa.Column('name_servers', sa.String(255), nullable=False),       # JSON: addresses; none: those of the cloud
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Index('ix_ec2_dhcp_options_project', 'project_id'),
 )
 
 ec2_internet_gateways = table(

@@ -50,6 +50,7 @@ SHOWN = (
      'hw:ephemeral_encryption'),
     ('os_require_quiesce', 'functional/test_volumes.py::test_what_runs_on_volumes_rests_while_they_are_copied',
      'os_require_quiesce'),
+    ('metadata_tokens', 'unit/test_metadata_tokens.py::test_one_server_needs_tokens', 'metadata:tokens'),
     ('.kernel.ramdisk._id', 'unit/test_libvirt_storage.py::test_kernel_and_ramdisk', 'kernel_id'),
 )
 CARRIED_OUT = [row for row in rows.ROWS if row.by in (rows.PLACE, rows.CREATE, rows.COMPUTE)]

@@ -11,6 +11,8 @@ from nova import policies
 from nova import states
 from nova.api import app
 from nova.api import versions
+from nova.api.ec2 import refused
+from nova.api.ec2 import table as ec2
 
 EXTENSION = pathlib.Path(__file__).parents[3] / 'doc' / 'ext'
 
@@ -73,3 +75,13 @@ def test_filters_and_weighers_are_on_a_page(pages):
     assert [name for name in filters.builtin_filters() if f'``{name}``' not in page] == []
     assert [name for name, option, _ in weights.WEIGHERS if f'``{name}``' not in page or option not in page] == []
     assert '``AllHostsFilter``\n     - Every host.\n     - when it is enabled' in page
+
+
+def test_the_pages_of_ec2_name_every_operation_once(pages):
+    """What works stands in the guide's table, what is refused on a page that is made of the rows."""
+    guide = (EXTENSION.parent / 'source' / 'user' / 'ec2.rst').read_text()
+    rows = guide.partition('.. list-table::')[2].partition('is refused with ``UnsupportedOperation``')[0]
+    cells = [cell for row in rows.split('   * - ')[2:] for cell in row.split('     - ')[1:2]]
+    listed = [name for cell in cells for name in re.findall(r'[A-Z]\w+', cell)]
+    assert sorted(listed) == sorted(ec2.OPERATIONS)
+    assert set(refused.OF) <= set(re.findall(r'[A-Z]\w+', pages['ec2-refused']))

@@ -310,7 +310,7 @@ def test_what_is_refused(cloud, ec2, pair, image, flavor):
         'InvalidInstanceType', 400)
     assert refused(ec2.run_instances, ImageId=image, InstanceType=flavor, MinCount=1, MaxCount=1,
                    IamInstanceProfile={'Name': 'x'}) == ('UnsupportedOperation', 400)
-    assert refused(ec2.describe_spot_instance_requests) == ('InvalidAction', 400)
+    assert refused(ec2.describe_ipams) == ('InvalidAction', 400)
     assert refused(ec2.describe_instances, InstanceIds=['i-zzz']) == ('InvalidInstanceID.Malformed', 400)
     assert refused(ec2.describe_instances, InstanceIds=['i-0ffffff0']) == ('InvalidInstanceID.NotFound', 400)
     assert refused(ec2.run_instances, ImageId=image, InstanceType=flavor, MinCount=1, MaxCount=1, DryRun=True) == (
@@ -379,7 +379,6 @@ def test_launch_permissions(cloud, demo, administrator, changes, refusal):
 
 def test_placement_groups(cloud, ec2, image, flavor):
     """Of the strategy spread: the second instance finds no other host."""
-    assert refused(ec2.create_placement_group, GroupName='near', Strategy='cluster')[0] == 'UnsupportedOperation'
     assert refused(ec2.create_placement_group, GroupName='p', Strategy='partition')[0] == 'UnsupportedOperation'
     made = ec2.create_placement_group(GroupName='apart', Strategy='spread', TagSpecifications=[
         {'ResourceType': 'placement-group', 'Tags': [{'Key': 'a', 'Value': 'b'}]}])['PlacementGroup']

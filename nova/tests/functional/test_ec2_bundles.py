@@ -16,9 +16,9 @@ import requests
 
 from nova import exception
 from nova.api.ec2 import errors
-from nova.api.ec2 import imports
 from nova.api.ec2 import operations
-from nova.api.ec2 import registration
+from nova.api.ec2.images import imports
+from nova.api.ec2.images import registration
 from nova.cert import manifests
 from nova.cert import signing
 from nova.cmd.manage import main as manage
@@ -356,8 +356,8 @@ def test_what_is_not_carried_out_is_refused(ec2, s3, small):
     location = upload(s3, small[0], 'refused')
     assert refused(ec2.register_image, ImageLocation=location, VirtualizationType='paravirtual', Name='x')[0] == (
         'UnsupportedOperation')
-    assert refused(ec2.register_image, Name='x', BlockDeviceMappings=[
-        {'DeviceName': 'vda', 'Ebs': {'SnapshotId': 'snap-00000001'}}])[0] == 'UnsupportedOperation'
+    assert refused(ec2.register_image, ImageLocation=location, Name='x', BlockDeviceMappings=[
+        {'DeviceName': 'vda', 'Ebs': {'SnapshotId': 'snap-00000001'}}])[0] == 'InvalidParameterCombination'
     assert refused(ec2.register_image, Name='x')[0] == 'MissingParameter'
 
 

@@ -25,13 +25,15 @@ REFERENCES = {
     'AllocationId': 'address', 'AssociationId': 'association', 'PublicIp': 'public_ip', 'KeyName': 'key_name',
     'KeyPairId': 'key', 'GroupName': 'group_name', 'SecurityGroups': 'group_name', 'Resources': 'instance',
     'ResourceId': 'instance', 'LaunchTemplateId': 'template', 'LaunchTemplateName': 'template_name',
-    'InternetGatewayId': 'gateway', 'RouteTableId': 'routes', 'GatewayId': 'gateway', 'DhcpOptionsId': 'dhcp'}
+    'InternetGatewayId': 'gateway', 'RouteTableId': 'routes', 'GatewayId': 'gateway', 'DhcpOptionsId': 'dhcp',
+    'AttachmentId': 'attachment'}
 # Names of nothing that belongs to a project, or of what is refused or made.
 OTHERS = {'AcceleratorName', 'AvailabilityZoneId', 'CapacityReservationId', 'DeviceName', 'HostId', 'KmsKeyId',
           'MetricCategoryId', 'PrefixListId', 'SecondarySubnetId', 'VpcPeeringConnectionId', 'ZoneId', 'ZoneName',
           'RegionName', 'AttributeName', 'VirtualName', 'OwnerId', 'UserId', 'Name', 'RootDeviceName'}
 # What a call needs besides the parameter in question.
 NEEDED = {'MinCount': 1, 'MaxCount': 1, 'Size': 1, 'AvailabilityZone': 'nova', 'Device': '/dev/vdz', 'Name': 'stolen',
+          'DeviceIndex': 1,
           'Description': 'stolen', 'Attribute': 'description', 'Tags': [{'Key': 'stolen', 'Value': 'it'}],
           'PublicKeyMaterial': b'', 'InstanceType': 'm1.tiny', 'Strategy': 'spread', 'CidrBlock': '10.78.0.0/24',
           'DestinationCidrBlock': '0.0.0.0/0', 'LaunchTemplateData': {'InstanceType': 'm1.tiny'}, 'Versions': ['1'],
@@ -40,7 +42,8 @@ MAKES = {'CreateKeyPair', 'ImportKeyPair', 'CreateSecurityGroup', 'CreatePlaceme
 MODEL = protocol.service()
 PREFIXES = {'instance': 'i', 'image': 'ami', 'volume': 'vol', 'snapshot': 'snap', 'group': 'sg', 'rule': 'sgr',
             'subnet': 'subnet', 'vpc': 'vpc', 'interface': 'eni', 'address': 'eipalloc', 'association': 'eipassoc',
-            'key': 'key', 'placement': 'pg', 'template': 'lt', 'gateway': 'igw', 'routes': 'rtb', 'dhcp': 'dopt'}
+            'key': 'key', 'placement': 'pg', 'template': 'lt', 'gateway': 'igw', 'routes': 'rtb', 'dhcp': 'dopt',
+            'attachment': 'eni-attach'}
 MISSING_IDS = {**{kind: f'{prefix}-0123456789abcdef0' for kind, prefix in PREFIXES.items()},
                'public_ip': '203.0.113.250', 'key_name': 'missing', 'group_name': 'missing', 'template_name': 'missing',
                'placement_name': 'missing'}
@@ -115,6 +118,8 @@ def ids_of(client, name):
     group = client.create_security_group(GroupName=name, Description='canary')['GroupId']
     template = client.create_launch_template(LaunchTemplateName=name, LaunchTemplateData={'InstanceType': 'm1.tiny'})
     rules = client.describe_security_group_rules()['SecurityGroupRules']
+    options = client.create_dhcp_options(DhcpConfigurations=[{'Key': 'domain-name-servers', 'Values': ['192.0.2.1']}])
+    interfaces = client.describe_network_interfaces()['NetworkInterfaces']
     reservations = client.describe_instances()['Reservations']
     addresses = client.describe_addresses()['Addresses']
     found = {
@@ -123,7 +128,8 @@ def ids_of(client, name):
         'volume': client.describe_volumes()['Volumes'][0]['VolumeId'],
         'snapshot': client.describe_snapshots(OwnerIds=['self'])['Snapshots'][0]['SnapshotId'],
         'rule': first(rules, 'SecurityGroupRuleId', GroupId=group),
-        'interface': client.describe_network_interfaces()['NetworkInterfaces'][0]['NetworkInterfaceId'],
+        'interface': interfaces[0]['NetworkInterfaceId'], 'dhcp': options['DhcpOptions']['DhcpOptionsId'],
+        'attachment': interfaces[0]['NetworkInterfaceId'].replace('eni-', 'eni-attach-'),
         'key': first(client.describe_key_pairs()['KeyPairs'], 'KeyPairId', KeyName=name), 'key_name': name,
         'template': template['LaunchTemplate']['LaunchTemplateId'], 'template_name': name,
         'address': first(addresses, 'AllocationId'), 'association': first(addresses, 'AssociationId'),

@@ -341,3 +341,40 @@ def test_a_router_that_the_network_service_has_removed_is_no_vpc(ec2, demo, clou
     assert vpc not in {row['VpcId'] for row in ec2.describe_vpcs()['Vpcs']}
     ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
     ec2.delete_internet_gateway(InternetGatewayId=gateway)
+
+
+def test_dhcp_options_are_the_name_servers_of_subnets(cloud, ec2, vpc, demo):
+    """Of subnets that are there and of later ones; a VPC without options leaves to the network service what it has."""
+    def servers(cidr):
+        return next(row for row in demo.get('/network/v2.0/subnets').json()['subnets']
+                    if row['cidr'] == cidr)['dns_nameservers']
+    add_subnet(ec2, vpc)
+    own = next(row for row in demo.get('/network/v2.0/subnets').json()['subnets'] if row['cidr'] == '10.90.1.0/24')
+    demo.put(f'/network/v2.0/subnets/{own["id"]}', {'subnet': {'dns_nameservers': ['192.0.2.9']}})
+    add_subnet(ec2, vpc, '10.90.2.0/24')
+    assert servers('10.90.1.0/24') == ['192.0.2.9'] and ec2.describe_vpcs(VpcIds=[vpc])['Vpcs'][0][
+        'DhcpOptionsId'] == 'default'
+
+    def wanted(*values, key='domain-name-servers'):
+        return {'DhcpConfigurations': [{'Key': key, 'Values': list(values)}]}
+    for wrong, code in ((wanted('no address'), 'InvalidParameterValue'), (wanted(), 'InvalidParameterValue'),
+                        (wanted(*(f'192.0.2.{n}' for n in range(5))), 'InvalidParameterValue'),
+                        (wanted('example.org', key='domain-name'), 'UnsupportedOperation')):
+        assert refused(ec2.create_dhcp_options, **wrong) == code
+    made = ec2.create_dhcp_options(**wanted('192.0.2.1', '192.0.2.2'), TagSpecifications=[
+        {'ResourceType': 'dhcp-options', 'Tags': [{'Key': 'a', 'Value': 'b'}]}])['DhcpOptions']
+    one = {'DhcpOptionsId': made['DhcpOptionsId']}
+    assert ec2.describe_dhcp_options(Filters=[{'Name': 'tag:a', 'Values': ['b']}])['DhcpOptions'] == [made]
+    ec2.associate_dhcp_options(**one, VpcId=vpc)
+    add_subnet(ec2, vpc, '10.90.3.0/24')
+    assert servers('10.90.1.0/24') == servers('10.90.3.0/24') == ['192.0.2.1', '192.0.2.2']
+    assert ec2.describe_vpcs(Filters=[{'Name': 'dhcp-options-id', 'Values': [made['DhcpOptionsId']]}])['Vpcs'][0][
+        'VpcId'] == vpc
+    assert refused(ec2.delete_dhcp_options, **one) == 'DependencyViolation'
+    other = boto(cloud, cloud.admin())
+    assert refused(other.associate_dhcp_options, **one, VpcId=vpc) == 'InvalidVpcID.NotFound'
+    assert refused(other.delete_dhcp_options, **one) == 'InvalidDhcpOptionsID.NotFound'
+    ec2.associate_dhcp_options(DhcpOptionsId='default', VpcId=vpc)
+    assert servers('10.90.1.0/24') == servers('10.90.3.0/24') == []
+    ec2.delete_dhcp_options(**one)
+    assert ec2.describe_dhcp_options()['DhcpOptions'] == []

@@ -50,7 +50,7 @@ class Wire(signatures.Transport):
 
 class Fleet:
     def __init__(self, path, mode, url=URL):
-        self.path, self.mode, self._url = path, mode, url
+        self.path, self.mode, self.url = path, mode, url
         self.core = core.Cloud(path, ('host1', 'host2'))
         self.exchange, self.servers, self.buses = f'x{id(self)}', [], []
         self.control = self._bus('control')
@@ -64,7 +64,7 @@ class Fleet:
         conf = nova_conf.new(files=[], state_path=str(self.path / name), messages__signatures=self.mode, **options)
         rpc_bus.register_options(conf)
         conf.set_override('control_exchange', self.exchange)
-        made = rpc_bus.Bus(conf, self._url)
+        made = rpc_bus.Bus(conf, self.url)
         self.buses.append(made)
         made.pins.learn({})
         made._transport = Wire(made._transport, made.signatures)

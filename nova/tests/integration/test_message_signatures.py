@@ -1,13 +1,18 @@
 """Signed messages over a real RabbitMQ: what the broker and its driver do to a message leaves its signature good."""
 import pytest
 
+from nova import conf as nova_conf
 from nova import context
 from nova import exception
+from nova import service
 from nova.compute import interface as compute_interface
 from nova.conductor.hosts import trusted_keys
 from nova.db.servers import instances
 from nova.db.services import message_keys
+from nova.db.services import services
+from nova.rpc import bus as rpc_bus
 from nova.tests.functional import test_message_signatures as parts
+from nova.tests.functional import test_outside_services as outside
 from nova.tests.integration import servers
 
 
@@ -55,3 +60,26 @@ def test_a_boot_of_a_server(fleet):
     parts.conductor_of(bus).update_instance(
         context.admin_context(), instance_uuid=uuid, expect={'host': [home]},
         values={'launched_at': home and found[0]['instance'].created_at, 'network_info': [{'id': 'é', 'n': 1.5}]})
+
+
+def test_a_service_that_is_written_outside_of_this_tree(fleet, tmp_path):
+    """It signs with the deployment's key, is in the list of services, and takes no message that is not signed."""
+    databases = {'api_database__connection': str(fleet.core.api_db.url), 'database__connection': str(fleet.core.db.url)}
+    conf = nova_conf.new(files=[], state_path=str(tmp_path / 'outside'), messages__signatures='require',
+                         host='elsewhere', report_interval=1, **databases)
+    rpc_bus.register_options(conf)
+    for name, value in (('transport_url', fleet.url), ('control_exchange', fleet.exchange)):
+        conf.set_override(name, value)
+    made = service.Service.create(binary='nova-counter', manager=outside.CounterManager, conf=conf)
+    made.start()
+    try:
+        client, caller = fleet.control.client(outside.COUNTER), context.admin_context()
+        assert client.add(caller, number=3) == 3 and client.add(caller, number=4, server='elsewhere') == 7
+        with fleet.core.db.reader() as conn:
+            assert ('nova-counter', 'elsewhere') in {(row['binary'], row['host']) for row in services.list(conn)}
+        other, _part = fleet.host('host1')
+        parts.refused(lambda: other.client(outside.COUNTER).add(caller, number=1), 'it is not signed')
+        assert client.add(caller, number=0) == 7
+    finally:
+        assert made.stop(10) is True
+    assert made.manager.calls[-1] == 'cleanup_host'

@@ -1,4 +1,5 @@
 """What the EC2 API makes of the answers of the services behind it, and the rules that its dry runs ask."""
+import time
 from xml.etree import ElementTree as etree
 
 import pytest
@@ -12,6 +13,7 @@ from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
+from nova.api.ec2 import waits
 from nova.db import engine
 from nova.db import schema
 
@@ -122,3 +124,30 @@ def test_an_answer_has_what_xml_can_have():
     first, second = found.findall('a:tagSet/a:item', space)
     assert [child.text for child in first] == ['a<b>&amp;', 'ü \U0001f600  ]]>']
     assert second.findtext('a:key', namespaces=space) == '' and len(second) == 2
+
+
+def test_few_requests_wait_for_servers_and_none_for_long(api_db, monkeypatch):
+    """Each holds a thread of the HTTP server: tags for servers that are built for ever would have taken all of them."""
+    looks = []
+
+    class Building(Services):
+        def send(self, _user, _service, _method, path, _headers, _body):
+            looks.append(path)
+            return 200, b'{"server": {"status": "BUILD"}}'
+
+    def request(**more):
+        return operations.Request(calls.Caller(Building(None), USER, {}), ids.Ids(api_db), api_db, 'r', 'u', 'req',
+                                  **more)
+    monkeypatch.setattr(waits, 'LOOK_S', 0.01)
+    monkeypatch.setattr(waits, 'WAIT_S', 0.1)
+    req = request()
+    assert waits.wait(req, 'one', lambda server: server['status'] == 'BUILD') is True and len(looks) == 1
+    begun = time.monotonic()
+    assert waits.wait(req, 'one', lambda server: False) is False and time.monotonic() - begun < 5
+    looks.clear()
+    assert waits.wait(req, 'another', lambda server: True) is False and not looks          # its time is over
+    req = request()
+    while req.waits.acquire(USER.project_id):
+        pass
+    assert waits.wait(req, 'one', lambda server: True) is False and not looks              # too many wait already
+    assert req.waits.acquire('of another project')

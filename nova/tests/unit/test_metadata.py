@@ -83,6 +83,23 @@ def test_a_guest_finds_its_tagged_disks():
         {'type': 'disk', 'bus': 'scsi', 'address': 'none', 'tags': ['scratch']}]
 
 
+def test_a_guest_is_told_its_public_address_and_its_interfaces():
+    """Its public address was an empty text, whatever address it had."""
+    port, subnet, instance = (str(uuid.uuid4()) for _ in range(3))
+    vif = {**network_info()[0], 'id': port}
+    vif['network']['subnets'][0] |= {'id': subnet, 'ips': [
+        {'address': '10.0.0.5', 'type': 'fixed', 'floating_ips': [{'address': '203.0.113.7'}]}]}
+    tree = metadata.ec2_tree(make_instance(uuid=instance, network_info=[vif]))['meta-data']
+    assert (tree['public-ipv4'], tree['mac']) == ('203.0.113.7', vif['address'])
+    found = tree['network']['interfaces']['macs'][vif['address']]
+    assert found['interface-id'] == utils.ec2_id(port, 'eni') and found['subnet-id'] == utils.ec2_id(subnet, 'subnet')
+    assert found['public-ipv4s'] == '203.0.113.7' and found['ipv4-associations'] == {'203.0.113.7': '10.0.0.5'}
+    assert (found['device-number'], found['subnet-ipv4-cidr-block']) == ('0', '10.0.0.0/24')
+    bare = metadata.ec2_tree(make_instance())['meta-data']
+    assert bare['public-ipv4'] == '' and 'public-ipv4s' not in bare['network']['interfaces']['macs'][vif['address']]
+    assert 'mac' not in metadata.ec2_tree(make_instance(network_info=[]))['meta-data']
+
+
 def test_config_drive_holds_both_formats_and_the_personality():
     instance = make_instance(network_info=[])
     found = metadata.files(instance, network_info(), [('/etc/motd', b'hello')], 'secret', domain='example.org')
@@ -172,6 +189,9 @@ def test_a_guest_is_known_by_its_address(service):
     assert get(service, '/2009-04-04/user-data').body == b'#!/bin/sh\necho hi\n'
     assert get(service, '/latest/meta-data/').text.split('\n')[0] == 'ami-id'
     assert 'placement/' in get(service, '/latest/meta-data').text.split('\n')
+    macs = '/latest/meta-data/network/interfaces/macs/fa:16:3e:00:00:01'
+    assert get(service, macs + '/local-ipv4s').text == '10.0.0.5'
+    assert 'device-number' in get(service, macs).text.split('\n')
     assert get(service, '/latest/meta-data/nothing').status_int == 404
     assert get(service, '/1999-01-01/meta-data').status_int == 404
 

@@ -21,7 +21,7 @@ from nova.tests import schemas
 from nova.tests.unit import test_metadata
 
 ID = '/latest/meta-data/instance-id'
-ADDRESSES = ('127.0.0.1', '127.0.0.2', '127.0.0.3')
+ADDRESSES = ('127.0.0.1', '127.0.0.2', '127.0.0.3', '127.0.0.4')
 SECRET = 'proxy secret'
 
 
@@ -165,9 +165,10 @@ def test_a_token_for_a_guest_behind_a_proxy(start):
 
 def test_one_server_needs_tokens(start):
     service = start(rows=({'metadata': {'metadata_tokens': 'required'}},
-                          {'image_properties': {'metadata_tokens': 'required'}}, {}))
-    assert [service.ask(guest=guest).status_code for guest in range(3)] == [401, 401, 200]
-    for guest in range(2):
+                          {'image_properties': {'metadata_tokens': 'required'}},
+                          {'flavor': {'name': 'm1.tiny', 'extra_specs': {'metadata:tokens': 'required'}}}, {}))
+    assert [service.ask(guest=guest).status_code for guest in range(4)] == [401, 401, 401, 200]
+    for guest in range(3):
         assert service.ask(guest=guest, **{tokens.TOKEN: service.token(guest)[1]}).status_code == 200
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
-from nova.api.ec2 import vpcs
+from nova.api.ec2.networks import network_interfaces
+from nova.api.ec2.networks import vpcs
 
 FIELDS = ('id', 'device_id', 'project_id', 'mac_address', 'fixed_ips', 'security_groups')
 FEW = 8                          # instances that are requested one by one
@@ -20,7 +21,7 @@ class Interfaces:
 
     def __init__(self, req: operations.Request, uuids: Sequence[str]) -> None:
         self._vpcs = vpcs.Vpcs(req)
-        self._ports = _ports(req, uuids)
+        self._ports = ports_of(req, uuids)
         ports = [port for each in self._ports.values() for port in each]
         groups = {uuid for port in ports for uuid in port.get('security_groups') or ()}
         self._ids = req.ids.shown('eni', [port['id'] for port in ports])
@@ -46,12 +47,13 @@ class Interfaces:
             'VpcId': self._vpcs.of_subnet(fixed.get('subnet_id')),
             'SubnetId': self._subnets.get(fixed.get('subnet_id')), 'PrivateIpAddress': fixed.get('ip_address'),
             'OwnerId': port.get('project_id'), 'Status': 'in-use',
-            'Attachment': {'DeviceIndex': index, 'Status': 'attached'},
+            'Attachment': {'DeviceIndex': index, 'Status': 'attached',
+                           'AttachmentId': network_interfaces.ATTACHMENT + str(self._ids[port['id']])[4:]},
             'Groups': [{'GroupId': self._groups[uuid], 'GroupName': self._names.get(uuid)}
                        for uuid in port.get('security_groups') or ()]}
 
 
-def _ports(req: operations.Request, uuids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def ports_of(req: operations.Request, uuids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """{uuid of a server: its ports}; none where the cloud has no network service."""
     query: dict[str, Any] = {'project_id': req.project_id, 'fields': FIELDS}
     if len(uuids) <= FEW:

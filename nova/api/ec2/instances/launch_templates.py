@@ -1,11 +1,10 @@
 """Launch templates: parameters of RunInstances that this API keeps, in versions."""
 from __future__ import annotations
 
+import orjson
 import re
 from typing import Any
 import uuid as uuids
-
-import orjson
 
 from nova import exception
 from nova import utils
@@ -13,7 +12,8 @@ from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
-from nova.api.ec2 import run_parameters
+from nova.api.ec2 import tags
+from nova.api.ec2.instances import run_parameters
 from nova.db.ec2 import launch_templates as db
 
 LONGEST_DATA, LONGEST_DESCRIPTION = 32 * 1024, 255          # bytes of JSON, characters
@@ -90,10 +90,14 @@ def _data(version: Row) -> Row:
     return dict(orjson.loads(version['data']))
 
 
-def _shown(req: operations.Request, row: Row) -> Row:
+def _shown(req: operations.Request, row: Row, kept: dict[str, Any] | None = None) -> Row:
+    """
+    :param kept: tags by uuid, where those of several are read at once
+    """
     return {'LaunchTemplateId': req.ids.one('lt', row['uuid']), 'LaunchTemplateName': row['name'],
             'CreateTime': row['created_at'], 'CreatedBy': row['created_by'],
-            'DefaultVersionNumber': row['default_version'], 'LatestVersionNumber': row['newest']}
+            'DefaultVersionNumber': row['default_version'], 'LatestVersionNumber': row['newest'],
+            'Tags': (kept or tags.of(req, 'lt', [row['uuid']]))[row['uuid']]}
 
 
 def _shown_version(template: Row, shown: str, row: Row) -> Row:
@@ -126,6 +130,7 @@ def create_launch_template(req: operations.Request, given: operations.Given) -> 
         raise errors.Ec2Error('InvalidLaunchTemplateName.MalformedException', 'The name of a launch template has 3 to '
                               '128 letters, digits, or characters of "().-/_".')
     _check(data)
+    found = tags.given(given.get('TagSpecifications'), 'launch-template')
     version = {'description': _description(given), 'data': orjson.dumps(data).decode()}
 
     def make() -> str:
@@ -135,6 +140,7 @@ def create_launch_template(req: operations.Request, given: operations.Given) -> 
                 'created_at': utils.utcnow()}, version):
             raise errors.Ec2Error('InvalidLaunchTemplateName.AlreadyExistsException',
                                   f'The launch template {name!r} exists.')
+        tags.put(req, 'lt', uuid, found)
         return uuid
     uuid = client_tokens.once(req, 'CreateLaunchTemplate', given, lambda: None, make)
     row = db.one(req.api_db, req.project_id, uuid=uuid)
@@ -144,7 +150,9 @@ def create_launch_template(req: operations.Request, given: operations.Given) -> 
 
 
 def describe_launch_templates(req: operations.Request, given: operations.Given) -> Row:
-    shown = [_shown(req, row) for row in db.listed(req.api_db, req.project_id)]
+    rows = db.listed(req.api_db, req.project_id)
+    kept = tags.of(req, 'lt', [row['uuid'] for row in rows])
+    shown = [_shown(req, row, kept) for row in rows]
     shown = filters.choose(shown, 'LaunchTemplateId', given.get('LaunchTemplateIds'), 'lt')
     if names := given.get('LaunchTemplateNames'):
         known = {_template(req, {'LaunchTemplateName': name})['name'] for name in names}
@@ -244,7 +252,7 @@ def delete_launch_template_versions(req: operations.Request, given: operations.G
 ONE = 'LaunchTemplateId LaunchTemplateName '
 OPERATIONS = [
     operations.row('CreateLaunchTemplate', create_launch_template,
-                   'LaunchTemplateName LaunchTemplateData VersionDescription ClientToken'),
+                   'LaunchTemplateName LaunchTemplateData VersionDescription ClientToken TagSpecifications'),
     operations.row('DescribeLaunchTemplates', describe_launch_templates,
                    'LaunchTemplateIds LaunchTemplateNames' + operations.PAGED),
     operations.row('ModifyLaunchTemplate', modify_launch_template, ONE + 'DefaultVersion', 'ClientToken'),

@@ -1,4 +1,5 @@
-"""RegisterImage: an image of a bundle in the object store, as euca-upload-bundle and ec2-upload-bundle leave it there.
+"""RegisterImage: an image of snapshots (``of_snapshots``), or of a bundle in the object store, as euca-upload-bundle
+and ec2-upload-bundle leave it there.
 
 The manifest is read while the client waits, so that it hears of what is wrong with it; the parts by ``imports``.
 """
@@ -11,9 +12,10 @@ import urllib.parse
 
 from nova import exception
 from nova.api.ec2 import errors
-from nova.api.ec2 import imports
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
+from nova.api.ec2.images import imports
+from nova.api.ec2.images import of_snapshots
 from nova.cert import manifests
 
 _LOCATION = re.compile(r'([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f\ud800-\udfff]{1,1024})')
@@ -25,9 +27,18 @@ ARCHITECTURES = {'x86_64': 'x86_64', 'i386': 'i686', 'arm64': 'aarch64'}
 
 
 def register_image(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    bucket, key = _place(given)
     if given.get('VirtualizationType') not in (None, 'hvm'):
         raise errors.unsupported('Guests are virtualized by hardware (hvm) alone.')
+    if given.get('BlockDeviceMappings') and not given.get('ImageLocation'):
+        if given.get('KernelId') or given.get('RamdiskId'):
+            raise errors.unsupported('What boots from a volume has its kernel there.')
+        if not given.get('Name'):
+            raise errors.missing('Name')
+        architecture = given.get('Architecture')
+        return {'ImageId': of_snapshots.register(req, given, architecture and _architecture(architecture))}
+    if given.get('BlockDeviceMappings'):
+        raise errors.Ec2Error('InvalidParameterCombination', 'An image is of a bundle, or of snapshots.')
+    bucket, key = _place(given)
     if req.bundles is None:
         raise errors.unsupported('This cloud opens no bundles: it has no certificate service.')
     manifest = _manifest(req, bucket, key)
@@ -52,6 +63,12 @@ def register_image(req: operations.Request, given: operations.Given) -> dict[str
 def path_of(bucket: str, key: str) -> str:
     """The path of an object, below the object store."""
     return f'/{bucket}/{urllib.parse.quote(key, safe="/-_.~")}'
+
+
+def _architecture(name: str) -> str:
+    if name not in ARCHITECTURES:
+        raise errors.invalid('Architecture', name)
+    return ARCHITECTURES[name]
 
 
 def _place(given: operations.Given) -> tuple[str, str]:
@@ -99,9 +116,10 @@ def _document(req: operations.Request, given: operations.Given, manifest: manife
     kind = 'kernel' if manifest.kernel_id == TRUE else 'ramdisk' if manifest.ramdisk_id == TRUE else manifest.image_type
     if kind not in FORMATS:
         raise _refused('its type is not machine, kernel or ramdisk.')
-    architecture = given.get('Architecture') or manifest.architecture
-    if architecture not in ARCHITECTURES:
-        raise _refused(f'the architecture {architecture[:32]!r} is not one of {", ".join(ARCHITECTURES)}.')
+    architecture = _architecture(given['Architecture']) if given.get('Architecture') else ARCHITECTURES.get(
+        manifest.architecture)
+    if architecture is None:
+        raise _refused(f'the architecture {manifest.architecture[:32]!r} is not one of {", ".join(ARCHITECTURES)}.')
     parts = {}
     if kind == 'machine':
         for name, shown in (('kernel_id', given.get('KernelId') or manifest.kernel_id),
@@ -111,12 +129,12 @@ def _document(req: operations.Request, given: operations.Given, manifest: manife
     form = FORMATS[kind] if kind != 'machine' or parts else None
     named = {'root_device_name': given.get('RootDeviceName'), 'description': given.get('Description')}
     return {'name': given.get('Name') or manifest.name, 'disk_format': form or 'raw',
-            'container_format': form or 'bare', 'architecture': ARCHITECTURES[architecture], **parts,
+            'container_format': form or 'bare', 'architecture': architecture, **parts,
             **{name: value for name, value in named.items() if value},
             imports.LOCATION: f'{bucket}/{key}', imports.STATE: 'pending', imports.PROGRESS: '0'}
 
 
 OPERATIONS = [
     operations.row('RegisterImage', register_image, 'ImageLocation Name Description Architecture KernelId RamdiskId '
-                   'RootDeviceName VirtualizationType TagSpecifications'),
+                   'RootDeviceName VirtualizationType TagSpecifications BlockDeviceMappings'),
 ]

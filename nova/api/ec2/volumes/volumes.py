@@ -1,4 +1,4 @@
-"""Volumes and snapshots of the block storage service."""
+"""Volumes of the block storage service."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,14 +7,13 @@ from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
-from nova.api.ec2 import run_parameters
 from nova.api.ec2 import tags
+from nova.api.ec2.instances import run_parameters
 
 TOKEN = tags.HIDDEN + 'client-token'          # in a volume's metadata
 # A volume that is being attached is in use when it is: who waits for that has it then.
 STATES = {'available': 'available', 'reserved': 'available', 'attaching': 'available', 'in-use': 'in-use',
           'detaching': 'in-use', 'creating': 'creating', 'downloading': 'creating', 'deleting': 'deleting'}
-SNAPSHOT_STATES = {'available': 'completed', 'creating': 'pending', 'deleting': 'completed'}
 ATTACHMENTS = {'detaching': 'detaching'}
 
 
@@ -31,14 +30,14 @@ def _volumes(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[s
     snapshots = req.ids.shown('snap', {row.get('snapshot_id') for row in rows})
     return [{
         'VolumeId': volumes[row['id']], 'Size': row['size'], 'State': STATES.get(row['status'], 'error'),
-        'AvailabilityZone': row.get('availability_zone'), 'CreateTime': _time(row['created_at']),
+        'AvailabilityZone': row.get('availability_zone'), 'CreateTime': time(row['created_at']),
         'Encrypted': bool(row.get('encrypted')), 'SnapshotId': snapshots[row.get('snapshot_id')] or '',
         'VolumeType': row.get('volume_type'), 'MultiAttachEnabled': bool(row.get('multiattach')),
         'Attachments': [_attachment(req, row, part, names, volumes) for part in row['attachments']],
         'Tags': tags.shown(row['metadata'])} for row in rows]
 
 
-def _time(text: str) -> str:
+def time(text: str) -> str:
     return text.partition('.')[0] + 'Z' if not text.endswith('Z') else text
 
 
@@ -70,7 +69,8 @@ def create_volume(req: operations.Request, given: operations.Given) -> dict[str,
                                 'volume_type': run_parameters.volume_type(given), 'name': found.get('Name'),
                                 'metadata': {**found, **({TOKEN: token} if token else {})}}
         if given.get('SnapshotId'):
-            body['snapshot_id'] = _snapshot(req, given['SnapshotId'])['id']
+            body['snapshot_id'] = req.find(
+                'snap', given['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']['id']
         made = req.call('volume', 'POST', '/volumes', {'volume': {
             name: value for name, value in body.items() if value is not None}})['volume']
         return str(made['id'])
@@ -90,109 +90,26 @@ def _made_before(req: operations.Request, token: str | None) -> str | None:
                  if row['metadata'].get(TOKEN) == token), None)
 
 
-def _volume(req: operations.Request, shown: str) -> dict[str, Any]:
+def find_volume(req: operations.Request, shown: str) -> dict[str, Any]:
     return dict(req.find('vol', shown, 'volume', '/volumes/{}')['volume'])
 
 
 def delete_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    volume = _volume(req, given['VolumeId'])
+    volume = find_volume(req, given['VolumeId'])
     if volume['attachments']:
         raise errors.Ec2Error('VolumeInUse', f'The volume {given["VolumeId"]} is attached to an instance.')
     req.call('volume', 'DELETE', f'/volumes/{volume["id"]}')
     return {}
 
 
-def _server(req: operations.Request, shown: str) -> str:
-    """The uuid of an instance that the caller may see."""
-    return str(req.find('i', shown, 'compute', '/servers/{}')['server']['id'])
-
-
-def attach_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    volume, server = _volume(req, given['VolumeId']), _server(req, given['InstanceId'])
-    if volume['status'] != 'available' and not volume.get('multiattach'):
-        raise errors.Ec2Error('IncorrectState', f'The volume {given["VolumeId"]} is {volume["status"]}.')
-    body = {'volumeId': volume['id']}
-    if given.get('Device'):
-        body['device'] = given['Device']
-    made = req.call('compute', 'POST', f'/servers/{server}/os-volume_attachments', {'volumeAttachment': body})
-    return {'VolumeId': req.ids.one('vol', volume['id']), 'InstanceId': req.ids.one('i', server),
-            'Device': made['volumeAttachment'].get('device'), 'State': 'attaching'}
-
-
-def detach_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    volume = _volume(req, given['VolumeId'])
-    wanted = _server(req, given['InstanceId']) if given.get('InstanceId') else None
-    found = [part for part in volume['attachments'] if wanted in (None, part['server_id'])]
-    if not found:
-        raise errors.Ec2Error('IncorrectState', f'The volume {given["VolumeId"]} is not attached there.')
-    server = found[0]['server_id']
-    req.call('compute', 'DELETE', f'/servers/{server}/os-volume_attachments/{volume["id"]}')
-    return {'VolumeId': req.ids.one('vol', volume['id']), 'InstanceId': req.ids.one('i', server), 'State': 'detaching',
-            'Device': found[0].get('device')}
-
-
 def modify_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    volume = _volume(req, given['VolumeId'])
+    volume = find_volume(req, given['VolumeId'])
     size = given.get('Size')
     if not size:
         raise errors.unsupported('A volume changes its size alone.')
     req.call('volume', 'POST', f'/volumes/{volume["id"]}/action', {'os-extend': {'new_size': size}})
     return {'VolumeModification': {'VolumeId': req.ids.one('vol', volume['id']), 'ModificationState': 'modifying',
                                    'OriginalSize': volume['size'], 'TargetSize': size}}
-
-
-# ---- snapshots
-
-def _snapshots(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    names = req.ids.shown('snap', [row['id'] for row in rows])
-    volumes = req.ids.shown('vol', {row['volume_id'] for row in rows})
-    return [{
-        'SnapshotId': names[row['id']], 'VolumeId': volumes[row['volume_id']], 'VolumeSize': row['size'],
-        'State': SNAPSHOT_STATES.get(row['status'], 'error'), 'StartTime': _time(row['created_at']),
-        'Description': row.get('description') or '', 'OwnerId': req.project_id,
-        'Progress': '100%' if row['status'] == 'available' else None,
-        'Tags': tags.shown(row.get('metadata'))} for row in rows]
-
-
-def describe_snapshots(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rows = req.pages('volume', '/snapshots/detail', 'snapshots')
-    shown = filters.choose(_snapshots(req, rows), 'SnapshotId', given.get('SnapshotIds'), 'snap')
-    owners = given.get('OwnerIds')
-    if owners and not {'self', req.project_id} & set(owners):
-        shown = []
-    shown = filters.apply(shown, given.get('Filters'), {
-        'snapshot-id': lambda row: row['SnapshotId'], 'volume-id': lambda row: row['VolumeId'],
-        'status': lambda row: row['State'], 'description': lambda row: row['Description'],
-        'volume-size': lambda row: row['VolumeSize'], 'owner-id': lambda row: row['OwnerId'],
-        'start-time': lambda row: row['StartTime']})
-    page, token = filters.page(shown, given, 'SnapshotId')
-    return {'Snapshots': page, 'NextToken': token}
-
-
-def _snapshot(req: operations.Request, shown: str) -> dict[str, Any]:
-    return dict(req.find('snap', shown, 'volume', '/snapshots/{}')['snapshot'])
-
-
-def describe_snapshot_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Who may make volumes of it: no other project."""
-    if given['Attribute'] != 'createVolumePermission':
-        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
-    req.find('snap', given['SnapshotId'], 'volume', '/snapshots/{}')
-    return {'SnapshotId': given['SnapshotId'], 'CreateVolumePermissions': []}
-
-
-def create_snapshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    volume = _volume(req, given['VolumeId'])
-    found = tags.given(given.get('TagSpecifications'), 'snapshot')
-    made = req.call('volume', 'POST', '/snapshots', {'snapshot': {
-        'volume_id': volume['id'], 'description': given.get('Description'), 'force': True, 'metadata': found,
-        **({'name': found['Name']} if 'Name' in found else {})}})
-    return _snapshots(req, [made['snapshot']])[0]
-
-
-def delete_snapshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    req.call('volume', 'DELETE', f'/snapshots/{_snapshot(req, given["SnapshotId"])["id"]}')
-    return {}
 
 
 OPERATIONS = [
@@ -202,11 +119,5 @@ OPERATIONS = [
                    'MultiAttachEnabled',
                    makes='volume'),
     operations.row('DeleteVolume', delete_volume, 'VolumeId'),
-    operations.row('AttachVolume', attach_volume, 'VolumeId InstanceId Device'),
-    operations.row('DetachVolume', detach_volume, 'VolumeId InstanceId', 'Device'),
     operations.row('ModifyVolume', modify_volume, 'VolumeId Size'),
-    operations.row('DescribeSnapshots', describe_snapshots, 'SnapshotIds OwnerIds' + operations.PAGED),
-    operations.row('DescribeSnapshotAttribute', describe_snapshot_attribute, 'SnapshotId Attribute'),
-    operations.row('CreateSnapshot', create_snapshot, 'VolumeId Description TagSpecifications', makes='snapshot'),
-    operations.row('DeleteSnapshot', delete_snapshot, 'SnapshotId'),
 ]

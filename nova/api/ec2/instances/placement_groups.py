@@ -1,4 +1,4 @@
-"""Placement groups of the strategy spread: server groups that keep their servers on different hosts."""
+"""Placement groups: server groups that keep their servers on different hosts, or near each other in the network."""
 from __future__ import annotations
 
 from typing import Any
@@ -8,9 +8,8 @@ from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 
-SPREAD = 'anti-affinity'                  # the policy that is the strategy spread
-REFUSED = {'cluster': 'The compute API makes no group whose servers are near each other in the network.',
-           'partition': 'Partitions are not supported.'}
+POLICIES = {'spread': 'anti-affinity', 'cluster': 'network-proximity'}       # of server groups, by strategy
+STRATEGIES = {policy: strategy for strategy, policy in POLICIES.items()}
 
 
 def _all(req: operations.Request) -> list[dict[str, Any]]:
@@ -20,7 +19,7 @@ def _all(req: operations.Request) -> list[dict[str, Any]]:
     while True:
         rows = req.call('compute', 'GET', '/os-server-groups', query=query)['server_groups']
         for row in rows:
-            if row['policy'] == SPREAD and row['project_id'] == req.project_id:
+            if row['policy'] in STRATEGIES and row['project_id'] == req.project_id:
                 found.setdefault(row['name'], row)
         if len(rows) < operations.PAGE:
             return list(found.values())
@@ -41,24 +40,29 @@ def named(req: operations.Request, name: str) -> dict[str, Any]:
 def _shown(req: operations.Request, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
     uuids = [group['id'] for group in groups]
     known, kept = req.ids.shown('pg', uuids), tags.of(req, 'pg', uuids)
-    return [{'GroupName': group['name'], 'GroupId': known[group['id']], 'State': 'available', 'Strategy': 'spread',
-             'SpreadLevel': 'host', 'Tags': kept[group['id']]} for group in groups]
+    return [{'GroupName': group['name'], 'GroupId': known[group['id']], 'State': 'available',
+             'Strategy': STRATEGIES[group['policy']],
+             'SpreadLevel': 'host' if STRATEGIES[group['policy']] == 'spread' else None,
+             'Tags': kept[group['id']]} for group in groups]
 
 
 def create_placement_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     strategy, name = given.get('Strategy') or 'cluster', given.get('GroupName')
     if not name:
         raise errors.missing('GroupName')
-    if strategy in REFUSED:
-        raise errors.unsupported(REFUSED[strategy])
-    if strategy != 'spread':
+    if strategy == 'partition':
+        raise errors.unsupported('Partitions are not supported.')
+    if strategy not in POLICIES:
         raise errors.invalid('Strategy', strategy)
+    if given.get('SpreadLevel') and strategy != 'spread':
+        raise errors.Ec2Error('InvalidParameterCombination', 'SpreadLevel is of the strategy spread.')
     if given.get('SpreadLevel', 'host') != 'host':
         raise errors.unsupported('Instances are spread over hosts: SpreadLevel is host.')
     found = tags.given(given.get('TagSpecifications'), 'placement-group')
     if any(group['name'] == name for group in _all(req)):
         raise errors.Ec2Error('InvalidPlacementGroup.Duplicate', f'The placement group {name[:255]!r} exists.')
-    made = req.call('compute', 'POST', '/os-server-groups', {'server_group': {'name': name, 'policy': SPREAD}})
+    made = req.call('compute', 'POST', '/os-server-groups', {'server_group': {
+        'name': name, 'policy': POLICIES[strategy]}})
     tags.put(req, 'pg', made['server_group']['id'], found)
     return {'PlacementGroup': _shown(req, [made['server_group']])[0]}
 

@@ -5,7 +5,6 @@ the network service; its subnets are those that the router joins, each the subne
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
 import contextlib
 import functools
 import ipaddress
@@ -14,14 +13,13 @@ from typing import Any
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
-from nova.api.ec2 import routing
 from nova.api.ec2 import tags
+from nova.api.ec2.networks import routing
 from nova.db.ec2 import vpcs as db
 
 PREFIXES = range(16, 29)                        # lengths of the ranges of VPCs and subnets, as in EC2
 # attributes of a VPC: the resolver comes with an address, by DHCP; hosts have no public names
 ATTRIBUTES = {'enableDnsSupport': ('EnableDnsSupport', True), 'enableDnsHostnames': ('EnableDnsHostnames', False)}
-DHCP = 'network:dhcp'
 
 
 class Vpcs:
@@ -82,7 +80,7 @@ class Vpcs:
         return uuid
 
 
-def _range(text: str, name: str, code: str) -> ipaddress.IPv4Network:
+def range_of(text: str, name: str, code: str) -> ipaddress.IPv4Network:
     """
     :raises Ec2Error: it is no range of IPv4, or too small or too large
     """
@@ -95,14 +93,12 @@ def _range(text: str, name: str, code: str) -> ipaddress.IPv4Network:
     return cidr
 
 
-# ---- VPCs
-
 def create_vpc(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     if given.get('InstanceTenancy', 'default') != 'default':
         raise errors.unsupported('VPCs have the tenancy default.')
     if not given.get('CidrBlock'):
         raise errors.missing('CidrBlock')
-    cidr = _range(given['CidrBlock'], 'CidrBlock', 'InvalidVpc.Range')
+    cidr = range_of(given['CidrBlock'], 'CidrBlock', 'InvalidVpc.Range')
     found = tags.given(given.get('TagSpecifications'), 'vpc')
     try:
         router = req.call('network', 'POST', '/routers', {'router': {'name': 'vpc'}})['router']
@@ -115,23 +111,28 @@ def create_vpc(req: operations.Request, given: operations.Given) -> dict[str, An
         req.api_db.run(db.add_vpc, req.project_id, router['id'], str(cidr))
         undo.pop_all()
     tags.put(req, 'vpc', router['id'], found)
-    return {'Vpc': _shown(req, req.ids.one('vpc', router['id']), str(cidr), tags.shown(found))}
+    return {'Vpc': _shown(req, req.ids.one('vpc', router['id']), str(cidr), tags.shown(found), None)}
 
 
-def _shown(req: operations.Request, ident: str, cidr: str | None, kept: list[dict[str, str]]) -> dict[str, Any]:
+def _shown(req: operations.Request, ident: str, cidr: str | None, kept: list[dict[str, str]],
+           options: str | None) -> dict[str, Any]:
     return {'VpcId': ident, 'CidrBlock': cidr, 'State': 'available', 'IsDefault': cidr is None,
-            'OwnerId': req.project_id, 'InstanceTenancy': 'default', 'Tags': kept}
+            'OwnerId': req.project_id, 'InstanceTenancy': 'default', 'Tags': kept,
+            'DhcpOptionsId': options or 'default'}
 
 
 def describe_vpcs(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     known = Vpcs(req)
     kept = tags.of(req, 'vpc', list(known.made))
-    shown = [_shown(req, req.vpc, None, [])] + [
-        _shown(req, known.shown(uuid), row['cidr'], kept[uuid]) for uuid, row in known.made.items()]
+    options = req.ids.shown('dopt', {row['dhcp_options_id'] for row in known.made.values()})
+    shown = [_shown(req, req.vpc, None, [], None)] + [
+        _shown(req, known.shown(uuid), row['cidr'], kept[uuid], options[row['dhcp_options_id']])
+        for uuid, row in known.made.items()]
     shown = filters.choose(shown, 'VpcId', given.get('VpcIds'), 'vpc')
     shown = filters.apply(shown, given.get('Filters'), {
         'vpc-id': lambda vpc: vpc['VpcId'], 'cidr': lambda vpc: vpc['CidrBlock'],
         'isDefault': lambda vpc: vpc['IsDefault'], 'is-default': lambda vpc: vpc['IsDefault'],
+        'dhcp-options-id': lambda vpc: vpc['DhcpOptionsId'],
         'state': lambda vpc: vpc['State'], 'owner-id': lambda vpc: vpc['OwnerId']})
     page, token = filters.page(shown, given, 'VpcId')
     return {'Vpcs': page, 'NextToken': token}
@@ -153,102 +154,20 @@ def delete_vpc(req: operations.Request, given: operations.Given) -> dict[str, An
     own = [row for row in parts.tables.values() if row['vpc_id'] == vpc and row['main_of'] is None]
     groups = {row['id'] for row in routing.groups(req)} if vpc in parts.groups.values() else set()
     if subnets or own or parts.gateway_of(vpc) or any(parts.groups.get(group) == vpc for group in groups):
-        raise _used('vpc', given['VpcId'])
+        raise used('vpc', given['VpcId'])
     try:
         req.call('network', 'DELETE', f'/routers/{vpc}')
     except errors.ServiceRefused as refused:
         if refused.status == 409:                                # a subnet joined it meanwhile, or it has routes
-            raise _used('vpc', given['VpcId']) from None
+            raise used('vpc', given['VpcId']) from None
         if refused.status != 404:
             raise
     req.api_db.run(db.remove_vpc, vpc)
     return {}
 
 
-def _used(noun: str, shown: str) -> errors.Ec2Error:
+def used(noun: str, shown: str) -> errors.Ec2Error:
     return errors.Ec2Error('DependencyViolation', f"The {noun} '{shown}' has dependencies and cannot be deleted.")
-
-
-# ---- subnets
-
-def describe_subnets(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rows = [row for row in req.call('network', 'GET', '/subnets')['subnets'] if row['ip_version'] == 4]
-    uuids, known = [row['id'] for row in rows], Vpcs(req)
-    names, kept = req.ids.shown('subnet', uuids), tags.of(req, 'subnet', uuids)
-    shown = [_shown_subnet(row, str(names[row['id']]), known.of_subnet(row['id']), kept[row['id']]) for row in rows]
-    shown = filters.choose(shown, 'SubnetId', given.get('SubnetIds'), 'subnet')
-    shown = filters.apply(shown, given.get('Filters'), {
-        'subnet-id': lambda row: row['SubnetId'], 'vpc-id': lambda row: row['VpcId'], 'state': lambda row: row['State'],
-        'cidr-block': lambda row: row['CidrBlock'], 'cidrBlock': lambda row: row['CidrBlock'],
-        'owner-id': lambda row: row['OwnerId']})
-    page, token = filters.page(shown, given, 'SubnetId')
-    return {'Subnets': page, 'NextToken': token}
-
-
-def _shown_subnet(row: dict[str, Any], ident: str, vpc: str, kept: list[dict[str, str]]) -> dict[str, Any]:
-    return {'SubnetId': ident, 'VpcId': vpc, 'CidrBlock': row['cidr'], 'State': 'available',
-            'OwnerId': row.get('project_id'), 'Tags': kept}
-
-
-def create_subnet(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    known = Vpcs(req)
-    vpc = known.find_made(given['VpcId'])
-    if not given.get('CidrBlock'):
-        raise errors.missing('CidrBlock')
-    cidr = _range(given['CidrBlock'], 'CidrBlock', 'InvalidSubnet.Range')
-    if not cidr.subnet_of(ipaddress.IPv4Network(known.made[vpc]['cidr'])):
-        raise errors.Ec2Error('InvalidSubnet.Range', f"The CIDR '{cidr}' is not within that of the VPC.")
-    found = tags.given(given.get('TagSpecifications'), 'subnet')
-    _check_apart(req, cidr, [subnet for subnet, of in known.of_subnets.items() if of == vpc])
-    gateway = str(cidr.network_address + 1)
-    with contextlib.ExitStack() as undo:
-        network = req.call('network', 'POST', '/networks', {'network': {'name': given['VpcId']}})['network']['id']
-        undo.callback(routing.undo, req, 'DELETE', f'/networks/{network}')
-        row = req.call('network', 'POST', '/subnets', {'subnet': {
-            'network_id': network, 'cidr': str(cidr), 'ip_version': 4, 'gateway_ip': gateway}})['subnet']
-        try:
-            req.call('network', 'PUT', f'/routers/{vpc}/add_router_interface', {'subnet_id': row['id']})
-        except errors.ServiceRefused as refused:
-            raise _conflict(cidr) if refused.status == 400 else refused from None
-        undo.callback(routing.undo, req, 'PUT', f'/routers/{vpc}/remove_router_interface', {'subnet_id': row['id']})
-        routing.carry(req, vpc)
-        undo.pop_all()
-    tags.put(req, 'subnet', row['id'], found)
-    return {'Subnet': _shown_subnet(row, req.ids.one('subnet', row['id']), given['VpcId'], tags.shown(found))}
-
-
-def _conflict(cidr: ipaddress.IPv4Network) -> errors.Ec2Error:
-    return errors.Ec2Error('InvalidSubnet.Conflict', f"The CIDR '{cidr}' conflicts with another subnet.")
-
-
-def _check_apart(req: operations.Request, cidr: ipaddress.IPv4Network, others: Iterable[str]) -> None:
-    for subnet in routing.subnets(req, others):
-        if subnet['ip_version'] == 4 and cidr.overlaps(ipaddress.IPv4Network(subnet['cidr'])):
-            raise _conflict(cidr)
-
-
-def delete_subnet(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    row = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
-    known = Vpcs(req)
-    vpc = known.of_subnets.get(row['id'])
-    if vpc is None:
-        known.find_made(req.vpc)                                 # says why
-    ports = req.call('network', 'GET', '/ports', query={'network_id': row['network_id']})['ports']
-    if any(port['device_owner'] != DHCP and port['device_id'] != vpc for port in ports):
-        raise _used('subnet', given['SubnetId'])
-    with contextlib.ExitStack() as undo:
-        try:
-            req.call('network', 'PUT', f'/routers/{vpc}/remove_router_interface', {'subnet_id': row['id']})
-            undo.callback(routing.undo, req, 'PUT', f'/routers/{vpc}/add_router_interface', {'subnet_id': row['id']})
-            # another subnet may have been put into the network by its own service
-            others = req.call('network', 'GET', '/subnets', query={'network_id': row['network_id']})['subnets']
-            req.call('network', 'DELETE', f'/subnets/{row["id"]}' if len(others) > 1
-                     else f'/networks/{row["network_id"]}')
-        except errors.ServiceRefused as refused:
-            raise _used('subnet', given['SubnetId']) if refused.status == 409 else refused from None
-        undo.pop_all()
-    req.api_db.run(db.disassociate, row['id'])
-    return {}
 
 
 OPERATIONS = [
@@ -256,7 +175,4 @@ OPERATIONS = [
     operations.row('DescribeVpcs', describe_vpcs, 'VpcIds' + operations.PAGED),
     operations.row('DescribeVpcAttribute', describe_vpc_attribute, 'VpcId Attribute'),
     operations.row('DeleteVpc', delete_vpc, 'VpcId'),
-    operations.row('CreateSubnet', create_subnet, 'VpcId CidrBlock TagSpecifications', makes='subnet'),
-    operations.row('DescribeSubnets', describe_subnets, 'SubnetIds' + operations.PAGED),
-    operations.row('DeleteSubnet', delete_subnet, 'SubnetId'),
 ]

@@ -1,0 +1,162 @@
+"""Attributes of instances: each is shown, and changed, by itself."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nova.api.ec2 import errors
+from nova.api.ec2 import operations
+from nova.api.ec2.instances import launches
+from nova.api.ec2.instances import metadata_options
+from nova.api.ec2.instances import power
+from nova.api.ec2.instances import states
+from nova.api.ec2.instances import types
+from nova.api.ec2.instances import views
+from nova.api.ec2.networks import interfaces
+from nova.api.metadata import tokens
+
+Server = dict[str, Any]
+
+
+def _user_data(req: operations.Request, server: Server) -> dict[str, Any]:
+    return {'UserData': {'Value': server.get('OS-EXT-SRV-ATTR:user_data')}}
+
+
+def _groups(req: operations.Request, server: Server) -> list[dict[str, Any]]:
+    found = req.call('compute', 'GET', f'/servers/{server["id"]}/os-security-groups')['security_groups']
+    return [{'GroupId': req.ids.one('sg', group['id']), 'GroupName': group['name']} for group in found]
+
+
+# attribute: function of (request, server) that gives its part of the answer
+ATTRIBUTES: dict[str, Any] = {
+    'instanceType': lambda req, server: {'InstanceType': {'Value': server['flavor'].get('original_name')}},
+    'userData': _user_data,
+    'disableApiTermination': lambda req, server: {'DisableApiTermination': {'Value': server['locked']}},
+    'rootDeviceName': lambda req, server: {'RootDeviceName': {'Value': server.get('OS-EXT-SRV-ATTR:root_device_name')}},
+    'instanceInitiatedShutdownBehavior': lambda req, server: {'InstanceInitiatedShutdownBehavior': {'Value': 'stop'}},
+    'ebsOptimized': lambda req, server: {'EbsOptimized': {'Value': False}},
+    'kernel': lambda req, server: {}, 'ramdisk': lambda req, server: {},       # of the image, if there are any
+    'groupSet': lambda req, server: {'Groups': _groups(req, server)},
+    'blockDeviceMapping': lambda req, server: {
+        'BlockDeviceMappings': views.Instances(req, [server]).one(server)['BlockDeviceMappings']},
+}
+
+
+def describe_instance_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    if given['Attribute'] not in ATTRIBUTES:
+        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
+    server = views.one_of(req, given)
+    return {'InstanceId': req.ids.one('i', server['id']), **ATTRIBUTES[given['Attribute']](req, server)}
+
+
+# ---- changes
+
+def _unprotect(req: operations.Request, server: Server, wanted: Any) -> None:
+    """Off alone: a lock of the compute API would stop every other action as well."""
+    if wanted:
+        raise errors.unsupported('Instances cannot be protected from termination; lock the server in the compute API.')
+    if server['locked']:
+        raise errors.Ec2Error('OperationNotPermitted', 'The server is locked in the compute API.')
+
+
+def _resize(req: operations.Request, server: Server, wanted: Any) -> None:
+    """Another flavor for a stopped instance, confirmed at once; where it takes longer, when the instance is started."""
+    flavor = types.flavor_of(req, wanted)
+    if server['OS-EXT-STS:vm_state'] != 'stopped' or states.state_of(server) != 'stopped':
+        raise errors.Ec2Error('IncorrectInstanceState', "The instance is not in the 'stopped' state, or is suspended, "
+                                                        'paused or shelved in the compute API.')
+    if server['flavor'].get('original_name') == wanted:
+        return
+    power.act(req, server, 'resize', {'flavorRef': flavor}, wait=True)
+    found = req.call('compute', 'GET', f'/servers/{server["id"]}')['server']
+    if found['OS-EXT-STS:vm_state'] == 'resized':
+        power.confirm_resize(req, found)
+    elif found['OS-EXT-STS:task_state'] is None:
+        raise errors.Ec2Error('InsufficientInstanceCapacity', f'The instance could not become one of the type '
+                                                              f'{wanted}: it is as it was.', 500)
+
+
+def _regroup(req: operations.Request, server: Server, wanted: Any) -> None:
+    """Other security groups for the first interface."""
+    groups = [req.find('sg', shown, 'network', '/security-groups/{}')['security_group']['id'] for shown in wanted]
+    ports = interfaces.ports_of(req, [server['id']]).get(server['id'])
+    if not ports:
+        raise errors.Ec2Error('IncorrectState', 'The instance has no network interface.')
+    launches.check_groups(req, wanted, (ports[0]['fixed_ips'] or [{}])[0].get('subnet_id', ''))
+    req.call('network', 'PUT', f'/ports/{ports[0]["id"]}', {'port': {'security_groups': groups}})
+
+
+def _keep_volumes(req: operations.Request, server: Server, wanted: Any) -> None:
+    """Whether volumes go with the instance."""
+    path = f'/servers/{server["id"]}/os-volume_attachments'
+    held = {row['device']: row['volumeId'] for row in req.call('compute', 'GET', path)['volumeAttachments']}
+    for mapping in wanted:
+        ebs, volume = mapping.get('Ebs') or {}, held.get(mapping.get('DeviceName'))
+        if set(mapping) - {'DeviceName', 'Ebs'} or 'DeleteOnTermination' not in ebs or set(ebs) - {
+                'DeleteOnTermination', 'VolumeId'}:
+            raise errors.unsupported('A block device mapping has a DeviceName, and an Ebs with DeleteOnTermination.')
+        if volume is None or ebs.get('VolumeId') and req.ids.uuid('vol', ebs['VolumeId']) != volume:
+            raise errors.Ec2Error('InvalidInstanceAttributeValue', f'No such volume is at {mapping.get("DeviceName")}.')
+        req.call('compute', 'PUT', f'{path}/{volume}', {'volumeAttachment': {
+            'volumeId': volume, 'delete_on_termination': ebs['DeleteOnTermination']}})
+
+
+def _nothing_but(name: str, only: Any) -> Callable[[operations.Request, Server, Any], None]:
+    def check(req: operations.Request, server: Server, wanted: Any) -> None:
+        if wanted != only:
+            raise errors.unsupported(f'The attribute {name} of an instance is {str(only).lower()} here, and nothing '
+                                     'else.')
+    return check
+
+
+# parameter: what carries it out, by (request, server, value)
+CHANGES: dict[str, Callable[[operations.Request, Server, Any], None]] = {
+    'DisableApiTermination': _unprotect, 'InstanceType': _resize, 'Groups': _regroup,
+    'BlockDeviceMappings': _keep_volumes, 'EbsOptimized': _nothing_but('EbsOptimized', False),
+    'SourceDestCheck': _nothing_but('SourceDestCheck', True),
+    'InstanceInitiatedShutdownBehavior': _nothing_but('InstanceInitiatedShutdownBehavior', 'stop')}
+# attribute: its parameter, of those whose value is one text
+_TEXTS = {'instanceType': 'InstanceType', 'instanceInitiatedShutdownBehavior': 'InstanceInitiatedShutdownBehavior',
+          'disableApiTermination': 'DisableApiTermination', 'ebsOptimized': 'EbsOptimized'}
+
+
+def modify_instance_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    wanted = {name: given[name] for name in CHANGES if name in given}
+    if given.get('Attribute') or given.get('Value'):
+        name, value = _TEXTS.get(given.get('Attribute') or ''), given.get('Value')
+        if name is None or value is None:
+            raise errors.unsupported(f'The attribute {str(given.get("Attribute"))[:64]!r} is not changed by a Value.')
+        is_truth = name in ('DisableApiTermination', 'EbsOptimized')
+        wanted[name] = {'Value': value.lower() == 'true' if is_truth else value}
+    if len(wanted) != 1:
+        raise errors.Ec2Error('InvalidParameterCombination', 'A request changes one attribute.')
+    (name, value), = wanted.items()
+    if isinstance(value, dict):
+        if 'Value' not in value:
+            raise errors.missing(f'{name}.Value')
+        value = value['Value']
+    CHANGES[name](req, views.one_of(req, given), value)
+    return {}
+
+
+def modify_instance_metadata_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    wanted = {name: value for name, value in given.items() if name != 'InstanceId'}
+    metadata_options.check(wanted)
+    server = views.one_of(req, given)
+    required, path = server['metadata'].get(tokens.PROPERTY) == tokens.REQUIRED, f'/servers/{server["id"]}/metadata'
+    if wanted.get('HttpTokens') == tokens.REQUIRED and not required:
+        req.call('compute', 'POST', path, {'metadata': {tokens.PROPERTY: tokens.REQUIRED}})
+    elif wanted.get('HttpTokens') == 'optional' and tokens.PROPERTY in server['metadata']:
+        req.call('compute', 'DELETE', f'{path}/{tokens.PROPERTY}')
+    now = wanted.get('HttpTokens') or (tokens.REQUIRED if required else 'optional')
+    return {'InstanceId': req.ids.one('i', server['id']),
+            'InstanceMetadataOptions': {'State': 'applied', 'HttpTokens': now, 'HttpEndpoint': 'enabled'}}
+
+
+OPERATIONS = [
+    operations.row('DescribeInstanceAttribute', describe_instance_attribute, 'InstanceId Attribute'),
+    operations.row('ModifyInstanceAttribute', modify_instance_attribute,
+                   f'InstanceId Attribute Value {" ".join(CHANGES)}'),
+    operations.row('ModifyInstanceMetadataOptions', modify_instance_metadata_options,
+                   f'InstanceId {metadata_options.TAKES}'),
+]

@@ -1,0 +1,150 @@
+"""RunInstances: servers of the compute API."""
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from nova.api.ec2 import client_tokens
+from nova.api.ec2 import errors
+from nova.api.ec2 import operations
+from nova.api.ec2 import tags
+from nova.api.ec2.instances import launch_templates
+from nova.api.ec2.instances import metadata_options
+from nova.api.ec2.instances import placement_groups
+from nova.api.ec2.instances import run_parameters
+from nova.api.ec2.instances import types
+from nova.api.ec2.instances import views
+from nova.api.ec2.networks import vpcs
+from nova.db.ec2 import vpcs as db_vpcs
+
+
+def run_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    requested, given = given, run_parameters.of_request(launch_templates.merged(req, given))
+    run_parameters.check(given)
+    least, most = given.get('MinCount', 1), given.get('MaxCount', 1)
+    if not 1 <= least <= most:
+        raise errors.invalid('MinCount', least)
+    given_tags = tags.given(given.get('TagSpecifications'), 'instance')
+    body: dict[str, Any] = {'server': {
+        'name': given_tags.get('Name') or 'instance', 'flavorRef': types.flavor_of(req, given.get('InstanceType')),
+        'metadata': given_tags | metadata_options.of_launch(given), 'min_count': least, 'max_count': most,
+        'return_reservation_id': True,
+        'networks': _networks(req, given), **_source(req, given)}}
+    server = body['server']
+    if given.get('KeyName'):
+        server['key_name'] = given['KeyName']
+    if user_data := run_parameters.user_data(given):
+        server['user_data'] = base64.b64encode(user_data).decode()
+    placement = given.get('Placement') or {}
+    if placement.get('AvailabilityZone'):
+        server['availability_zone'] = placement['AvailabilityZone']
+    if placement.get('GroupName'):
+        body['os:scheduler_hints'] = {'group': placement_groups.named(req, placement['GroupName'])['id']}
+    groups = [{'name': name} for name in given.get('SecurityGroups') or ()]
+    groups += [{'name': req.find('sg', shown, 'network', '/security-groups/{}')['security_group']['id']}
+               for shown in given.get('SecurityGroupIds') or ()]
+    if groups:
+        server['security_groups'] = groups
+    reservation = _reserved(req, requested, body)
+    servers = req.call('compute', 'GET', '/servers/detail', query={'reservation_id': reservation})['servers']
+    view = views.Instances(req, servers)
+    return {'ReservationId': reservation, 'OwnerId': req.project_id, 'Groups': [],
+            'Instances': [view.one(server, index) for index, server in enumerate(
+                sorted(servers, key=lambda server: str(server['name'])))]}
+
+
+def _reserved(req: operations.Request, requested: operations.Given, body: dict[str, Any]) -> str:
+    """The id of the reservation that POST /servers makes. The compute API knows tokens, too: it finds what a request
+    has made that was broken off; ``client_tokens`` knows which parameters a token came with.
+    """
+    headers = {'Idempotency-Key': f'ec2:{requested["ClientToken"]}'} if requested.get('ClientToken') else {}
+    req.caller.writes('compute', 'POST', '/servers', body)          # a dry run ends here, with its rules looked at
+    return client_tokens.once(req, 'RunInstances', requested, lambda: None, lambda: str(
+        req.call('compute', 'POST', '/servers', body, headers=headers)['reservation_id']))
+
+
+def _networks(req: operations.Request, given: operations.Given) -> Any:
+    if given.get('NetworkInterfaceId'):
+        if given.get('MaxCount', 1) != 1:
+            raise errors.Ec2Error('InvalidParameterCombination', 'A network interface is that of one instance.')
+        port = req.find('eni', given['NetworkInterfaceId'], 'network', '/ports/{}')['port']
+        if port['device_id']:
+            raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
+                                  f'{given["NetworkInterfaceId"]} is in use.')
+        return [{'port': port['id']}]
+    if not given.get('SubnetId'):
+        if given.get('PrivateIpAddress'):
+            raise errors.missing('SubnetId')
+        return _first_networks(req)
+    subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
+    check_groups(req, given.get('SecurityGroupIds') or (), subnet['id'])
+    fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
+    return [{'uuid': subnet['network_id'], **fixed}]
+
+
+def _first_networks(req: operations.Request) -> Any:
+    """The networks of an instance that names no subnet: the one network of the project's first VPC.
+
+    :raises Ec2Error: it has none
+    """
+    made = vpcs.Vpcs(req).of_subnets
+    if not made:
+        return 'auto'
+    rows = req.call('network', 'GET', '/subnets')['subnets']
+    of_others = {row['network_id'] for row in rows if row['id'] in made}
+    outside = {row['id'] for row in req.call('network', 'GET', '/networks',
+                                             query={'router:external': 'true'})['networks']}
+    left = {row['network_id'] for row in rows} - of_others - outside
+    if len(left) != 1:
+        raise errors.Ec2Error('MissingInput', 'The first VPC has no network, or several: the request must contain the '
+                                              'parameter SubnetId.')
+    return [{'uuid': left.pop()}]
+
+
+def check_groups(req: operations.Request, wanted: Sequence[str], subnet: str) -> None:
+    """
+    :param wanted: ids of security groups
+    :param subnet: uuid
+    :raises Ec2Error: a security group is of another VPC than the subnet
+    """
+    places = db_vpcs.groups_of_project(req.api_db, req.project_id) if wanted else {}
+    vpc = vpcs.Vpcs(req).of_subnets.get(subnet) if places else None
+    for shown in wanted:
+        place = places.get(req.ids.uuid('sg', shown))
+        if place and place != vpc:
+            raise errors.Ec2Error('InvalidParameter', f'Security group {shown} and the subnet belong to different '
+                                                      'networks.')
+
+
+def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """What the servers boot from: the image, and the other block devices."""
+    if not given.get('ImageId'):
+        raise errors.missing('ImageId')
+    source: dict[str, Any] = {'imageRef': req.find('ami', given['ImageId'], 'image', '/images/{}')['id']}
+    devices = []
+    for mapping in given.get('BlockDeviceMappings') or ():
+        ebs = mapping['Ebs']
+        device = {'boot_index': -1, 'destination_type': 'volume', 'device_name': mapping.get('DeviceName'),
+                  'delete_on_termination': ebs.get('DeleteOnTermination', True),
+                  'source_type': 'snapshot' if ebs.get('SnapshotId') else 'blank'}
+        if ebs.get('SnapshotId'):
+            device['uuid'] = req.find('snap', ebs['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']['id']
+        if ebs.get('VolumeSize'):
+            device['volume_size'] = ebs['VolumeSize']
+        if run_parameters.volume_type(ebs):
+            device['volume_type'] = run_parameters.volume_type(ebs)
+        devices.append({name: value for name, value in device.items() if value is not None})
+    if devices:
+        root = {'boot_index': 0, 'source_type': 'image', 'destination_type': 'local', 'uuid': source['imageRef'],
+                'delete_on_termination': True}
+        source['block_device_mapping_v2'] = [root, *devices]
+    return source
+
+
+OPERATIONS = [
+    operations.row('RunInstances', run_instances,
+                   f'{run_parameters.TAKES} MinCount MaxCount SubnetId PrivateIpAddress ClientToken LaunchTemplate '
+                   'NetworkInterfaces',
+                   run_parameters.IGNORES, makes='server'),
+]

@@ -1,0 +1,76 @@
+"""What instances there are, and how they are."""
+from __future__ import annotations
+
+from typing import Any
+
+from nova.api.ec2 import filters
+from nova.api.ec2 import operations
+from nova.api.ec2.instances import states
+from nova.api.ec2.instances import views
+
+FIELDS = {'instance-id': 'InstanceId', 'image-id': 'ImageId', 'instance-type': 'InstanceType', 'key-name': 'KeyName',
+          'private-ip-address': 'PrivateIpAddress', 'ip-address': 'PublicIpAddress', 'launch-time': 'LaunchTime',
+          'private-dns-name': 'PrivateDnsName', 'vpc-id': 'VpcId', 'subnet-id': 'SubnetId',
+          'root-device-type': 'RootDeviceType'}
+
+
+def _nested(*path: str) -> filters.Values:
+    def value(item: Any) -> Any:
+        for name in path:
+            item = item.get(name) if item else None
+        return item
+    return value
+
+
+FILTERS: dict[str, filters.Values] = {
+    **{name: _nested(field) for name, field in FIELDS.items()},
+    'instance-state-name': _nested('State', 'Name'), 'instance-state-code': _nested('State', 'Code'),
+    'availability-zone': _nested('Placement', 'AvailabilityZone'),
+    'instance.group-name': lambda item: [group['GroupName'] for group in item['SecurityGroups']],
+    'group-name': lambda item: [group['GroupName'] for group in item['SecurityGroups']],
+    **dict.fromkeys(('instance.group-id', 'group-id'), lambda item: [
+        group.get('GroupId') for group in item['SecurityGroups']]),
+    'block-device-mapping.volume-id': lambda item: [
+        mapping['Ebs']['VolumeId'] for mapping in item['BlockDeviceMappings']],
+}
+
+
+def _reservation(req: operations.Request, instance: dict[str, Any]) -> dict[str, Any]:
+    return {'ReservationId': 'r' + instance['InstanceId'][1:], 'OwnerId': req.project_id,
+            'Groups': [], 'Instances': [instance]}
+
+
+def describe_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    servers = views.servers_of(req, given.get('InstanceIds') or None)
+    view = views.Instances(req, servers)
+    instances = filters.apply([view.one(server) for server in servers], given.get('Filters'), FILTERS)
+    page, token = filters.page(instances, given, 'InstanceId')
+    return {'Reservations': [_reservation(req, instance) for instance in page], 'NextToken': token}
+
+
+def describe_instance_status(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    servers = views.servers_of(req, given.get('InstanceIds') or None)
+    names = req.ids.shown('i', [server['id'] for server in servers])
+    rows = []
+    for server in servers:
+        state = states.state_of(server)
+        if state != 'running' and not given.get('IncludeAllInstances'):
+            continue
+        status = 'ok' if state == 'running' else 'not-applicable'
+        rows.append({'InstanceId': names[server['id']], 'InstanceState': states.shown(state),
+                     'AvailabilityZone': server.get('OS-EXT-AZ:availability_zone') or None,
+                     'InstanceStatus': {'Status': status}, 'SystemStatus': {'Status': status}})
+    rows = filters.apply(rows, given.get('Filters'), {
+        'instance-state-name': _nested('InstanceState', 'Name'), 'availability-zone': _nested('AvailabilityZone'),
+        'instance-state-code': _nested('InstanceState', 'Code'),
+        'instance-status.status': _nested('InstanceStatus', 'Status'),
+        'system-status.status': _nested('SystemStatus', 'Status')})
+    page, token = filters.page(rows, given, 'InstanceId')
+    return {'InstanceStatuses': page, 'NextToken': token}
+
+
+OPERATIONS = [
+    operations.row('DescribeInstances', describe_instances, 'InstanceIds' + operations.PAGED),
+    operations.row('DescribeInstanceStatus', describe_instance_status,
+                   'InstanceIds IncludeAllInstances' + operations.PAGED),
+]

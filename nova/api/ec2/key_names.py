@@ -1,0 +1,24 @@
+"""Key pairs of who asks: the compute API knows them by their names alone."""
+from __future__ import annotations
+
+from typing import Any
+
+from nova.api.ec2 import ids
+from nova.api.ec2 import operations
+
+
+def uuid_of(req: operations.Request, name: str) -> str:
+    """What stands for a key pair in the table of ids."""
+    return ids.derived(req.caller.user.user_id, name)
+
+
+def pairs_of(req: operations.Request) -> list[dict[str, Any]]:
+    """All key pairs of the user."""
+    found: list[dict[str, Any]] = []
+    query: dict[str, Any] = {'limit': operations.PAGE}
+    while True:
+        rows = [row['keypair'] for row in req.call('compute', 'GET', '/os-keypairs', query=query)['keypairs']]
+        found += rows
+        if len(rows) < operations.PAGE:
+            return found
+        query = {'limit': operations.PAGE, 'marker': rows[-1]['name']}

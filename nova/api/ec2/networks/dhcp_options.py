@@ -1,0 +1,109 @@
+"""DHCP options: the name servers that guests of a VPC are told, those of its subnets in the network service."""
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from nova.api.ec2 import errors
+from nova.api.ec2 import filters
+from nova.api.ec2 import operations
+from nova.api.ec2 import tags
+from nova.api.ec2.networks import routing
+from nova.db.ec2 import dhcp_options as db
+from nova.db.ec2 import vpcs as db_vpcs
+
+SERVERS = 'domain-name-servers'
+CLOUD = 'AmazonProvidedDNS'                        # clients name the resolver of the cloud so
+DEFAULT = 'default'                                # in place of an id: no options of a VPC's own
+MOST_SERVERS = 4
+
+
+def _name_servers(given: operations.Given) -> list[str]:
+    """The addresses that a request names; none for the resolver of the cloud.
+
+    :raises Ec2Error: another option, or no address
+    """
+    configurations = given['DhcpConfigurations']
+    others = [str(each.get('Key')) for each in configurations if each.get('Key') != SERVERS]
+    if others or len(configurations) != 1:
+        raise errors.unsupported(f'Networks carry the option {SERVERS} alone, not {(others or ["none"])[0][:64]!r}.')
+    values = [part.strip() for value in configurations[0].get('Values') or () for part in value.split(',')]
+    if values == [CLOUD]:
+        return []
+    try:
+        found = [str(ipaddress.IPv4Address(value)) for value in values]
+    except ValueError:
+        raise errors.invalid(SERVERS, ', '.join(values)) from None
+    if not 1 <= len(found) <= MOST_SERVERS or len(set(found)) < len(found):
+        raise errors.invalid(SERVERS, f'{len(found)} addresses: 1 to {MOST_SERVERS} that differ')
+    return found
+
+
+def _shown(req: operations.Request, options: dict[str, list[str]]) -> list[dict[str, Any]]:
+    names, kept = req.ids.shown('dopt', options), tags.of(req, 'dopt', list(options))
+    return [{'DhcpOptionsId': names[ident], 'OwnerId': req.project_id, 'Tags': kept[ident], 'DhcpConfigurations': [
+        {'Key': SERVERS, 'Values': [{'Value': value} for value in servers or [CLOUD]]}]}
+            for ident, servers in options.items()]
+
+
+def _find(req: operations.Request, known: db_vpcs.Known, shown: str) -> str:
+    """
+    :raises Ec2Error: there are no such options
+    """
+    ident = req.ids.uuid('dopt', shown)
+    if ident not in known.options:
+        raise errors.not_found('dopt', shown)
+    return ident
+
+
+def create_dhcp_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    servers, found = _name_servers(given), tags.given(given.get('TagSpecifications'), 'dhcp-options')
+    req.writes()
+    ident = req.api_db.run(db.add, req.project_id, servers)
+    if ident is None:
+        raise errors.Ec2Error('DhcpOptionsLimitExceeded', f'A project has {db.MOST} sets of DHCP options at most.')
+    tags.put(req, 'dopt', ident, found)
+    return {'DhcpOptions': _shown(req, {ident: servers})[0]}
+
+
+def describe_dhcp_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    shown = _shown(req, db_vpcs.known(req.api_db, req.project_id).options)
+    shown = filters.choose(shown, 'DhcpOptionsId', given.get('DhcpOptionsIds'), 'dopt')
+    shown = filters.apply(shown, given.get('Filters'), {
+        'dhcp-options-id': lambda row: row['DhcpOptionsId'], 'owner-id': lambda row: row['OwnerId'],
+        'key': lambda row: [each['Key'] for each in row['DhcpConfigurations']],
+        'value': lambda row: [value['Value'] for each in row['DhcpConfigurations'] for value in each['Values']]})
+    page, token = filters.page(shown, given, 'DhcpOptionsId')
+    return {'DhcpOptions': page, 'NextToken': token}
+
+
+def associate_dhcp_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """Guests hear of it when they take or renew their address."""
+    known = db_vpcs.known(req.api_db, req.project_id)
+    vpc = routing.find_vpc(req, known, given['VpcId'])
+    ident = None if given['DhcpOptionsId'] == DEFAULT else _find(req, known, given['DhcpOptionsId'])
+    req.writes()
+    req.api_db.run(db.associate, vpc, ident)
+    routing.carry(req, vpc)
+    if ident is None and known.vpcs[vpc]['dhcp_options_id']:
+        for subnet in routing.subnets(req, {
+                fixed['subnet_id'] for port in routing.joins(req, [vpc]) for fixed in port['fixed_ips']}):
+            req.call('network', 'PUT', f'/subnets/{subnet["id"]}', {'subnet': {'dns_nameservers': []}})
+    return {}
+
+
+def delete_dhcp_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    ident = _find(req, db_vpcs.known(req.api_db, req.project_id), given['DhcpOptionsId'])
+    req.writes()
+    if not req.api_db.run(db.remove, ident):
+        raise errors.Ec2Error('DependencyViolation', f"The dhcpOptions '{given['DhcpOptionsId']}' has dependencies and "
+                                                     'cannot be deleted.')
+    return {}
+
+
+OPERATIONS = [
+    operations.row('CreateDhcpOptions', create_dhcp_options, 'DhcpConfigurations TagSpecifications'),
+    operations.row('DescribeDhcpOptions', describe_dhcp_options, 'DhcpOptionsIds' + operations.PAGED),
+    operations.row('AssociateDhcpOptions', associate_dhcp_options, 'DhcpOptionsId VpcId'),
+    operations.row('DeleteDhcpOptions', delete_dhcp_options, 'DhcpOptionsId'),
+]

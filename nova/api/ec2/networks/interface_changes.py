@@ -1,0 +1,135 @@
+"""Network interfaces that are made, attached, changed and removed: ports of the network service."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nova.api.ec2 import client_tokens
+from nova.api.ec2 import errors
+from nova.api.ec2 import operations
+from nova.api.ec2 import tags
+from nova.api.ec2.instances import launches
+from nova.api.ec2.networks import network_interfaces
+
+LONGEST = 255                              # characters of a description
+ATTRIBUTES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    'description': lambda shown: {'Description': {'Value': shown['Description']}},
+    'groupSet': lambda shown: {'Groups': shown['Groups']},
+    'sourceDestCheck': lambda shown: {'SourceDestCheck': {'Value': True}},
+    'attachment': lambda shown: {'Attachment': shown['Attachment']}}
+
+
+def find_port(req: operations.Request, shown: str) -> dict[str, Any]:
+    """A port of the caller's project.
+
+    :raises Ec2Error: there is none
+    """
+    port = req.find('eni', shown, 'network', '/ports/{}')['port']
+    if port.get('project_id') != req.project_id:                       # the network service shows it to administrators
+        raise errors.not_found('eni', shown)
+    return dict(port)
+
+
+def create_network_interface(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
+    wanted, text = given.get('Groups') or (), given.get('Description') or ''
+    if len(text) > LONGEST:
+        raise errors.invalid('Description', f'text of more than {LONGEST} characters')
+    if given.get('InterfaceType', 'interface') != 'interface':
+        raise errors.unsupported('Network interfaces are of the type interface.')
+    groups = [req.find('sg', shown, 'network', '/security-groups/{}')['security_group']['id'] for shown in wanted]
+    launches.check_groups(req, wanted, subnet['id'])
+    found = tags.given(given.get('TagSpecifications'), 'network-interface')
+    fixed = {'subnet_id': subnet['id'], **(
+        {'ip_address': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {})}
+    body = {'network_id': subnet['network_id'], 'name': text, 'fixed_ips': [fixed],
+            **({'security_groups': groups} if groups else {})}
+
+    def make() -> str:
+        try:
+            port = str(req.call('network', 'POST', '/ports', {'port': body})['port']['id'])
+        except errors.ServiceRefused as refused:
+            if refused.status == 409 and given.get('PrivateIpAddress') and 'uota' not in refused.message:
+                raise errors.Ec2Error('InvalidIPAddress.InUse', f'Address {given["PrivateIpAddress"]} is in use.'
+                                      ) from None
+            raise
+        tags.put(req, 'eni', port, found)
+        return port
+    made = client_tokens.once(req, 'CreateNetworkInterface', given, lambda: None, make)
+    shown = req.ids.one('eni', made)
+    return {'NetworkInterface': network_interfaces.shown(req, [find_port(req, shown)])[0]}
+
+
+def delete_network_interface(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    port = find_port(req, given['NetworkInterfaceId'])
+    if port['device_id']:
+        raise errors.Ec2Error('InvalidParameterValue', f'The network interface {given["NetworkInterfaceId"]} is in '
+                                                       'use.')
+    req.call('network', 'DELETE', f'/ports/{port["id"]}')
+    return {}
+
+
+def attach_network_interface(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """Behind the interfaces that the instance has, whatever its index: guests number what they find."""
+    if not 1 <= given['DeviceIndex'] <= 31:
+        raise errors.invalid('DeviceIndex', given['DeviceIndex'])
+    port = find_port(req, given['NetworkInterfaceId'])
+    server = req.find('i', given['InstanceId'], 'compute', '/servers/{}')['server']['id']
+    if port['device_id']:
+        raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface {given["NetworkInterfaceId"]} '
+                                                               'is in use.')
+    req.call('compute', 'POST', f'/servers/{server}/os-interface', {'interfaceAttachment': {'port_id': port['id']}})
+    return {'AttachmentId': network_interfaces.ATTACHMENT + req.ids.one('eni', port['id'])[4:]}
+
+
+def detach_network_interface(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    shown = given['AttachmentId']
+    if not shown.startswith(network_interfaces.ATTACHMENT):
+        raise errors.Ec2Error('InvalidAttachmentID.Malformed', f'{shown[:64]!r} is not the ID of an attachment.')
+    try:
+        port = find_port(req, 'eni-' + shown.removeprefix(network_interfaces.ATTACHMENT))
+    except errors.Ec2Error:
+        port = {}
+    if not (port.get('device_owner') or '').startswith('compute'):
+        raise errors.Ec2Error('InvalidAttachmentID.NotFound', f'The attachment {shown[:64]!r} does not exist.')
+    req.call('compute', 'DELETE', f'/servers/{port["device_id"]}/os-interface/{port["id"]}')
+    return {}
+
+
+def describe_network_interface_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    shown = network_interfaces.shown(req, [find_port(req, given['NetworkInterfaceId'])])[0]
+    if given.get('Attribute') not in ATTRIBUTES:
+        raise errors.unsupported(f'The attribute {str(given.get("Attribute"))[:64]!r} is not known here.')
+    return {'NetworkInterfaceId': given['NetworkInterfaceId'], **ATTRIBUTES[given['Attribute']](shown)}
+
+
+def modify_network_interface_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    port = find_port(req, given['NetworkInterfaceId'])
+    changes: dict[str, Any] = {}
+    if given.get('Groups'):
+        changes['security_groups'] = [req.find('sg', shown, 'network', '/security-groups/{}')['security_group']['id']
+                                      for shown in given['Groups']]
+        launches.check_groups(req, given['Groups'], (port['fixed_ips'] or [{}])[0].get('subnet_id', ''))
+    if 'Description' in given:
+        changes['name'] = (given['Description'].get('Value') or '')
+        if len(changes['name']) > LONGEST:
+            raise errors.invalid('Description', f'text of more than {LONGEST} characters')
+    if (given.get('SourceDestCheck') or {}).get('Value') is False:
+        raise errors.unsupported('What an instance sends has the addresses of its interface: SourceDestCheck is true.')
+    if changes:
+        req.call('network', 'PUT', f'/ports/{port["id"]}', {'port': changes})
+    return {}
+
+
+ONE = 'NetworkInterfaceId '
+OPERATIONS = [
+    operations.row('CreateNetworkInterface', create_network_interface,
+                   'SubnetId Groups Description PrivateIpAddress InterfaceType TagSpecifications ClientToken',
+                   makes='port'),
+    operations.row('DeleteNetworkInterface', delete_network_interface, ONE),
+    operations.row('AttachNetworkInterface', attach_network_interface, ONE + 'InstanceId DeviceIndex'),
+    operations.row('DetachNetworkInterface', detach_network_interface, 'AttachmentId', 'Force'),
+    operations.row('DescribeNetworkInterfaceAttribute', describe_network_interface_attribute, ONE + 'Attribute'),
+    operations.row('ModifyNetworkInterfaceAttribute', modify_network_interface_attribute,
+                   ONE + 'Groups Description SourceDestCheck'),
+]

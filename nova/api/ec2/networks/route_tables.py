@@ -1,0 +1,180 @@
+"""Route tables, and which subnets have them."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+import uuid
+
+from nova.api.ec2 import client_tokens
+from nova.api.ec2 import errors
+from nova.api.ec2 import filters
+from nova.api.ec2 import ids
+from nova.api.ec2 import operations
+from nova.api.ec2 import tags
+from nova.api.ec2.networks import routing
+from nova.db.ec2 import vpcs as db
+
+
+def _association(ident: str) -> str:
+    """The uuid of the association of a VPC with its main route table."""
+    return ids.derived('rtbassoc', ident)
+
+
+def _tables(req: operations.Request, known: db.Known, wanted: Iterable[str]) -> list[dict[str, Any]]:
+    """Route tables as they are shown."""
+    wanted = list(wanted)
+    names, vpcs, gateways = (req.ids.shown(*each) for each in (
+        ('rtb', wanted), ('vpc', known.vpcs), ('igw', known.gateways)))
+    held = [row for row in known.associations.values() if row['route_table_id'] in names]
+    nets = req.ids.shown('subnet', [row['subnet_id'] for row in held])
+    mains = {_association(ident): ident for ident in wanted if known.tables[ident]['main_of']}
+    joins_ = req.ids.shown('rtbassoc', [*(row['id'] for row in held), *mains])
+    kept = tags.of(req, 'rtb', wanted)
+    shown = []
+    for ident in wanted:
+        vpc = known.tables[ident]['vpc_id']
+        attached = known.gateway_of(vpc)
+        routes = [{'DestinationCidrBlock': known.vpcs[vpc]['cidr'], 'GatewayId': 'local', 'State': 'active',
+                   'Origin': 'CreateRouteTable'}] + [
+            {'DestinationCidrBlock': where, 'GatewayId': gateways[gateway], 'Origin': 'CreateRoute',
+             'State': 'active' if gateway == attached else 'blackhole'}
+            for where, gateway in sorted(known.routes.get(ident, {}).items())]
+        of = [(held_id, None) for held_id, table in mains.items() if table == ident] + [
+            (row['id'], row['subnet_id']) for row in held if row['route_table_id'] == ident]
+        shown.append({'RouteTableId': names[ident], 'VpcId': vpcs[vpc], 'OwnerId': req.project_id, 'Routes': routes,
+                      'Tags': kept[ident], 'PropagatingVgws': [], 'Associations': [
+                          {'RouteTableAssociationId': joins_[held_id], 'RouteTableId': names[ident],
+                           'SubnetId': nets[subnet], 'Main': subnet is None,
+                           'AssociationState': {'State': 'associated'}} for held_id, subnet in of]})
+    return shown
+
+
+def create_route_table(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    vpc = routing.find_vpc(req, db.known(req.api_db, req.project_id), given['VpcId'])
+    found = tags.given(given.get('TagSpecifications'), 'route-table')
+    req.writes()
+    token = given.get('ClientToken')
+    ident = str(uuid.uuid5(uuid.UUID(vpc), f'{req.project_id} {token}') if token else uuid.uuid4())
+
+    def make() -> str:
+        if not req.api_db.run(db.add_table, ident, req.project_id, vpc):
+            raise errors.Ec2Error('RouteTableLimitExceeded', f'A project has {db.MOST_TABLES} route tables at most.')
+        tags.put(req, 'rtb', ident, found)
+        return ident
+
+    def find() -> str | None:
+        return ident if db.exists(req.api_db, 'rtb', req.project_id, ident) else None
+    ident = client_tokens.once(req, 'CreateRouteTable', given, find, make)
+    known = db.known(req.api_db, req.project_id)
+    if ident not in known.tables:                        # made by this token, and deleted
+        raise errors.not_found('rtb', req.ids.one('rtb', ident))
+    return {'RouteTable': _tables(req, known, [ident])[0]}
+
+
+def describe_route_tables(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    known = db.known(req.api_db, req.project_id)
+    shown = filters.choose(_tables(req, known, known.tables), 'RouteTableId', given.get('RouteTableIds'), 'rtb')
+    shown = filters.apply(shown, given.get('Filters'), {
+        'route-table-id': lambda row: row['RouteTableId'], 'vpc-id': lambda row: row['VpcId'],
+        'owner-id': lambda row: row['OwnerId'],
+        'association.main': lambda row: [each['Main'] for each in row['Associations']],
+        'association.subnet-id': lambda row: [each['SubnetId'] for each in row['Associations']],
+        'association.route-table-association-id': lambda row: [
+            each['RouteTableAssociationId'] for each in row['Associations']],
+        'association.route-table-id': lambda row: [each['RouteTableId'] for each in row['Associations']],
+        'route.destination-cidr-block': lambda row: [each['DestinationCidrBlock'] for each in row['Routes']],
+        'route.gateway-id': lambda row: [each['GatewayId'] for each in row['Routes']],
+        'route.state': lambda row: [each['State'] for each in row['Routes']],
+        'route.origin': lambda row: [each['Origin'] for each in row['Routes']]})
+    page, token = filters.page(shown, given, 'RouteTableId')
+    return {'RouteTables': page, 'NextToken': token}
+
+
+def delete_route_table(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    known = db.known(req.api_db, req.project_id)
+    table = routing.find(req, known, 'rtb', given['RouteTableId'])
+    if known.tables[table]['main_of'] or any(
+            row['route_table_id'] == table for row in known.associations.values()):
+        raise errors.Ec2Error('DependencyViolation', f"The routeTable '{given['RouteTableId']}' has dependencies and "
+                                                     'cannot be deleted.')
+    req.writes()
+    req.api_db.run(db.remove_table, table)
+    return {}
+
+
+def associate_route_table(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    known = db.known(req.api_db, req.project_id)
+    table = routing.find(req, known, 'rtb', given['RouteTableId'])
+    vpc = known.tables[table]['vpc_id']
+    if not given.get('SubnetId'):
+        raise errors.missing('SubnetId')
+    subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']['id']
+    if subnet not in {fixed['subnet_id'] for port in routing.joins(req, [vpc]) for fixed in port['fixed_ips']}:
+        raise errors.Ec2Error('InvalidParameterValue', f"route table {given['RouteTableId']} and subnet "
+                                                       f"{given['SubnetId']} belong to different networks")
+    req.writes()
+    ident = req.api_db.run(db.associate, subnet, table)
+    if ident is None:
+        raise errors.Ec2Error('Resource.AlreadyAssociated', f"The subnet {given['SubnetId']} has a route table "
+                                                            'already.')
+    routing.carry(req, vpc)
+    return {'AssociationId': req.ids.one('rtbassoc', ident), 'AssociationState': {'State': 'associated'}}
+
+
+def _associated(req: operations.Request, known: db.Known, shown: str) -> tuple[str, str | None]:
+    """(VPC, subnet) of an association; of that with a main table no subnet.
+
+    :raises Ec2Error: there is none
+    """
+    ident = req.ids.uuid('rtbassoc', shown)
+    for subnet, row in known.associations.items():
+        if row['id'] == ident:
+            return known.tables[row['route_table_id']]['vpc_id'], subnet
+    for table, row in known.tables.items():
+        if row['main_of'] and _association(table) == ident:
+            return row['vpc_id'], None
+    raise errors.not_found('rtbassoc', shown)
+
+
+def disassociate_route_table(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    known = db.known(req.api_db, req.project_id)
+    vpc, subnet = _associated(req, known, given['AssociationId'])
+    if subnet is None:
+        raise errors.Ec2Error('InvalidParameterValue', 'The association with the main route table is not removed: '
+                                                       'ReplaceRouteTableAssociation makes another table the main one.')
+    req.writes()
+    req.api_db.run(db.disassociate, subnet)
+    routing.carry(req, vpc)
+    return {}
+
+
+def replace_route_table_association(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    known = db.known(req.api_db, req.project_id)
+    vpc, subnet = _associated(req, known, given['AssociationId'])
+    table = routing.find(req, known, 'rtb', given['RouteTableId'])
+    if known.tables[table]['vpc_id'] != vpc:
+        raise errors.Ec2Error('InvalidParameterValue', f"route table {given['RouteTableId']} belongs to a different "
+                                                       'network')
+    req.writes()
+    if subnet is None:
+        req.api_db.run(db.set_main, vpc, table)
+        ident = _association(table)
+    else:
+        ident = req.api_db.run(_replace, subnet, table)
+    routing.carry(req, vpc)
+    return {'NewAssociationId': req.ids.one('rtbassoc', ident), 'AssociationState': {'State': 'associated'}}
+
+
+def _replace(conn: Any, subnet: str, table: str) -> str:
+    db.disassociate(conn, subnet)
+    return str(db.associate(conn, subnet, table))
+
+
+OPERATIONS = [
+    operations.row('CreateRouteTable', create_route_table, 'VpcId TagSpecifications ClientToken'),
+    operations.row('DescribeRouteTables', describe_route_tables, 'RouteTableIds' + operations.PAGED),
+    operations.row('DeleteRouteTable', delete_route_table, 'RouteTableId'),
+    operations.row('AssociateRouteTable', associate_route_table, 'RouteTableId SubnetId'),
+    operations.row('DisassociateRouteTable', disassociate_route_table, 'AssociationId'),
+    operations.row('ReplaceRouteTableAssociation', replace_route_table_association, 'AssociationId RouteTableId'),
+]

@@ -1,0 +1,72 @@
+"""Snapshots of volumes."""
+from __future__ import annotations
+
+from typing import Any
+
+from nova.api.ec2 import errors
+from nova.api.ec2 import filters
+from nova.api.ec2 import operations
+from nova.api.ec2 import tags
+from nova.api.ec2.volumes import volumes
+
+SNAPSHOT_STATES = {'available': 'completed', 'creating': 'pending', 'deleting': 'completed'}
+
+
+def _snapshots(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = req.ids.shown('snap', [row['id'] for row in rows])
+    of = req.ids.shown('vol', {row['volume_id'] for row in rows})
+    return [{
+        'SnapshotId': names[row['id']], 'VolumeId': of[row['volume_id']], 'VolumeSize': row['size'],
+        'State': SNAPSHOT_STATES.get(row['status'], 'error'), 'StartTime': volumes.time(row['created_at']),
+        'Description': row.get('description') or '', 'OwnerId': req.project_id,
+        'Progress': '100%' if row['status'] == 'available' else None,
+        'Tags': tags.shown(row.get('metadata'))} for row in rows]
+
+
+def describe_snapshots(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    rows = req.pages('volume', '/snapshots/detail', 'snapshots')
+    shown = filters.choose(_snapshots(req, rows), 'SnapshotId', given.get('SnapshotIds'), 'snap')
+    owners = given.get('OwnerIds')
+    if owners and not {'self', req.project_id} & set(owners):
+        shown = []
+    shown = filters.apply(shown, given.get('Filters'), {
+        'snapshot-id': lambda row: row['SnapshotId'], 'volume-id': lambda row: row['VolumeId'],
+        'status': lambda row: row['State'], 'description': lambda row: row['Description'],
+        'volume-size': lambda row: row['VolumeSize'], 'owner-id': lambda row: row['OwnerId'],
+        'start-time': lambda row: row['StartTime']})
+    page, token = filters.page(shown, given, 'SnapshotId')
+    return {'Snapshots': page, 'NextToken': token}
+
+
+def find_snapshot(req: operations.Request, shown: str) -> dict[str, Any]:
+    return dict(req.find('snap', shown, 'volume', '/snapshots/{}')['snapshot'])
+
+
+def describe_snapshot_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """Who may make volumes of it: no other project."""
+    if given['Attribute'] != 'createVolumePermission':
+        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
+    req.find('snap', given['SnapshotId'], 'volume', '/snapshots/{}')
+    return {'SnapshotId': given['SnapshotId'], 'CreateVolumePermissions': []}
+
+
+def create_snapshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    volume = volumes.find_volume(req, given['VolumeId'])
+    found = tags.given(given.get('TagSpecifications'), 'snapshot')
+    made = req.call('volume', 'POST', '/snapshots', {'snapshot': {
+        'volume_id': volume['id'], 'description': given.get('Description'), 'force': True, 'metadata': found,
+        **({'name': found['Name']} if 'Name' in found else {})}})
+    return _snapshots(req, [made['snapshot']])[0]
+
+
+def delete_snapshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    req.call('volume', 'DELETE', f'/snapshots/{find_snapshot(req, given["SnapshotId"])["id"]}')
+    return {}
+
+
+OPERATIONS = [
+    operations.row('DescribeSnapshots', describe_snapshots, 'SnapshotIds OwnerIds' + operations.PAGED),
+    operations.row('DescribeSnapshotAttribute', describe_snapshot_attribute, 'SnapshotId Attribute'),
+    operations.row('CreateSnapshot', create_snapshot, 'VolumeId Description TagSpecifications', makes='snapshot'),
+    operations.row('DeleteSnapshot', delete_snapshot, 'SnapshotId'),
+]

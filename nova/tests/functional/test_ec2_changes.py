@@ -1,0 +1,249 @@
+"""What EC2's clients change of instances, images, volumes and interfaces, with boto3 and the fake driver."""
+import pytest
+
+from nova.api.ec2 import refused as refusals
+from nova.api.ec2 import table
+from nova.tests import waiting
+from nova.tests.functional import test_ec2
+from nova.tests.functional.test_ec2 import refused
+from nova.tests.functional.test_ec2 import run
+
+cloud, demo, pair, ec2, image, flavor = (
+    test_ec2.cloud, test_ec2.demo, test_ec2.pair, test_ec2.ec2, test_ec2.image, test_ec2.flavor)
+QUICK = {'WaiterConfig': {'Delay': 0.2, 'MaxAttempts': 200}}
+
+
+@pytest.fixture(scope='module')
+def network(demo):
+    """The subnet of a network of the project."""
+    made = demo.post('/network/v2.0/networks', {'network': {'name': 'own'}}).json()['network']['id']
+    demo.post('/network/v2.0/subnets', {'subnet': {'network_id': made, 'cidr': '10.78.0.0/24', 'ip_version': 4}})
+
+
+@pytest.fixture(scope='module')
+def subnet(ec2, network):
+    found = ec2.describe_subnets(Filters=[{'Name': 'cidr-block', 'Values': ['10.78.0.0/24']}])['Subnets']
+    return found[0]['SubnetId']
+
+
+@pytest.fixture
+def instance(ec2, image, flavor, subnet):
+    made = run(ec2, image, flavor, SubnetId=subnet)['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[made], **QUICK)
+    yield made
+    ec2.terminate_instances(InstanceIds=[made])
+    ec2.get_waiter('instance_terminated').wait(InstanceIds=[made], **QUICK)
+
+
+def shown(ec2, instance):
+    return ec2.describe_instances(InstanceIds=[instance])['Reservations'][0]['Instances'][0]
+
+
+def test_a_stopped_instance_becomes_one_of_another_type(cloud, ec2, instance, flavor, demo):
+    """Confirmed within the request; it is stopped all the time, and starts."""
+    made = cloud.admin().post('/flavors', {'flavor': {'name': 'larger', 'ram': 128, 'vcpus': 2, 'disk': 1}})
+    assert made.status_code == 200, made.text
+    change = {'InstanceId': instance, 'InstanceType': {'Value': 'larger'}}
+    assert refused(ec2.modify_instance_attribute, **change) == ('IncorrectInstanceState', 400)
+    ec2.stop_instances(InstanceIds=[instance])
+    ec2.get_waiter('instance_stopped').wait(InstanceIds=[instance], **QUICK)
+    assert refused(ec2.modify_instance_attribute, InstanceId=instance, InstanceType={'Value': 'none'}) == (
+        'InvalidInstanceType', 400)
+    ec2.modify_instance_attribute(**change)
+    found = shown(ec2, instance)
+    assert (found['InstanceType'], found['State']['Name']) == ('larger', 'stopped')
+    ec2.modify_instance_attribute(InstanceId=instance, Attribute='instanceType', Value=flavor)
+    assert shown(ec2, instance)['InstanceType'] == flavor
+    server, = demo.get('/servers/detail').json()['servers']
+    assert server['status'] == 'SHUTOFF', server
+    large = next(row['id'] for row in demo.get('/flavors').json()['flavors'] if row['name'] == 'larger')
+    demo.post(f'/servers/{server["id"]}/action', {'resize': {'flavorRef': large}})      # nobody confirms this one
+    waiting.wait_for(lambda: demo.get(f'/servers/{server["id"]}').json()['server']['status'] == 'VERIFY_RESIZE', 30,
+                     'the resize')
+    assert shown(ec2, instance)['State']['Name'] == 'stopped'
+    ec2.start_instances(InstanceIds=[instance])
+    ec2.get_waiter('instance_running').wait(InstanceIds=[instance], **QUICK)
+    assert shown(ec2, instance)['InstanceType'] == 'larger'
+
+
+def test_groups_volumes_and_what_is_not_changed(ec2, instance, demo):
+    group = ec2.create_security_group(GroupName='other', Description='other')['GroupId']
+    ec2.modify_instance_attribute(InstanceId=instance, Groups=[group])
+    assert [row['GroupId'] for row in shown(ec2, instance)['SecurityGroups']] == [group]
+    volume = ec2.create_volume(Size=1, AvailabilityZone='nova')['VolumeId']
+    ec2.get_waiter('volume_available').wait(VolumeIds=[volume], **QUICK)
+    ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device='/dev/vdb')
+    ec2.get_waiter('volume_in_use').wait(VolumeIds=[volume], **QUICK)
+    device = shown(ec2, instance)['BlockDeviceMappings'][0]
+    assert device['Ebs']['DeleteOnTermination'] is False
+    ec2.modify_instance_attribute(InstanceId=instance, BlockDeviceMappings=[{
+        'DeviceName': device['DeviceName'], 'Ebs': {'DeleteOnTermination': True}}])
+    assert shown(ec2, instance)['BlockDeviceMappings'][0]['Ebs']['DeleteOnTermination'] is True
+    assert refused(ec2.modify_instance_attribute, InstanceId=instance, BlockDeviceMappings=[{
+        'DeviceName': '/dev/vdz', 'Ebs': {'DeleteOnTermination': True}}]) == ('InvalidInstanceAttributeValue', 400)
+    for change in ({'SourceDestCheck': {'Value': False}}, {'DisableApiTermination': {'Value': True}},
+                   {'EbsOptimized': {'Value': True}}, {'UserData': {'Value': b'x'}},
+                   {'InstanceInitiatedShutdownBehavior': {'Value': 'terminate'}}):
+        assert refused(ec2.modify_instance_attribute, InstanceId=instance, **change) == ('UnsupportedOperation', 400)
+    ec2.modify_instance_attribute(InstanceId=instance, SourceDestCheck={'Value': True})
+    assert refused(ec2.modify_instance_attribute, InstanceId=instance, SourceDestCheck={'Value': True},
+                   EbsOptimized={'Value': False}) == ('InvalidParameterCombination', 400)
+
+
+def test_a_requirement_of_tokens_is_no_tag(ec2, image, flavor, subnet, demo):
+    """Who removes all tags, as tools do that know only their own, does not open the metadata of an instance."""
+    made = run(ec2, image, flavor, SubnetId=subnet, MetadataOptions={'HttpTokens': 'required'})['Instances'][0]
+    one, key = made['InstanceId'], 'metadata_tokens'
+    assert made['MetadataOptions']['HttpTokens'] == 'required' and made.get('Tags', []) == []
+    ec2.create_tags(Resources=[one], Tags=[{'Key': 'a', 'Value': 'b'}])
+    ec2.delete_tags(Resources=[one])
+    ec2.delete_tags(Resources=[one], Tags=[{'Key': key}])
+    assert refused(ec2.create_tags, Resources=[one], Tags=[{'Key': key, 'Value': 'optional'}])[0] == (
+        'InvalidParameterValue')
+    of_one = {'Filters': [{'Name': 'resource-id', 'Values': [one]}]}
+    assert shown(ec2, one)['MetadataOptions']['HttpTokens'] == 'required' and ec2.describe_tags(**of_one)['Tags'] == []
+    changed = ec2.modify_instance_metadata_options(InstanceId=one, HttpTokens='optional')
+    assert changed['InstanceMetadataOptions']['HttpTokens'] == 'optional'
+    assert 'MetadataOptions' not in shown(ec2, one)
+    ec2.modify_instance_metadata_options(InstanceId=one, HttpTokens='required')
+    assert any(row['metadata'] == {key: 'required'} for row in demo.get('/servers/detail').json()['servers'])
+    for options in ({'HttpEndpoint': 'disabled'}, {'HttpPutResponseHopLimit': 2}, {'InstanceMetadataTags': 'enabled'}):
+        assert refused(ec2.modify_instance_metadata_options, InstanceId=one, **options) == (
+            'UnsupportedOperation', 400)
+    ec2.terminate_instances(InstanceIds=[one])
+
+
+def test_interfaces_are_made_attached_and_kept(ec2, image, flavor, subnet, instance):
+    given = {'SubnetId': subnet, 'Description': 'second', 'PrivateIpAddress': '10.78.0.77', 'ClientToken': 'once',
+             'TagSpecifications': [{'ResourceType': 'network-interface', 'Tags': [{'Key': 'a', 'Value': 'b'}]}]}
+    one, again = (ec2.create_network_interface(**given)['NetworkInterface'] for _time in range(2))
+    assert again['NetworkInterfaceId'] == one['NetworkInterfaceId']
+    assert (one['PrivateIpAddress'], one['Status'], one['Description']) == ('10.78.0.77', 'available', 'second')
+    assert refused(ec2.create_network_interface, SubnetId=subnet, PrivateIpAddress='10.78.0.77') == (
+        'InvalidIPAddress.InUse', 400)
+    interface = {'NetworkInterfaceId': one['NetworkInterfaceId']}
+    held = ec2.attach_network_interface(**interface, InstanceId=instance, DeviceIndex=1)['AttachmentId']
+    assert one['NetworkInterfaceId'] in [row['NetworkInterfaceId'] for row in shown(ec2, instance)['NetworkInterfaces']]
+    assert refused(ec2.delete_network_interface, **interface) == ('InvalidParameterValue', 400)
+    assert refused(ec2.attach_network_interface, **interface, InstanceId=instance, DeviceIndex=2) == (
+        'InvalidNetworkInterface.InUse', 400)
+    found = ec2.describe_network_interfaces(Filters=[{'Name': 'attachment.attachment-id', 'Values': [held]}])
+    assert [row['NetworkInterfaceId'] for row in found['NetworkInterfaces']] == [one['NetworkInterfaceId']]
+    group = ec2.create_security_group(GroupName='of-interfaces', Description='x')['GroupId']
+    ec2.modify_network_interface_attribute(**interface, Groups=[group])
+    ec2.modify_network_interface_attribute(**interface, Description={'Value': 'renamed'})
+    described = ec2.describe_network_interface_attribute(**interface, Attribute='groupSet')
+    assert [row['GroupId'] for row in described['Groups']] == [group]
+    assert ec2.describe_network_interface_attribute(**interface, Attribute='description')['Description'] == {
+        'Value': 'renamed'}
+    assert refused(ec2.modify_network_interface_attribute, **interface, SourceDestCheck={'Value': False}) == (
+        'UnsupportedOperation', 400)
+    ec2.detach_network_interface(AttachmentId=held)
+    waiting.wait_for(lambda: ec2.describe_network_interfaces(NetworkInterfaceIds=[one['NetworkInterfaceId']])[
+        'NetworkInterfaces'][0]['Status'] == 'available', 30, 'the interface to be free')
+    assert refused(ec2.detach_network_interface, AttachmentId=held) == ('InvalidAttachmentID.NotFound', 400)
+    booted = run(ec2, image, flavor, NetworkInterfaces=[{**interface, 'DeviceIndex': 0}])['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[booted], **QUICK)
+    assert shown(ec2, booted)['PrivateIpAddress'] == '10.78.0.77'
+    ec2.terminate_instances(InstanceIds=[booted])
+    ec2.get_waiter('instance_terminated').wait(InstanceIds=[booted], **QUICK)
+    ec2.delete_network_interface(**interface)                                             # it stayed
+    assert refused(ec2.describe_network_interfaces, NetworkInterfaceIds=[one['NetworkInterfaceId']])[0] == (
+        'InvalidNetworkInterfaceID.NotFound')
+
+
+def test_an_image_of_a_snapshot_boots_from_a_volume(ec2, flavor, image, subnet):
+    volume = ec2.create_volume(Size=1, AvailabilityZone='nova')['VolumeId']
+    ec2.get_waiter('volume_available').wait(VolumeIds=[volume], **QUICK)
+    snapshot = ec2.create_snapshot(VolumeId=volume, TagSpecifications=[{
+        'ResourceType': 'snapshot', 'Tags': [{'Key': 'of', 'Value': 'disk'}]}])['SnapshotId']
+    ec2.get_waiter('snapshot_completed').wait(SnapshotIds=[snapshot], **QUICK)
+    tags = ec2.describe_tags(Filters=[{'Name': 'resource-type', 'Values': ['snapshot']}])['Tags']
+    assert [(row['ResourceId'], row['Key']) for row in tags] == [(snapshot, 'of')]         # they were not listed
+    device = {'DeviceName': '/dev/vda', 'Ebs': {'SnapshotId': snapshot, 'VolumeSize': 2}}
+    made = ec2.register_image(Name='of a snapshot', RootDeviceName='/dev/vda', BlockDeviceMappings=[device])['ImageId']
+    found = ec2.describe_images(ImageIds=[made])['Images'][0]
+    assert (found['State'], found['RootDeviceType']) == ('available', 'ebs')
+    assert found['BlockDeviceMappings'] == [{'DeviceName': '/dev/vda', 'Ebs': {
+        'SnapshotId': snapshot, 'VolumeSize': 2, 'DeleteOnTermination': True}}]
+    for wrong, code in (([], 'MissingParameter'), ([device, device], 'InvalidBlockDeviceMapping'),
+                        ([{**device, 'DeviceName': '/dev/vdb'}], 'InvalidBlockDeviceMapping'),
+                        ([{'DeviceName': '/dev/vda', 'Ebs': {'VolumeSize': 1}}], 'UnsupportedOperation'),
+                        ([{'DeviceName': '/dev/vda', 'Ebs': {'SnapshotId': 'snap-00000000000000dea'}}],
+                         'InvalidSnapshot.NotFound')):
+        assert refused(ec2.register_image, Name='wrong', RootDeviceName='/dev/vda', BlockDeviceMappings=wrong)[
+            0] == code
+    one = run(ec2, made, flavor, SubnetId=subnet)['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[one], **QUICK)
+    assert [row['DeviceName'] for row in shown(ec2, one)['BlockDeviceMappings']] == ['/dev/vda']
+    ec2.terminate_instances(InstanceIds=[one])
+    ec2.get_waiter('instance_terminated').wait(InstanceIds=[one], **QUICK)
+    ec2.deregister_image(ImageId=made)
+    ec2.modify_image_attribute(ImageId=image, Description={'Value': 'said'})
+    ec2.modify_image_attribute(ImageId=image, Attribute='launchPermission', OperationType='add', UserIds=['0' * 32])
+    assert ec2.describe_images(ImageIds=[image])['Images'][0]['Description'] == 'said'
+    for nothing in ({}, {'Value': 'x'}, {'Attribute': 'launchPermission', 'Value': 'x'}):
+        assert refused(ec2.modify_image_attribute, ImageId=image, **nothing) == ('InvalidParameterCombination', 400)
+    permissions = {'ImageId': image, 'Attribute': 'launchPermission'}
+    assert ec2.describe_image_attribute(**permissions)['LaunchPermissions'] == [{'UserId': '0' * 32}]
+    ec2.reset_image_attribute(**permissions)
+    assert ec2.describe_image_attribute(**permissions)['LaunchPermissions'] == []
+
+
+def test_how_volumes_are(ec2):
+    volume = ec2.create_volume(Size=1, AvailabilityZone='nova')['VolumeId']
+    ec2.get_waiter('volume_available').wait(VolumeIds=[volume], **QUICK)
+    one = {'VolumeIds': [volume]}
+    assert ec2.describe_volume_status(**one)['VolumeStatuses'][0]['VolumeStatus']['Status'] == 'ok'
+    assert ec2.describe_volume_attribute(VolumeId=volume, Attribute='autoEnableIO')['AutoEnableIO'] == {'Value': False}
+    ec2.modify_volume(VolumeId=volume, Size=2)
+    waiting.wait_for(lambda: ec2.describe_volumes_modifications(**one)['VolumesModifications'][0][
+        'ModificationState'] == 'completed', 30, 'the volume to grow')
+    assert ec2.describe_volumes_modifications(**one)['VolumesModifications'][0]['TargetSize'] == 2
+    assert refused(ec2.describe_volume_status, VolumeIds=['vol-00000000000000dea'])[0] == 'InvalidVolume.NotFound'
+
+
+def test_tags_of_what_no_service_shows_by_its_id(ec2):
+    def tagged(kind):
+        return [{'ResourceType': kind, 'Tags': [{'Key': 'of', 'Value': kind}]}]
+    ec2.create_key_pair(KeyName='tagged', TagSpecifications=tagged('key-pair'))
+    template = ec2.create_launch_template(LaunchTemplateName='tagged', LaunchTemplateData={'InstanceType': 'm1.tiny'},
+                                          TagSpecifications=tagged('launch-template'))['LaunchTemplate']
+    assert template['Tags'] == [{'Key': 'of', 'Value': 'launch-template'}]
+    key = ec2.describe_key_pairs(Filters=[{'Name': 'tag:of', 'Values': ['key-pair']}])['KeyPairs'][0]
+    assert key['KeyName'] == 'tagged'
+    ec2.create_tags(Resources=[key['KeyPairId'], template['LaunchTemplateId']], Tags=[{'Key': 'a', 'Value': 'b'}])
+    assert len(ec2.describe_key_pairs(KeyNames=['tagged'])['KeyPairs'][0]['Tags']) == 2
+    ec2.delete_key_pair(KeyPairId=key['KeyPairId'])
+    ec2.create_key_pair(KeyName='tagged')                     # another one, though its id is the same
+    assert ec2.describe_key_pairs(KeyNames=['tagged'])['KeyPairs'][0]['Tags'] == []
+    assert refused(ec2.delete_key_pair, KeyPairId='key-00000000000000dea')[0] == 'InvalidKeyPair.NotFound'
+
+
+def test_what_there_is_nothing_for_says_why(ec2):
+    assert not refusals.OF.keys() & table.OPERATIONS.keys()
+    for call in (ec2.describe_spot_instance_requests, ec2.describe_reserved_instances, ec2.describe_network_acls):
+        assert refused(call) == ('UnsupportedOperation', 400)
+    model = ec2.meta.service_model
+    assert set(refusals.OF) <= set(model.operation_names), set(refusals.OF) - set(model.operation_names)
+
+
+def test_types_are_offered_and_monitoring_changes_nothing(ec2, flavor, instance):
+    offered = ec2.describe_instance_type_offerings(LocationType='availability-zone', Filters=[
+        {'Name': 'instance-type', 'Values': [flavor]}])['InstanceTypeOfferings']
+    assert [(row['InstanceType'], row['Location']) for row in offered] == [(flavor, 'nova')]
+    for call in (ec2.monitor_instances, ec2.unmonitor_instances):
+        assert call(InstanceIds=[instance])['InstanceMonitorings'] == [
+            {'InstanceId': instance, 'Monitoring': {'State': 'disabled'}}]
+
+
+def test_a_cluster_is_near_each_other(ec2, demo):
+    """The strategy that clients of EC2 send when they say none."""
+    made = ec2.create_placement_group(GroupName='near')['PlacementGroup']
+    assert made['Strategy'] == 'cluster' and 'SpreadLevel' not in made
+    groups = demo.get('/os-server-groups', version='2.91').json()['server_groups']
+    assert [row['policy'] for row in groups] == ['network-proximity']
+    assert ec2.describe_placement_groups(Filters=[{'Name': 'strategy', 'Values': ['cluster']}])[
+        'PlacementGroups'][0]['GroupName'] == 'near'
+    ec2.delete_placement_group(GroupName='near')
+    assert refused(ec2.create_placement_group, GroupName='x', Strategy='partition')[0] == 'UnsupportedOperation'
