@@ -75,9 +75,9 @@ OPTIONS = [
                 help='Whether volumes over iSCSI, NVMe-oF and Fibre Channel are reached over all their paths, by '
                      'os-brick and multipathd. iSCSI then goes through the initiator of the kernel, which off leaves '
                      'to QEMU.'),
-    cfg.StrOpt('volume_root_helper', default='sudo', max_length=255,
-               help='What os-brick begins commands with that need root: its own privileged daemon. Only for volumes '
-                    "that need the host's kernel."),
+    cfg.StrOpt('volume_root_helper', max_length=255,
+               help='What os-brick begins its privileged daemon with, as in sudo. Unset: os-brick is not used, and '
+                    'volumes that need the initiators of the kernel are refused.'),
     cfg.IntOpt('qemu_img_timeout', default=3600, min=10, max=86400,
                help='Seconds that copying or converting one disk may take, before the operation fails.'),
     cfg.StrOpt('live_migration_uri', default='qemu+tls://%s/system', max_length=255,

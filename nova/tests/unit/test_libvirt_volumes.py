@@ -1,5 +1,6 @@
 """What libvirt is told of volumes, by the kind of their connection: https://libvirt.org/formatdomain.html."""
 import dataclasses
+import importlib.util
 from xml.etree import ElementTree as etree
 
 import pytest
@@ -100,6 +101,11 @@ def test_what_is_not_there_is_refused_with_a_sentence(known, monkeypatch):
         with pytest.raises(exception.VirtError, match=f'{kind} need os-brick'):
             known.connect({'driver_volume_type': kind, 'data': {}})
     monkeypatch.undo()
+    if importlib.util.find_spec('os_brick') is not None:
+        # its privileged daemon does not start unless the operator says how: no volume at all could be attached
+        with pytest.raises(exception.VirtError, match='volume_root_helper of this host is not set'):
+            known.connect({'driver_volume_type': 'nvmeof', 'data': {}})
+    assert known.facts('192.0.2.9') == {'initiator': known.initiator, 'multipath': False}
     assert known.connect({**LOCAL, 'data': {**LOCAL['data'], 'encrypted': True}})['encrypted']
 
 
@@ -119,7 +125,7 @@ def test_a_file_with_others_below_it_is_not_taken_for_a_raw_one(known):
             known.connect({**info, 'data': {**info['data'], 'format': 'qcow2'}})
 
 
-def test_what_os_brick_is_asked(monkeypatch):
+def test_what_os_brick_is_asked(monkeypatch, tmp_path):
     """The kernel of the tests has no initiator: the calls, and the XML of what they give."""
     brick = pytest.importorskip('os_brick.initiator.connector')
     calls = []
@@ -140,8 +146,10 @@ def test_what_os_brick_is_asked(monkeypatch):
         return Initiator()
     monkeypatch.setattr(brick.InitiatorConnector, 'factory', staticmethod(factory))
     monkeypatch.setattr(brick, 'get_connector_properties', lambda *args, **more: {'wwpns': ['50'], 'initiator': 'x'})
-    several = connectors.Connectors('h1', connectors.Way('doas', True))
+    several = connectors.Connectors('h1', connectors.Way('doas', True, str(tmp_path / 'locks')))
     facts = several.facts('192.0.2.9')
+    from os_brick import opts
+    assert opts.cfg.CONF.os_brick.lock_path == str(tmp_path / 'locks')
     assert facts['wwpns'] == ['50'] and facts['multipath'] and facts['initiator'] == several.initiator
     for kind in ('fibre_channel', 'nvmeof', 'iscsi'):
         data, device = {'target': kind}, {'type': 'block', 'path': '/dev/disk/by-id/dm-1', 'multipath_id': '36'}

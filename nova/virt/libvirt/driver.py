@@ -97,7 +97,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.set_up_operations()
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed)
         self.connectors = connectors.Connectors(host, connectors.Way(conf.libvirt.volume_root_helper,
-                                                                     conf.libvirt.volume_use_multipath))
+                                                                     conf.libvirt.volume_use_multipath,
+                                                                     os.path.join(os.path.dirname(directory),
+                                                                                  'os-brick')))
         self.virt_type = ''                      # this and the next are known from init_host() on
         self.topology: numa.HostTopology | None = None
         self._placing = threading.Lock()

@@ -381,11 +381,11 @@ class Storage:
                 own = row.get('disk_bus') or bus
                 disks.append(self._blank(place, uuid, f'disk.ephemeral{number}', row['volume_size'] * GIB, target(own),
                                          own, row.get('guest_format')))
-        swap = wanted.swap or {'volume_size': int((instance.flavor or {}).get('swap') or 0)}
-        if swap['volume_size']:
+        swap, most = wanted.swap or {}, int((instance.flavor or {}).get('swap') or 0)
+        swap_mib = min(most, swap.get('volume_size') or most)         # the row may be older than a resize
+        if swap_mib:
             own = swap.get('disk_bus') or bus
-            disks.append(self._blank(place, uuid, 'disk.swap', swap['volume_size'] * MIB, target(own), own,
-                                     disk_words.SWAP))
+            disks.append(self._blank(place, uuid, 'disk.swap', swap_mib * MIB, target(own), own, disk_words.SWAP))
         if request.config_drive is not None:
             disks.append(self.config_drive(uuid, request.config_drive, target(bus), bus, encrypted=encrypted))
         if sum(disk.bus == 'ide' for disk in disks) > xml.IDE_DISKS:

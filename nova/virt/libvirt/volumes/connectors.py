@@ -5,11 +5,12 @@ another package adds. Its name is the ``driver_volume_type`` that Cinder gives s
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 import dataclasses
 import importlib.util
+import os
 import re
 import typing
-from collections.abc import Mapping
 
 from nova import exception
 from nova.runtime import entry_points
@@ -30,12 +31,14 @@ Source = dict[str, typing.Any]
 class Way:
     """How os-brick is used.
 
-    root_helper  what it begins the commands with that need root
+    root_helper  what it begins the commands with that need root; None: it is not used
     multipath    whether a volume is reached over all its paths, through the host's kernel
+    locks        directory of its locks
     """
 
-    root_helper: str = 'sudo'
+    root_helper: str | None = None
     multipath: bool = False
+    locks: str = '/var/lib/nova/os-brick'
 
 
 class Connector:
@@ -140,7 +143,7 @@ class Brick(Connector):
     """What needs an initiator of the host's kernel: by os-brick, where it is installed."""
 
     def connect(self, data: Data) -> Source:
-        device = self._connector().connect_volume(data)
+        device = _asked(self._connector().connect_volume, data)
         return {'type': 'block', 'path': device['path'],
                 'connection': {'driver_volume_type': self.kind, 'data': data, 'device': device}}
 
@@ -148,13 +151,15 @@ class Brick(Connector):
         self._connector().disconnect_volume(data, device, ignore_errors=True)
 
     def extend(self, data: Data) -> None:
-        self._connector().extend_volume(data)
+        _asked(self._connector().extend_volume, data)
 
     def _connector(self) -> typing.Any:
         if importlib.util.find_spec('os_brick') is None:
             raise _refused(f'volumes of kind {self.kind} need os-brick, which is not installed on this host')
-        from os_brick.initiator import connector
-        return connector.InitiatorConnector.factory(
+        if self.brick.root_helper is None:
+            raise _refused(f'volumes of kind {self.kind} need os-brick, and [libvirt] volume_root_helper of this host '
+                           'is not set')
+        return _brick(self.brick).InitiatorConnector.factory(
             self.kind.upper(), self.brick.root_helper, use_multipath=self.brick.multipath)
 
 
@@ -194,7 +199,8 @@ class Connectors:
         return source
 
     def disconnect(self, info: dict[str, typing.Any]) -> None:
-        self._of(info).disconnect(info['data'], info.get('device'))
+        # one of another package may know no devices
+        self._of(info).disconnect(info['data'], *([info['device']] if info.get('device') else []))
 
     def extend(self, info: dict[str, typing.Any]) -> None:
         """A volume has grown.
@@ -204,17 +210,16 @@ class Connectors:
         self._of(info).extend(info['data'])
 
     def facts(self, address: str) -> dict[str, typing.Any]:
-        """What a block storage must know of this host: {'initiator', 'multipath'} and, where os-brick is installed,
-        what
-        it finds: WWPNs, the NVMe name.
+        """What a block storage must know of this host: {'initiator', 'multipath'} and, where os-brick is used,
+        what it finds: WWPNs, the NVMe name.
 
         :param address: of this host
+        :raises VirtError: os-brick fails
         """
         found: dict[str, typing.Any] = {}
-        if importlib.util.find_spec('os_brick') is not None:
-            from os_brick.initiator import connector
-            found = dict(connector.get_connector_properties(self._way.root_helper, address, self._way.multipath, False,
-                                                            host=self._host))
+        if self._way.root_helper is not None and importlib.util.find_spec('os_brick') is not None:
+            found = dict(_asked(_brick(self._way).get_connector_properties, self._way.root_helper, address,
+                                self._way.multipath, False, host=self._host))
         return {**found, 'initiator': self.initiator, 'multipath': self._way.multipath}
 
     def _of(self, info: dict[str, typing.Any]) -> Connector:
@@ -229,6 +234,28 @@ class Connectors:
             self._made[kind] = found(kind, self.initiator)
             self._made[kind].brick = self._way
         return self._made[kind]
+
+
+def _brick(way: Way) -> typing.Any:
+    """The module of os-brick's connectors, which has a place for its locks."""
+    from os_brick import opts
+    from os_brick.initiator import connector
+    from oslo_concurrency import lockutils
+    os.makedirs(way.locks, exist_ok=True)
+    lockutils.set_defaults(way.locks)
+    opts.set_defaults()
+    return connector
+
+
+def _asked(function: Callable[..., typing.Any], *args: typing.Any, **more: typing.Any) -> typing.Any:
+    """What os-brick answers.
+
+    :raises VirtError: it fails, in whatever way
+    """
+    try:
+        return function(*args, **more)
+    except Exception as error:
+        raise exception.VirtError(operation='ask os-brick', reason=str(error)[:200]) from error
 
 
 def _limits(specs: Mapping[str, typing.Any]) -> dict[str, int]:
