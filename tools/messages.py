@@ -109,6 +109,16 @@ def compiled(path, language):
     return output.getvalue()
 
 
+def stale(path, language):
+    """Whether the .mo beside a .po has other texts. Its header differs from one version of Babel to the next."""
+    file = path.with_suffix('.mo')
+    return not file.exists() or _texts(file.read_bytes()) != _texts(compiled(path, language))
+
+
+def _texts(compiled_file):
+    return {message.id: message.string for message in mofile.read_mo(io.BytesIO(compiled_file)) if message.id}
+
+
 def compile_all():
     for language, path in files().items():
         path.with_suffix('.mo').write_bytes(compiled(path, language))
@@ -119,7 +129,7 @@ def check():
     if not TEMPLATE.exists() or TEMPLATE.read_text(encoding='utf-8') != written(extracted()):
         wrong.append(f'{TEMPLATE.relative_to(TREE)} is not what the code has: tools/messages.py extract')
     for language, path in files().items():
-        if not path.with_suffix('.mo').exists() or path.with_suffix('.mo').read_bytes() != compiled(path, language):
+        if stale(path, language):
             wrong.append(f'{path.relative_to(TREE)} is not compiled: tools/messages.py compile')
         for message in read(path, language):
             for error in message.check():

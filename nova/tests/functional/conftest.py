@@ -1,9 +1,11 @@
-"""Fixtures of the functional tests."""
+"""Fixtures of the functional tests, and which of them run on which threads."""
 import os
+import threading
 
 import pytest
 
 from nova.db import engine
+from nova.runtime import concurrency
 from nova.tests import schemas
 from nova.tests.functional import base
 
@@ -12,8 +14,51 @@ LONG = ('test_lost_replies_cloud.py', 'test_identity_clients.py', 'test_core_los
         'test_http_workers.py', 'test_callers.py', 'test_consoles.py', 'test_attacks.py', 'test_network_clients.py',
         'test_login_flood.py', 'test_image_clients.py', 'test_certificates.py', 'test_cells_cloud.py')
 
+# Files whose tests start no thread: a request is answered by the thread that sends it, over SQLite, and neither model
+# switches there. With NOVA_TEST_ALTERNATE=1 each runs on one model, every other one on native threads. `threadless`
+# holds them to it; those of their tests that need threads have the mark `threads`, and run on both.
+THREADLESS = (
+    'test_api_requests.py', 'test_api_versions.py', 'test_bulk_action.py', 'test_categories.py', 'test_flavors.py',
+    'test_hosts.py', 'test_idempotency.py', 'test_image_proxy.py', 'test_instance_actions.py', 'test_keypairs.py',
+    'test_live_api.py', 'test_moves_api.py', 'test_placement_explain.py', 'test_quotas.py', 'test_rate_limits.py',
+    'test_servers_actions.py', 'test_servers_create.py', 'test_servers_fuzz.py', 'test_servers_list.py',
+    'test_usage.py')
+# Files about what a face answers whom, and clients, which are processes of their own: thousands of requests whose way
+# through threads is that of the tests of clouds, which run on both.
+ANSWERS = ('test_fuzz_faces.py', 'test_callers.py', 'test_caller_references.py', 'test_identity_clients.py',
+           'test_image_clients.py', 'test_network_clients.py')
 
-def pytest_collection_modifyitems(items):
+
+def _for_other_model(item):
+    name = item.path.name
+    for files in THREADLESS, ANSWERS:
+        if name in files and not item.get_closest_marker('threads'):
+            return concurrency.MODELS[files.index(name) % 2] != concurrency.model()
+    return False
+
+
+@pytest.fixture(autouse=True)
+def threadless(request, monkeypatch):
+    """A test of a file of THREADLESS fails when it starts a thread."""
+    if request.path.name in THREADLESS and not request.node.get_closest_marker('threads'):
+        here, start = threading.current_thread(), threading.Thread.start
+
+        def refuse(thread):
+            assert threading.current_thread() is not here, f'{thread.name} starts: this test needs the mark threads'
+            start(thread)
+        monkeypatch.setattr(threading.Thread, 'start', refuse)
+
+
+def pytest_configure(config):
+    config.addinivalue_line('markers', 'threads: starts threads, in a file whose other tests start none')
+
+
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get('NOVA_TEST_ALTERNATE') == '1':
+        elsewhere = [item for item in items if _for_other_model(item)]
+        config.hook.pytest_deselected(items=elsewhere)
+        left = set(elsewhere)
+        items[:] = [item for item in items if item not in left]
     rank = {name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
 

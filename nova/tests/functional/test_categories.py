@@ -197,6 +197,7 @@ def test_a_category_in_use_stays(cloud):
     assert admin.put(f'{URL}/storage', {'instance_category': {'requirements': {'a': 'b'}}}).status == 200
 
 
+@pytest.mark.threads
 def test_a_category_deleted_while_a_server_is_made_in_it(cloud):
     race_of_a_category(cloud)
 
@@ -487,6 +488,7 @@ def test_requirements_of_a_category(cloud):
         categories.get(conn, 'gone')
 
 
+@pytest.mark.threads
 def test_a_shared_volume_of_an_administrative_server_is_not_to_be_had(both):
     cloud, regular, server_id = both
     of_user = cloud.add_volume(regular, multiattach=True)

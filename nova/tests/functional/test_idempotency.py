@@ -112,6 +112,7 @@ def test_key_pairs_have_it_too(cloud):
     assert create(cloud, 'k2', body, '/os-keypairs').status == 409
 
 
+@pytest.mark.threads
 def test_of_many_at_once_one_is_served(cloud):
     answers = []
 

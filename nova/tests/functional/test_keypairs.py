@@ -153,6 +153,7 @@ def test_pages(api):
     assert _names(client, '?limit=2', version='2.34') == ['a', 'b', 'c']
 
 
+@pytest.mark.threads
 def test_quota(tmp_path):
     api = base.ApiFixture(tmp_path, quota__key_pairs=2)
     answers = []
@@ -175,12 +176,12 @@ def test_no_key_is_made_that_will_not_be_kept(tmp_path):
     assert client.post('/os-keypairs', {'keypair': {'name': 'first'}}).status == 200
 
     def seconds(code, **values):
-        """The quickest of 20: other processes of a full machine delay some."""
+        """Of this process's time on a processor, the least of 20: a full machine makes some longer."""
         found = []
         for _ in range(20):
-            began = time.perf_counter()
+            began = time.process_time()
             assert client.post('/os-keypairs', {'keypair': values}, version='2.2').status == code
-            found.append(time.perf_counter() - began)
+            found.append(time.process_time() - began)
         return min(found)
     imported = seconds(403, name='more', public_key=ED25519)
     assert seconds(403, name='more') < 4 * imported           # a key takes as long as ten such requests and more
@@ -190,6 +191,7 @@ def test_no_key_is_made_that_will_not_be_kept(tmp_path):
     fixture.close()
 
 
+@pytest.mark.threads
 def test_few_keys_are_made_at_once():
     generator, barrier = keypair.Generator(at_once=1, waiting=3, of_one=2), threading.Barrier(9)
     made, refused = [], []

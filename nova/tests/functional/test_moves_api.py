@@ -150,6 +150,7 @@ def test_a_host_that_is_down_moves_nothing(cloud):
         assert answer.status == 409 and 'is down' in answer.fault[2] and 'host1' not in answer.fault[2]
 
 
+@pytest.mark.threads
 def test_two_resizes_at_once(cloud):
     for _ in range(3):
         uuid = create(cloud)
@@ -158,6 +159,7 @@ def test_two_resizes_at_once(cloud):
         assert len(moves(cloud, uuid)) == 1 and counted(cloud, uuid) == (2, 1024)
 
 
+@pytest.mark.threads
 def test_resizes_at_once_never_exceed_the_quota(cloud):
     """Of five servers two can grow by seven cores within twenty."""
     with cloud.api_db.writer() as conn:
@@ -168,6 +170,7 @@ def test_resizes_at_once_never_exceed_the_quota(cloud):
     assert sum(counted(cloud, uuid)[0] for uuid in uuids) == 19
 
 
+@pytest.mark.threads
 def test_a_resize_and_a_delete_at_once(cloud):
     for _ in range(5):
         uuid = create(cloud)
@@ -326,6 +329,7 @@ def test_a_marker_of_a_filtered_list(listed):
     assert listing(listed, f'?marker={listed.moves[3]["uuid"]}') == [2, 1, 0]
 
 
+@pytest.mark.threads
 def test_moves_of_several_cells_are_one_list(listed, tmp_path):
     """In one order, page by page, whichever cell holds the marker."""
     url = f'sqlite:///{tmp_path}/second.sqlite'

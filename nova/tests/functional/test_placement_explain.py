@@ -118,6 +118,7 @@ def test_why_there_is_no_host(cloud):
                                '(largest free 80 MB, asked 512 MB).')
 
 
+@pytest.mark.threads
 def test_nothing_is_written(cloud):
     group = cloud.client(version='2.64').post('/os-server-groups', {'server_group': {
         'name': 'g', 'policy': 'anti-affinity'}}).json['server_group']['id']

@@ -112,6 +112,7 @@ class Keystone(http.server.BaseHTTPRequestHandler):
         """Not on the terminal."""
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize('suffix', ['', '/', '/v3', '/v3/'])
 def test_keystone_is_asked_as_the_caller(suffix):
     """What it does not say is no refusal."""
@@ -205,6 +206,7 @@ def test_no_limit(api):
     _create(api, 50)
 
 
+@pytest.mark.threads
 def test_parallel_requests_cannot_exceed_together(api):
     refused = []
 
@@ -265,6 +267,7 @@ def test_a_server_of_a_bounded_user_cannot_grow_beyond(api):
         quotas.check_and_grow(conn, _limits(api), base.PROJECT, uuid, 3, 1024)
 
 
+@pytest.mark.threads
 def test_parallel_requests_of_a_user_cannot_exceed_together(api):
     _set(api, {'instances': 5}, query=f'?user_id={base.USER}')
     limits, refused = _limits(api), []

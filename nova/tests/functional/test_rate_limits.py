@@ -134,6 +134,7 @@ def test_what_is_given_back_is_forgotten(api):
         assert set(conn.execute(sa.select(tables_api.rate_limits.c.owner)).scalars()) == {OTHER}
 
 
+@pytest.mark.threads
 def test_processes_count_together(api):
     """Two applications over one database, many threads: as many get through as the row lets."""
     line = ['GET * .* 20 HOUR']

@@ -286,7 +286,9 @@ class RabbitMQ:
             'RABBITMQ_MNESIA_BASE': str(directory / 'mnesia'), 'RABBITMQ_LOG_BASE': str(directory / 'logs'),
             'RABBITMQ_PID_FILE': str(directory / 'pid'), 'RABBITMQ_ENABLED_PLUGINS_FILE': str(directory / 'plugins'),
             'RABBITMQ_CONF_ENV_FILE': '/dev/null', 'RABBITMQ_CONFIG_FILE': str(directory / 'rabbit'),
-            'ERL_EPMD_ADDRESS': '127.0.0.1'}
+            'ERL_EPMD_ADDRESS': '127.0.0.1',
+            # an idle broker would wait for messages by spinning, on cores that others need
+            'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': '+sbwt none +sbwtdcpu none +sbwtdio none'}
         self._directory = directory
         self._stack = None
         self._group = None
