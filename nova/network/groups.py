@@ -14,7 +14,7 @@ from nova.db.networks import networks
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network import quotas
-from nova.network import security
+from nova.network import group_rules
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
@@ -112,7 +112,7 @@ class Groups:
         group = _get(conn, project_id, rule['security_group_id'])
         if rule['remote_group_id']:
             _get(conn, project_id, rule['remote_group_id'])
-        rule = security.check_rule(rule)
+        rule = group_rules.check_rule(rule)
         known = networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id')
         if any(all(row[name] == rule[name] for name in _COLUMNS) for row in known):
             raise exception.BadRequest('This rule already exists in the group.')

@@ -20,6 +20,7 @@ from nova import exception
 from nova import utils
 from nova.db.engine import Connection
 from nova.db.networks import networks
+from nova.network import ranges
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import AddressesRow
@@ -86,14 +87,6 @@ def spans(subnet: SubnetsRow) -> list[tuple[int, int]]:
     """[(first, last)] of a subnet's pools, as numbers of the table."""
     return [(number_of(ipaddress.ip_address(pool['start'])), number_of(ipaddress.ip_address(pool['end'])))
             for pool in subnet['allocation_pools']]
-
-
-def from_mac(cidr: str, mac: str) -> str:
-    """The address that a guest with this MAC makes for itself in a /64 (RFC 4291, appendix A)."""
-    octets = bytearray(bytes.fromhex(mac.replace(':', '')))
-    octets[0] ^= 2
-    ident = int.from_bytes(bytes(octets[:3]) + b'\xff\xfe' + bytes(octets[3:]), 'big')
-    return address_of(cidr, ident - _HALF)
 
 
 def makes_its_own(subnet: SubnetsRow) -> bool:
@@ -207,7 +200,7 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
             if not candidates:
                 raise exception.SubnetNotFound(subnet_id=request['subnet_id'])
             if mac and makes_its_own(candidates[0]) and not request.get('ip_address'):
-                request = {**request, 'ip_address': from_mac(candidates[0]['cidr'], mac)}
+                request = {**request, 'ip_address': ranges.from_mac(candidates[0]['cidr'], mac)}
         if request.get('ip_address'):
             subnet, rests = check_free(conn, candidates, request['ip_address'], gateways, anywhere or not named)
             number = number_of(ipaddress.ip_address(request['ip_address']))

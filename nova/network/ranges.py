@@ -1,4 +1,4 @@
-"""Pieces of address ranges: which one is free."""
+"""Ranges of addresses: which piece is free, and the address that a guest makes for itself. No database."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -37,3 +37,10 @@ def free_piece(prefixes: Sequence[Cidr], taken: Iterable[Cidr], prefixlen: int) 
         if start + size - 1 <= end:
             return type(prefix)((start, prefixlen))
     return None
+
+
+def from_mac(cidr: str, mac: str) -> str:
+    """The address that a guest with this MAC makes for itself in a /64 (RFC 4291, appendix A)."""
+    octets = bytearray(bytes.fromhex(mac.replace(':', '')))
+    octets[0] ^= 2
+    return str(ipaddress.ip_network(cidr)[int.from_bytes(bytes(octets[:3]) + b'\xff\xfe' + bytes(octets[3:]), 'big')])

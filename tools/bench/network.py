@@ -12,7 +12,9 @@ Allocation is on SQLite in a temporary directory, or on the server that --url na
 stay). Each thread makes a server's port and gives it back. The hosts with databases are services in this process, with
 drivers that touch no host, on the in-process bus: what is measured is reading their state and notifying them. The last
 rows make the text of 2,000 ports for nft and, as root, have nft check it. At last, as root, TCP between guests that are
-namespaces, with all filters: on one host, and between two, which are namespaces, too, over VXLAN.
+namespaces, with all filters: on one host, and between two, which are namespaces, too, over VXLAN; in turns with
+the same devices without filters, made by hand. And what nova-network as an agent has in memory. --only-traffic begins
+there.
 """
 import argparse
 import contextlib
@@ -47,6 +49,7 @@ from nova.rpc import bus
 HOSTS = 20
 PROJECT = 'bench'
 SETTLE_S = 5
+TURNS = 5
 
 
 class Seen(fake.FakeDriver):
@@ -143,7 +146,58 @@ def changes(url, ports, number):
         show('messages of an agent in quiet times', per_second=round(fleet.messages(10) / HOSTS, 2))
 
 
+def memory(path):
+    """What an agent with a guest has in memory, and all processes that it has started."""
+    from nova.tests.integration import test_network_agents as agents
+    from nova.tests.integration import test_network_overlay as overlay
+
+    path.mkdir()
+    with contextlib.ExitStack() as stack:
+        cloud = agents.Cloud(stack, path)
+        network = cloud.network()
+        overlay.Guest(cloud, cloud.hosts[0], network['id'], 'guest', network['project_id'], None).dhcp()
+        pids = cloud.hosts[0].agent.pids()
+        shares = [pathlib.Path(f'/proc/{pid}/smaps_rollup').read_text().partition('Pss:')[2].split()[0] for pid in pids]
+        show('an agent in memory', megabytes=round(agents.resident(pids[0])),
+             with_its_processes=round(sum(map(int, shares)) / 1024))
+
+
+class Plain:
+    """A guest of what the kernel gives without this product: a pair of devices on a bridge, and no filter."""
+
+    def __init__(self, world, space, number):
+        self.space, self.address = world.space(f'p{number}'), f'10.0.0.{number}'
+        for words in (('-n', space, 'link', 'add', f'p{number}', 'type', 'veth', 'peer', 'name', 'eth0', 'netns',
+                       self.space),
+                      ('-n', space, 'link', 'set', f'p{number}', 'master', 'br0', 'up'),
+                      ('-n', self.space, 'link', 'set', 'eth0', 'mtu', '1450', 'up'),
+                      ('-n', self.space, 'address', 'add', f'{self.address}/24', 'dev', 'eth0')):
+            world.run('ip', *words)
+
+    def __call__(self, *words):
+        subprocess.run(['ip', 'netns', 'exec', self.space, *words], check=True)
+
+
+def plain(world):
+    """Three such guests: two of one host and one of another, with VXLAN over the wire of the hosts of the world."""
+    hosts = []
+    for number in (1, 2):
+        host = world.space(f'q{number}')
+        for words in (('link', 'add', f'q{number}', 'type', 'veth', 'peer', 'name', 'tun0', 'netns', host),
+                      ('link', 'set', f'q{number}', 'master', 'tun', 'up')):
+            world.run('ip', '-n', world.outer, *words)
+        for words in (('link', 'set', 'tun0', 'up'), ('address', 'add', f'192.0.2.{number + 50}/24', 'dev', 'tun0'),
+                      ('link', 'add', 'br0', 'type', 'bridge'), ('link', 'set', 'br0', 'up'),
+                      ('link', 'add', 'vx0', 'mtu', '1450', 'type', 'vxlan', 'id', '9', 'local',
+                       f'192.0.2.{number + 50}', 'remote', f'192.0.2.{53 - number}', 'dstport', '4789', 'noudpcsum'),
+                      ('link', 'set', 'vx0', 'master', 'br0', 'up')):
+            world.run('ip', '-n', host, *words)
+        hosts.append(host)
+    return [Plain(world, hosts[place], number) for number, place in ((11, 0), (12, 0), (13, 1))]
+
+
 def traffic(path):
+    """Each beside the same without this product, in turns."""
     from nova.tests.integration import test_network_overlay as overlay
 
     (path / 'world').mkdir()
@@ -153,8 +207,13 @@ def traffic(path):
         one, neighbour, far = world.boot(0, network, 'a'), world.boot(0, network, 'b'), world.boot(1, network, 'c')
         for guest in (one, neighbour, far):
             guest.dhcp()
-        for name, other in (('on one host (veth)', neighbour), ('between hosts (VXLAN)', far)):
-            show(f'TCP from guest to guest {name}', gigabits_per_second=round(overlay.rate(one, other, 5) / 1e6, 2))
+        world.run = overlay.run
+        first, second, third = plain(world)
+        for name, other, bare in (('on one host (veth)', neighbour, second), ('between hosts (VXLAN)', far, third)):
+            ours, theirs = zip(*((overlay.rate(one, other, 2), overlay.rate(first, bare, 2)) for _turn in range(TURNS)))
+            show(f'TCP from guest to guest {name}', gigabits_per_second=round(statistics.median(ours) / 1e6, 2),
+                 plain=round(statistics.median(theirs) / 1e6, 2),
+                 percent=round(100 * statistics.median(a / b for a, b in zip(ours, theirs))))
     finally:
         world.close()
 
@@ -166,7 +225,13 @@ def main():
     parser.add_argument('--ports', type=int, default=2000)
     parser.add_argument('--seconds', type=int, default=10)
     parser.add_argument('--changes', type=int, default=20)
+    parser.add_argument('--only-traffic', action='store_true')
     options = parser.parse_args()
+    if options.only_traffic:
+        with tempfile.TemporaryDirectory() as directory:
+            traffic(pathlib.Path(directory))
+            memory(pathlib.Path(directory) / 'agents')
+        return
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack():
         conf = nova_conf.new(files=[], network__driver='fake', network__default_cidr='10.32.0.0/12')
         url = options.url or f'sqlite:///{directory}/api.sqlite'
@@ -198,6 +263,7 @@ def main():
         db.dispose()
         if not os.geteuid():
             traffic(pathlib.Path(directory))
+            memory(pathlib.Path(directory) / 'agents')
 
 
 if __name__ == '__main__':

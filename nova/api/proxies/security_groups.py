@@ -5,7 +5,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.api import request as api_request
 from nova.api.attachments import security_groups
-from nova.network import security
+from nova.network import group_rules
 from nova.web import formats
 from nova.web.params import LIMIT
 from nova.web.params import Object
@@ -105,7 +105,7 @@ def _network(value: Any) -> tuple[str | None, str]:
     if not value:
         return None, 'IPv4'
     try:
-        found = security.parse_prefix(value if isinstance(value, str) else '')
+        found = group_rules.parse_prefix(value if isinstance(value, str) else '')
     except ValueError:
         raise exception.BadRequest(f'Invalid cidr {str(value)[:60]}.') from None
     return str(found), f'IPv{found.version}'

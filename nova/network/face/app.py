@@ -38,7 +38,8 @@ ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES,
 def _resource(row: Route) -> typing.Any:
     """The resource of a row's path, or None."""
     _, first, *more = row.path.split('/')
-    return RESOURCES.get(first) or RESOURCES.get('/'.join([first, *more[:1]]))
+    return RESOURCES.get(first) or RESOURCES.get('/'.join([first, *more[:1]])) or next(
+        (resource for resource in RESOURCES.values() if resource.at and resource.plural == first), None)
 
 
 class NetworkRequest(Request):

@@ -25,7 +25,7 @@ EXTENSIONS = (
     ('availability_zone', 'Availability Zone'), ('binding', 'Port Binding'),
     ('default-subnetpools', 'Default Subnetpools'),
     ('expose-port-forwarding-in-fip', 'Expose Port Forwarding in FIP'),
-    ('ext-gw-mode', 'Router Gateway Mode'), ('external-net', 'External Network'),
+    ('ext-gw-mode', 'Router Gateway Mode'), ('external-net', 'Neutron external network'),
     ('extraroute', 'Extra Route'), ('extraroute-atomic', 'Atomically add/remove extra routes'),
     ('extra_dhcp_opt', 'Extra DHCP options'),
     ('fip-port-details', 'Floating IP Port Details'),

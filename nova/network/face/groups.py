@@ -12,7 +12,7 @@ from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import security_groups as db
 from nova.db.tables import network as t
-from nova.network import security
+from nova.network import group_rules
 from nova.network.face import attributes as a
 from nova.network.face import faults
 from nova.network.face import quotas
@@ -94,7 +94,7 @@ GROUPS = resource.Resource(
 
 def _rule_view(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**resource.times(row), **{name: row[name] for name in RULE_COLUMNS},
-            'normalized_cidr': security.normalized(row['remote_ip_prefix']), 'remote_address_group_id': None,
+            'normalized_cidr': group_rules.normalized(row['remote_ip_prefix']), 'remote_address_group_id': None,
             'belongs_to_default_sg': None}
 
 
@@ -110,7 +110,7 @@ def create_rule(conn: engine.Connection, face: Face, context: nova_context.Reque
     group = _group(conn, context, values['security_group_id'])
     if values['remote_group_id'] and values['remote_group_id'] != group['id']:
         _group(conn, context, values['remote_group_id'])
-    rule = security.check_rule({name: values[name] for name in RULE_COLUMNS})
+    rule = group_rules.check_rule({name: values[name] for name in RULE_COLUMNS})
     for known in db_networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id'):
         if all(known[name] == rule[name] for name in RULE_COLUMNS):
             raise faults.SecurityGroupRuleExists(rule_id=known['id'])

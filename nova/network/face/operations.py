@@ -270,10 +270,12 @@ def routes(resource: Resource) -> collections.abc.Iterator[Route]:
         yield Route(method, f'{one}/{path}', functools.partial(act, resource, function, method == 'GET'),
                     f'{path.partition("/")[0].replace("-", "_")}_{resource.singular}', status=status,
                     body=Anything() if method in ('POST', 'PUT') else None)
-    if resource.tagged:
-        yield route('GET', one + '/tags', tags, 'show_tags')
-        yield route('PUT', one + '/tags', tags, 'update_tags', body=Anything())
-        yield route('DELETE', one + '/tags', tags, 'delete_tags', 204)
-        yield route('GET', one + '/tags/{tag}', tag, 'show_tag', 204)
-        yield route('PUT', one + '/tags/{tag}', tag, 'update_tag', 201)
-        yield route('DELETE', one + '/tags/{tag}', tag, 'delete_tag', 204)
+    # clients look for the tags of a resource below its plural, wherever the resource itself is
+    for path in dict.fromkeys((f'{one}/tags', f'/{resource.plural}/{{id}}/tags' if resource.at else f'{one}/tags')
+                              ) if resource.tagged else ():
+        yield route('GET', path, tags, 'show_tags')
+        yield route('PUT', path, tags, 'update_tags', body=Anything())
+        yield route('DELETE', path, tags, 'delete_tags', 204)
+        yield route('GET', path + '/{tag}', tag, 'show_tag', 204)
+        yield route('PUT', path + '/{tag}', tag, 'update_tag', 201)
+        yield route('DELETE', path + '/{tag}', tag, 'delete_tag', 204)

@@ -103,7 +103,7 @@ class LinuxDriver:
         self.relay.configure(state.host, state.metadata_key,
                              self._metadata(state) if state.overlays or relayed else None, self._authority())
         for network in relayed:
-            self.relay.serve_at(network.id, *self._answers(network))
+            self._apart(network.id, self.relay.serve_at, network.id, *self._answers(network))
         for each in state.overlays:
             self._apart(each.id, self._overlay, each, state.tunnel)
         for each in state.routers:
@@ -127,7 +127,7 @@ class LinuxDriver:
 
     @staticmethod
     def _apart(ident: str, function: Any, *arguments: Any) -> None:
-        """What a project made and the kernel does not take is its own trouble, and not that of the other projects."""
+        """What the kernel does not take of one network or router is not the trouble of the others."""
         try:
             function(*arguments)
         except exception.NetworkPlumbingError as error:

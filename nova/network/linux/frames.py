@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, TYPE_CHECKING
 
-from nova.network import ipam
+from nova.network import ranges
 from nova.network import relay
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def of_version(addresses: Any, version: int) -> list[str]:
 
 def link_local(mac: str) -> str:
     """The link-local address that is made of a MAC."""
-    return ipam.from_mac('fe80::/64', mac)
+    return ranges.from_mac('fe80::/64', mac)
 
 
 def claims(port: Port) -> dict[str, list[str]]:

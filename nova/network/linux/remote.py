@@ -27,7 +27,7 @@ from typing import Any
 from oslo_config.cfg import ConfigOpts
 
 from nova.network.host import state as host_state
-from nova.network import security
+from nova.network import group_rules
 from nova.network.linux import checked
 from nova.network.linux import driver as linux
 from nova.objects import network_info
@@ -157,10 +157,10 @@ def _port(given: Any, bridge: str) -> host_state.Port:
 
 def _rule(given: Any) -> dict[str, Any]:
     _fields(given, *host_state.RULE)
-    if given['direction'] not in ('ingress', 'egress') or given['ethertype'] not in security.ETHERTYPES.values():
+    if given['direction'] not in ('ingress', 'egress') or given['ethertype'] not in group_rules.ETHERTYPES.values():
         raise ValueError('the direction or ethertype of a rule is not known')
     protocol = given['protocol']
-    if protocol is not None and protocol not in security.PROTOCOLS:
+    if protocol is not None and protocol not in group_rules.PROTOCOLS:
         protocol = str(_number(int(_matched(re.compile('[0-9]{1,3}'), protocol, 'a protocol')), range(256)))
     prefix, group = given['remote_ip_prefix'], given['remote_group_id']
     return {'direction': given['direction'], 'ethertype': given['ethertype'], 'protocol': protocol,

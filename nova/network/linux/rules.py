@@ -26,7 +26,7 @@ import re
 from typing import Any, TYPE_CHECKING
 
 from nova.network import relay
-from nova.network import security
+from nova.network import group_rules
 from nova.network.linux import frames
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def rule(row: dict[str, Any]) -> str | None:
     words = []
     far = 'saddr' if row['direction'] == 'ingress' else 'daddr'
     if row['remote_ip_prefix']:
-        words.append(f'{family} {far} {security.normalized(row["remote_ip_prefix"])}')
+        words.append(f'{family} {far} {group_rules.normalized(row["remote_ip_prefix"])}')
     elif row['remote_group_id']:
         words.append(f'{family} {far} @members{six}_{_hex(row["remote_group_id"])}')
     elif six or row['protocol'] is None:
@@ -319,11 +319,11 @@ def _protocol(row: dict[str, Any], six: str) -> list[str]:
         return []
     if protocol == 'icmp' and six:
         protocol = 'icmpv6'                     # as clients mean it in rules for IPv6
-    number = security.PROTOCOLS.get(protocol, protocol)
+    number = group_rules.PROTOCOLS.get(protocol, protocol)
     match = f'meta l4proto {number}' if six else f'ip protocol {number}'
     if low is None:
         return [match]
-    if protocol in security.ICMP:
+    if protocol in group_rules.ICMP:
         return [f'{match} {protocol} type {low}', *([f'{protocol} code {high}'] if high is not None else [])]
     ports = str(low) if low == high else f'{low}-{high}'
     return [f'{match} {protocol} dport {ports}']

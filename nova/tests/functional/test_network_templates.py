@@ -193,3 +193,13 @@ def test_an_interface_of_a_router_gets_another_address_in_its_subnet(face):
                    [{'ip_address': '10.0.1.9'}], [{'ip_address': '192.0.2.1'}], [{'ip_address': '10.0.0.1'}]):
         assert face('demo', 'PUT', path, {'port': {'fixed_ips': wanted}}).status_code in (400, 409), wanted
     assert face('demo', 'PUT', path, {'port': {'admin_state_up': False}}).status_code == 409
+
+
+def test_tags_of_policies_are_where_clients_look_for_them(face):
+    """openstacksdk sets them below /policies, and takes no notice of a 404."""
+    policy = ok(face('admin', 'POST', 'qos/policies', {'policy': {'name': 'slow'}}))['id']
+    path = f'policies/{policy}/tags'
+    assert face('admin', 'PUT', path, {'tags': ['blue']}).json() == {'tags': ['blue']}
+    assert face('admin', 'GET', f'qos/policies/{policy}').json()['policy']['tags'] == ['blue']
+    assert face('demo', 'GET', path).status_code == face('demo', 'PUT', path, {'tags': []}).status_code == 404
+    assert face('admin', 'DELETE', f'{path}/blue').status_code == 204

@@ -40,6 +40,7 @@ pytestmark = [
 run = runner.Runner()
 BOUND_S = 60                        # until a daemon is there, on a machine that does much else
 CHANGE_S = 5                        # for a change of a group: it takes far less than 1 s where nothing else runs
+AGENT_MB = 80                       # of memory that an agent may have
 CLONE_NEWNET = 0x40000000
 BOTH = {'host1', 'host2'}
 SHARED = '''
@@ -284,6 +285,17 @@ def test_an_agent_opens_no_database(cloud, guests):
     network = cloud.daemons['network']                          # the same look finds it where there is one
     assert [each for each in pathlib.Path(f'/proc/{network.pids()[0]}/fd').iterdir()
             if os.readlink(each).endswith('.sqlite')]
+
+
+def resident(pid):
+    """Megabytes of a process that are in memory."""
+    text = pathlib.Path(f'/proc/{pid}/status').read_text()
+    return int(text.partition('VmRSS:')[2].split()[0]) / 1024
+
+
+def test_an_agent_is_small(cloud, guests):
+    for host in cloud.hosts:
+        assert resident(host.agent.pids()[0]) <= AGENT_MB
 
 
 def change(cloud, guests):

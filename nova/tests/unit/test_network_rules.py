@@ -4,7 +4,7 @@ import pytest
 from nova import exception
 from nova.network.host import state as host_state
 from nova.network import ipam
-from nova.network import security
+from nova.network import group_rules
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import rules
@@ -183,13 +183,13 @@ def test_pid_file_of_another_process_is_not_ours(tmp_path):
     ],
 )
 def test_protocol(given, stored):
-    assert security.protocol(given) == stored
+    assert group_rules.protocol(given) == stored
 
 
 @pytest.mark.parametrize('given', ['x', '256', '1.5', '²', '-2', 'tcp drop'])
 def test_bad_protocol(given):
     with pytest.raises(exception.InvalidInput):
-        security.protocol(given)
+        group_rules.protocol(given)
 
 
 def test_pools_leave_the_gateway_out():
