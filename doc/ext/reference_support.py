@@ -79,7 +79,7 @@ STORAGE = (
      'integration/test_libvirt_growth.py::test_a_running_guest_grows', 'of flavors with a maximum'),
     ('Limits of volumes (QoS of the front-end)', None, CALLS,
      'unit/test_libvirt_volumes.py::test_limits_of_the_block_storage', 'the XML'),
-    ('Discard, zeros detected, I/O threads, cache modes', None, GUESTS,
+    ('Discard, zeros detected, I/O threads, cache modes', None, SHOWN,
      'integration/test_libvirt_local_disks.py::test_formats_buses_and_threads',
      'QEMU is told so; that zeros of a guest became holes was not seen'),
     ('Snapshots of volumes as chains of files', None, NONE, None,

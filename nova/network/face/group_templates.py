@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, TYPE_CHECKING
 import uuid
 
-import sqlalchemy as sa
-
 from nova import context as nova_context
 from nova import exception
 from nova.db import engine
@@ -79,6 +77,6 @@ TEMPLATES = resource.Resource(
         'id': _C.id, 'description': _C.description, **{name: _C[name] for name in _SAME},
         'used_in_default_sg': _C.in_default, 'used_in_non_default_sg': _C.in_others,
     }, {'remote_address_group_id': None}),
-    visible=lambda context: sa.not_(_C.removed), writable=lambda context, row: bool(context.is_admin), views=views,
+    visible=lambda context: ~_C.removed, writable=lambda context, row: bool(context.is_admin), views=views,
     create=create, update=update, delete=delete, prepare=prepare, tagged=False,
     missing=lambda ident: faults.DefaultRuleNotFound(rule_id=ident))

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
 
-import sqlalchemy as sa
-
 from nova import context as nova_context
 from nova import exception
 from nova.db import engine
@@ -79,7 +77,7 @@ def check(conn: engine.Connection) -> str:
 
     :raises AutoAllocationFailure: an administrator has not prepared it
     """
-    outside = db_networks.page(conn, t.networks, sa.and_(t.networks.c.external, t.networks.c.is_default),
+    outside = db_networks.page(conn, t.networks, t.networks.c.external & t.networks.c.is_default,
                                [('id', 'asc')], None, 1)
     if not outside or not db_networks.many(conn, t.subnets, [outside[0]['id']], 'network_id'):
         raise faults.AutoAllocationFailure(reason='No default router:external network.')
