@@ -82,20 +82,19 @@ begin() { exec "$venv/bin/python" -m pytest -q -o cache_dir="$log.$1.cache" "${@
 stop() { trap '' TERM; kill $(jobs -rp) 2>/dev/null || true; wait; exit 143; }
 trap stop TERM INT HUP
 # What shares nothing with other tests runs file by file; whole clouds are mostly waited for, and keep a third of a core
-# busy, so there are three workers a core, and two while the real servers run beside them.
-a_core=3
-side_by_side() { pytest "$1" -n $(($(nproc) < 6 ? a_core * $(nproc) : 16)) --dist loadfile "${@:2}"; }
+# busy, so there are three workers a core.
+side_by_side() { pytest "$1" -n $(($(nproc) < 6 ? 3 * $(nproc) : 16)) --dist loadfile "${@:2}"; }
 # once_more STATUS NAME: runs what failed again, with nothing beside it. A test of a whole cloud can lose a race
 # on a full machine; what passes alone is named at the end of this script, since the race may be the product's, too.
 # More than $unsteady_most that fail together are a defect.
-unsteady_most=3
+unsteady=() unsteady_most=3
 once_more() {
     local status=$1 name=$2 tests
     mapfile -t tests < <(sed -n 's/^ *"\(.*\)": true,\?$/\1/p' "$log.$name.cache/v/cache/lastfailed" 2>/dev/null)
     [ "$status" = 1 ] && [ ${#tests[@]} -gt 0 ] && [ ${#tests[@]} -le $unsteady_most ] || return "$status"
     printf '\n== once more, alone: %s\n' "${tests[*]}"
     begin "$name" "${tests[@]%%::*}" "${options[@]}" -n 0 --last-failed & wait "$!" || return "$?"
-    printf '%s\n' "${tests[@]}" >>"$log.unsteady"
+    unsteady+=("${tests[@]}")
 }
 # beside NAME arguments: begins a process beside those that run, as soon as there are fewer than $most of them.
 # shown: what they have printed, when all have ended; fails when one of them has.
@@ -125,7 +124,7 @@ shown() {
 # the files after the other; files take seconds or minutes, so there are more shares than processes.
 in_shares() {
     local files=("$1"/test_*.py) most count number share file
-    most=$(($(nproc) * a_core + ${integration:+1} + 0)) count=$(($(nproc) * 12))
+    most=$(($(nproc) * 3)) count=$(($(nproc) * 12))
     shift
     for ((number = 0; number < count; number++)); do
         share=()
@@ -161,24 +160,16 @@ by_servers() {
     done
     shown
 }
-# run NAME command...: its name and time go to $log.took, and its name to $log.failed
+failed=() took=()
 run() {
     local name=$1 begin=$SECONDS
     shift
     printf '\n==== %s\n' "$name"
-    "$@" || echo "$name" >>"$log.failed"
-    printf '%-28s %4d s\n' "$name" $((SECONDS - begin)) >>"$log.took"
+    "$@" || failed+=("$name")
+    took+=("$(printf '%-28s %4d s' "$name" $((SECONDS - begin)))")
 }
-: >"$log.took" >"$log.failed" >"$log.unsteady"
 
 export PATH=$venv/bin:$PATH
-# The real servers have most to wait for: the other suites run beside them, and what they print is shown at the end.
-integration=
-if wants integration; then
-    [ "$suite" != all ] || a_core=2
-    ( trap stop TERM INT HUP; run "integration" by_servers nova/tests/integration "$@" ) >"$log.integration" 2>&1 &
-    integration=$!
-fi
 # mypy keeps one core busy
 if wants pep8; then meanwhile style "$here/check.sh"; fi
 if wants unit; then run "unit" side_by_side unit nova/tests/unit "$@"; fi
@@ -195,7 +186,7 @@ if wants functional; then
     run "functional, green threads" in_shares nova/tests/functional "$@"
     unset NOVA_THREAD_MODEL NOVA_TEST_ALTERNATE
 fi
-[ -z "$integration" ] || { wait "$integration" || true; cat "$log.integration"; }
+if wants integration; then run "integration" by_servers nova/tests/integration "$@"; fi
 
 # Without the tools that write it there is none; known weaknesses are a failure.
 bill() {
@@ -206,8 +197,7 @@ bill() {
 if [ "$suite" = all ]; then run "bill of materials" bill; fi
 
 printf '\n'
-cat "$log.took"
-printf '\n'
-sed 's/^/Failed beside others and passed alone, to be looked into: /' "$log.unsteady"
-[ ! -s "$log.failed" ] || fail "Failed: $(paste -s -d , "$log.failed")"
+[ ${#took[@]} = 0 ] || printf '%s\n' "${took[@]}" ''
+[ ${#unsteady[@]} = 0 ] || printf 'Failed beside others and passed alone, to be looked into: %s\n' "${unsteady[@]}"
+[ ${#failed[@]} = 0 ] || fail "Failed: ${failed[*]}"
 say "All green."
