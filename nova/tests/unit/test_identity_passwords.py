@@ -37,9 +37,9 @@ def test_an_unknown_user_takes_as_long_as_a_known_one():
     def best_of(secret):
         times = []
         for _ in range(7):
-            start = time.perf_counter()
+            start = time.thread_time()
             passwords.matches('wrong', secret, 8)
-            times.append(time.perf_counter() - start)
+            times.append(time.thread_time() - start)
         return min(times)
     assert 0.5 < best_of(None) / best_of(stored) < 2
 

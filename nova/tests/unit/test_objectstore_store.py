@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.objectstore import errors
-from nova.objectstore import index as t
+from nova.db.objects import tables as t
 from nova.objectstore import store as stores
 from nova.runtime import disk_space
 
