@@ -1,4 +1,5 @@
 """Cold moves of QEMU guests between two hosts that share no disks; the needs are those of moving.py."""
+import dataclasses
 import os
 import pathlib
 
@@ -77,7 +78,8 @@ def test_an_image_that_is_gone_comes_along(fleet, monkeypatch):
     class Gone(type(fleet.images)):
         def show(self, context, image_id):
             raise exception.ImageNotFound(image_id=image_id)
-    monkeypatch.setattr(fleet.drivers[TWO], 'images', Gone())
+    driver = fleet.drivers[TWO]
+    monkeypatch.setattr(driver, 'hands', dataclasses.replace(driver.hands, images=Gone()))
     finish(fleet, instance, sent)
     assert show(None, base.DISK_ID)
     fleet.booted(TWO, instance)
