@@ -22,6 +22,7 @@ state_path, module_rig, rig, instance, volumes = (
 pytestmark = test_libvirt.pytestmark
 PROGRAMS = ('ganesha.nfsd', 'rpcbind', 'unshare')
 PORTMAPPER, MOUNTS = 111, 20048
+SOCKET = pathlib.Path('/run/rpcbind.sock')
 CONFIGURATION = '''
 NFS_CORE_PARAM {{ Bind_Addr = 127.0.0.1; NFS_Port = {port}; MNT_Port = {mounts}; Enable_NLM = false; Enable_UDP = false;
                   Enable_RQUOTA = false; Protocols = 3; }}
@@ -42,9 +43,10 @@ class Server:
         configuration.write_text(CONFIGURATION.format(port=probe.NFS_PORT, mounts=MOUNTS, directory=directory))
         self._listener = socket.create_server(('127.0.0.1', PORTMAPPER))
         threading.Thread(target=self._relay, daemon=True).start()
+        SOCKET.unlink(missing_ok=True)           # of one that was killed: ganesha ends where no rpcbind answers
         with open(directory / 'log', 'w') as log:
             self._rpcbind = subprocess.Popen(['unshare', '--net', 'rpcbind', '-f'], stdout=log, stderr=log)
-            test_libvirt.wait_for(pathlib.Path('/run/rpcbind.sock').exists, 20, 'rpcbind')
+            test_libvirt.wait_for(SOCKET.exists, 20, 'rpcbind')
             self.process = subprocess.Popen(
                 ['ganesha.nfsd', '-F', '-f', configuration, '-L', directory / 'ganesha.log', '-p', directory / 'pid'],
                 stdout=log, stderr=log)
@@ -62,7 +64,7 @@ class Server:
             except OSError:
                 return
             knows = socket.socket(socket.AF_UNIX)
-            knows.connect('/run/rpcbind.sock')
+            knows.connect(str(SOCKET))
             for source, target in ((asks, knows), (knows, asks)):
                 threading.Thread(target=_pump, args=(source, target), daemon=True).start()
 
