@@ -7,6 +7,7 @@
 The errors are those of the dialect's own driver, raised where the driver would raise them, and the transaction is
 rolled back, as the server does: whoever goes on in it has lost what was before.
 """
+import itertools
 import random
 import re
 import sqlite3
@@ -67,11 +68,16 @@ class Injector:
         raise error
 
 
-def lose_commit(database, committed):
-    """The next commit of an SQLite database is made, or not, and its connection is lost."""
-    dialect, commit = database.engine.dialect, database.engine.dialect.do_commit
+def lose_commit(database, committed, after=0):
+    """The next commit of an SQLite database, or one after so many others, is made, or not, and its connection is
+    lost.
+    """
+    dialect, commit, begun = database.engine.dialect, database.engine.dialect.do_commit, itertools.count()
 
     def lose(connection):
+        if next(begun) < after:
+            commit(connection)
+            return
         dialect.do_commit = commit
         if committed:
             commit(connection)

@@ -298,7 +298,7 @@ def test_long_values_are_cut(odd):
 def test_a_lost_database_is_a_503(tmp_path):
     api = base.ApiFixture(tmp_path)
     api.api_db.dispose()
-    api.api_db.engine = sa.create_engine('postgresql+psycopg2://nobody@127.0.0.1:1/nothing')
+    api.api_db._reading = sa.create_engine('postgresql+psycopg2://nobody@127.0.0.1:1/nothing')
     assert api.client().get('/flavors').fault[:2] == ('serviceUnavailable', 503)
     api.close()
 

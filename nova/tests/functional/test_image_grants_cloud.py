@@ -38,9 +38,9 @@ class Driver(fake.FakeDriver):
         self._try(context, instance, image['id'])
         super().rescue(context, instance, network_info, image, admin_password, block_devices)
 
-    def snapshot(self, context, instance, image_id, progress):
+    def snapshot(self, context, instance, image_id, *more):
         self._try(context, instance, image_id)
-        super().snapshot(context, instance, image_id, progress)
+        super().snapshot(context, instance, image_id, *more)
 
     def cache_image(self, context, image_id):
         self._try(context, None, image_id)
