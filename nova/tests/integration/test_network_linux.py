@@ -560,7 +560,7 @@ def test_changed_rules_are_what_a_whole_load_makes(tmp_path):
          'rules': {'g-1': [rows.row('egress'), rule, by_group]}},
         {'members': {'g-2': ['10.0.0.7']}, 'rules': {'g-1': [by_group]}},
         {'members': {'g-2': []}, 'rules': {'g-1': []}})]
-    texts = [filters.script('t', state, None) for state in states]
+    texts = [filters.script('t', state, {}) for state in states]
     try:
         nft('-f', '-', stdin=texts[0])
         for old, new in itertools.pairwise([*texts, *reversed(texts)]):
