@@ -1,4 +1,5 @@
 """The first server of tools/quickstart.sh: its image, key pair and open ports, until it answers; one process does all.
+And a network to the outside, so that users can make routers and floating addresses (doc/source/user/networks.rst).
 
 usage: first_server.py DRIVER DIRECTORY           OS_CLOUD and OS_CLIENT_CONFIG_FILE name the cloud
 
@@ -18,6 +19,7 @@ from steps import step
 
 NAME = 'first'
 FLAVOR = 'm1.tiny'
+OUTSIDE, OUTSIDE_RANGE = 'public', '172.24.4.0/24'
 OPEN = ({'protocol': 'icmp'}, {'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22})
 ACTIVE_S, CONSOLE_S, DELETED_S, PINGS = 600, 240, 120, 10
 POLL_S = 0.2
@@ -44,6 +46,7 @@ class FirstServer:
         self._step('Security group: ping and ssh may come in', self._open)
         server = self._step(f"Server '{NAME}' until ACTIVE", self._boot, image, key)
         address = next(iter(server.addresses.values()))[0]['addr']
+        self._step(f"Network '{OUTSIDE}': routers and floating addresses", self._outside)
         if self.driver == 'libvirt':
             self._step('Its console says that it has booted', self._console, server)
             self._step(f'Ping {address}', _ping, address)
@@ -76,6 +79,14 @@ class FirstServer:
             with contextlib.suppress(exceptions.ConflictException):             # an earlier run has made it
                 network.create_security_group_rule(security_group_id=group.id, direction='ingress', ether_type='IPv4',
                                                    remote_ip_prefix='0.0.0.0/0', **rule)
+
+    def _outside(self):
+        """Where the operator has made one already, it stays the only one."""
+        network = self.cloud.network
+        if next(network.networks(is_router_external=True), None) is None:
+            made = network.create_network(name=OUTSIDE, is_router_external=True)
+            network.create_subnet(name=OUTSIDE, network_id=made.id, ip_version=4, cidr=OUTSIDE_RANGE,
+                                  is_dhcp_enabled=False)
 
     def _boot(self, image, key):
         compute = self.cloud.compute

@@ -18,7 +18,7 @@ case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10
 cd "$tree"
 log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
 trap 'end_meanwhile; rm -rf "$log" "$log".*' EXIT
-TEST_PACKAGES="libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs $CEPH_PACKAGES $CEPH_BINDINGS tgt libmariadb-dev awscli s3cmd rclone restic haproxy nfs-ganesha nfs-ganesha-vfs rpcbind"
+TEST_PACKAGES="libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs $CEPH_PACKAGES $CEPH_BINDINGS tgt libmariadb-dev awscli s3cmd rclone restic haproxy memcached nfs-ganesha nfs-ganesha-vfs rpcbind"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes

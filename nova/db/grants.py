@@ -6,6 +6,7 @@ import dataclasses
 
 import sqlalchemy as sa
 
+from nova.db.servers import block_devices
 from nova.db.services import message_keys
 
 READ, WRITE, CHANGE = ('SELECT',), ('SELECT', 'INSERT', 'UPDATE', 'DELETE'), ('SELECT', 'UPDATE')
@@ -54,6 +55,7 @@ NETWORK = (
     Grant(CELL, 'migrations', READ),
     Grant(CELL, 'instance_actions', READ),
     Grant(CELL, 'instances', READ),                      # metadata of guests
+    Grant(CELL, 'block_device_mappings', READ, ('id', 'instance_uuid', *block_devices.OF_METADATA)),
     Grant(CELL, 'instances', ('UPDATE',), ('system_metadata', 'updated_at')),        # the password that a guest leaves
 )
 

@@ -41,9 +41,6 @@ from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.routes import Route
 
-if typing.TYPE_CHECKING:
-    from nova.db.tables.rows import BlockDeviceMappingsRow
-
 PASSWORD_MAX = 1020          # bytes of an encrypted password that a guest may leave here, once
 TOKEN_PATH = '/latest/api/token'
 FORWARDED = 'X-Forwarded-For'
@@ -235,9 +232,9 @@ class MetadataApi(application.Api['MetadataRequest']):
         with self.cells.of_server(uuid).db.reader() as conn:
             return objects.Instance.from_row(instances.get(conn, uuid))
 
-    def _devices(self, instance: objects.Instance) -> list[BlockDeviceMappingsRow]:
+    def _devices(self, instance: objects.Instance) -> list[dict[str, typing.Any]]:
         with self.cells.of_server(instance.uuid).db.reader() as conn:
-            return block_devices.by_instance(conn, instance.uuid)
+            return block_devices.tagged(conn, instance.uuid)
 
     # ---- personality and the password -------------------------------------------
 

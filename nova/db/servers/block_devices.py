@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from nova.db.tables.rows import BlockDeviceMappingsRow
 
+# What guests are told of their disks. Who answers them reads these columns alone: connection_info has secrets.
+OF_METADATA = ('tag', 'disk_bus', 'device_name', 'volume_id')
+
 
 def insert(conn: sa.Connection, instance_uuid: str, devices: list[dict[str, Any]]) -> None:
     """Store the block devices of a server: a list of {column: value}."""
@@ -37,6 +40,14 @@ def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict[str, A
 def by_instance(conn: sa.Connection, uuid: str) -> list[BlockDeviceMappingsRow]:
     """Rows of one server, in the order of their making."""
     return statements.rows(conn, block_device_mappings, ('id',), instance_uuid=uuid)
+
+
+def tagged(conn: sa.Connection, uuid: str) -> list[dict[str, Any]]:
+    """[{column of OF_METADATA: value}] of a server's disks that have a tag, in the order of their making."""
+    c = block_device_mappings.c
+    return [statements.to_dict(row) for row in conn.execute(
+        sa.select(*(c[name] for name in OF_METADATA)).where(c.instance_uuid == uuid, c.tag.is_not(None))
+        .order_by(c.id)).mappings()]
 
 
 def by_volume(conn: sa.Connection, volume_id: str) -> list[BlockDeviceMappingsRow]:

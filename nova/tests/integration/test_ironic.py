@@ -97,6 +97,7 @@ def test_the_life_of_a_machine(metal, nodes):
     metal.user.wait_for(server_id)
     assert metal.node_of(server_id) == uuid and metal.service.node(uuid)['instance_uuid'] == server_id
     metal.delete(server_id)
+    waiting.wait_for(lambda: metal.service.node(uuid)['provision_state'] != 'cleaning', 60, 'the cleaning of Ironic')
     node = metal.service.node(uuid)
     assert (node['provision_state'], node['instance_uuid'], node['instance_info']) == ('available', None, {})
 

@@ -152,7 +152,7 @@ def test_what_the_broker_refuses_is_one_senders_error(connect, broker):
             client.remember(CONTEXT, server='one', value=number)
         thread.join()
         until(lambda: len(manager.remembered) == 200)
-        assert manager.remembered == list(range(200)) and len(failed) == 3
+        assert sorted(manager.remembered) == list(range(200)) and len(failed) == 3     # threads take them
 
 
 def test_a_broker_whose_memory_is_full_takes_messages_again(connect, broker, monkeypatch):
