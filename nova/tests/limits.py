@@ -1,8 +1,8 @@
 """No test stops all others: what pytest-timeout leaves open, and a file that says what a process does.
 
 The limits are pytest-timeout's (``timeout`` in setup.cfg, the mark ``timeout``). Here setup, call and teardown have the
-limit each, also after a failure, which ends pytest-timeout's. An alarm raises in the thread of the test, and comes again,
-since a test's own clean-up can hang, too. Where no alarm helps, the process ends with the stacks of its threads.
+limit each, also after a failure, which ends pytest-timeout's. An alarm raises in the thread of the test, and comes
+again, since a test's own clean-up can hang, too. Where no alarm helps, the process ends with the stacks of its threads.
 A test that waits for a program waits no longer than its limit.
 
 NOVA_TEST_RUNNING names a directory for tools/test_watch.py: a file of each process, with what it does and since when.
