@@ -9,7 +9,7 @@ CONFTEST = """
 from nova.runtime import concurrency
 concurrency.setup()
 from nova.tests import limits
-limits.AGAIN_S, limits.LAST_S, limits.TESTS = 1, 2, {tests!r}
+limits.AGAIN_S, limits.LAST_S, limits.WAIT, limits.TESTS = 1, {last}, 0.3, {tests!r}
 def pytest_configure(config):
     limits.register(config)
 """
@@ -68,7 +68,7 @@ ENDS = [f'FAILED test_call - {LATE}', f'ERROR test_setup - {LATE}', f'FAILED tes
 
 def _begin(directory, text, model, *options, **more):
     directory.mkdir()
-    (directory / 'conftest.py').write_text(CONFTEST.format(tests=str(directory)))
+    (directory / 'conftest.py').write_text(CONFTEST.format(tests=str(directory), last=2 if text is DEAF else 60))
     (directory / 'test_them.py').write_text(text)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(('NOVA_TEST_', 'PYTEST_'))}
     environ |= {'NOVA_THREAD_MODEL': model, 'PYTHONPATH': os.pathsep.join(sys.path), 'COLUMNS': '200', **more}
