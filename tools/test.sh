@@ -8,16 +8,26 @@
 # contract     rows against facts: fields, routes, policies, RPC interfaces, drivers; budgets of calls and SQL
 # integration  real parts: libvirt and QEMU, MariaDB, PostgreSQL, RabbitMQ, real clients (as root, installed here)
 # pep8         style and layers
+#
+# NOVA_TEST_MINUTES (75) bounds the whole; what runs then is named, shown and ended.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 suite=${1:-all}
 [ $# -gt 0 ] && shift
 options=("$@")
-case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,10s/^# //p' "$0" >&2; exit 2 ;; esac
+case $suite in unit|functional|contract|integration|pep8|all) ;; *) sed -n '4,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 
 cd "$tree"
 log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
 trap 'end_meanwhile; rm -rf "$log" "$log".*' EXIT
+export NOVA_TEST_RUNNING=$log.running
+mkdir "$NOVA_TEST_RUNNING"
+python3 "$here/test_watch.py" "$log" $$ --minutes "${NOVA_TEST_MINUTES:-75}" &
+disown                               # no job of those that are counted and waited for
+overdue() { [ -e "$log.overdue" ]; }
+failed=() took=() unsteady=()
+declare -A names=() begun=() codes=()    # of processes that run beside others: by process, and by name
+clock() { printf '[%(%H:%M:%S)T %d:%02d] ' -1 $((SECONDS / 60)) $((SECONDS % 60)); }
 TEST_PACKAGES="libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs $CEPH_PACKAGES $CEPH_BINDINGS tgt libmariadb-dev awscli s3cmd rclone restic haproxy memcached nfs-ganesha nfs-ganesha-vfs rpcbind"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
@@ -78,8 +88,22 @@ pytest() {
     begin "$@" & wait "$!" || status=$?
     [ "$status" = 0 ] || once_more "$status" "$1"
 }
-begin() { exec "$venv/bin/python" -m pytest -q -o cache_dir="$log.$1.cache" "${@:2}"; }
-stop() { trap '' TERM; kill $(jobs -rp) 2>/dev/null || true; wait; exit 143; }
+begin() { export NOVA_TEST_PART=$1; exec "$venv/bin/python" -m pytest -q -o cache_dir="$log.$1.cache" "${@:2}"; }
+# What is ended shows what it has printed until then. Fixtures have a minute for what they have started.
+stop() {
+    local second jobs
+    trap '' TERM
+    mapfile -t jobs < <(jobs -rp)
+    kill "${jobs[@]}" 2>/dev/null || true
+    for ((second = 0; second < 60; second++)); do
+        [ -n "$(jobs -rp)" ] || break
+        sleep 1
+    done
+    kill -9 $(jobs -rp) 2>/dev/null || true
+    while [ ${#names[@]} -gt 0 ]; do ended "${!names[@]}" || true; done
+    report
+    exit 143
+}
 trap stop TERM INT HUP
 # What shares nothing with other tests runs file by file; whole clouds are mostly waited for, and keep a third of a core
 # busy, so there are three workers a core.
@@ -87,37 +111,53 @@ side_by_side() { pytest "$1" -n $(($(nproc) < 6 ? 3 * $(nproc) : 16)) --dist loa
 # once_more STATUS NAME: runs what failed again, with nothing beside it. A test of a whole cloud can lose a race
 # on a full machine; what passes alone is named at the end of this script, since the race may be the product's, too.
 # More than $unsteady_most that fail together are a defect.
-unsteady=() unsteady_most=3
+unsteady_most=3
 once_more() {
     local status=$1 name=$2 tests
     mapfile -t tests < <(sed -n 's/^ *"\(.*\)": true,\?$/\1/p' "$log.$name.cache/v/cache/lastfailed" 2>/dev/null)
     [ "$status" = 1 ] && [ ${#tests[@]} -gt 0 ] && [ ${#tests[@]} -le $unsteady_most ] || return "$status"
-    printf '\n== once more, alone: %s\n' "${tests[*]}"
-    begin "$name" "${tests[@]%%::*}" "${options[@]}" -n 0 --last-failed & wait "$!" || return "$?"
+    ! overdue || return "$status"
+    printf '\n%s== once more, alone: %s\n' "$(clock)" "${tests[*]}"
+    begin "$name" "${tests[@]%%::*}" "${options[@]}" -n 0 --last-failed --session-timeout=$again_s & wait "$!" || return "$?"
     unsteady+=("${tests[@]}")
 }
+again_s=600                          # and no test begins later
 # beside NAME arguments: begins a process beside those that run, as soon as there are fewer than $most of them.
-# shown: what they have printed, when all have ended; fails when one of them has.
-names=() started=()
+# shown: waits for all of them; fails when one of them has. What a process has printed is shown when it ends.
 beside() {
-    while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n || true; done
+    next $((most - 1))
+    ! overdue || return 0
     begin "$@" >"$log.$1" 2>&1 &
-    names+=("$1") started+=("$!")
+    names[$!]=$1 begun[$!]=$SECONDS
+    printf '%s%s begins\n' "$(clock)" "$1"
+}
+# next COUNT: waits until no more than so many run.
+next() {
+    local pid
+    while [ ${#names[@]} -gt "$1" ]; do
+        for pid in "${!names[@]}"; do jobs -rp | grep -qx "$pid" || ended "$pid"; done
+        [ ${#names[@]} -le "$1" ] || sleep 1
+    done
+}
+ended() {
+    local name=${names[$1]} code=0
+    wait "$1" || code=$?
+    cat "$log.$name"
+    printf '%s%s has ended with code %s after %s s\n' "$(clock)" "$name" "$code" $((SECONDS - begun[$1]))
+    [[ $name =~ ^[0-9]+$ ]] || took+=("$(printf '  %-26s %4d s' "$name" $((SECONDS - begun[$1])))")
+    codes[$name]=$code
+    unset "names[$1]"
 }
 shown() {
-    local number status=0 codes=()
-    for number in "${!names[@]}"; do
-        codes[number]=0
-        wait "${started[number]}" || codes[number]=$?
-        cat "$log.${names[number]}"
-    done
-    for number in "${!names[@]}"; do
-        case ${codes[number]} in
+    local name status=0
+    next 0
+    for name in "${!codes[@]}"; do
+        case ${codes[$name]} in
             0|5) ;;                                                 # 5: no test of this part was wanted
-            *) once_more "${codes[number]}" "${names[number]}" || status=$? ;;
+            *) once_more "${codes[$name]}" "$name" || status=$? ;;
         esac
     done
-    names=() started=()
+    codes=()
     return "$status"
 }
 # The same for green threads, which pytest-xdist's workers cannot run on: three processes a core, each with one share of
@@ -160,13 +200,19 @@ by_servers() {
     done
     shown
 }
-failed=() took=()
 run() {
     local name=$1 begin=$SECONDS
     shift
-    printf '\n==== %s\n' "$name"
+    if overdue; then failed+=("$name"); return; fi
+    printf '\n==== %s%s\n' "$(clock)" "$name"
     "$@" || failed+=("$name")
     took+=("$(printf '%-28s %4d s' "$name" $((SECONDS - begin)))")
+    printf '==== %s%s has ended after %s s\n' "$(clock)" "$name" $((SECONDS - begin))
+}
+report() {
+    printf '\n'
+    [ ${#took[@]} = 0 ] || printf '%s\n' "${took[@]}" ''
+    [ ${#unsteady[@]} = 0 ] || printf 'Failed beside others and passed alone, to be looked into: %s\n' "${unsteady[@]}"
 }
 
 export PATH=$venv/bin:$PATH
@@ -196,8 +242,7 @@ bill() {
 }
 if [ "$suite" = all ]; then run "bill of materials" bill; fi
 
-printf '\n'
-[ ${#took[@]} = 0 ] || printf '%s\n' "${took[@]}" ''
-[ ${#unsteady[@]} = 0 ] || printf 'Failed beside others and passed alone, to be looked into: %s\n' "${unsteady[@]}"
+report
+! overdue || fail "Not ended within ${NOVA_TEST_MINUTES:-75} minutes. Failed or not begun: ${failed[*]}"
 [ ${#failed[@]} = 0 ] || fail "Failed: ${failed[*]}"
 say "All green."

@@ -1,7 +1,8 @@
 """What holds for a whole test session, before anything else is imported: the thread model, no cloud of the caller's.
 
 SQLite's databases of all tests of a process share what SQLAlchemy has compiled: each test has databases of its own, and
-would compile every statement anew. None of them need outlive a power cut.
+would compile every statement anew. None of them need outlive a power cut. ``nova.tests.limits`` bounds the time of a
+test.
 """
 import os
 
@@ -35,3 +36,8 @@ def _hasten_sqlite():
 
 
 _hasten_sqlite()
+
+
+def pytest_configure(config):
+    from nova.tests import limits
+    limits.register(config)

@@ -1,5 +1,14 @@
-"""The end of a run of real servers is theirs, also when it comes as SIGTERM: fixtures end what they have started."""
+"""The end of a run of real servers is theirs, also when it comes as SIGTERM: fixtures end what they have started.
+
+Real guests and servers are slow on a full machine: their tests have a longer limit than others, if no mark gives one.
+"""
+import os
 import signal
+
+import pytest
+
+LIMIT_S = 600
+LONG_S = 7200                # with NOVA_TEST_LONG, of every test
 
 
 def _interrupt(_number, _frame):
@@ -8,3 +17,11 @@ def _interrupt(_number, _frame):
 
 
 signal.signal(signal.SIGTERM, _interrupt)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if os.environ.get('NOVA_TEST_LONG'):
+            item.add_marker(pytest.mark.timeout(LONG_S), append=False)
+        elif not item.get_closest_marker('timeout'):
+            item.add_marker(pytest.mark.timeout(LIMIT_S))

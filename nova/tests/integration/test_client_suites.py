@@ -18,7 +18,8 @@ RUNS = (
     ('client_suites', ['--suite', 'openstacksdk'], 14),
     ('client_suites', ['--suite', 'novaclient', '--only', 'TestServersBootNovaClient or TestServerGroupClient'], 2),
 )
-SECONDS = 2400             # on a busy machine
+SECONDS = 1200             # on a busy machine
+pytestmark = pytest.mark.timeout(SECONDS + 60)
 
 
 def _module(name):
