@@ -28,7 +28,7 @@ def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
 
 
 _AT = sa.select(t.ports.c.device_id).join(t.addresses, t.addresses.c.port_id == t.ports.c.id).where(
-    t.ports.c.device_id != '', t.ports.c.device_owner.not_like('network:%'))
+    t.ports.c.device_id != '', t.ports.c.device_owner.not_like('network:router_%'))
 
 
 _OTHER = t.ports.alias('other')
@@ -98,10 +98,11 @@ def of_ids(conn: sa.Connection, idents: list[str] | set[str]) -> dict[str, Ports
 
 
 def on_host(conn: sa.Connection, host: str) -> list[PortsRow]:
+    """Ports of the guests that are on a host, or arrive there. A router's are not a guest's: groups do not filter them."""
     c = t.ports.c
     return [statements.to_dict(row) for row in conn.execute(
-        sa.select(t.ports).where(sa.or_(c.host == host, c.migrating_to == host),
-                                 c.device_id != '').order_by(c.id)).mappings()]
+        sa.select(t.ports).where(sa.or_(c.host == host, c.migrating_to == host), c.device_id != '',
+                                 c.device_owner.not_like('network:router_%')).order_by(c.id)).mappings()]
 
 
 def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:

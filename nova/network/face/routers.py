@@ -324,7 +324,7 @@ def _check_routes(conn: engine.Connection, row: Mapping[str, Any], routes: Route
 
 
 def l3_agents(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
-              row: Mapping[str, Any]) -> dict[str, Any]:
+              row: Mapping[str, Any], body: None) -> dict[str, Any]:
     """Which host has the router, as the list of its agents."""
     return {'agents': [] if not row['host'] or not context.is_admin else [
         {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',

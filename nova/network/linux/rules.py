@@ -224,7 +224,7 @@ def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tupl
     body += _chain('output', [f'oifname {names} udp sport 67 udp dport 68 accept',
                               f'oifname {names} jump ingress_check'], ('filter', 'output', -10))
     if flat:
-        body += _nat(served, _set(map(_quote, flat)), metadata)
+        body += _nat(served, names, metadata)
     return body
 
 
@@ -286,6 +286,7 @@ def _answering(metadata: dict[str, tuple[str, int]]) -> list[tuple[tuple[str, in
 
 
 def _nat(served: list[Network], names: str, metadata: dict[str, tuple[str, int]]) -> list[str]:
+    """:param names: set of all bridges: what crosses one of them is seen here, too, and is not on its way out"""
     redirect = [f'iifname {bridges} ip daddr {METADATA} tcp dport 80 dnat ip to {address}:{port}'
                 for (address, port), bridges in _answering(metadata)]
     out = [f'ip saddr {subnet.cidr} ip daddr != {subnet.cidr} oifname != {names} masquerade'

@@ -5,11 +5,14 @@ import uuid
 import pytest
 
 from nova import context
+from nova.db.networks import hosts
 from nova.db.networks import networks as db_networks
 from nova.db.tables import network as t
 from nova.network.face import faults
 from nova.network.face import floating_ips
 from nova.network.face import routers
+from nova.network.host import load as host_load
+from nova.network.linux import rules
 from nova.tests.functional import test_network_api
 from nova.tests.unit import test_network_manager as unit
 
@@ -118,6 +121,30 @@ def test_a_network_of_the_host_cannot_be_routed_by_a_router(face):
     subnet = face('demo', 'GET', 'subnets?name=private').json()['subnets'][0]['id']
     answer = face('demo', 'PUT', f'routers/{router(face)}/add_router_interface', {'subnet_id': subnet})
     assert answer.status_code == 400 and 'routed by the hosts' in answer.json()['NeutronError']['message']
+
+
+def test_the_host_of_a_router_is_its_way_out(face):
+    """Packets from the outside got the host's address where they crossed the guests' bridge, so that no floating address
+    of an all-in-one answered; a router's own addresses, which have no security groups, were shut out as a guest's; and
+    the list of a router's agents was answered with 500."""
+    with face.db.writer() as conn:
+        hosts.seen(conn, 'host1', '192.0.2.1', True)
+    network, subnet = inside(face)
+    joined = router(face, outside(face))
+    put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))
+    with face.db.writer() as conn:
+        db_networks.update(conn, t.ports, port['id'], {'host': 'host1', 'device_id': 'd', 'device_owner': 'compute:nova'})
+    with face.db.reader() as conn:
+        state = host_load.load(conn, 'host1', lambda ident: 'tap-' + ident[:8], {}, '192.0.2.1')
+    assert [each.id for each in state.ports] == [port['id']] and state.routers
+    text = rules.script('t', state, {})
+    (inner,) = (overlay.bridge for overlay in state.overlays)
+    ways = [line for line in text.splitlines() if 'ip saddr 172.24.4.0/29' in line and 'masquerade' in line]
+    assert len(ways) == 1 and f'"{inner}"' in ways[0].partition('oifname !=')[2]
+    agents = face('admin', 'GET', f'routers/{joined}/l3-agents').json()['agents']
+    assert [agent['host'] for agent in agents] == ['host1']
+    assert face('demo', 'GET', f'routers/{joined}/l3-agents').json() == {'agents': []}
 
 
 def test_guests_lose_their_way_through_a_router_and_get_it_back(face):
