@@ -136,9 +136,10 @@ class World:
         self.make(user, 'subnets', network_id=network['id'], cidr=cidr, ip_version=4, **more)
         return network['id']
 
-    def outside(self):
-        network = self.make('admin', 'networks', **{'name': 'public', 'router:external': True,
-                                                    'provider:physical_network': 'wire'})
+    def outside(self, **where):
+        """By a wire of the hosts, or as it is said."""
+        network = self.make('admin', 'networks', **{'name': 'public', 'router:external': True, **(where or {
+            'provider:physical_network': 'wire'})})
         self.make('admin', 'subnets', network_id=network['id'], cidr='172.24.4.0/24', ip_version=4, enable_dhcp=False)
         return network['id']
 
@@ -243,7 +244,7 @@ class Checked:
     def refresh(self, load):
         state = load()
         # the default network has one bridge's name for all hosts
-        state.networks = [each for each in state.networks if each.bridge == self.bridge]
+        state.networks = [each for each in state.networks if each.bridge == self.bridge or each.external]
         sent = json.loads(json.dumps(host_state.as_json(state)))
         return self.linux.refresh(lambda: remote.state_of(sent, self.bridge))
 
@@ -469,6 +470,23 @@ def test_a_router_and_a_floating_address(world):
     # from outside nobody reaches a guest by its own address
     run('ip', '-n', world.outer, 'route', 'add', '10.0.0.0/24', 'via', router_address(world, router))
     assert not pings_from(world.outer, first.address, 2)
+
+
+def test_the_host_is_the_way_out(world):
+    """Without a wire to the outside, as in the quickstart, the host of a router is its gateway: no floating address
+    answered, since what crossed the guests' bridge got the host's own address there."""
+    external, network = world.outside(description='a bridge of the host'), world.network()
+    router = world.router(network, external=external)
+    (place,) = world.face('admin', 'GET', f'routers/{router}/l3-agents').json()['agents']
+    number = [host.name for host in world.hosts].index(place['host'])
+    guest = world.boot(number, network, 'a')
+    guest.dhcp()
+    floating = world.make('demo', 'floatingips', floating_network_id=external, port_id=guest.port)
+    group = world.face('demo', 'GET', 'security-groups').json()['security_groups'][0]['id']
+    assert world.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+        'security_group_id': group, 'direction': 'ingress', 'protocol': 'icmp'}}).status_code == 201
+    assert pings_from(world.hosts[number].space, floating['floating_ip_address'])
+    assert guest.pings('172.24.4.1') and guest.pings(f'192.0.2.{2 - number}')       # to the other host, as this one
 
 
 def test_a_neighbour_by_its_floating_address(world):
