@@ -56,7 +56,7 @@ class Service:
     :param periodic_fuzzy_delay: seconds at most that pass, by chance, before the first periodic task
     :param periodic_interval_max: seconds at most between two runs of a periodic task
     :param db_allowed: False: it opens no database. Where messages are signed it cannot do without: a service of others
-        signs its messages with the deployment's key, which is in the API database
+        makes its signatures with the deployment's key, which is in the API database
     :param bus: rpc.bus.Bus; None: it makes one of ``transport_url``, and closes it
     :raises InvalidInput: what cannot be carried out
     :raises InvalidOption: the path of the manager leads nowhere

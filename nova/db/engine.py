@@ -273,8 +273,7 @@ def _server_engine(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, r
     sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
     if reading:
         sa.event.listen(engine, 'connect', _commit_by_itself)
-    # The connection used last is taken first: it need not be asked whether it lives, and those that only a peak needed
-    # are left to age.
+    # The connection used last is taken first: it needs no probe, and those that only a peak needed are left to age.
     sqlalchemy_hooks.last_used_first(engine)
     engine.dispose()                         # the connection that oslo.db has tried it with; the next pool is like this
     return engine

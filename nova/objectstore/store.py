@@ -222,9 +222,8 @@ class Store:
 
     @contextlib.contextmanager
     def _room(self, project: str, bucket: str, key: str, size: int) -> Iterator[None]:
-        """Refuse before the content is read what would be refused behind it: together with what is on its way for the
-        project, since all of it is on the disk before any is counted. Little of it is let be: what several write to one
-        key counts once in the end.
+        """Reserve space for an upload, before its content is read. All uploads of the project that run count: they are
+        on the disk before any is recorded. Uploads below a bound do not count: several to one key are one in the end.
         """
         with self._lock:
             self._check(project, bucket, key, size, max(0, self._coming[project] - AHEAD))

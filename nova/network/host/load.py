@@ -26,7 +26,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     :param devname: port id -> name of its device
     :param physical: {physical network: bridge of the operator}
     :param tunnel: this host's address between hosts
-    :param metadata_key: with which its relay signs
+    :param metadata_key: of its relay's signatures
     """
     physical = physical or {}
     rows = ports.on_host(conn, host)
