@@ -202,7 +202,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             self._remove(uuid)           # what an attempt left that did not come to its end
             self.storage.remove(uuid, again=True)         # also disks of another host
             try:
-                disks, boot_files = self.storage.create(context, instance, request)
+                disks, boot_files = self.storage.new_disks.create(context, instance, request)
                 self._inject(disks, request)
                 guest = self._guest_of(instance, request, disks, boot_files)
                 self.storage.save(guest)
