@@ -26,6 +26,7 @@ from nova import conf as nova_conf
 from nova import context as nova_context
 from nova import exception
 from nova import manager as nova_manager
+from nova.cloud import apis
 from nova.cloud import assembly
 from nova.compute import interface as compute_interface
 from nova.conductor import interface as conductor_interface
@@ -302,7 +303,7 @@ def _loaded(conf: cfg.ConfigOpts, name: str) -> Any:
 
     from nova.web import paste as offers
     try:
-        return deploy.loadapp('config:' + assembly.paste_file(conf), name=name,
+        return deploy.loadapp('config:' + apis.paste_file(conf), name=name,
                               global_conf={'conf': offers.offer(conf)})
     except LookupError as error:
         raise exception.InvalidInput(f'{conf.http.paste_config} has no application {name} that stands alone: {error}'
