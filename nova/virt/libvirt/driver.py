@@ -386,7 +386,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         with self._placing:
             others = [other for other in self.storage.guests() if other.uuid != guest.uuid]
             if host is not None and guest.numa is None:
-                limits = fit.Limits(self.conf.cpu_allocation_ratio, self.conf.ram_allocation_ratio)
+                limits = fit.Overcommit(self.conf.cpu_allocation_ratio, self.conf.ram_allocation_ratio)
                 guest.cell, shared = cells.floating(host, guest, others, limits)
                 guest.cpuset = cpus.show(shared)
             guest.consoles = graphics.assign(
