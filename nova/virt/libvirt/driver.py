@@ -289,16 +289,6 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             self.storage.save(guest)
             self._define_and_start(guest)
 
-    def power_off(self, instance: Instance, timeout: int = 0) -> None:
-        uuid = instance.uuid
-        with self.operation(uuid):
-            try:
-                if not self.shut_down(uuid, timeout):
-                    self.hypervisor.guest('stop the guest', uuid, guests.stop)
-            except exception.GuestNotFound:
-                if self.storage.load(uuid) is None:
-                    raise
-
     def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
         uuid = instance.uuid
         with self.operation(uuid):
