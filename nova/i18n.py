@@ -80,6 +80,6 @@ def translate(text: Any, language: str) -> str:
     """A text in a language; itself where no catalog has it."""
     if language == DEFAULT or not text:
         return str(text)
-    if isinstance(text, oslo_i18n._message.Message):
+    if hasattr(text, 'translation'):                     # a message of oslo.i18n
         return oslo_i18n.translate(text, language)
     return _catalog(language).gettext(text)

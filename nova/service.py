@@ -26,6 +26,7 @@ from nova import conf as nova_conf
 from nova import context as nova_context
 from nova import exception
 from nova import manager as nova_manager
+from nova.cloud import apis
 from nova.cloud import assembly
 from nova.compute import interface as compute_interface
 from nova.conductor import interface as conductor_interface
@@ -56,7 +57,7 @@ class Service:
     :param periodic_fuzzy_delay: seconds at most that pass, by chance, before the first periodic task
     :param periodic_interval_max: seconds at most between two runs of a periodic task
     :param db_allowed: False: it opens no database. Where messages are signed it cannot do without: a service of others
-        signs its messages with the deployment's key, which is in the API database
+        makes its signatures with the deployment's key, which is in the API database
     :param bus: rpc.bus.Bus; None: it makes one of ``transport_url``, and closes it
     :raises InvalidInput: what cannot be carried out
     :raises InvalidOption: the path of the manager leads nowhere
@@ -302,7 +303,7 @@ def _loaded(conf: cfg.ConfigOpts, name: str) -> Any:
 
     from nova.web import paste as offers
     try:
-        return deploy.loadapp('config:' + assembly.paste_file(conf), name=name,
+        return deploy.loadapp('config:' + apis.paste_file(conf), name=name,
                               global_conf={'conf': offers.offer(conf)})
     except LookupError as error:
         raise exception.InvalidInput(f'{conf.http.paste_config} has no application {name} that stands alone: {error}'

@@ -94,7 +94,7 @@ HISTORY = (
     (58, 'action_paging', 'Instance actions: limit, marker, changes-since; updated_at'),
     (59, 'migration_paging', 'Os-migrations: limit, marker, changes-since, uuid; unknown query keys 400'),
     (60, 'multiattach', 'Multiattach volumes'),
-    (61, 'flavor_extra_specs', 'Flavor answers carry extra_specs (by policy)'),
+    (61, 'flavor_extra_specs', 'Flavor answers have extra_specs (by policy)'),
     (62, 'event_hosts', 'Instance action events: host (by policy) and hostId'),
     (63, 'trusted_certificates', 'Trusted_image_certificates (at most 50) at create and rebuild'),
     (64, 'server_group_rules',

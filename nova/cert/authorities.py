@@ -177,8 +177,8 @@ class Authorities:
         projects = sorted(path.name for path in (self.path / PROJECTS).glob('*') if path.is_dir())
         return [ROOT, *(f'{PROJECTS}/{project}' for project in projects)]
 
-    def _directory(self, name: str) -> directory.Directory:
-        return directory.Directory(self.path / name, self._keys / name)
+    def _directory(self, name: str) -> directory.AuthorityDirectory:
+        return directory.AuthorityDirectory(self.path / name, self._keys / name)
 
     def _ready(self, name: str) -> list[x509.Certificate]:
         """The certificates of an authority, made when there are none, when the newest ends too soon to sign, or when

@@ -42,7 +42,7 @@ class Issued:
         return certificates.ends_at(self.certificate)
 
 
-class Directory:
+class AuthorityDirectory:
     """
     :param path: of what everybody may read
     :param keys: of the private keys

@@ -21,6 +21,7 @@ from nova import exception
 from nova import notify
 from nova import policy
 from nova.api import proxy_headers
+from nova.cloud import apis
 from nova.cloud import assembly
 from nova.cloud import consoles
 from nova.cloud import drivers
@@ -232,7 +233,7 @@ class Cloud:
 
     def _application(self) -> auth.App:
         rules = policy.Policy(self.conf)
-        compute = assembly.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity,
+        compute = apis.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity,
                                self.volumes)
         self.auditor = log.Auditor(self.api_db, notify.new(self.conf))
         mounts = wsgi.Mounts([
@@ -250,7 +251,7 @@ class Cloud:
             wsgi.Mount('/v1.0', compute, strip=False, max_body=None),      # the same groups, as their first design says
         ], index)
         if self.conf.ec2.enabled:
-            mounts.add(wsgi.Mount(EC2_PATH, assembly.local_ec2(
+            mounts.add(wsgi.Mount(EC2_PATH, apis.local_ec2(
                 self.conf, self.api_db, rules, mounts, self.identity, self.url + EC2_PATH,
                 self.bus)))
         if self.conf.objectstore.enabled:
@@ -259,7 +260,7 @@ class Cloud:
                 self.conf, rules, object_store.LocalCallers(self.identity), self.auditor.finish)
             mounts.add(wsgi.Mount(object_store.PATH, self._object_store, max_body=None))
         return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
-                               assembly.dashboard(self.conf, mounts, self.url))
+                               apis.dashboard(self.conf, mounts, self.url))
 
     def _store_port(self) -> list[server.Server]:
         """The object store's own port, for clients that take no path in an endpoint."""

@@ -33,6 +33,7 @@ def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells
     :raises DatabaseNotReady, InvalidInput: the deployment is not ready, or not configured
     """
     from nova import policy
+    from nova.cloud import apis
     from nova.cloud import assembly
     from nova.cloud import network_api
     from nova.rpc import bus as rpc_bus
@@ -45,8 +46,8 @@ def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells
     url = conf.http.public_url or f'{scheme}://{conf.my_ip}:{conf.http.port}'
     identity = assembly.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
     rules = policy.Policy(conf)
-    compute = assembly.api(conf, bus, api_db, cells, images, rules, identity)
-    return assembly.dashboard(conf, network_api.with_api(conf, bus, api_db, rules, compute))
+    compute = apis.api(conf, bus, api_db, cells, images, rules, identity)
+    return apis.dashboard(conf, network_api.with_api(conf, bus, api_db, rules, compute))
 
 
 def main() -> int:

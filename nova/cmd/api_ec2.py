@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova import policy
+    from nova.cloud import apis
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
     from nova.runtime import tls
@@ -22,7 +23,7 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     api_db, cells = assembly.checked_databases(conf, bus)
     scheme = 'https' if certificate else 'http'
     url = f'{scheme}://{conf.my_ip}:{conf.ec2.port}'
-    application = assembly.remote_ec2(conf, api_db, policy.Policy(conf), url, bus)
+    application = apis.remote_ec2(conf, api_db, policy.Policy(conf), url, bus)
     mounts = wsgi.Mounts([wsgi.Mount('/services/Cloud', application), wsgi.Mount('', application)], lambda url: {})
     return [*([bus.pins] if bus else ()), assembly.needs(bus, api_db, cells), *([certificate] if certificate else ()),
             wsgi.Server(mounts, conf.ec2.listen, conf.ec2.port, plan=priorities.Plan(conf.http.threads, 1),

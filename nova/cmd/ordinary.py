@@ -49,22 +49,48 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
     if user is None:
         return None
     state = pathlib.Path(os.path.abspath(host_identity.state_path(conf)))
-    guests, reason = runs_guests(conf, binary), ''
-    given = {_log_file(conf, binary), conf.messages.join_token_file}      # which are that user's afterwards
-    named = [path for path in _named_files(conf) if path.is_file() and str(path) not in given]
-    if not _is_ours(state, binary, user):
-        reason = f'{state} holds what is not of this cloud.'
-    if guests and not reason:
-        reason = _no_lists(state) or _led_away(state / INSTANCES, user)
-    places = [pathlib.Path(place) for place in (nova.__file__, sys.prefix, *filter(os.path.isabs, sys.path))]
-    read = [*named, *(place for place in places if place.exists()), _existing(state)]
-    reason = reason or privileges.try_as(
-        user, GUEST_GROUPS if guests else (), lambda: _obstacle(conf, binary, state, read, guests))
+    reason = _why_root(conf, binary, state, user)
     if reason:
         print(f'{binary} stays root: {reason} What that means: doc/source/admin/privileges.rst; it would be the user '
               f'{user.pw_name}.', file=sys.stderr, flush=True)
         return None
     conf.set_override('state_path', str(state))          # the default is another for an ordinary user
+    _give_state(conf, binary, state, user)
+    log = _log_file(conf, binary)
+    if log:
+        with contextlib.suppress(OSError):               # a link, say: then that user opens it
+            os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o640))
+    for path in filter(None, _files_to_give(conf, binary)):
+        privileges.hand_over(path, user)
+    return user
+
+
+def _why_root(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.struct_passwd) -> str:
+    """Why the user could not do the daemon's work: a sentence, or ''."""
+    if not _is_ours(state, binary, user):
+        return f'{state} holds what is not of this cloud.'
+    guests = runs_guests(conf, binary)
+    if guests and (reason := _no_lists(state) or _led_away(state / INSTANCES, user)):
+        return reason
+    read = _files_to_read(conf, binary, state)           # as root finds them
+    return privileges.try_as(user, GUEST_GROUPS if guests else (), lambda: _obstacle(conf, binary, state, read, guests))
+
+
+def _files_to_read(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path) -> list[pathlib.Path]:
+    """What the user must be able to read, or to pass through: configuration, code, the state path."""
+    given = _files_to_give(conf, binary)
+    named = [path for path in _named_files(conf) if path.is_file() and str(path) not in given]
+    code = [pathlib.Path(place) for place in (nova.__file__, sys.prefix, *filter(os.path.isabs, sys.path))]
+    return [*named, *(place for place in code if place.exists()), _existing(state)]
+
+
+def _files_to_give(conf: cfg.ConfigOpts, binary: str) -> set[str | None]:
+    """Files outside of the state path that become the user's."""
+    return {_log_file(conf, binary), conf.messages.join_token_file}
+
+
+def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.struct_passwd) -> None:
+    """Give the user the state path, what the daemon keeps there, and the guests."""
     if not state.exists():
         state.mkdir(parents=True)
         state.chmod(STATE_MODE)
@@ -75,15 +101,9 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
             privileges.hand_over(str(state / name), user)
     if binary == 'nova-all' and conf.image.directory:
         privileges.hand_over(conf.image.directory, user)
-    if guests:
+    if runs_guests(conf, binary):
         from nova.virt.libvirt import storage            # needs what nova[libvirt] brings
         storage.take_over(str(state / INSTANCES), user)
-    if log := _log_file(conf, binary):
-        with contextlib.suppress(OSError):               # a link, say: then that user opens it
-            os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o640))
-    for path in filter(None, given):
-        privileges.hand_over(path, user)
-    return user
 
 
 def become(conf: cfg.ConfigOpts, binary: str, user: pwd.struct_passwd, ports: typing.Iterable[int | None]) -> None:

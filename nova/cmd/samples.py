@@ -22,9 +22,8 @@ def configuration(output: TextIO, namespaces: tuple[str, ...] = NAMESPACES) -> N
 
 
 def policy(output: TextIO) -> None:
-    from oslo_policy import generator
-
     from nova import policy as nova_policy
+    from nova.runtime.hooks import oslo_policy
 
     for rule in nova_policy.list_rules():
-        output.write(generator._format_rule_default_yaml(rule, include_help=True) + '\n')
+        output.write(oslo_policy.sample_of(rule) + '\n')

@@ -129,7 +129,7 @@ class Builder:
 
     def _allocate(self, ctx: context.RequestContext, server: objects.Instance, spec: objects.RequestSpec,
                   task: tasks.Task) -> list[dict[str, typing.Any]]:
-        """The ports of a new server; who wants none asks nobody."""
+        """The ports of a new server. Without networks there are none, and the network service gets no request."""
         host = self._host
         if spec.has_no_networks:
             return []

@@ -28,9 +28,22 @@ def list_opts() -> list[tuple[Any, list[cfg.Opt]]]:
 
 def valued_options() -> set[str]:
     """The options of a command line that are followed by a value, as they are written: --config-file, …"""
-    return {f'--{group + "-" if group else ""}{option.name}'.replace('_', '-')
-            for option, group in ((option, group and group.name) for option, group in new(files=[])._all_cli_opts())
+    noting = _NotingOptions()
+    _fill(noting, files=[])
+    return {f'--{group + "-" if group else ""}{option.name}'.replace('_', '-') for option, group in noting.noted
             if not isinstance(option, cfg.BoolOpt)}
+
+
+class _NotingOptions(cfg.ConfigOpts):
+    """Notes which options a command line can have: [(option, name of its group or None)]."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[cfg.Opt, str | None]] = []
+        super().__init__()
+
+    def register_cli_opt(self, opt: cfg.Opt, group: Any = None, **more: Any) -> bool:
+        self.noted.append((opt, getattr(group, 'name', group)))
+        return super().register_cli_opt(opt, group, **more)
 
 
 def new(args: Sequence[str] = (), files: list[str] | None = None, **overrides: Any) -> cfg.ConfigOpts:
@@ -41,6 +54,14 @@ def new(args: Sequence[str] = (), files: list[str] | None = None, **overrides: A
     :param overrides: ``group__option=value`` or ``option=value``, above all files
     """
     conf = cfg.ConfigOpts()
+    _fill(conf, args, files)
+    for name, value in overrides.items():
+        group, _, option = name.rpartition('__')
+        conf.set_override(option, value, group=group or None)
+    return conf
+
+
+def _fill(conf: cfg.ConfigOpts, args: Sequence[str] = (), files: list[str] | None = None) -> None:
     for module in modules():
         conf.register_opts(module.OPTIONS, group=module.GROUP)
         if getattr(module, 'CLI_OPTIONS', None):
@@ -48,7 +69,3 @@ def new(args: Sequence[str] = (), files: list[str] | None = None, **overrides: A
     from oslo_log import log
     log.register_options(conf)
     conf(list(args), project='nova', default_config_files=files)
-    for name, value in overrides.items():
-        group, _, option = name.rpartition('__')
-        conf.set_override(option, value, group=group or None)
-    return conf

@@ -31,6 +31,8 @@ from nova.db import errors
 from nova.runtime import commits
 from nova.runtime import concurrency
 from nova.runtime import metrics
+from nova.runtime.hooks import pymysql as pymysql_hooks
+from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
 
 LOG = logging.getLogger(__name__)
 
@@ -271,9 +273,8 @@ def _server_engine(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, r
     sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
     if reading:
         sa.event.listen(engine, 'connect', _commit_by_itself)
-    # The connection used last is taken first: it need not be asked whether it lives, and those that only a peak needed
-    # are left to age. SQLAlchemy has an option for it, which oslo.db does not pass on.
-    engine.pool._pool.use_lifo = True
+    # The connection used last is taken first: it needs no probe, and those that only a peak needed are left to age.
+    sqlalchemy_hooks.last_used_first(engine)
     engine.dispose()                         # the connection that oslo.db has tried it with; the next pool is like this
     return engine
 
@@ -297,8 +298,7 @@ def _prepare_mysql(connection: Any, _record: Any) -> None:
     if 'MariaDB' in connection.get_server_info():
         with connection.cursor() as cursor:
             cursor.execute(f'SET SESSION idle_transaction_timeout = {IDLE_S}')
-    number = connection.fileno() if hasattr(connection, 'fileno') else connection._sock.fileno()     # PyMySQL has none
-    with socket.socket(fileno=os.dup(number)) as sock:
+    with socket.socket(fileno=os.dup(pymysql_hooks.descriptor_of(connection))) as sock:
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in _SILENCE.items():
@@ -324,8 +324,6 @@ def _frugal(engine: sa.Engine, reading: bool = False) -> Callable[[Any], None]:
     """
     used: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
     committed: weakref.WeakSet[Any] = weakref.WeakSet()
-    dialect: Any = engine.dialect                # two of its methods are replaced
-    ping, rollback = dialect.do_ping, dialect.do_rollback
 
     def do_ping(connection: Any) -> bool:
         return time.monotonic() - used.get(connection, float('-inf')) < TRUSTED_S or ping(connection)
@@ -344,7 +342,9 @@ def _frugal(engine: sa.Engine, reading: bool = False) -> Callable[[Any], None]:
         if connection is not None:                         # None: it was invalidated
             committed.discard(connection)
             used[connection] = time.monotonic()
-    dialect.do_ping, dialect.do_rollback = do_ping, do_rollback
+
+    ping = sqlalchemy_hooks.replace_method(engine, 'do_ping', do_ping)
+    rollback = sqlalchemy_hooks.replace_method(engine, 'do_rollback', do_rollback)
     return committed.add
 
 
@@ -396,8 +396,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,
                               connect_args={'factory': _SqliteConnection})
     exc_filters.register_engine(engine)
-    dialect: Any = engine.dialect                # one of its methods is replaced
-    dialect.do_begin = _begin
+    sqlalchemy_hooks.replace_method(engine, 'do_begin', _begin)
 
     @sa.event.listens_for(engine, 'do_connect')
     def make(_dialect: Any, _record: Any, arguments: Any, _options: Any) -> None:

@@ -27,7 +27,7 @@ _REASONS = (MEMORY, PAGES, CPUS, NOT_PINNED, PINNED)
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class Overcommit:
     """How far the vCPUs and the memory of guests that share may exceed a cell's."""
 
     cpu_ratio: float = 1.0
@@ -41,7 +41,7 @@ class Fit(typing.NamedTuple):
     reason: str | None = None
 
 
-def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Limits = Limits(),
+def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overcommit = Overcommit(),
         devices: Devices | None = None, pack: bool = False) -> Fit:
     """Place a guest onto what is free of a host.
 
@@ -83,7 +83,7 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Limit
     return Fit(None, 'has no PCI devices that are free near the NUMA nodes')
 
 
-def free_cpus(cell: numa.HostCell, limits: Limits = Limits()) -> int:
+def free_cpus(cell: numa.HostCell, limits: Overcommit = Overcommit()) -> int:
     """vCPUs that may still share the cell's CPUs."""
     if cell.pcpuset is None and cell.pinned_cpus:
         return 0
@@ -97,7 +97,7 @@ def free_pinnable(cell: numa.HostCell) -> int:
     return len(cell.pinnable - cell.pinned_cpus)
 
 
-def free_memory(cell: numa.HostCell, limits: Limits = Limits()) -> int:
+def free_memory(cell: numa.HostCell, limits: Overcommit = Overcommit()) -> int:
     """MiB that guests without pages of their own may still get: large pages are not for them."""
     large = _large(cell.mempages)
     total = cell.memory - sum(pages.total * pages.size_kb for pages in large) // 1024
@@ -114,7 +114,7 @@ def _large(mempages: Iterable[numa.Pages]) -> list[numa.Pages]:
     return [pages for pages in mempages if pages.size_kb > smallest]
 
 
-def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Limits, devices: Devices,
+def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Overcommit, devices: Devices,
            pack: bool) -> list[numa.HostCell]:
     pools, requests = devices
     near = {pool.numa_node for pool in pools if pool.count}
@@ -180,7 +180,7 @@ def _matchable(fitting: Sequence[set[int]], numbers: Sequence[int]) -> bool:
     return all(assign(position, set()) for position in range(len(fitting)))
 
 
-def _pinned_part(cell: numa.HostCell, part: numa.GuestCell, policy: str | None, limits: Limits,
+def _pinned_part(cell: numa.HostCell, part: numa.GuestCell, policy: str | None, limits: Overcommit,
                  reserve: int) -> numa.GuestCell | str:
     """The guest's cell as it would be on this host cell, or the reason why it is not."""
     pagesize = place_pages(cell, part, limits)
@@ -202,7 +202,7 @@ def _pinned_part(cell: numa.HostCell, part: numa.GuestCell, policy: str | None, 
     return dataclasses.replace(found, cpu_pinning=pinned.cpus, reserved_cpus=pinned.reserved, cpu_topology=topology)
 
 
-def place_pages(cell: numa.HostCell, part: numa.GuestCell, limits: Limits) -> int | str | None:
+def place_pages(cell: numa.HostCell, part: numa.GuestCell, limits: Overcommit) -> int | str | None:
     """KiB of the pages that a guest cell gets here, None where it requests none, or (text) why there are none."""
     need_kb = part.memory * 1024
     if part.pagesize is None:

@@ -11,17 +11,13 @@ import re
 from typing import Any
 
 from nova import exception
+from nova.hardware import guest_option_contradictions
 from nova.hardware import guest_option_rows as rows
 from nova.hardware import machines
 
 TRUE, FALSE = 'true', 'false'
-MOST_SERIAL_PORTS = 4                    # of a PC
-PERIODS = range(1000, 1000001)           # microseconds that libvirt takes as a period
-QUOTA_LEAST = 1000                       # microseconds that libvirt takes as a quota; -1: no bound
-SHARES = range(2, 262145)                # that the kernel takes
 # settings that the PC of 1996 cannot have
 MODERN = ('viommu_model', 'mem_encryption')
-_Q35 = re.compile('(pc-)?q35')
 
 Specs = Mapping[str, Any] | None
 
@@ -91,8 +87,11 @@ def check(specs: Specs, properties: Specs) -> None:
         if _closed(key) and _row('spec', key) is None:
             raise _refusal(f"the flavor's extra spec {key[:80]} is none that is known.")
     found = settings(specs, properties)
-    _check_firmware(found)
-    _check_amounts(found, specs)
+    reason = guest_option_contradictions.first(
+        found, most_video_ram=int((specs or {}).get('hw_video:ram_max_mb') or 0),
+        needs_q35=machine({**found, 'machine_type': ''}, '') == 'q35')
+    if reason is not None:
+        raise _refusal(reason)
 
 
 def _check_value(whose: str, row: rows.Option, key: str, value: str) -> None:
@@ -161,62 +160,6 @@ def machine(found: Mapping[str, str], default: str) -> str:
     modern = found.get('secure_boot') == 'required' or any(
         found.get(name, FALSE) not in (FALSE, 'none') for name in MODERN)
     return found.get('machine_type') or ('q35' if modern else default)
-
-
-def _check_firmware(found: Mapping[str, str]) -> None:
-    uefi, kind = found.get('firmware_type') == 'uefi', found.get('machine_type')
-    encrypted = found.get('mem_encryption') == TRUE
-    for name, needed in (('secure_boot required', found.get('secure_boot') == 'required'),
-                         ('mem_encryption', encrypted)):
-        if needed and not uefi:
-            raise _refusal(f'{name} needs UEFI: the image has no property hw_firmware_type=uefi.')
-    if kind and not _Q35.match(kind) and machine({**found, 'machine_type': ''}, '') == 'q35':
-        raise _refusal(f'secure boot, encrypted memory and IOMMUs need the machine type q35; the image says {kind!r}.')
-    if 'mem_encryption_model' in found and not encrypted:
-        raise _refusal('mem_encryption_model needs mem_encryption.')
-    if 'tpm_model' in found and 'tpm_version' not in found:
-        raise _refusal('tpm_model needs tpm_version.')
-    if found.get('tpm_model') == 'tpm-crb' and found.get('tpm_version') == '1.2':
-        raise _refusal('a TPM of version 1.2 has the model tpm-tis.')
-    if 'maxphysaddr_bits' in found and found.get('maxphysaddr_mode', 'emulate') != 'emulate':
-        raise _refusal('maxphysaddr_bits needs maxphysaddr_mode emulate.')
-
-
-def _check_amounts(found: Mapping[str, str], specs: Specs) -> None:
-    ram, most = int(found.get('video_ram', 0)), int((specs or {}).get('hw_video:ram_max_mb') or 0)
-    if ram > most:
-        raise _refusal(f"the image's hw_video_ram {ram} is more than the flavor's hw_video:ram_max_mb, {most}.")
-    if ram and found.get('video_model') in ('virtio', 'none', 'bochs'):
-        raise _refusal(f"the graphics device {found['video_model']} has no memory that hw_video_ram could set.")
-    if not 1 <= int(found.get('serial_port_count', 1)) <= MOST_SERIAL_PORTS:
-        raise _refusal(f'serial_port_count is a number from 1 to {MOST_SERIAL_PORTS}.')
-    if found.get('vif_multiqueue_enabled') == TRUE and found.get('vif_model', 'virtio') != 'virtio':
-        raise _refusal(f"vif_multiqueue_enabled needs the network device virtio; the image's is {found['vif_model']}.")
-    if 'rng_rate_period' in found and not int(found.get('rng_rate_bytes', 0)):
-        raise _refusal('hw_rng:rate_period needs hw_rng:rate_bytes.')
-    if int(found.get('quota_cpu_period', PERIODS.start)) not in PERIODS:
-        raise _refusal(f'quota:cpu_period is a number from {PERIODS.start} to {PERIODS.stop - 1}.')
-    quota = int(found.get('quota_cpu_quota', -1))
-    if quota > -1 and quota < QUOTA_LEAST or quota < -1:
-        raise _refusal(f'quota:cpu_quota is -1, or {QUOTA_LEAST} and more.')
-    if int(found.get('quota_cpu_shares', SHARES.start)) not in SHARES:
-        raise _refusal(f'quota:cpu_shares is a number from {SHARES.start} to {SHARES.stop - 1}.')
-    for unit in ('bytes', 'iops'):
-        for end in ('', '_max'):
-            total, *parts = (int(found.get(f'quota_disk_{what}_{unit}_sec{end}', 0))
-                             for what in ('total', 'read', 'write'))
-            if total and any(parts):
-                raise _refusal(f'quota:disk_total_{unit}_sec{end} excludes the same of read and write.')
-        for what in ('total', 'read', 'write'):
-            plain, most, length = (int(found.get(f'quota_disk_{what}_{unit}_sec{end}', 0))
-                                   for end in ('', '_max', '_max_length'))
-            if most and most <= plain or most and not plain or length and not most:
-                raise _refusal(f'quota:disk_{what}_{unit}_sec_max is more than quota:disk_{what}_{unit}_sec, and '
-                               '…_max_length is with it.')
-    for way in ('inbound', 'outbound'):
-        average, *others = (int(found.get(f'quota_vif_{way}_{what}', 0)) for what in ('average', 'peak', 'burst'))
-        if any(others) and not average:
-            raise _refusal(f'quota:vif_{way}_peak and _burst need quota:vif_{way}_average.')
 
 
 def _refusal(reason: str) -> exception.InvalidInput:

@@ -13,7 +13,8 @@ class Overcommitted(ValueError):
     """A guest would take what is not there, or give back what it has not."""
 
 
-def claim(host: numa.HostTopology, guest: numa.GuestTopology, limits: fit.Limits = fit.Limits()) -> numa.HostTopology:
+def claim(host: numa.HostTopology, guest: numa.GuestTopology, limits: fit.Overcommit = fit.Overcommit()
+          ) -> numa.HostTopology:
     """The HostTopology when the pinned guest has come.
 
     :raises Overcommitted: it does not fit where it was pinned; nothing but another guest in between explains it
@@ -44,7 +45,7 @@ def recount(host: numa.HostTopology, guests: Iterable[numa.GuestTopology]) -> nu
 
 def floating_cell(host: numa.HostTopology, vcpus: int, memory_mb: int,
                   floating: Mapping[int, tuple[int, int]] | None = None,
-                  limits: fit.Limits = fit.Limits()) -> numa.HostCell | None:
+                  limits: fit.Overcommit = fit.Overcommit()) -> numa.HostCell | None:
     """The cell whose CPUs a guest without topology may run on; None when it fits in none: all that are shared.
 
     Such a guest is kept within one cell but takes nothing of it in the stored topology. It goes where least is used
@@ -69,7 +70,7 @@ def shared_cpus(cell: numa.HostCell) -> frozenset[int]:
 
 
 def _changed(host: numa.HostTopology, guest: numa.GuestTopology, sign: int,
-             limits: fit.Limits | None) -> numa.HostTopology:
+             limits: fit.Overcommit | None) -> numa.HostTopology:
     cells = {cell.id: cell for cell in host.cells}
     for part in guest.cells:
         if part.id not in cells:
@@ -80,7 +81,7 @@ def _changed(host: numa.HostTopology, guest: numa.GuestTopology, sign: int,
     return dataclasses.replace(host, cells=tuple(cells[cell.id] for cell in host.cells))
 
 
-def _check(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology, limits: fit.Limits) -> None:
+def _check(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology, limits: fit.Overcommit) -> None:
     taken = _taken(cell, part, guest)
     wrong = None
     if len(part.shared) > min(len(cell.cpuset), fit.free_cpus(cell, limits)):

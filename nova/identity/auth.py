@@ -251,6 +251,8 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     from keystonemiddleware import auth_token
     from webob import exc
 
+    from nova.runtime.hooks import keystonemiddleware as hooks
+
     class AuthToken(auth_token.AuthProtocol):
         """Keeps what Keystone said of a token, and answers 503 while it does not answer, where auth_token answers 401.
 
@@ -259,8 +261,8 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
 
         def __init__(self, app: App, settings: dict[str, Any]) -> None:
             super().__init__(app, dict(settings))        # it takes out what it has read
-            shared = bool(self._conf.get('memcached_servers'))
-            seconds = kept_tokens.seconds_for(int(self._conf.get('token_cache_time')), shared)
+            shared = bool(hooks.option(self, 'memcached_servers'))
+            seconds = kept_tokens.seconds_for(int(hooks.option(self, 'token_cache_time')), shared)
             self._kept = kept_tokens.KeptTokens(seconds) if seconds > 0 else None
             if self._kept and not shared:
                 # its own memory keeps each as long once more, without a bound, and walks through all with each request

@@ -105,11 +105,11 @@ class Relay:
         if known is not None:
             known.close()
         if 'serve' in message:
-            network = Network(self, *name)
+            network = RelayedNetwork(self, *name)
             self._servers[name] = await asyncio.start_server(
                 network.connected, sock=socket.socket(fileno=descriptors[0]), limit=MAX_HEADERS)
 
-    async def forward(self, kind: str, ident: str, address: str, request: Request) -> bytes:
+    async def forward(self, kind: str, ident: str, address: str, request: RelayedRequest) -> bytes:
         """The metadata service's answer to a guest's request, as it comes."""
         now, body = str(int(time.time())), digest(request.body)
         path = urllib.parse.unquote(request.target.partition('?')[0], encoding='latin-1')
@@ -134,7 +134,7 @@ class Relay:
             writer.close()
 
 
-class Request:
+class RelayedRequest:
     """One request of a guest, without what it must not say.
 
     :raises Refused: it is none
@@ -167,7 +167,7 @@ class Request:
             raise Refused('413 Request Entity Too Large')
 
 
-class Network:
+class RelayedNetwork:
     """The guests of one network or router, who get a share of their own."""
 
     def __init__(self, relay: Relay, kind: str, ident: str) -> None:
@@ -197,7 +197,7 @@ class Network:
     async def _answer(self, reader: asyncio.StreamReader, address: str) -> bytes:
         try:
             async with asyncio.timeout(HEADERS_S):
-                request = Request(await reader.readuntil(b'\r\n\r\n'))
+                request = RelayedRequest(await reader.readuntil(b'\r\n\r\n'))
                 request.body = await reader.readexactly(request.length)
             async with self._at_once, self._relay.at_once, asyncio.timeout(ANSWER_S):
                 return await self._relay.forward(self._kind, self._ident, address, request)

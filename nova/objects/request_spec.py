@@ -73,7 +73,7 @@ class RequestSpec(base.NovaObject):
 
     @property
     def has_no_networks(self) -> bool:
-        """Whether the server gets no port, so that nobody has to be asked for one."""
+        """Whether the server gets no port, and the network service no request."""
         return self.requested_networks == 'none' or self.requested_networks == []
 
     @property

@@ -65,11 +65,7 @@ def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.dat
     :param now: UTC, naive
     :raises S3Error: it has no signature, one that has ended, or one that leaves out what it has to cover
     """
-    headers = {name[5:].replace('_', '-').lower(): str(value)
-               for name, value in environ.items() if name.startswith('HTTP_')}
-    for name in ('CONTENT_TYPE', 'CONTENT_LENGTH'):
-        if environ.get(name):
-            headers[name.replace('_', '-').lower()] = environ[name]
+    headers = _headers_of(environ)
     authorization = headers.get('authorization', '')
     if authorization.startswith(digests.ALGORITHM):
         fields = [each.strip().partition('=') for each in authorization.removeprefix(digests.ALGORITHM).split(',')]
@@ -90,31 +86,56 @@ def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.dat
     raise errors.S3Error('AccessDenied', 'The request has no signature.', 403)
 
 
+def _headers_of(environ: dict[str, Any]) -> dict[str, str]:
+    headers = {name[5:].replace('_', '-').lower(): str(value)
+               for name, value in environ.items() if name.startswith('HTTP_')}
+    for name in ('CONTENT_TYPE', 'CONTENT_LENGTH'):
+        if environ.get(name):
+            headers[name.replace('_', '-').lower()] = environ[name]
+    return headers
+
+
 def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], given: dict[str, str], date: str,
             expires: str | None, now: datetime.datetime) -> Signed:
-    """Version 4. :param given: the credential, the signature and the names of the headers that it covers, by _PARTS"""
+    """Version 4.
+
+    :param given: the credential, the signature and the names of the headers that it covers, by _PARTS
+    :param expires: of a signature in the URL; None: it is in a header
+    """
+    in_url = expires is not None
     named, proof, covered = (pattern.fullmatch(given.get(name, '')) for name, pattern in _PARTS.items())
     scope = _CREDENTIAL.fullmatch(named[1]) if named else None
-    body = headers.get('x-amz-content-sha256') or (payload.UNSIGNED if expires is not None else None)
+    body = headers.get('x-amz-content-sha256') or (payload.UNSIGNED if in_url else None)
     if scope is None or proof is None or covered is None or body is None:
         raise errors.S3Error('AuthorizationHeaderMalformed', 'The signature, its scope or x-amz-content-sha256 is '
                                                              'missing, or none for S3.')
     names = covered[1].split(';')
-    if 'host' not in names or any(name not in names for name in headers if name.startswith('x-amz-')
-                                  and not (name == 'x-amz-content-sha256' and expires is not None)):
+    needed = {'host', *(name for name in headers if name.startswith('x-amz-'))}
+    if needed - set(names) - ({'x-amz-content-sha256'} if in_url else set()):
         raise errors.S3Error('AccessDenied', 'Host and each x-amz- header must be signed.', 403)
-    if expires is not None and not (re.fullmatch('[0-9]{1,7}', expires) and 0 < int(expires) <= MAX_EXPIRES):
-        raise errors.S3Error('AuthorizationQueryParametersError', f'X-Amz-Expires must be 1 to {MAX_EXPIRES} seconds.')
-    _check_time(_basic(date), datetime.timedelta(seconds=int(expires)) if expires else VALID, now)
+    _check_time(_basic(date), _lifetime(expires), now)
     if not date.startswith(scope[3]):
         raise errors.S3Error('AuthorizationHeaderMalformed', 'The date of the scope is another one.')
-    query = '&'.join(f'{name}={value}' for name, value in sorted(
-        (_quoted(name), _quoted(value)) for name, value in params.items() if name != 'X-Amz-Signature'))
     lines = [f'{name}:{" ".join(headers.get(name, "").split())}' for name in names]
-    request = '\n'.join((environ['REQUEST_METHOD'], _path(environ), query, *lines, '', covered[1], body))
+    request = '\n'.join((environ['REQUEST_METHOD'], _path(environ), _query(params), *lines, '', covered[1], body))
     digest = hashlib.sha256(request.encode('latin-1', 'replace')).hexdigest()
     text = '\n'.join((digests.ALGORITHM, date, scope[2], digest))
-    return Signed(scope[1], text, proof[1], scope[2] if expires is None else '')
+    return Signed(scope[1], text, proof[1], '' if in_url else scope[2])
+
+
+def _lifetime(expires: str | None) -> datetime.timedelta:
+    """How long a signature of version 4 is good, from its date on."""
+    if expires is None:
+        return VALID
+    if not (re.fullmatch('[0-9]{1,7}', expires) and 0 < int(expires) <= MAX_EXPIRES):
+        raise errors.S3Error('AuthorizationQueryParametersError', f'X-Amz-Expires must be 1 to {MAX_EXPIRES} seconds.')
+    return datetime.timedelta(seconds=int(expires))
+
+
+def _query(params: dict[str, str]) -> str:
+    """The query as version 4 signs it: encoded, sorted, without the signature itself."""
+    return '&'.join(f'{name}={value}' for name, value in sorted(
+        (_quoted(name), _quoted(value)) for name, value in params.items() if name != 'X-Amz-Signature'))
 
 
 def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], found: Any,

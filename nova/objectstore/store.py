@@ -222,9 +222,8 @@ class Store:
 
     @contextlib.contextmanager
     def _room(self, project: str, bucket: str, key: str, size: int) -> Iterator[None]:
-        """Refuse before the content is read what would be refused behind it: together with what is on its way for the
-        project, since all of it is on the disk before any is counted. Little of it is let be: what several write to one
-        key counts once in the end.
+        """Reserve space for an upload, before its content is read. All uploads of the project that run count: they are
+        on the disk before any is recorded. Uploads below a bound do not count: several to one key are one in the end.
         """
         with self._lock:
             self._check(project, bucket, key, size, max(0, self._coming[project] - AHEAD))
@@ -319,17 +318,8 @@ class Store:
         :param bytes_wanted: that the object has to have; None: any
         """
         row, have = self.upload(project, bucket, key, upload)
-        known = {part.number: part for part in have}
-        if [number for number, _etag in wanted] != sorted({number for number, _etag in wanted}):
-            raise errors.S3Error('InvalidPartOrder', 'The parts are not in the order of their numbers.')
-        if not wanted or any(number not in known or known[number].etag != etag for number, etag in wanted):
-            raise errors.S3Error('InvalidPart', 'A part was not uploaded, or has another ETag.')
-        chosen = [known[number] for number, _etag in wanted]
-        if any(part.size < MIN_PART for part in chosen[:-1]):
-            raise errors.S3Error('EntityTooSmall', f'A part other than the last has fewer than {MIN_PART} bytes.')
+        chosen = _chosen_parts(have, wanted)
         size = sum(part.size for part in chosen)
-        if size > MAX_OBJECT:
-            raise errors.S3Error('EntityTooLarge', f'An object has {MAX_OBJECT} bytes at most.')
         if bytes_wanted not in (None, size):
             raise errors.S3Error('InvalidRequest', f'The parts have {size} bytes in all, not {bytes_wanted}.')
         digests = hashlib.md5(b''.join(bytes.fromhex(part.etag) for part in chosen), usedforsecurity=False)
@@ -376,6 +366,26 @@ class Store:
         ended = utils.utcnow() - datetime.timedelta(days=UPLOADS_DAYS)
         for row in db.uploads_before(conn, ended):
             self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))
+
+
+def _chosen_parts(have: Sequence[Any], wanted: Sequence[tuple[int, str]]) -> list[Any]:
+    """The rows of the parts that a request names.
+
+    :param have: rows of all parts of the upload
+    :param wanted: (number, ETag) of each
+    :raises S3Error: they make no object
+    """
+    known, numbers = {part.number: part for part in have}, [number for number, _etag in wanted]
+    if numbers != sorted(set(numbers)):
+        raise errors.S3Error('InvalidPartOrder', 'The parts are not in the order of their numbers.')
+    if not wanted or any(number not in known or known[number].etag != etag for number, etag in wanted):
+        raise errors.S3Error('InvalidPart', 'A part was not uploaded, or has another ETag.')
+    chosen = [known[number] for number in numbers]
+    if any(part.size < MIN_PART for part in chosen[:-1]):
+        raise errors.S3Error('EntityTooSmall', f'A part other than the last has fewer than {MIN_PART} bytes.')
+    if sum(part.size for part in chosen) > MAX_OBJECT:
+        raise errors.S3Error('EntityTooLarge', f'An object has {MAX_OBJECT} bytes at most.')
+    return chosen
 
 
 def copied(pieces: Iterable[bytes], digest: Any) -> Iterator[bytes]:

@@ -12,7 +12,6 @@ import copy
 import functools
 import logging
 import socket
-import sys
 import threading
 import time
 from typing import Any, TYPE_CHECKING
@@ -22,10 +21,6 @@ from oslo_config.cfg import ConfigOpts
 import oslo_messaging
 import orjson
 from oslo_messaging import opts as messaging_opts
-from oslo_messaging._drivers import amqpdriver
-from oslo_messaging._tracing import client as messaging_tracing
-from oslo_messaging._metrics import client as messaging_metrics
-from oslo_messaging.rpc import server as rpc_server
 
 from nova import exception
 from nova import utils
@@ -46,6 +41,7 @@ from nova.rpc import versions
 from nova.runtime import concurrency
 from nova.runtime import health
 from nova.runtime import metrics
+from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 if TYPE_CHECKING:
     from nova.rpc.interface import Method
@@ -54,18 +50,13 @@ LOG = logging.getLogger(__name__)
 
 EXCHANGE = 'nova'
 AMQP_PORT = 5672
-OPTION_GROUPS = [
-    *messaging_opts.list_opts(),
-    # oslo.messaging registers these on the global configuration only.
-    ('oslo_messaging_tracing', messaging_tracing.oslo_messaging_tracing),
-    ('oslo_messaging_metrics', messaging_metrics.oslo_messaging_metrics),
-]
+OPTION_GROUPS = [*messaging_opts.list_opts(), *messaging_hooks.GLOBAL_OPTIONS]
 
 SIGN_OF_LIFE_S = 15         # a server that works on a call says so; one that died is noticed after so many seconds
 
-# The driver wakes up so long after each message, then after twice as long and so on, to acknowledge what it put off.
-# Of calls and casts it puts off nothing; with its 1 ms the wake-ups took more time than the messages.
-amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = 0.5
+# Of calls and casts RabbitMQ's driver puts off no acknowledgement; with its 1 ms the wake-ups took more time than the
+# messages.
+messaging_hooks.acknowledge_after(0.5)
 
 _RABBIT_DEFAULTS = {
     'heartbeat_timeout_threshold': 30,       # a dead broker is noticed within half a minute
@@ -125,7 +116,7 @@ class Bus:
         # In one process the sender is known, and no other process can send.
         self.signatures = keys or signatures.Signatures(signatures.OFF if alone else conf.messages.signatures)
         if self.signatures.mode != signatures.OFF:
-            self._transport = signatures.Transport(self._transport, self.signatures)
+            self._transport = signatures.signed_transport(self._transport, self.signatures)
 
     def of_host(self, host: str) -> Any:
         """The same bus, for what a compute host sends: receivers know whose it is, and take what is its own."""
@@ -270,33 +261,28 @@ def _original(error: Any) -> Any:
     return kind(error.message, **error.kwargs)
 
 
-class _RpcServer(rpc_server.RPCServer):
-    """Works on plain pools."""
+class _RpcServer(messaging_hooks.Server):
+    """Works on plain pools; refuses a message whose sender is not known, and one that the broker has delivered before:
+    its first copy is answered.
+    """
 
-    def __init__(self, interface: Any, *args: Any) -> None:
-        super().__init__(*args, executor='threading')
+    def __init__(self, interface: Any, transport: Any, target: Any, dispatcher: keepalive.Dispatcher) -> None:
+        super().__init__(transport, target, dispatcher, functools.partial(self._begin, interface), dispatcher.check,
+                         refusals=exception.NovaException, unanswered=exception.MessageRepeated)
         self._pools: priorities.Pools | None = None
-        self._executor_cls = functools.partial(self._begin, interface)
 
     def _begin(self, interface: Any, **options: Any) -> priorities.Pools:
         self._pools = priorities.Pools(interface, **options)
         return self._pools
 
-    def _process_incoming(self, incoming: Any) -> None:
-        """Refuse a message whose sender is not known, and one that the broker has delivered before."""
-        message = incoming[0]
-        try:
-            self.dispatcher.check(message)
-        except exception.NovaException as error:
-            message.acknowledge()
-            if not isinstance(error, exception.MessageRepeated):         # the first one is answered
-                message.reply(failure=sys.exc_info())
-            return
-        super()._process_incoming(incoming)
-
     @property
-    def full(self) -> Any:
+    def full(self) -> bool:
         return self._pools is not None and self._pools.full
+
+    def end_workers(self) -> None:
+        """Wait for what the workers have begun, and end them."""
+        if self._pools is not None:
+            self._pools.shutdown()
 
 
 class Server:
@@ -378,7 +364,7 @@ class Server:
 def _leave(server: Any) -> None:
     """End a subscription that does not work: what the broker has sent to it goes to the new one at once."""
     for end in (server.stop, functools.partial(shutdown.give_back, server.listener), server.listener.cleanup,
-                server._work_executor.shutdown):
+                server.end_workers):
         try:
             end()
         except Exception as error:

@@ -16,8 +16,8 @@ from typing import Any
 from oslo_config.cfg import ConfigOpts
 import oslo_messaging
 import orjson
-from oslo_messaging._drivers import base          # where drivers, also those out of tree, find their base classes
-from oslo_messaging._drivers import common
+
+from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 SCHEME = 'nova-inprocess'
 QUEUE_LIMIT = 10_000                # messages waiting for a listener; a sender of more gets an error
@@ -45,7 +45,7 @@ class _Reply:
         return self._ready.acquire(timeout=-1 if timeout is None else max(0, timeout))
 
 
-class Incoming(base.RpcIncomingMessage):
+class Incoming(messaging_hooks.BaseIncoming):
     """A message on its way to the server; ``deadline`` on the monotonic clock, None for a cast."""
 
     def __init__(self, payload: Any, reply: Any, deadline: Any) -> None:
@@ -63,7 +63,7 @@ class Incoming(base.RpcIncomingMessage):
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         if self._reply is not None:
             self._reply.fill(None if failure else orjson.dumps(reply),
-                             common.serialize_remote_exception(failure) if failure else None)
+                             messaging_hooks.serialize_exception(failure) if failure else None)
 
     def requeue(self) -> None:
         raise NotImplementedError('A message that was taken is not given back.')
@@ -72,7 +72,7 @@ class Incoming(base.RpcIncomingMessage):
         """Nothing to do: a caller in the same process sees the end of the call."""
 
 
-class Listener(base.Listener):
+class Listener(messaging_hooks.BaseListener):
     """One server's subscription to its queues."""
 
     def __init__(self, queues: Any, batch_size: int, batch_timeout: Any) -> None:
@@ -166,7 +166,7 @@ def _broker(url: Any) -> Any:
         return _brokers.setdefault(name, _Broker())
 
 
-class Driver(base.BaseDriver):
+class Driver(messaging_hooks.BaseDriver):
     """Registered as ``nova-inprocess`` among the oslo.messaging drivers."""
 
     def __init__(self, conf: ConfigOpts, url: Any, default_exchange: Any = None,
@@ -192,7 +192,7 @@ class Driver(base.BaseDriver):
         if not reply.wait(timeout):
             raise oslo_messaging.MessagingTimeout(f'No reply to {message.get("method")} on topic {target.topic}.')
         if reply.failure:
-            raise common.deserialize_remote_exception(reply.failure, self._exceptions)
+            raise messaging_hooks.deserialize_exception(reply.failure, self._exceptions)
         return orjson.loads(reply.result)
 
     def send_notification(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], version: str,

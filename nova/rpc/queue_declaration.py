@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 from nova.rpc.rabbit import driver as rabbit_driver
+from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 
 def follow(listener: Any, again: Any) -> None:
@@ -19,8 +20,7 @@ def follow(listener: Any, again: Any) -> None:
     if isinstance(listener, rabbit_driver.Listener):
         listener.follow(again)
         return
-    polled = getattr(listener, '_poll_style_listener', None)
-    for consumer in getattr(getattr(polled, 'conn', None), '_consumers', None) or ():         # none: not AMQP
+    for consumer in messaging_hooks.consumers_of(listener):
         consumer.declare = functools.partial(_declare, consumer.declare, again)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 import uuid
 
+from nova.runtime.hooks import oslo_messaging as messaging_hooks
+
 HOST_LENGTH = 180            # of a queue's name that may have 255 bytes
 
 
@@ -26,8 +28,7 @@ def prefix(host: str) -> str:
 
 def use(transport: Any, host: str) -> None:
     """Let a transport name its queue for answers so; nothing where it is not RabbitMQ's, or has names of its own."""
-    driver = transport._driver
+    driver = messaging_hooks.driver_of(transport)
     if hasattr(driver, 'name_replies'):          # our own
         driver.name_replies(prefix(host))
-    if getattr(driver, '_q_manager', False) is None:
-        driver._q_manager = _Names(host)
+    messaging_hooks.name_replies(driver, _Names(host))

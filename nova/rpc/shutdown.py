@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from nova.runtime.hooks import oslo_messaging as messaging_hooks
+
 LOG = logging.getLogger(__name__)
 
 
@@ -16,10 +18,7 @@ def give_back(listener: Any) -> None:
 
     :param listener: of a server that has stopped; None: it has not started
     """
-    polled = getattr(listener, '_poll_style_listener', None)
-    consumers = getattr(getattr(polled, 'conn', None), '_consumers', None)
-    if not consumers:
-        return                           # not AMQP
+    consumers = messaging_hooks.consumers_of(listener)
     for consumer in consumers:
         consumer.callback = _put_back
     try:

@@ -18,7 +18,6 @@ import threading
 import time
 from typing import Any
 
-import oslo_messaging
 import orjson
 from cryptography import exceptions as crypto_exceptions
 from cryptography.hazmat.primitives import serialization
@@ -28,6 +27,7 @@ from nova import exception
 from nova.rpc import serializer
 from nova.runtime import concurrency
 from nova.runtime import metrics
+from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 LOG = logging.getLogger(__name__)
 
@@ -264,16 +264,7 @@ def _applicant(ctxt: dict[str, Any], message: dict[str, Any], key_id: str) -> An
     return Trusted(host, public) if host and fingerprint(public) == key_id else None
 
 
-class Transport(oslo_messaging.transport.RPCTransport):
-    """A transport whose messages are signed.
-
-    :param of: an RPC transport
-    """
-
-    def __init__(self, of: Any, signatures: Any) -> None:
-        super().__init__(of._driver)
-        self._signatures = signatures
-
-    def _send(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], **options: Any) -> Any:
-        return super()._send(target, self._signatures.signed(target.topic, target.server, ctxt, message), message,
-                             **options)
+def signed_transport(of: Any, signatures: Signatures) -> messaging_hooks.Transport:
+    """An RPC transport whose messages are signed."""
+    return messaging_hooks.Transport(of, lambda target, ctxt, message: signatures.signed(
+        target.topic, target.server, ctxt, message))

@@ -226,7 +226,7 @@ class EmbeddedVolumes(api.BlockStorage):
                 self._guests.extended(nova_context.admin_context(ctx.request_id), instance_uuid, volume_id)
 
     def reimage(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str, reserved: bool = True) -> None:
-        """Put an image onto a volume that nobody writes to.
+        """Put an image onto a volume that no server writes to.
 
         :param reserved: also one that a server has reserved, which is rebuilt
         :raises InvalidVolume: it is in use, or a copy of it is being made

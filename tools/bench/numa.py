@@ -15,7 +15,7 @@ from nova.objects import numa
 from nova.scheduler.resources import numa as tables
 
 REPEAT = 9
-LIMITS = fit.Limits(cpu_ratio=4.0)
+LIMITS = fit.Overcommit(cpu_ratio=4.0)
 
 
 def machine(cells=2, count=32, memory=131072):

@@ -71,11 +71,11 @@ def measure(directory: pathlib.Path, images: Images, images_type: str) -> None:
     made.prepare()
     request = driver.SpawnRequest(image={'id': 'image', 'disk_format': 'raw', 'properties': {}}, network_info=[],
                                   config_drive=None, block_devices=[])
-    made.create(None, Instance(), request)                    # the first has the image fetched
+    made.new_disks.create(None, Instance(), request)                    # the first has the image fetched
     before, took = used(directory), []
     for _ in range(ROUNDS):
         begun = time.perf_counter()
-        made.create(None, Instance(), request)
+        made.new_disks.create(None, Instance(), request)
         took.append(time.perf_counter() - begun)
     room = (used(directory) - before) / ROUNDS / MIB
     print(f'{directory.name:6} {images_type:6} {statistics.median(took) * 1000:8.0f} ms {room:8.1f} MiB a disk')

@@ -15,6 +15,7 @@ from nova.api import notifications
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.server_actions import actions as server_actions
+from nova.api.servers import device_sources
 from nova.api.servers import devices as server_devices
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -150,7 +151,7 @@ def create(req: api_request.Request, server_id: str) -> api_request.Document | R
     with cell.db.reader() as conn:
         row = _find(req, conn, server_id, ATTACH)
     volume = req.services.volumes.get(req.context, given['volumeId'])
-    server_devices.check_multiattach(req, volume)
+    device_sources.check_multiattach(req, volume)
     if volume['multiattach'] and row['vm_state'] == states.SHELVED_OFFLOADED:
         raise exception.BadRequest('Attaching multiattach volumes is not supported for shelved-offloaded instances.')
     if given.get('tag') and row['vm_state'] == states.SHELVED_OFFLOADED:

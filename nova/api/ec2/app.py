@@ -1,4 +1,4 @@
-"""The EC2 API: the query protocol over HTTP, done by the services of the cloud as the user who signs.
+"""The EC2 API: the query protocol over HTTP, done by the services of the cloud as the user whose signature it has.
 
 signature → user → operation → policy → parameters → handler → XML. The API has no state of its own but the numbers of
 its ids and its tags.

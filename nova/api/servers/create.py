@@ -11,7 +11,7 @@ from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import create_facts
 from nova.api.servers import create_plan
-from nova.api.servers import devices as server_devices
+from nova.api.servers import device_sources
 from nova.api.servers import fields as server_fields
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -73,12 +73,12 @@ def create(req: api_request.Request) -> Document | Response:
     uuids = req.services.api_db.run(_reserve, cell, plan, names)
     volumes = []
     try:
-        volumes = server_devices.reserve(req, spec['block_devices'], uuids[0])
+        volumes = device_sources.reserve(req, spec['block_devices'], uuids[0])
         cell.db.run(_insert, req.context, plan.rows(uuids, reservation_id, now), volumes, password)
     except engine.CommitUnanswered:
         raise            # where the rows are there a conductor builds them, where they are not it removes the mappings
     except Exception:
-        server_devices.release(req, volumes)
+        device_sources.release(req, volumes)
         req.services.api_db.run(_give_back, uuids)
         raise
     for row in (notifications.read(req, cell.db, instances.get_many, uuids) or {}).values():

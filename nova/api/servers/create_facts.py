@@ -4,6 +4,7 @@ from nova import exception
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import create_plan
+from nova.api.servers import device_sources
 from nova.api.servers import devices as server_devices
 from nova.api.servers import image_references
 from nova.api.servers import spec as server_spec
@@ -41,10 +42,10 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
     image = find_image(req, server.get('imageRef'), system)
     devices = server_devices.parse(server, image, flavor, conf.volume.max_local_block_devices)
     server_devices.check_number(devices, request.most, conf.volume.max_devices)
-    sources = server_devices.read(req, devices)
+    sources = device_sources.read(req, devices)
     backed = server_devices.is_volume_backed(devices)
     # what a volume was made of is the word of its maker, even where a category names the image
-    references = image_references.read(req, server_devices.properties_of(devices, sources, image),
+    references = image_references.read(req, device_sources.properties_of(devices, sources, image),
                                        None if backed else system)
     check_place(req, server, request.place)
     groups = _check_networks(req, 'auto' if server.get('networks') == 'auto' else request.networks, request.groups,

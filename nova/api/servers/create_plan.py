@@ -11,6 +11,7 @@ import typing
 from nova import exception
 from nova import states
 from nova.api import request as api_request
+from nova.api.servers import device_sources
 from nova.api.servers import devices as server_devices
 from nova.api.servers import image_references
 from nova.api.servers import spec as server_spec
@@ -131,7 +132,7 @@ def plan(request: Request, facts: Facts) -> Plan:
     :raises NovaException: the request is refused
     """
     server, image, backed = request.server, facts.image, server_devices.is_volume_backed(facts.devices)
-    properties, devices = server_devices.fitted(facts.devices, facts.sources, image)
+    properties, devices = device_sources.fitted(facts.devices, facts.sources, image)
     check_flavor(image, facts.flavor, backed, facts.zero_disk)
     image_references.check_active(facts.references)
     image = {**(image or {}), 'id': None if backed else typing.cast(Document, image)['id'], 'properties': properties,

@@ -1,32 +1,25 @@
 """The block devices of a new server: from the body of the request to rows of block_device_mappings.
 
-``parse`` is pure; ``read`` gets what is named from the block storage and the images, ``fitted`` judges that.
+Pure. What the devices are made of is read, judged and reserved by device_sources.py.
 """
 import re
 import typing
 
 from nova import exception
-from nova.api import request as api_request
-from nova.api.servers import category as server_category
 from nova.api.servers import schemas as server_schemas
-from nova.db.cells import cells as db_cells
-from nova.db.servers import block_devices
 from nova.hardware import disks
 from nova.web import json_text
 
 Device = dict[str, typing.Any]               # a row of block_device_mappings
-Source = dict[str, typing.Any] | None        # a volume, a snapshot, an image
 Image = dict[str, typing.Any] | None
 
 Invalid = exception.InvalidBlockDevice
 _SEQUENCE = 'Boot sequence for the instance and image/block device mapping combination is not valid.'
+_NO_TYPE = 'Specified volume_type is only supported for new volumes.'
 _LETTERS = 'abcdefghijklmnopqrstuvwxyz'
 ROOT = '/dev/vda'
 DEVICE_PATH = re.compile(r'/dev/x?[a-z]?d?[a-z]{1,8}[0-9]{0,3}\Z')
 MAPPING = 'block_device_mapping'           # property of an image that is made of volume snapshots
-# what the metadata of a volume's image has besides its properties, and what is about other volumes than these
-_NO_PROPERTIES = frozenset({MAPPING, 'bdm_v2', 'container_format', 'disk_format', 'min_disk', 'min_ram', 'size',
-                            'checksum', 'image_id', 'image_name', 'signature_verified'})
 
 
 def parse(server: dict[str, typing.Any], image: Image, flavor: dict[str, typing.Any], most_local: int = -1
@@ -138,20 +131,32 @@ def _path(name: str | None) -> str | None:
 
 def _check(device: Device, image: Image) -> None:
     """:raises InvalidBlockDevice: source and destination do not fit"""
-    source, destination = device['source_type'], device['destination_type']
-    if destination == 'local' and source in ('volume', 'snapshot'):
+    check = _CHECKS[device['destination_type']]
+    check(device, device['source_type'], image)
+
+
+def _check_local(device: Device, source: str, image: Image) -> None:
+    if source in ('volume', 'snapshot'):
         raise Invalid(reason=f'Mapping {source} to local is not supported.')
-    if destination == 'local' and source == 'image' and (
-            device['boot_index'] != 0 or image is None or device['image_id'] != image['id']):
+    is_root = device['boot_index'] == 0
+    if source == 'image' and not (is_root and image is not None and device['image_id'] == image['id']):
         raise Invalid(reason='Mapping image to local is only supported for a root disk that is made of imageRef.')
-    if destination == 'local' and source == 'blank' and device['boot_index'] == 0:
+    if source == 'blank' and is_root:
         raise Invalid(reason='a local root disk is made from an image.')
-    if destination == 'volume' and source == 'image' and not device['volume_size']:
+    if device['volume_type']:
+        raise Invalid(reason=_NO_TYPE)
+
+
+def _check_volume(device: Device, source: str, _image: Image) -> None:
+    if source == 'image' and not device['volume_size']:
         raise Invalid(reason="Images with destination_type 'volume' need to have a non-zero size specified")
-    if destination == 'volume' and source == 'blank' and not device['volume_size']:
+    if source == 'blank' and not device['volume_size']:
         raise Invalid(reason="Blank volumes (source: 'blank', dest: 'volume') need to have a non-zero size")
-    if device['volume_type'] and (source == 'volume' or destination == 'local'):
-        raise Invalid(reason='Specified volume_type is only supported for new volumes.')
+    if source == 'volume' and device['volume_type']:
+        raise Invalid(reason=_NO_TYPE)
+
+
+_CHECKS: dict[str, typing.Callable[[Device, str, Image], None]] = {'local': _check_local, 'volume': _check_volume}
 
 
 def _check_all(given: list[Device]) -> None:
@@ -183,18 +188,23 @@ def _local_disks(given: list[Device], flavor: dict[str, typing.Any]) -> list[Dev
     others = [device for device in given if device['guest_format'] != 'swap']
     if len(swaps) > 1 or sum(device['volume_size'] or 0 for device in swaps) > flavor['swap']:
         raise Invalid(reason='Swap drive requested is larger than instance type allows.')
-    for device in others:
-        device['volume_size'] = device['volume_size'] or flavor['ephemeral_gb']
-    if sum(device['volume_size'] for device in others) > flavor['ephemeral_gb'] or (
-            others and not flavor['ephemeral_gb']):
+    ephemerals = _sized(others, flavor['ephemeral_gb'], {})
+    if others and not 0 < sum(device['volume_size'] for device in ephemerals) <= flavor['ephemeral_gb']:
         raise Invalid(reason='Ephemeral disks requested are larger than the instance type allows.')
-    if not others and flavor['ephemeral_gb']:
-        others = [row('blank', volume_size=flavor['ephemeral_gb'], boot_index=-1)]
-    if not swaps and flavor['swap']:
-        swaps = [row('blank', volume_size=flavor['swap'], guest_format='swap', boot_index=-1)]
-    for device in swaps:
-        device['volume_size'] = device['volume_size'] or flavor['swap']
-    return others + swaps
+    return [*ephemerals, *_sized(swaps, flavor['swap'], {'guest_format': 'swap'})]
+
+
+def _sized(given: list[Device], size: int, form: dict[str, str]) -> list[Device]:
+    """The requested disks of one kind, as large as the flavor says where they do not; its own where there is none.
+
+    :param size: of the flavor; 0: it has no such disk
+    :param form: what such a row has besides
+    """
+    if not given and size:
+        return [row('blank', volume_size=size, boot_index=-1, **form)]
+    for device in given:
+        device['volume_size'] = device['volume_size'] or size
+    return given
 
 
 # ---- images that are made of volumes -----------------------------------------
@@ -225,6 +235,10 @@ _NAMED = ('source_type', 'destination_type', 'snapshot_id', 'volume_size', 'boot
 _VERSION = 67                # where a mapping may have all of these
 
 
+def is_volume_backed(devices: list[Device]) -> bool:
+    return devices[0]['destination_type'] == 'volume'
+
+
 # ---- names -------------------------------------------------------------------
 
 def _name(devices: list[Device], root_name: str) -> None:
@@ -248,12 +262,6 @@ def next_name(taken: set[str | None], root_name: str) -> str:
     raise exception.TooManyDiskDevices(maximum=len(_LETTERS))
 
 
-# ---- what is there -----------------------------------------------------------
-
-def is_volume_backed(devices: list[Device]) -> bool:
-    return devices[0]['destination_type'] == 'volume'
-
-
 def check_number(devices: list[Device], count: int, most: int) -> None:
     """
     :param count: servers that are made at most
@@ -264,144 +272,3 @@ def check_number(devices: list[Device], count: int, most: int) -> None:
         raise exception.BadRequest('Cannot attach one or more volumes to multiple instances')
     if len(devices) > most:
         raise exception.TooManyDiskDevices(maximum=most)
-
-
-def read(req: api_request.Request, devices: list[Device]) -> list[Source]:
-    """What each device is made of, as the block storage or the image service has it; None for local disks and blanks.
-
-    :raises BadRequest: a volume, a snapshot, an image or a type is not there, or not for the caller
-    """
-    try:
-        return [_read(req, device) if device['destination_type'] == 'volume' else None for device in devices]
-    except exception.NotFound as error:
-        raise Invalid(reason=error.message) from None
-
-
-def _read(req: api_request.Request, device: Device) -> Source:
-    volumes, source, found = req.services.volumes, device['source_type'], None
-    if source == 'volume':
-        found = volumes.get(req.context, device['volume_id'])
-        check_multiattach(req, found)
-    elif source == 'snapshot':
-        found = volumes.get_snapshot(req.context, device['snapshot_id'])
-    elif source == 'image':
-        found = server_category.find_image(req, device['image_id'])
-    if device['volume_type']:                # of a new volume, see ``_check``
-        volumes.check_type(req.context, device['volume_type'])
-    return found
-
-
-def properties_of(devices: list[Device], sources: list[Source], image: Source) -> dict[str, typing.Any]:
-    """The properties that a server takes from its root volume, else from the image."""
-    root, source = devices[0], sources[0]
-    found = None
-    if root['destination_type'] == 'volume' and source is not None:
-        found = source['properties'] if root['source_type'] == 'image' else source.get('image_metadata')
-    properties = found or (image or {}).get('properties') or {}
-    return {key: value for key, value in properties.items() if key not in _NO_PROPERTIES}
-
-
-def fitted(devices: list[Device], sources: list[Source], image: Source
-           ) -> tuple[dict[str, typing.Any], list[Device]]:
-    """(properties of the root disk, the devices with the sizes of what they are made of).
-
-    :raises BadRequest: what a device is made of does not fit
-    """
-    found = []
-    for number, (device, source) in enumerate(zip(devices, sources, strict=True)):
-        # with an image named besides, the volume may be one that does not boot yet
-        size = _SIZES[device['source_type']](device, source, number == 0 and image is None) if source else None
-        found.append({**device, 'volume_size': size or device['volume_size']})
-    return properties_of(devices, sources, image), found
-
-
-def _size_of_volume(device: Device, volume: dict[str, typing.Any], root: bool) -> int:
-    if root and not volume['bootable']:
-        raise Invalid(reason=f'Volume {volume["id"]} is not bootable.')
-    if volume['status'] != 'available' and not (volume['multiattach'] and volume['status'] == 'in-use'):
-        raise exception.InvalidVolume(reason=f"volume '{volume['id']}' status must be 'available'. Currently in "
-                                             f"'{volume['status']}'")
-    return volume['size']
-
-
-def check_multiattach(req: api_request.Request, volume: dict[str, typing.Any]) -> None:
-    """
-    :raises BadRequest: this version does not know volumes of several servers
-    :raises VolumeNotFound: an administrative server has it, and the caller is no administrator
-    """
-    if volume['multiattach'] and not req.has('multiattach'):
-        raise exception.BadRequest('Multiattach volumes are only supported starting with compute API version 2.60.')
-    if volume['multiattach']:
-        server_category.check_volume(req, volume)
-
-
-def _size_of_snapshot(device: Device, snapshot: dict[str, typing.Any], root: bool) -> int:
-    if device['volume_size'] and device['volume_size'] < snapshot['size']:
-        raise Invalid(reason=f'The volume of snapshot {snapshot["id"]} needs {snapshot["size"]} GB at least.')
-    return device['volume_size'] or snapshot['size']
-
-
-def _size_of_image(device: Device, image: dict[str, typing.Any], root: bool) -> int:
-    if image['status'] != 'active':
-        raise exception.ImageInactive(image_id=image['id'])
-    if device['volume_size'] < (image.get('min_disk') or 0):
-        raise exception.FlavorTooSmall('Volume size is smaller than the minimum size specified in image metadata. '
-                                       f'Volume size is {device["volume_size"]} GB, minimum size is '
-                                       f'{image["min_disk"]} GB.')
-    return device['volume_size']
-
-
-# of a new volume, or one that is there: size in GB. A blank root volume is made of nothing: what boots then is another
-# disk, the network or a rescue image.
-_SIZES = {'volume': _size_of_volume, 'snapshot': _size_of_snapshot, 'image': _size_of_image}
-
-
-def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: api_request.Row,
-                  image: dict[str, typing.Any]) -> bool:
-    """Whether the root volume of a server gets other contents by a rebuild with this image.
-
-    :raises BadRequest: that is not possible at this version, or the image does not fit
-    """
-    with cell.db.reader() as conn:
-        root = next((row for row in block_devices.by_instance(conn, server['uuid']) if row['boot_index'] == 0), None)
-    if root is None or not root['volume_id']:
-        raise exception.InstanceNotReady(instance_id=server['uuid'])
-    volume = req.services.volumes.get(req.context, root['volume_id'])
-    if volume['image_metadata'].get('image_id') == image['id']:
-        return False
-    if not req.has('rebuild_volume_backed'):
-        raise exception.BadRequest('Unable to rebuild with a different image for a volume-backed server.')
-    needed = max(image.get('min_disk') or 0, -(-(image.get('size') or 0) // 2 ** 30))
-    if volume['size'] < needed:
-        raise exception.FlavorTooSmall(f'The root volume has {volume["size"]} GB, the image needs {needed} GB.')
-    return True
-
-
-# ---- holding them ------------------------------------------------------------
-
-def reserve(req: api_request.Request, devices: list[Device], server_id: str) -> list[Device]:
-    """Reserve the volumes that are there for a new server; the devices with their attachments.
-
-    :raises InvalidVolume: another server was faster
-    """
-    held = []
-    try:
-        for device in devices:
-            if device['volume_id']:
-                held.append({**device, 'attachment_id': req.services.volumes.attach(
-                    req.context, device['volume_id'], server_id)})
-            elif device['destination_type'] == 'volume':
-                held.append({**device, 'attachment_id': None})
-    except exception.NovaException as error:
-        release(req, held)
-        if isinstance(error, exception.NotFound):
-            raise Invalid(reason=error.message) from None
-        raise
-    return held
-
-
-def release(req: api_request.Request, devices: list[Device]) -> None:
-    """Take back what ``reserve`` did."""
-    for device in devices:
-        if device.get('attachment_id'):
-            req.services.volumes.detach(req.context, device['attachment_id'])

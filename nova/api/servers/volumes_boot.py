@@ -2,10 +2,11 @@
 import dataclasses
 
 from nova.api.server_actions import actions as server_actions
-from nova.api.server_actions import guest as server_inside
+from nova.api.server_actions import guest as server_guest
 from nova.api.server_actions import moves as server_moves
 from nova.api.servers import create as server_create
 from nova.api.servers import listing as server_list
+from nova.api.servers import rebuild as server_rebuild
 from nova.api.servers import servers
 from nova.api.servers import update as server_update
 from nova.api.versions import SINCE
@@ -16,7 +17,8 @@ _PATHS = ('/servers', '/servers/detail', '/servers/{id}')
 # the actions that it always had; those of extensions never
 _ACTIONS = frozenset({'confirmResize', 'createImage', 'os-start', 'os-stop', 'reboot', 'rebuild', 'resize',
                       'revertResize', 'trigger_crash_dump'})
-_MODULES = (server_actions, server_create, server_inside, server_list, server_moves, server_update, servers)
+_MODULES = (server_actions, server_create, server_guest, server_list, server_moves, server_rebuild, server_update,
+            servers)
 
 
 def _is_here(row: Route) -> bool:

@@ -29,6 +29,7 @@ def adopt(conf: cfg.ConfigOpts, guest: str, host: str | None, project: str, user
     """Show how a guest of a host would become a server, and with --yes let it become one."""
     from nova import policy
     from nova.api import app
+    from nova.cloud import apis
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
 
@@ -45,7 +46,7 @@ def adopt(conf: cfg.ConfigOpts, guest: str, host: str | None, project: str, user
         return NOTHING_DONE
     bus = rpc_bus.Bus(conf, BUS)
     try:
-        services = assembly.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
+        services = apis.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
         application = app.Application(services)
         if flavor is None:
             _make_flavor(application, project, fits, found)

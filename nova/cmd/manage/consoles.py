@@ -74,6 +74,7 @@ def _of_fleet(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
     """As _of_all_in_one, from the compute host over the broker."""
     from nova import policy
     from nova.api import app
+    from nova.cloud import apis
     from nova.cloud import assembly
     from nova.cmd.manage import api_calls
     from nova.cmd.manage import servers
@@ -83,7 +84,7 @@ def _of_fleet(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
     try:
         api_db, cells = assembly.checked_databases(conf, bus)
         row = servers.find(api_db, cells, server)
-        services = assembly.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
+        services = apis.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
         answer = api_calls.ask(app.Application(services), row.project_id, 'POST',
                                f'/servers/{row.uuid}/remote-consoles', _WANTED, MICROVERSION)
     finally:

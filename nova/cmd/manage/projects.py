@@ -165,6 +165,7 @@ def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
     from nova import exception
     from nova import policy
     from nova.api import app
+    from nova.cloud import apis
     from nova.cloud import assembly
     from nova.cmd.manage import api_calls
     from nova.rpc import bus as rpc_bus
@@ -173,7 +174,7 @@ def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
     if rpc_bus.configured(conf):
         bus = rpc_bus.Bus(conf)
         api_db, cells = assembly.checked_databases(conf, bus)
-        application = app.Application(assembly.api_services(
+        application = app.Application(apis.api_services(
             conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf)))
 
     def ask(method: str, path: str, body: Any = None, query: str = '', missing: bool = False) -> Any:

@@ -41,6 +41,7 @@ def live_migrate(conf: cfg.ConfigOpts, server: str, host: str) -> None:
     """Move a running server to another host, as the API's os-migrateLive does and with all its checks."""
     from nova import policy
     from nova.api import app
+    from nova.cloud import apis
     from nova.cloud import assembly
     from nova.cmd.manage import api_calls as inner
     from nova.rpc import bus as rpc_bus
@@ -55,7 +56,7 @@ def live_migrate(conf: cfg.ConfigOpts, server: str, host: str) -> None:
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
     row = find(api_db, cells, server)
-    services = assembly.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
+    services = apis.api_services(conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf))
     try:
         inner.ask(app.Application(services), row.project_id, 'POST', f'/servers/{row.uuid}/action', wanted)
     finally:

@@ -275,7 +275,7 @@ security_group_rules = table(
     *_described(),
 )
 
-# What new groups begin with. Rows of group_templates.BUILT_IN are there once somebody has looked, also when removed.
+# Rules of new groups. group_templates.ensure inserts its BUILT_IN; one that was removed stays as a row (``removed``).
 default_group_rules = table(
     'default_security_group_rules',
     sa.Column('id', _id, primary_key=True),

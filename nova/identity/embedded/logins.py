@@ -180,17 +180,12 @@ def _name(credentials: dict[str, Any]) -> str:
 
 
 def _scope(conn: engine.Connection, scope: Any, user_id: str, bound: Proof | None) -> tuple[str | None, str | None]:
-    """('project', 'domain', 'system' or None, id) of what a login asks for.
+    """('project', 'domain', 'system' or None, id) of what a login requests.
 
     :param bound: the proof that ties this login to one project, or None
+    :raises Unauthorized: there is no such scope, or the proof is not for it
     """
-    kind: str | None = None
-    wanted: dict[str, Any] = {}
-    if isinstance(scope, dict):
-        kind = next((key for key in ('project', 'domain', 'system', 'unscoped') if key in scope), 'unknown')
-        wanted = scope.get(kind) or {}
-    elif scope is not None:
-        kind = scope
+    kind, wanted = _kind_of(scope)
     if bound is not None:
         if kind is None or kind == 'project' and wanted.get('id') == bound.project_id:
             return 'project', bound.project_id
@@ -199,17 +194,33 @@ def _scope(conn: engine.Connection, scope: Any, user_id: str, bound: Proof | Non
         return _default_scope(conn, user_id)
     if kind == 'unscoped':
         return None, None
+    found = None
     if kind == 'domain' and directory.is_domain(**_words(wanted)):
-        return 'domain', directory.DOMAIN['id']
-    if kind == 'system' and wanted.get('all') is True:
-        return 'system', directory.SYSTEM
-    if kind == 'project' and 'id' in wanted:
-        return 'project', wanted['id']
-    if kind == 'project' and directory.is_domain(**_words(wanted.get('domain'))):
-        project = queries.get(conn, 'project', domain_id=directory.DOMAIN['id'], name=wanted.get('name'))
-        if project is not None:
-            return 'project', project['id']
-    raise exception.Unauthorized()
+        found = directory.DOMAIN['id']
+    elif kind == 'system' and wanted.get('all') is True:
+        found = directory.SYSTEM
+    elif kind == 'project':
+        found = _project_id(conn, wanted)
+    if found is None:
+        raise exception.Unauthorized()
+    return kind, found
+
+
+def _kind_of(scope: Any) -> tuple[str | None, dict[str, Any]]:
+    """(kind of the scope, what the request says of it); kind None: it names none."""
+    if not isinstance(scope, dict):
+        return scope, {}
+    kind = next((key for key in ('project', 'domain', 'system', 'unscoped') if key in scope), 'unknown')
+    return kind, scope.get(kind) or {}
+
+
+def _project_id(conn: engine.Connection, wanted: dict[str, Any]) -> str | None:
+    if 'id' in wanted:
+        return wanted['id']
+    if not directory.is_domain(**_words(wanted.get('domain'))):
+        return None
+    project = queries.get(conn, 'project', domain_id=directory.DOMAIN['id'], name=wanted.get('name'))
+    return project['id'] if project is not None else None
 
 
 def _default_scope(conn: engine.Connection, user_id: str) -> tuple[str | None, str | None]:

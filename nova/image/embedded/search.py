@@ -1,6 +1,7 @@
 """What a listing of images asks for: parsed once from the words of the Image API."""
 from __future__ import annotations
 
+from collections.abc import Callable
 import dataclasses
 import datetime
 from typing import Any
@@ -71,31 +72,61 @@ def parse(pairs: list[tuple[str, str]]) -> Search:
 
 
 def _filter(search: Search, name: str, value: str) -> None:
-    if name == 'limit':
-        search.limit = min(_number(name, value), MAX_LIMIT)
-    elif name == 'marker':
-        search.marker = value
-    elif name == 'tag':
-        search.tags.append(value)
-    elif name in CHOICES:
-        if value not in CHOICES[name]:
-            raise exception.BadRequest(f'{name} must be one of {", ".join(CHOICES[name])}.')
-        setattr(search, name, value)
-    elif name == 'os_hidden':
-        search.os_hidden = _boolean(name, value)
-    elif name == 'protected':
-        search.equal[name] = [_boolean(name, value)]
-    elif name in NUMBERS:
-        search.equal[name] = [_number(name, value)]
-    elif name in BOUNDS:
-        search.compare.append((*BOUNDS[name], _number(name, value)))
-    elif name in TIMES:
-        search.compare.append((name, *_time(name, value)))
-    elif name in EQUAL:
-        several = name in SEVERAL and value.startswith('in:')
-        search.equal[name] = _several(value[3:]) if several else [value]
-    else:
+    read = _READERS.get(name)
+    if read is None:
         search.properties[name] = value
+    else:
+        read(search, name, value)
+
+
+def _read_limit(search: Search, name: str, value: str) -> None:
+    search.limit = min(_number(name, value), MAX_LIMIT)
+
+
+def _read_marker(search: Search, _name: str, value: str) -> None:
+    search.marker = value
+
+
+def _read_tag(search: Search, _name: str, value: str) -> None:
+    search.tags.append(value)
+
+
+def _read_choice(search: Search, name: str, value: str) -> None:
+    if value not in CHOICES[name]:
+        raise exception.BadRequest(f'{name} must be one of {", ".join(CHOICES[name])}.')
+    setattr(search, name, value)
+
+
+def _read_hidden(search: Search, name: str, value: str) -> None:
+    search.os_hidden = _boolean(name, value)
+
+
+def _read_protected(search: Search, name: str, value: str) -> None:
+    search.equal[name] = [_boolean(name, value)]
+
+
+def _read_number(search: Search, name: str, value: str) -> None:
+    search.equal[name] = [_number(name, value)]
+
+
+def _read_bound(search: Search, name: str, value: str) -> None:
+    search.compare.append((*BOUNDS[name], _number(name, value)))
+
+
+def _read_time(search: Search, name: str, value: str) -> None:
+    search.compare.append((name, *_time(name, value)))
+
+
+def _read_equal(search: Search, name: str, value: str) -> None:
+    several = name in SEVERAL and value.startswith('in:')
+    search.equal[name] = _several(value[3:]) if several else [value]
+
+
+# What a parameter does to a Search. Any other name is a property of images.
+_READERS: dict[str, Callable[[Search, str, str], None]] = {
+    'limit': _read_limit, 'marker': _read_marker, 'tag': _read_tag, 'os_hidden': _read_hidden,
+    'protected': _read_protected, **dict.fromkeys(CHOICES, _read_choice), **dict.fromkeys(NUMBERS, _read_number),
+    **dict.fromkeys(BOUNDS, _read_bound), **dict.fromkeys(TIMES, _read_time), **dict.fromkeys(EQUAL, _read_equal)}
 
 
 def _order(keys: list[str], directions: list[str]) -> list[tuple[str, str]]:

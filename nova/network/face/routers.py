@@ -117,9 +117,9 @@ def _check_rights(conn: engine.Connection, context: nova_context.RequestContext,
     same = info['network_id'] == row['external_network_id']
     held = {entry['ip_address'] for each in db_networks.addresses_of(conn, _gateway_ports(conn, row)).values()
             for entry in each} if same else set()
-    asked = {each.get('ip_address') for each in info.get('external_fixed_ips', ())} - {None}
+    requested = {each.get('ip_address') for each in info.get('external_fixed_ips', ())} - {None}
     denied = 'enable_snat' if not info.get('enable_snat', True) and (row['enable_snat'] or not same) else (
-        'external_fixed_ips' if asked - held else None)
+        'external_fixed_ips' if requested - held else None)
     network = db_networks.get(conn, t.networks, info['network_id']) if denied else None
     if denied and (network is None or not resource.owner(context, network)):
         raise exception.PolicyDenied(rule=f'update_router:external_gateway_info:{denied}')

@@ -52,7 +52,7 @@ def show(req: NetworkRequest, project: str) -> dict[str, Any]:
 
 def delete(req: NetworkRequest, project: str) -> None:
     """
-    :raises NetworkInUse, RouterInUse: somebody uses it
+    :raises NetworkInUse, RouterInUse: it is in use
     """
     project = _project(req, project)
     if not req.context.may_write():

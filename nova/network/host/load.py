@@ -1,7 +1,7 @@
 """Reads from the database what one host's plumbing is made from."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nova.db.engine import Connection
@@ -26,7 +26,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     :param devname: port id -> name of its device
     :param physical: {physical network: bridge of the operator}
     :param tunnel: this host's address between hosts
-    :param metadata_key: with which its relay signs
+    :param metadata_key: of its relay's signatures
     """
     physical = physical or {}
     rows = ports.on_host(conn, host)
@@ -35,41 +35,20 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     groups = security_groups.of_ports(conn, idents)
     rules = _rules(conn, {group for of_port in groups.values() for group in of_port})
     routed = host_routers.load(conn, host)
-    flat = networks.page(conn, t.networks, (t.networks.c.bridge != '') & (t.networks.c.network_type == networks.FLAT),
-                         [('id', 'asc')], None, None)
-    routed_ids = ({row['network_id'] for row in rows} | routed.network_ids) - {row['id'] for row in flat}
-    crossing = {row['id']: row for row in networks.many(conn, t.networks, routed_ids)}
-    wired = {row['bridge']: physical[row['physical_network']] for row in flat if row['physical_network'] in physical}
-    known = {row['id']: row for row in flat}
-    limits = qos.of_ports(conn, rows, known | crossing)
-    subnets: dict[str, list[Any]] = {}
-    for row in networks.many(conn, t.subnets, known, 'network_id'):
-        subnets.setdefault(row['network_id'], []).append(
-            Subnet(
-                row['cidr'], row['gateway_ip'], row['enable_dhcp'], row['dns_nameservers'], row['host_routes']
-            )
-        )
+    flat = {row['id']: row for row in networks.page(
+        conn, t.networks, (t.networks.c.bridge != '') & (t.networks.c.network_type == networks.FLAT),
+        [('id', 'asc')], None, None)}
+    crossing = {row['id']: row for row in networks.many(
+        conn, t.networks, ({row['network_id'] for row in rows} | routed.network_ids) - flat.keys())}
+    wired = {row['bridge']: physical[row['physical_network']] for row in flat.values()
+             if row['physical_network'] in physical}
+    known = flat | crossing
+    limits = qos.of_ports(conn, rows, known)
+    subnets = _subnets(conn, flat)
     return HostState(
-        networks=[
-            Network(row['id'], row['bridge'], row['mtu'], row['is_default'] and not row['external'],
-                    subnets.get(ident, []), row['external'])
-            for ident, row in known.items() if row['bridge'] not in wired
-        ],
-        ports=[
-            Port(
-                row['id'],
-                devname(row['id']),
-                row['mac_address'],
-                (known | crossing)[row['network_id']]['bridge'],
-                [entry['ip_address'] for entry in fixed.get(row['id'], [])] if row['admin_state_up'] else [],
-                groups.get(row['id'], []),
-                [dict(pair) for pair in row['allowed_address_pairs'] or ()],
-                row['port_security_enabled'],
-                limits.get(row['id'], []),
-            )
-            for row in rows
-            if row['network_id'] in known or row['network_id'] in crossing
-        ],
+        networks=[_network(row, subnets.get(ident, [])) for ident, row in flat.items() if row['bridge'] not in wired],
+        ports=[_port(row, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, limits)
+               for row in rows if row['network_id'] in known],
         rules=rules,
         members=_members(conn, remote_groups(rules)),
         overlays=host_overlays.load(conn, crossing, host, physical),
@@ -79,6 +58,32 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
         host=host,
         metadata_key=metadata_key,
     )
+
+
+def _subnets(conn: Connection, idents: Iterable[str]) -> dict[str, list[Subnet]]:
+    """{id of a network: its subnets}"""
+    found: dict[str, list[Subnet]] = {}
+    for row in networks.many(conn, t.subnets, idents, 'network_id'):
+        found.setdefault(row['network_id'], []).append(Subnet(
+            row['cidr'], row['gateway_ip'], row['enable_dhcp'], row['dns_nameservers'], row['host_routes']))
+    return found
+
+
+def _network(row: Mapping[str, Any], subnets: list[Subnet]) -> Network:
+    return Network(row['id'], row['bridge'], row['mtu'], row['is_default'] and not row['external'], subnets,
+                   row['external'])
+
+
+def _port(row: Mapping[str, Any], device: str, bridge: str, fixed: dict[str, list[Any]], groups: dict[str, list[str]],
+          limits: dict[str, list[Any]]) -> Port:
+    """
+    :param fixed, groups, limits: {id of a port: its addresses, its groups, the limits of its traffic}
+    """
+    ident = row['id']
+    addresses = [entry['ip_address'] for entry in fixed.get(ident, [])] if row['admin_state_up'] else []
+    pairs = [dict(pair) for pair in row['allowed_address_pairs'] or ()]
+    return Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
+                row['port_security_enabled'], limits.get(ident, []))
 
 
 def filters(conn: Connection, host: str, known: set[str]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:

@@ -131,7 +131,7 @@ class HostState:
     outside: dict[str, Any] = dataclasses.field(default_factory=dict)
     tunnel: str = ''                                               # this host's address between hosts
     host: str = ''                                                 # its name
-    metadata_key: str = ''                      # with which its relay signs (hexadecimal digits); '': it serves nothing
+    metadata_key: str = ''                      # of its relay's signatures (hexadecimal digits); '': it serves nothing
 
 
 RULE = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'remote_group_id')

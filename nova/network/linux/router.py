@@ -84,8 +84,8 @@ def script(router: Router) -> str:
 def _sources(router: Router) -> list[str]:
     """An address of a network comes from that network alone.
 
-    Filters of guests tell members of a group by their addresses. Who has a network of the same range, and a second
-    router between it and this one, could otherwise send as a guest of this network.
+    Filters of guests know members of a group by their addresses. A network of the same range, with a second router
+    between it and this one, could otherwise send as a guest of this network.
     """
     on: dict[str, list[Leg]] = {}
     for leg in [*router.inside, *([router.outside] if router.outside else [])]:

@@ -169,8 +169,18 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
 
 def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
                host_ports: tuple[Any, ...]) -> list[str]:
-    flat = [network.bridge for network in served]
-    overlays = [overlay.bridge for overlay in state.overlays]
+    body = [*_group_bodies(state), *_port_bodies(state.ports), *_check_bodies(state.overlays)]
+    if state.overlays:
+        # two networks may have the same addresses: each has a table of connections of its own
+        zones = ', '.join(f'{_quote(overlay.bridge)} : {overlay.number}' for overlay in state.overlays)
+        body += _chain('zones', [f'ct zone set iifname map {{ {zones} }}'], ('filter', 'prerouting', -300))
+    if served or state.overlays:
+        body += _hook_bodies(state, served, metadata, host_ports)
+    return body
+
+
+def _group_bodies(state: HostState) -> list[str]:
+    """A set of the members of each security group, by version of IP, and a chain of its rules, by direction."""
     body = []
     for group, addresses in sorted(state.members.items()):
         for version in (4, 6):
@@ -181,51 +191,65 @@ def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tupl
         for direction in ('egress', 'ingress'):
             body += _chain(f'{direction}_{_hex(group)}',
                            [text for row in rows if row['direction'] == direction and (text := rule(row))])
-    owners = _owners(state.ports)
+    return body
+
+
+def _port_bodies(ports: list[Port]) -> list[str]:
+    """A chain of the groups of each port, and the maps that find it by bridge and address."""
+    owners, body = _owners(ports), []
     for direction in ('egress', 'ingress'):
-        for name, ports, _keys in owners:
-            body += _chain(f'{direction}_{name}', _groups(direction, ports))
+        for name, owned, _keys in owners:
+            body += _chain(f'{direction}_{name}', _groups(direction, owned))
         for version in (4, 6):
             body += _map(direction + _SIX[version], f'ifname . ipv{version}_addr', [
                 (f'{_quote(bridge)} . {address}', f'{direction}_{name}')
                 for name, _ports, keys in owners for bridge, address in keys if frames.of_version([address], version)])
-    # an accept ends one base chain: each packet passes a chain for its sender and one for its receiver
-    tracked = ['ct state invalid drop', 'ct direction reply ct state established accept', 'ct state related accept']
-    body += _chain('egress_check', [*tracked, *_basics(state.overlays), 'iifname . ip saddr vmap @egress',
-                                    'iifname . ip6 saddr vmap @egress6'])
-    body += _chain('ingress_check', [*tracked, *_basics(state.overlays), 'oifname . ip daddr vmap @ingress',
-                                     'oifname . ip6 daddr vmap @ingress6'])
-    bridges = flat + overlays
-    if state.overlays:
-        # two networks may have the same addresses: each has a table of connections of its own
-        zones = ', '.join(f'{_quote(overlay.bridge)} : {overlay.number}' for overlay in state.overlays)
-        body += _chain('zones', [f'ct zone set iifname map {{ {zones} }}'], ('filter', 'prerouting', -300))
-    if not bridges:
-        return body
-    names = _set(map(_quote, bridges))
-    body += _chain('input', [*([f'iifname {_set(map(_quote, flat))} jump to_host'] if flat else []),
-                             *([f'iifname {_set(map(_quote, overlays))} drop'] if overlays else [])],
-                   ('filter', 'input', -10))
-    body += _chain('to_host', _to_host(metadata, host_ports))
-    inner = [network.bridge for network in served if not network.external]
-    apart = [
-        f'iifname {_quote(bridge)} oifname {_set(_quote(other) for other in inner if other != bridge)} drop'
-        for bridge in inner
-        if len(inner) > 1
-    ]
-    apart += [f'iifname {_quote(bridge)} oifname != {_quote(bridge)} drop' for bridge in overlays]
-    apart += [f'oifname {_quote(bridge)} iifname != {_quote(bridge)} drop' for bridge in overlays]
-    # a cloud may itself be a guest of a cloud, whose metadata service is not for our guests
-    if flat:
-        apart.append(f'iifname {_set(map(_quote, flat))} ip daddr 169.254.0.0/16 drop')
-    body += _chain('forward_apart', apart, ('filter', 'forward', -30))
-    body += _chain('forward_egress', [f'iifname {names} jump egress_check'], ('filter', 'forward', -20))
-    body += _chain('forward_ingress', [f'oifname {names} jump ingress_check'], ('filter', 'forward', -10))
-    body += _chain('output', [f'oifname {names} udp sport 67 udp dport 68 accept',
-                              f'oifname {names} jump ingress_check'], ('filter', 'output', -10))
-    if flat:
-        body += _nat(served, names, metadata)
     return body
+
+
+def _check_bodies(overlays: list[Overlay]) -> list[str]:
+    """An accept ends one base chain: each packet passes a chain for its sender and one for its receiver."""
+    tracked = ['ct state invalid drop', 'ct direction reply ct state established accept', 'ct state related accept',
+               *_basics(overlays)]
+    return [*_chain('egress_check', [*tracked, 'iifname . ip saddr vmap @egress', 'iifname . ip6 saddr vmap @egress6']),
+            *_chain('ingress_check', [*tracked, 'oifname . ip daddr vmap @ingress',
+                                      'oifname . ip6 daddr vmap @ingress6'])]
+
+
+def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
+                 host_ports: tuple[Any, ...]) -> list[str]:
+    """The base chains: what comes to the host, what it forwards, what it sends."""
+    flat = [_quote(network.bridge) for network in served]
+    overlays = [_quote(overlay.bridge) for overlay in state.overlays]
+    names = _set(flat + overlays)
+    to_host = [f'iifname {_set(flat)} jump to_host'] if flat else []
+    dropped = [f'iifname {_set(overlays)} drop'] if overlays else []
+    return [
+        *_chain('input', [*to_host, *dropped], ('filter', 'input', -10)),
+        *_chain('to_host', _to_host(metadata, host_ports)),
+        *_chain('forward_apart', _apart(served, overlays), ('filter', 'forward', -30)),
+        *_chain('forward_egress', [f'iifname {names} jump egress_check'], ('filter', 'forward', -20)),
+        *_chain('forward_ingress', [f'oifname {names} jump ingress_check'], ('filter', 'forward', -10)),
+        *_chain('output', [f'oifname {names} udp sport 67 udp dport 68 accept',
+                           f'oifname {names} jump ingress_check'], ('filter', 'output', -10)),
+        *(_nat(served, names, metadata) if flat else [])]
+
+
+def _apart(served: list[Network], overlays: list[str]) -> list[str]:
+    """Rules that keep networks apart from each other.
+
+    :param overlays: names of their bridges, quoted
+    """
+    inner = [_quote(network.bridge) for network in served if not network.external]
+    rules = [f'iifname {bridge} oifname {_set(other for other in inner if other != bridge)} drop'
+             for bridge in inner if len(inner) > 1]
+    rules += [f'iifname {bridge} oifname != {bridge} drop' for bridge in overlays]
+    rules += [f'oifname {bridge} iifname != {bridge} drop' for bridge in overlays]
+    if served:
+        # a cloud may itself be a guest of a cloud, whose metadata service is not for our guests
+        flat = _set(_quote(network.bridge) for network in served)
+        rules.append(f'iifname {flat} ip daddr 169.254.0.0/16 drop')
+    return rules
 
 
 def _owners(ports: list[Port]) -> list[tuple[str, list[Port], list[tuple[str, str]]]]:

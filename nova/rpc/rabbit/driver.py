@@ -9,18 +9,14 @@ import uuid
 
 from oslo_config import cfg
 import oslo_messaging
-from oslo_messaging._drivers import base
-from oslo_messaging._drivers import common
-from oslo_messaging._drivers import amqp as rabbit_common
-from oslo_messaging._drivers import impl_rabbit
 
 from nova.rpc.rabbit import envelope
 from nova.rpc.rabbit import session as rabbit_session
 from nova.rpc.rabbit import settings as rabbit_settings
+from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 LOG = logging.getLogger(__name__)
 
-GROUP = 'oslo_messaging_rabbit'
 CONFIRM_S = 30               # until a broker has to have a message
 LOOK_S = 0.25                # between two looks whether there is a broker
 LONGEST_WAIT_S = 3600.0
@@ -138,7 +134,7 @@ class Answers:
         return reply
 
 
-class Incoming(base.RpcIncomingMessage):
+class Incoming(messaging_hooks.BaseIncoming):
     """A message for a server of this process."""
 
     def __init__(self, answers: Answers, inner: dict[str, Any]) -> None:
@@ -155,7 +151,7 @@ class Incoming(base.RpcIncomingMessage):
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         if self._number and self._queue:
-            self._send(reply, common.serialize_remote_exception(failure) if failure else None, True)
+            self._send(reply, messaging_hooks.serialize_exception(failure) if failure else None, True)
 
     def heartbeat(self) -> None:
         """
@@ -173,7 +169,7 @@ class Incoming(base.RpcIncomingMessage):
         raise NotImplementedError('A message that was taken is not given back.')
 
 
-class Listener(base.Listener):
+class Listener(messaging_hooks.BaseListener):
     """A server's subscription."""
 
     def __init__(self, session: rabbit_session.Session, answers: Answers, queues: tuple[rabbit_settings.Queue, ...],
@@ -216,7 +212,7 @@ class Listener(base.Listener):
         self._session.end(self._subscription)
 
 
-class Driver(base.BaseDriver):
+class Driver(messaging_hooks.BaseDriver):
     """Registered as ``nova-rabbit`` among the oslo.messaging drivers.
 
     :raises RuntimeError: an option of [oslo_messaging_rabbit] is not for it
@@ -224,10 +220,8 @@ class Driver(base.BaseDriver):
 
     def __init__(self, conf: cfg.ConfigOpts, url: Any, default_exchange: Any = None,
                  allowed_remote_exmods: Any = None) -> None:
-        conf.register_opts(impl_rabbit.rabbit_opts, group=GROUP)
-        conf.register_opts(rabbit_common.amqp_opts, group=GROUP)
+        options = messaging_hooks.rabbit_options(conf, url)
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
-        options = common.ConfigOptsProxy(conf, url, GROUP).oslo_messaging_rabbit
         self._exchange, self._exceptions = default_exchange, allowed_remote_exmods or []
         chosen = {name for name in rabbit_settings.KEPT if name in url.query or _is_set(conf, name)}
         self._topology = rabbit_settings.Topology(options, chosen)
@@ -271,7 +265,7 @@ class Driver(base.BaseDriver):
         finally:
             self._replies.forget(number)
         if call.answer.get('failure'):
-            raise common.deserialize_remote_exception(call.answer['failure'], self._exceptions)
+            raise messaging_hooks.deserialize_exception(call.answer['failure'], self._exceptions)
         return call.answer.get('result')
 
     def _address(self, target: Any) -> tuple[rabbit_settings.Exchange, str]:
@@ -344,5 +338,5 @@ class Driver(base.BaseDriver):
 
 def _is_set(conf: cfg.ConfigOpts, name: str) -> bool:
     """Whether an option is set, which may be to its default."""
-    found = conf.get_location(name, GROUP)
+    found = conf.get_location(name, messaging_hooks.RABBIT_GROUP)
     return found is not None and found.location not in (cfg.Locations.opt_default, cfg.Locations.set_default)

@@ -5,8 +5,9 @@ import collections
 from typing import Any
 import uuid
 
-from oslo_messaging._drivers import common
 import orjson
+
+from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 CONTEXT = '_context_'
 NUMBER, CALL, REPLIES, MONITORED = '_unique_id', '_msg_id', '_reply_q', '_timeout'
@@ -21,7 +22,7 @@ def pack(message: dict[str, Any], context: dict[str, Any] | None = None, **more:
     inner = {**message, NUMBER: uuid.uuid4().hex, **more}
     if context:
         inner.update((CONTEXT + name, value) for name, value in context.items())
-    return orjson.dumps({VERSION: common._RPC_ENVELOPE_VERSION, INNER: orjson.dumps(inner).decode()})
+    return orjson.dumps({VERSION: messaging_hooks.ENVELOPE_VERSION, INNER: orjson.dumps(inner).decode()})
 
 
 def unpack(body: bytes) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def unpack(body: bytes) -> dict[str, Any]:
         raise ValueError('not an object')
     if VERSION not in outer:
         return outer
-    if str(outer[VERSION]).partition('.')[0] != common._RPC_ENVELOPE_VERSION.partition('.')[0]:
+    if str(outer[VERSION]).partition('.')[0] != messaging_hooks.ENVELOPE_VERSION.partition('.')[0]:
         raise ValueError(f'version {outer[VERSION]}')
     inner = orjson.loads(outer[INNER])
     if not isinstance(inner, dict):

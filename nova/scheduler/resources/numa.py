@@ -34,10 +34,10 @@ def _without(array: np.ndarray, positions: list[int]) -> np.ndarray:
 class Cells:
     """
     :param topologies: HostTopology, its stored text, or None of each host, iterated once
-    :param limits: [fit.Limits], as many
+    :param limits: [fit.Overcommit], as many
     """
 
-    def __init__(self, topologies: collections.abc.Iterable[Topology], limits: collections.abc.Sequence[fit.Limits]
+    def __init__(self, topologies: collections.abc.Iterable[Topology], limits: collections.abc.Sequence[fit.Overcommit]
                  ) -> None:
         self._length, self._width = len(limits), 0
         self._facts = {name: self._empty() for name in FACTS}
@@ -47,8 +47,8 @@ class Cells:
     def __len__(self) -> int:
         return self._length
 
-    def changed(self, hosts: dict[int, tuple[Topology, fit.Limits]]) -> Cells:
-        """Cells in which these hosts are others: {position: (as in the constructor, fit.Limits)}."""
+    def changed(self, hosts: dict[int, tuple[Topology, fit.Overcommit]]) -> Cells:
+        """Cells in which these hosts are others: {position: (as in the constructor, fit.Overcommit)}."""
         twin = object.__new__(Cells)
         twin.__dict__.update(self.__dict__)
         positions = list(hosts)
@@ -107,7 +107,7 @@ class Cells:
         self._width = width
 
     def _write(self, positions: collections.abc.Iterable[int],
-               hosts: collections.abc.Iterable[tuple[Topology, fit.Limits]]) -> None:
+               hosts: collections.abc.Iterable[tuple[Topology, fit.Overcommit]]) -> None:
         """:param hosts: (topology, limits) for each of the positions, where all of the arrays is -1"""
         rows, columns, facts = [], [], []
         paged: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
@@ -132,7 +132,7 @@ class Cells:
             self._pages[kind][at, cells] = free
 
 
-def _entry(topology: Topology, limits: fit.Limits) -> collections.abc.Sequence[tuple[tuple[int, ...], Pages]]:
+def _entry(topology: Topology, limits: fit.Overcommit) -> collections.abc.Sequence[tuple[tuple[int, ...], Pages]]:
     """((facts, ((key of the pages' size, free), …)), …) of the cells of a host."""
     if topology is None:
         return ()
@@ -141,7 +141,7 @@ def _entry(topology: Topology, limits: fit.Limits) -> collections.abc.Sequence[t
     return [_of_cell(cell, limits) for cell in topology.cells]
 
 
-def _of_cell(cell: numa.HostCell, limits: fit.Limits) -> tuple[tuple[int, ...], Pages]:
+def _of_cell(cell: numa.HostCell, limits: fit.Overcommit) -> tuple[tuple[int, ...], Pages]:
     smallest = min((pages.size_kb for pages in cell.mempages), default=0)
     pages = []
     for each in cell.mempages:
@@ -153,7 +153,7 @@ def _of_cell(cell: numa.HostCell, limits: fit.Limits) -> tuple[tuple[int, ...], 
 
 
 @functools.lru_cache(maxsize=1 << 15)
-def _of_text(text: str, limits: fit.Limits) -> tuple[tuple[int, ...], Pages]:
+def _of_text(text: str, limits: fit.Overcommit) -> tuple[tuple[int, ...], Pages]:
     """The same, once for all cells with the same hardware and the same usage."""
     return _of_cell(numa.load_cell(text), limits)
 
@@ -164,7 +164,7 @@ def _grouped(siblings: tuple[frozenset[int], ...]) -> frozenset[int]:
     return frozenset().union(*siblings)
 
 
-def _facts(cell: numa.HostCell, limits: fit.Limits) -> tuple[int, ...]:
+def _facts(cell: numa.HostCell, limits: fit.Overcommit) -> tuple[int, ...]:
     """The values of FACTS."""
     pinnable = fit.free_pinnable(cell)
     free = cell.pinnable - cell.pinned_cpus if pinnable else frozenset()
@@ -174,6 +174,6 @@ def _facts(cell: numa.HostCell, limits: fit.Limits) -> tuple[int, ...]:
             alone + whole, len(free) - alone, int(cell.pcpuset is not None))
 
 
-def limits(row: collections.abc.Mapping[str, typing.Any]) -> fit.Limits:
-    """The fit.Limits of a compute node's row."""
-    return fit.Limits(cpu_ratio=row['cpu_allocation_ratio'], ram_ratio=row['ram_allocation_ratio'])
+def limits(row: collections.abc.Mapping[str, typing.Any]) -> fit.Overcommit:
+    """The fit.Overcommit of a compute node's row."""
+    return fit.Overcommit(cpu_ratio=row['cpu_allocation_ratio'], ram_ratio=row['ram_allocation_ratio'])

@@ -26,7 +26,7 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import node_claims
     from nova.scheduler import pipeline
 
-Limits = fit.Limits                      # Numa has a method of the module's name
+Overcommit = fit.Overcommit                      # Numa has a method of the module's name
 
 
 class Numa(special_resources.SpecialResource):
@@ -58,7 +58,7 @@ class Numa(special_resources.SpecialResource):
         assert self.source is not None           # the filter of NUMA nodes comes before who asks
         return self.source
 
-    def _host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, Limits]:
+    def _host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, Overcommit]:
         host, limits = self._source().host(hosts, position)
         return hosts.numa.get(position, host), limits
 

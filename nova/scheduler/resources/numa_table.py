@@ -32,7 +32,7 @@ class Topologies:
 
     def __init__(self, cells: db_cells.Cells) -> None:
         self._databases, self._lock = cells, threading.Lock()
-        self._known: dict[Place, tuple[int, str | None, fit.Limits]] = {}        # position, text, limits
+        self._known: dict[Place, tuple[int, str | None, fit.Overcommit]] = {}        # position, text, limits
         self._cells = numa.Cells([], [])
         self._marks: dict[str, int] = {}                 # cell's uuid: the newest change number
         self._numbers: dict[tuple[str, int], int] = {}   # (cell's uuid, node's id): the change number of what is known
@@ -48,8 +48,8 @@ class Topologies:
         found = np.append(cells.mask(guest), False)        # the last one is of hosts that are not known here
         return found[index]
 
-    def host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, fit.Limits]:
-        """(HostTopology or None, fit.Limits) of one host of a view, as of the last mask."""
+    def host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, fit.Overcommit]:
+        """(HostTopology or None, fit.Overcommit) of one host of a view, as of the last mask."""
         row = hosts.rows[position]
         known = self._known.get((row['host'], row['node']))
         _, text, limits = (-1, None, numa.limits(row)) if known is None else known
@@ -80,7 +80,7 @@ class Topologies:
         answers, down = self._databases.scatter(read)        # of a cell that is down there are no hosts
         if self._databases.default in down:
             raise exception.ServiceUnavailable(service='database')
-        rows: list[tuple[Place, str | None, fit.Limits]] = []
+        rows: list[tuple[Place, str | None, fit.Overcommit]] = []
         for cell, fresh in answers:
             self._marks[cell.uuid] = max([self._marks.get(cell.uuid, 0), *(row['numa_changed'] or 0 for row in fresh)])
             self._numbers.update({(cell.uuid, row['id']): row['numa_changed'] for row in fresh})
@@ -101,8 +101,8 @@ class Topologies:
                if self._numbers.get((cell, node)) != changed]
         return host_changes.topologies(conn, ids) if ids else []
 
-    def _change(self, rows: list[tuple[Place, str | None, fit.Limits]]) -> None:
-        different: dict[int, tuple[numa.Topology, fit.Limits]] = {}
+    def _change(self, rows: list[tuple[Place, str | None, fit.Overcommit]]) -> None:
+        different: dict[int, tuple[numa.Topology, fit.Overcommit]] = {}
         for place, text, limits in rows:
             number, *known = self._known[place]
             if known != [text, limits]:

@@ -15,7 +15,7 @@ from nova import policy
 from nova.api.ec2 import calls
 from nova.api.ec2 import errors
 from nova.cert import signing
-from nova.cloud import assembly
+from nova.cloud import apis
 from nova.cloud import object_store
 from nova.objectstore import audit
 from nova.runtime import wsgi
@@ -109,7 +109,7 @@ def pair(client):
 
 @pytest.fixture(scope='module')
 def ec2(cloud, conf, pair):
-    application = assembly.remote_ec2(conf, cloud.api_db, policy.Policy(conf), '', cloud.bus)
+    application = apis.remote_ec2(conf, cloud.api_db, policy.Policy(conf), '', cloud.bus)
     with serving(application, test_ec2.PATH) as url:
         yield test_ec2.boto(Remote(url), pair)
 

@@ -27,23 +27,24 @@ from nova.rpc import bus as rpc_bus
 from nova.rpc import enrolment
 from nova.rpc import serializer
 from nova.rpc import signatures
+from nova.runtime.hooks import oslo_messaging as messaging_hooks
 from nova.tests import core
 
 URL = 'fake:'
 
 
-class Wire(signatures.Transport):
+class Wire(messaging_hooks.Transport):
     """A transport of which somebody reads along: [(target, context, message)] as they are sent."""
 
     def __init__(self, of, keys):
-        super().__init__(of, keys)
+        super().__init__(of, lambda target, ctxt, message: keys.signed(target.topic, target.server, ctxt, message))
         self.seen = []
 
     def send_as_it_is(self, target, ctxt, message, **options):
         return self._driver.send(target, copy.deepcopy(ctxt), copy.deepcopy(message), **options)
 
     def _send(self, target, ctxt, message, **options):
-        ctxt = self._signatures.signed(target.topic, target.server, ctxt, message)
+        ctxt = self._context(target, ctxt, message)
         self.seen.append((target, copy.deepcopy(ctxt), copy.deepcopy(message)))
         return self._driver.send(target, ctxt, message, **options)
 

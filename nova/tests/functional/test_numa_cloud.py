@@ -66,7 +66,7 @@ def guest_of(running, server_id, others=()):
     guest = spec.guest(instance, request, 'kvm', test_libvirt_xml.FakeStorage(),
                        [xml.Disk(file='/d', format='raw', target='vda')], {})
     if guest.numa is None:
-        guest.cell, shared = cells.floating(host, guest, others, fit.Limits(16.0, 1.0))
+        guest.cell, shared = cells.floating(host, guest, others, fit.Overcommit(16.0, 1.0))
         guest.cpuset = ','.join(map(str, sorted(shared)))
     root = etree.fromstring(xml.domain(guest, host, processors.Processor('none')))
     return guest, {tag: walks.text(root.find(tag)).strip() for tag in ('vcpu', 'cputune', 'cpu', 'numatune')

@@ -13,6 +13,7 @@ from nova.tests.contract import driver_contract
 from nova.tests.waiting import wait_for
 from nova.virt import driver
 from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import resize
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
@@ -67,8 +68,8 @@ def store(ceph, tmp_path):
 def build(store, image='first', **flavor):
     instance = driver_contract.make_instance(uuid=str(uuid.uuid4()))
     instance.flavor = flavor
-    disks, _files = store.create(None, instance, driver.SpawnRequest(image=store._images.show(None, image),
-                                                                     network_info=[]))
+    disks, _files = store.new_disks.create(None, instance, driver.SpawnRequest(
+        image=Images().show(None, image), network_info=[]))
     guest = xml.Guest(instance.uuid, 'a', store.directory, 'qemu', 1, 64, store.path(instance.uuid, 'log'), disks)
     store.save(guest)
     return instance
@@ -161,7 +162,7 @@ def test_a_server_that_is_deleted_while_it_is_put_aside_leaves_nothing(ceph, sto
 
 def test_a_build_that_did_not_end_leaves_nothing(ceph, store):
     instance = build(store)
-    os.unlink(store.path(instance.uuid, storage.RECORD))
+    os.unlink(store.path(instance.uuid, records.RECORD))
     store.remove(instance.uuid)
     assert disks(ceph, instance) == []
 
@@ -170,8 +171,8 @@ def test_a_host_without_the_record_neither_takes_nor_removes(ceph, store, tmp_pa
     instance = build(store)
     store._pool._pool.remove(instance.uuid + rbd.RECORD)         # as an older release has made it
     other = make(ceph, tmp_path / 'other', 'two')
-    for attempt in (lambda: other.check_reach(instance.uuid), lambda: other.create(
-            None, instance, driver.SpawnRequest(image=other._images.show(None, 'first'), network_info=[]))):
+    for attempt in (lambda: other.check_reach(instance.uuid), lambda: other.new_disks.create(
+            None, instance, driver.SpawnRequest(image=Images().show(None, 'first'), network_info=[]))):
         with pytest.raises(exception.VirtError, match='share the directory of the guests'):
             attempt()
     other.remove(instance.uuid)
@@ -316,7 +317,7 @@ def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     root = moved.disks.pop(0)
     other.of(root).renew(root, root.file)
     other.of(root).grow(root, 2 * GIB)
-    more = other.blanks(uuid, {'disk.ephemeral0': GIB}, [root])
+    more = other.new_disks.blanks(uuid, {'disk.ephemeral0': GIB}, [root])
     moved.disks = [root, *more]
     pool_record.lend(other, uuid, False)
     other.save(moved)
@@ -386,8 +387,8 @@ def test_a_copy_of_a_disk_and_the_disk_of_a_rescue(ceph, store):
     with open(f'{path}.raw', 'rb') as file:
         assert file.read(len(CONTENT)) == CONTENT
     assert not os.path.exists(store.path(instance.uuid, rbd.COPY))
-    store.image_disk(None, instance, store._images.show(None, 'first'), 'vdb', 'virtio', 'disk.rescue')
-    store.config_drive(instance.uuid, {'a': b'b'}, 'vdc', 'virtio', 'disk.configrescue')
+    store.new_disks.image_disk(None, instance, Images().show(None, 'first'), 'vdb', 'virtio', 'disk.rescue')
+    store.new_disks.config_drive(instance.uuid, {'a': b'b'}, 'vdc', 'virtio', 'disk.configrescue')
     assert disks(ceph, instance) == ['disk', 'disk.configrescue', 'disk.rescue']
     for name in ('disk.rescue', 'disk.configrescue', 'disk.rescue'):
         store.remove_disk(instance.uuid, name)

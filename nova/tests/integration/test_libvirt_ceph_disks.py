@@ -158,7 +158,8 @@ def test_another_host_without_the_record_takes_nothing(ceph, rig, instance, opti
     with pytest.raises(exception.VirtError, match='share the directory'):
         other.accept_guest(None, instance, {})
     with pytest.raises(exception.VirtError, match='share the directory'):
-        other.storage.create(None, instance, test_libvirt.driver.SpawnRequest(image=rig.image, network_info=[]))
+        other.storage.new_disks.create(None, instance,
+                                       test_libvirt.driver.SpawnRequest(image=rig.image, network_info=[]))
     other.storage.remove(instance.uuid)
     assert disks(ceph, instance) == ['disk']
 

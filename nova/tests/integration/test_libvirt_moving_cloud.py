@@ -13,7 +13,7 @@ from nova.tests import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
 from nova.tests.integration import test_libvirt as base
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import records
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
@@ -59,7 +59,7 @@ def test_live_and_cold_and_back(fleet):
     assert waiting.wait_for(lambda: screen(url), 20, 'the console to follow the guest') == size
     fleet.remembers(TWO, server)
     fleet.settled_at(TWO, server)
-    disk = json.loads((fleet.places[TWO] / 'instances' / server / storage.RECORD).read_text())['disks'][0]
+    disk = json.loads((fleet.places[TWO] / 'instances' / server / records.RECORD).read_text())['disks'][0]
     assert disk['backing_file'].startswith(str(fleet.places[TWO])), 'only what the guest had changed was sent'
     fleet.act(server, 'migrate', {'host': ONE})
     fleet.migrated(server, 'finished', 'VERIFY_RESIZE')

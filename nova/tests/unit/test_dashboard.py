@@ -11,7 +11,7 @@ from nova import conf as nova_conf
 from nova import i18n
 from nova.api.dashboard import app
 from nova.api.dashboard import texts
-from nova.cloud import assembly
+from nova.cloud import apis
 from nova.web import static
 
 BOUND = 400_000              # bytes of the whole page, compressed
@@ -145,9 +145,9 @@ def test_texts_are_found_and_translated(dashboard):
 # ---- who serves it ------------------------------------------------------------------
 
 def served(url=None, **options):
-    """What assembly.dashboard makes of an application that answers 'api'."""
+    """What apis.dashboard makes of an application that answers 'api'."""
     conf = nova_conf.new(files=[], **{f'dashboard__{name}': value for name, value in options.items()})
-    return assembly.dashboard(conf, lambda environ, start_response: [b'api'], url)
+    return apis.dashboard(conf, lambda environ, start_response: [b'api'], url)
 
 
 def test_it_can_be_left_out():

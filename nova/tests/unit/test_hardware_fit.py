@@ -87,7 +87,7 @@ def test_the_emulators_cpu_is_beside_the_first_pinned_ones():
     asked = guest(cpu_policy='mixed', numa_nodes='2', cpu_dedicated_mask='2-3', emulator_threads_policy='isolate')
     halves = [dataclasses.replace(cell(number, number * 8), cpuset=frozenset({number * 8}),
                                   pcpuset=frozenset(range(number * 8 + 1, number * 8 + 8))) for number in range(2)]
-    found = fit.fit(host(*halves), asked, fit.Limits(cpu_ratio=4))
+    found = fit.fit(host(*halves), asked, fit.Overcommit(cpu_ratio=4))
     assert found.topology is None, 'two vCPUs of a node do not share one CPU'
     halves[0] = dataclasses.replace(halves[0], cpuset=frozenset({0, 1}), pcpuset=frozenset(range(2, 8)))
     found = fit.fit(host(*halves), asked)
@@ -164,11 +164,11 @@ def test_sixteen_cells_are_decided_at_once():
                                                  (1.15, 5, True), (1.15, 6, False)])
 def test_cpus_are_shared_up_to_the_ratio(ratio, usage_, fits):
     here = host(cell(cpu_usage=usage_))
-    assert bool(fit.fit(here, guest(numa_nodes='1'), fit.Limits(cpu_ratio=ratio)).topology) is fits
+    assert bool(fit.fit(here, guest(numa_nodes='1'), fit.Overcommit(cpu_ratio=ratio)).topology) is fits
 
 
 def test_no_guest_exceeds_a_cell_whatever_the_ratio():
-    limits = fit.Limits(cpu_ratio=16, ram_ratio=16)
+    limits = fit.Overcommit(cpu_ratio=16, ram_ratio=16)
     assert fit.fit(host(cell()), guest(9, numa_nodes='1'), limits).topology is None
     assert fit.fit(host(cell()), guest(1, 4097, numa_nodes='1'), limits).topology is None
 
@@ -177,7 +177,7 @@ def test_no_guest_exceeds_a_cell_whatever_the_ratio():
                                                  (1.5, 5121, False)])
 def test_memory_is_shared_up_to_the_ratio(ratio, usage_, fits):
     here = host(cell(memory_usage=usage_))
-    assert bool(fit.fit(here, guest(numa_nodes='1'), fit.Limits(ram_ratio=ratio)).topology) is fits
+    assert bool(fit.fit(here, guest(numa_nodes='1'), fit.Overcommit(ram_ratio=ratio)).topology) is fits
 
 
 # ---- pages -------------------------------------------------------------------
@@ -218,9 +218,9 @@ def test_parted_cpus_serve_their_purpose():
     assert set(fit.fit(here, pinned(6)).topology.cells[0].cpu_pinning.values()) == set(range(2, 8))
     assert fit.fit(here, pinned(7)).topology is None
     assert fit.fit(here, guest(1, numa_nodes='1')).topology is None
-    mixed = fit.fit(here, guest(4, cpu_policy='mixed', cpu_dedicated_mask='1-3'), fit.Limits(cpu_ratio=2)).topology
+    mixed = fit.fit(here, guest(4, cpu_policy='mixed', cpu_dedicated_mask='1-3'), fit.Overcommit(cpu_ratio=2)).topology
     assert set(mixed.cells[0].cpu_pinning) == {1, 2, 3} and mixed.cells[0].shared == {0}
-    claimed = usage.claim(here, mixed, fit.Limits(cpu_ratio=2)).cells[0]
+    claimed = usage.claim(here, mixed, fit.Overcommit(cpu_ratio=2)).cells[0]
     assert claimed.cpu_usage == 3 and claimed.pinned_cpus == {2, 3, 4}
 
 
@@ -379,7 +379,8 @@ def test_floating_cell(vcpus, memory_mb, floating, expected):
 
 @pytest.mark.parametrize('memory_mb, ratio, expected', [(1000, 1.5, 2), (1200, 1.5, 1), (1200, 1.0, 0)])
 def test_guests_that_float_share_memory_up_to_the_ratio(memory_mb, ratio, expected):
-    found = usage.floating_cell(numa_seed.host(), 1, memory_mb, {2: (0, 1800), 1: (0, 1000)}, fit.Limits(1.0, ratio))
+    others = {2: (0, 1800), 1: (0, 1000)}
+    found = usage.floating_cell(numa_seed.host(), 1, memory_mb, others, fit.Overcommit(1.0, ratio))
     assert found.id == expected
 
 
@@ -428,7 +429,7 @@ def guests(draw):
     return guest(vcpus, nodes * draw(st.integers(1, 800)), **specs)
 
 
-LIMITS = st.builds(fit.Limits, cpu_ratio=st.sampled_from([1.0, 1.5, 4.0]), ram_ratio=st.sampled_from([1.0, 1.5]))
+LIMITS = st.builds(fit.Overcommit, cpu_ratio=st.sampled_from([1.0, 1.5, 4.0]), ram_ratio=st.sampled_from([1.0, 1.5]))
 
 
 def check(here, limits):

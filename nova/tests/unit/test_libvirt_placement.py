@@ -159,7 +159,7 @@ def others(*found):
     return [test_libvirt_xml.guest(uuid=str(number), **values) for number, values in enumerate(found)]
 
 
-LIMITS = fit.Limits(cpu_ratio=16.0)
+LIMITS = fit.Overcommit(cpu_ratio=16.0)
 
 
 @pytest.mark.parametrize('vcpus, memory_mb, there, cell, expected', [

@@ -19,6 +19,7 @@ from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import new_disks
 
 MIB, GIB = 1024 ** 2, 1024 ** 3
 
@@ -79,7 +80,7 @@ def create(store, image, **values):
     request = driver.SpawnRequest(image=image, network_info=[], config_drive=values.pop('config_drive', None),
                                   block_devices=values.pop('block_devices', []))
     instance = driver_contract.make_instance(**values)
-    return instance, store.create(None, instance, request)
+    return instance, store.new_disks.create(None, instance, request)
 
 
 # ---- the image cache ------------------------------------------------------------------
@@ -297,7 +298,7 @@ def test_each_local_disk_has_the_bus_and_the_format_that_it_was_asked_with(store
 
 def test_a_format_that_this_host_cannot_make(store, images, raw, monkeypatch):
     rows = [{'source_type': 'blank', 'destination_type': 'local', 'volume_size': 1, 'guest_format': 'vfat'}]
-    monkeypatch.setitem(storage.MAKE, 'vfat', ['mkfs.of-no-host'])
+    monkeypatch.setitem(new_disks.MAKE, 'vfat', ['mkfs.of-no-host'])
     with pytest.raises(exception.BuildFailed, match='cannot make a disk of the format vfat: it has no mkfs.of-no-host'):
         create(store, images.add('one', raw, 'raw'), ephemeral_gb=1, block_devices=rows)
 

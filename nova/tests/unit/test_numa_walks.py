@@ -110,7 +110,7 @@ def test_without_topology_the_guest_is_kept_on_the_third_node():
 @pytest.mark.parametrize('ratio', [4.0, 16.0])
 def test_with_topology(nodes, expected, stored, before, pack, ratio):
     """The same whether or not the guest of the walk before is still there."""
-    host, limits = numa_seed.host(), fit.Limits(cpu_ratio=ratio)
+    host, limits = numa_seed.host(), fit.Overcommit(cpu_ratio=ratio)
     for other in before:
         there = guest_request.topology(flavor(numa_nodes=other), {})
         host = usage.claim(host, fit.fit(host, there, limits, pack=pack).topology, limits)

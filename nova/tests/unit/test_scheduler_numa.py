@@ -19,7 +19,7 @@ guest, pinned, cell, host = (test_hardware_fit.guest, test_hardware_fit.pinned, 
 HOSTS = [None, numa_seed.host(), host(cell(0, threads=2), cell(1, 8, threads=2)), host(cell(memory=512)),
          host(cell(memory=8192, mempages=test_hardware_fit.LARGE)), host(cell(cpu_usage=1)),
          host(cell(threads=2, pinned_cpus=frozenset({0, 1, 2})))]
-LIMITS = [fit.Limits()] * len(HOSTS)
+LIMITS = [fit.Overcommit()] * len(HOSTS)
 
 
 def placed(hosts, wanted, devices=None, pack=False):
@@ -60,9 +60,9 @@ def test_no_host_has_cells():
 
 def test_limits_are_those_of_the_hosts_rows():
     row = {'cpu_allocation_ratio': 2.0, 'ram_allocation_ratio': 1.5}
-    assert cells.limits(row) == fit.Limits(cpu_ratio=2.0, ram_ratio=1.5)
+    assert cells.limits(row) == fit.Overcommit(cpu_ratio=2.0, ram_ratio=1.5)
     full = host(cell(cpu_usage=8))
-    mask = cells.Cells([full, full], [fit.Limits(), cells.limits(row)]).mask(guest(numa_nodes='1'))
+    mask = cells.Cells([full, full], [fit.Overcommit(), cells.limits(row)]).mask(guest(numa_nodes='1'))
     assert list(mask) == [False, True]
 
 
@@ -70,20 +70,20 @@ def test_hosts_that_changed():
     known = cells.Cells(HOSTS, LIMITS)
     asked = guest(numa_nodes='1')
     taken = usage.claim(HOSTS[1], fit.fit(HOSTS[1], asked).topology)
-    new = known.changed({0: (HOSTS[4], fit.Limits()), 1: (taken, fit.Limits()), 4: (None, fit.Limits())})
+    new = known.changed({0: (HOSTS[4], fit.Overcommit()), 1: (taken, fit.Overcommit()), 4: (None, fit.Overcommit())})
     again = cells.Cells([HOSTS[4], taken, *HOSTS[2:4], None, *HOSTS[5:]], LIMITS)
     for each in (asked, guest(mem_page_size='large'), pinned(4)):
         assert list(new.mask(each)) == list(again.mask(each))
     assert list(known.mask(asked).nonzero()[0]) == [1, 2, 4, 5], 'the older view stays as it was'
     wide = host(*(cell(number, number * 8) for number in range(4)))
-    wider = known.changed({0: (wide, fit.Limits())})
+    wider = known.changed({0: (wide, fit.Overcommit())})
     assert list(wider.mask(guest(numa_nodes='4')).nonzero()[0]) == [0]
     assert list(wider.mask(asked).nonzero()[0]) == [0, 1, 2, 4, 5]
     assert not known.mask(guest(numa_nodes='4')).any()
 
 
 def look(order, asked, **options):
-    return placed([(position, HOSTS[position], fit.Limits()) for position in order], asked, **options)
+    return placed([(position, HOSTS[position], fit.Overcommit()) for position in order], asked, **options)
 
 
 def test_placed_takes_the_first_that_does():
@@ -96,7 +96,7 @@ def test_placed_takes_the_first_that_does():
                               devices={1: ([], [near[1]]), 2: ([near[0]], [near[1]])})
     assert position == 2 and found.cells[0].id == 1
     used = host(cell(0), cell(1, 8, cpu_usage=1))
-    assert [placed([(7, used, fit.Limits())], guest(numa_nodes='1'), pack=pack)[1].cells[0].id
+    assert [placed([(7, used, fit.Overcommit())], guest(numa_nodes='1'), pack=pack)[1].cells[0].id
             for pack in (False, True)] == [0, 1]
 
 
@@ -119,7 +119,7 @@ def test_reserved_cpus_are_left_to_the_close_look():
     asked = pinned(8, emulator_threads_policy='isolate')
     here = [host(cell())]
     assert cells.Cells(here, LIMITS[:1]).mask(asked)[0]
-    assert placed([(0, here[0], fit.Limits())], asked) == (None, None, {0: fit.PINNED})
+    assert placed([(0, here[0], fit.Overcommit())], asked) == (None, None, {0: fit.PINNED})
 
 
 def test_a_cell_of_memory_alone_takes_no_vcpu():

@@ -87,6 +87,15 @@ class LibvirtBase(driver.ComputeDriver):
                 return states.SHUTDOWN
             raise
 
+    def power_off(self, instance: Instance, timeout: int = 0) -> None:
+        uuid = instance.uuid
+        with self.operation(uuid):
+            try:
+                if not self.shut_down(uuid, timeout):
+                    self.hypervisor.guest('stop the guest', uuid, guests.stop)
+            except exception.GuestNotFound:
+                self.guest_record(uuid)          # it is off already, where there is one
+
     def guest_record(self, uuid: str) -> xml.Guest:
         """The guest as it is recorded.
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def floating(host: numa.HostTopology, guest: Guest, others: Sequence[Guest],
-             limits: fit.Limits) -> tuple[int | None, frozenset[int]]:
+             limits: fit.Overcommit) -> tuple[int | None, frozenset[int]]:
     """(id of the NUMA node for an xml.Guest without a topology, the CPUs that it may run on).
 
     (None, all CPUs that are shared) where no node has room for the whole guest.
 
     :param host: HostTopology without guests
     :param others: [xml.Guest] of all the others of this host
-    :param limits: fit.Limits
+    :param limits: fit.Overcommit
     """
     host = usage.recount(host, [numa.load_guest(other.numa) for other in others if other.numa])
     there: dict[Any, tuple[int, int]] = {}

@@ -202,7 +202,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             self._remove(uuid)           # what an attempt left that did not come to its end
             self.storage.remove(uuid, again=True)         # also disks of another host
             try:
-                disks, boot_files = self.storage.create(context, instance, request)
+                disks, boot_files = self.storage.new_disks.create(context, instance, request)
                 self._inject(disks, request)
                 guest = self._guest_of(instance, request, disks, boot_files)
                 self.storage.save(guest)
@@ -288,16 +288,6 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             guest.volumes = self.volumes_of(instance, block_devices, guest.machine, guest.disks, guest.volumes)
             self.storage.save(guest)
             self._define_and_start(guest)
-
-    def power_off(self, instance: Instance, timeout: int = 0) -> None:
-        uuid = instance.uuid
-        with self.operation(uuid):
-            try:
-                if not self.shut_down(uuid, timeout):
-                    self.hypervisor.guest('stop the guest', uuid, guests.stop)
-            except exception.GuestNotFound:
-                if self.storage.load(uuid) is None:
-                    raise
 
     def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
         uuid = instance.uuid
@@ -386,7 +376,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         with self._placing:
             others = [other for other in self.storage.guests() if other.uuid != guest.uuid]
             if host is not None and guest.numa is None:
-                limits = fit.Limits(self.conf.cpu_allocation_ratio, self.conf.ram_allocation_ratio)
+                limits = fit.Overcommit(self.conf.cpu_allocation_ratio, self.conf.ram_allocation_ratio)
                 guest.cell, shared = cells.floating(host, guest, others, limits)
                 guest.cpuset = cpus.show(shared)
             guest.consoles = graphics.assign(

@@ -158,66 +158,82 @@ def failure(**facts: str) -> exception.VirtError:
     return exception.VirtError(**{'operation': 'do a privileged step', **facts})
 
 
-def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typing.Callable[..., typing.Any]]:
-    """What the privileged part does for RemoteSteps: {name: function}."""
-    allowed, local = _Allowed(directory), steps.LocalSteps(conf, directory)
-    tool = local.qemu_img
+class _Operations:
+    """Steps whose arguments are checked before they are done.
 
-    def info(path: str, disk_format: str) -> dict[str, typing.Any]:
-        return tool.info(allowed.file(path), allowed.format(disk_format))
+    :param uid: of the user that is let read disks
+    """
 
-    def create(path: str, disk_format: str, size: int, backing_file: str | None, backing_format: str | None,
+    def __init__(self, conf: cfg.ConfigOpts, directory: str, uid: int) -> None:
+        self._allowed, self._local, self._uid = _Allowed(directory), steps.LocalSteps(conf, directory), uid
+        self._directory, self._tool = directory, self._local.qemu_img
+
+    def prepare(self) -> str:
+        return self._tool.prepare(self._directory)
+
+    def info(self, path: str, disk_format: str) -> dict[str, typing.Any]:
+        return self._tool.info(self._allowed.file(path), self._allowed.format(disk_format))
+
+    def create(self, path: str, disk_format: str, size: int, backing_file: str | None, backing_format: str | None,
                key: str | None = None) -> None:
-        tool.create(allowed.disk(path), allowed.format(disk_format), allowed.size(size), allowed.backing(backing_file),
-                    backing_format and allowed.format(backing_format), allowed.key(key))
+        ok = self._allowed
+        self._tool.create(ok.disk(path), ok.format(disk_format), ok.size(size), ok.backing(backing_file),
+                          backing_format and ok.format(backing_format), ok.key(key))
 
-    def resize(path: str, disk_format: str, size: int, backing_file: str | None, key: str | None = None) -> None:
-        tool.resize(allowed.disk(path), allowed.format(disk_format), allowed.size(size), allowed.backing(backing_file),
-                    allowed.key(key))
+    def resize(self, path: str, disk_format: str, size: int, backing_file: str | None, key: str | None = None) -> None:
+        ok = self._allowed
+        self._tool.resize(ok.disk(path), ok.format(disk_format), ok.size(size), ok.backing(backing_file), ok.key(key))
 
-    def rebase(path: str, disk_format: str, backing_file: str, backing_format: str, key: str | None = None) -> None:
-        tool.rebase(allowed.disk(path), allowed.format(disk_format), allowed.file(backing_file),
-                    allowed.format(backing_format), allowed.key(key))
+    def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str,
+               key: str | None = None) -> None:
+        ok = self._allowed
+        self._tool.rebase(ok.disk(path), ok.format(disk_format), ok.file(backing_file), ok.format(backing_format),
+                          ok.key(key))
 
-    def convert(path: str, disk_format: str, target: str, target_format: str, backing_file: str | None,
+    def convert(self, path: str, disk_format: str, target: str, target_format: str, backing_file: str | None,
                 key: str | None = None) -> None:
-        tool.convert(allowed.file(path), allowed.format(disk_format), allowed.disk(target),
-                     allowed.format(target_format), allowed.backing(backing_file), allowed.key(key))
+        ok = self._allowed
+        self._tool.convert(ok.file(path), ok.format(disk_format), ok.disk(target), ok.format(target_format),
+                           ok.backing(backing_file), ok.key(key))
 
-    def console(uuid: str) -> str:
-        return base64.b64encode(local.console(allowed.uuid(uuid))).decode()
+    def console(self, uuid: str) -> str:
+        return base64.b64encode(self._local.console(self._allowed.uuid(uuid))).decode()
 
-    def let_read(path: str) -> None:
-        with sandbox.opened(allowed.disk(path), os.O_RDONLY) as file:
-            files.let_read(file, uid)
+    def let_read(self, path: str) -> None:
+        with sandbox.opened(self._allowed.disk(path), os.O_RDONLY) as file:
+            files.let_read(file, self._uid)
 
-    def settings() -> dict[str, str]:
-        return {name: value for name, value in local.qemu_settings().items() if name in isolation.SETTINGS}
+    def settings(self) -> dict[str, str]:
+        return {name: value for name, value in self._local.qemu_settings().items() if name in isolation.SETTINGS}
 
-    def plug(uuid: str, port: dict[str, typing.Any]) -> None:
-        local.plug(allowed.uuid(uuid), allowed.port(port))
+    def plug(self, uuid: str, port: dict[str, typing.Any]) -> None:
+        self._local.plug(self._allowed.uuid(uuid), self._allowed.port(port))
 
-    def unplug(uuid: str, port: dict[str, typing.Any]) -> None:
-        local.unplug(allowed.uuid(uuid), allowed.port(port))
+    def unplug(self, uuid: str, port: dict[str, typing.Any]) -> None:
+        self._local.unplug(self._allowed.uuid(uuid), self._allowed.port(port))
 
-    def unpack(uuid: str, archives: list[str], size: int) -> None:
+    def unpack(self, uuid: str, archives: list[str], size: int) -> None:
         if not isinstance(archives, list) or len(archives) > ARCHIVES:
             raise ValueError('there are too many archives')
-        local.unpack(allowed.uuid(uuid), [allowed.file(path) for path in archives], allowed.size(size))
+        ok = self._allowed
+        self._local.unpack(ok.uuid(uuid), [ok.file(path) for path in archives], ok.size(size))
 
-    def remove_root(uuid: str) -> None:
-        local.remove_root(allowed.uuid(uuid))
+    def remove_root(self, uuid: str) -> None:
+        self._local.remove_root(self._allowed.uuid(uuid))
 
+
+def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typing.Callable[..., typing.Any]]:
+    """What the privileged part does for RemoteSteps: {name: function}."""
+    does = _Operations(conf, directory, uid)
     made: dict[str, typing.Callable[..., typing.Any]] = {
-        'guest.let_read': let_read, 'guest.console': console, 'host.qemu_settings': settings}
+        'guest.let_read': does.let_read, 'guest.console': does.console, 'host.qemu_settings': does.settings}
     if conf.network.backend == NEUTRON:
-        made |= {'vif.plug': plug, 'vif.unplug': unplug}
+        made |= {'vif.plug': does.plug, 'vif.unplug': does.unplug}
     if conf.libvirt.virt_type == LXC:
-        made |= {'container.unpack': unpack, 'container.remove': remove_root}
+        made |= {'container.unpack': does.unpack, 'container.remove': does.remove_root}
     if conf.libvirt.sandbox_images:      # else it would be root
-        made |= {'qemu_img.prepare': lambda: tool.prepare(directory), 'qemu_img.info': info,
-                 'qemu_img.create': create, 'qemu_img.resize': resize, 'qemu_img.convert': convert,
-                 'qemu_img.rebase': rebase}
+        made |= {'qemu_img.prepare': does.prepare, 'qemu_img.info': does.info, 'qemu_img.create': does.create,
+                 'qemu_img.resize': does.resize, 'qemu_img.convert': does.convert, 'qemu_img.rebase': does.rebase}
     return made
 
 

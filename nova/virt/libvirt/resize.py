@@ -14,11 +14,13 @@ from typing import Any, TYPE_CHECKING
 from nova import exception
 from nova.hardware import guest_options
 from nova.virt import driver
+from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import new_disks
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
@@ -50,7 +52,7 @@ class Resize(hands.Feature, driver.Resize):
                    timeout: Any) -> dict[str, Any]:
         uuid, stored = instance.uuid, self.hands.storage
         kept = stored.kept.path(uuid)
-        if dest_host != self.host and storage.elsewhere(stored.load(uuid)):
+        if dest_host != self.host and records.elsewhere(stored.load(uuid)):
             raise exception.VirtError(operation='move the guest', reason=ELSEWHERE)
         with self.hands.operation(uuid):
             guest = stored.load(uuid)
@@ -67,7 +69,7 @@ class Resize(hands.Feature, driver.Resize):
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
         # this host alone takes up disks that lie elsewhere, and finds them by what was put aside
-        return {} if storage.elsewhere(stored.kept.load(uuid)) else self.sent(uuid)
+        return {} if records.elsewhere(stored.kept.load(uuid)) else self.sent(uuid)
 
     def finish_migration(self, context: Any, instance: Any, guest: Any, request: Any, power_on: bool) -> None:
         uuid, stored = instance.uuid, self.hands.storage
@@ -132,7 +134,7 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
     uuid, source = instance.uuid, stored.kept.path(instance.uuid)
     os.mkdir(stored.path(uuid))
     os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
-    sizes = storage.flavor_sizes(instance)
+    sizes = new_disks.flavor_sizes(instance)
     boot_files: dict[str, str] = {}
     disks: list[xml.Disk] = []
     for disk in old.disks:
@@ -146,8 +148,8 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
         stored.of(disk).renew(disk, taken_from)
         stored.of(disk).grow(disk, sizes.get(name, 0))
         disks.append(disk)
-    disks += stored.blanks(uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, old.volumes,
-                           encrypted=guest_options.encrypts(instance))
+    blanks = {name: size for name, size in sizes.items() if name != 'disk'}
+    disks += stored.new_disks.blanks(uuid, blanks, disks, old.volumes, encrypted=guest_options.encrypts(instance))
     if old.nvram and os.path.exists(os.path.join(source, spec.NVRAM)):
         local_files.copy(os.path.join(source, spec.NVRAM), old.nvram)
     for part in ('kernel', 'ramdisk'):

@@ -22,21 +22,19 @@ import glob
 import logging
 import os
 import pwd
-import re
 import shutil
-import subprocess
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TYPE_CHECKING
 
 from nova import exception
-from nova.hardware import disks as disk_words
-from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import privileges
-from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
+from nova.virt.libvirt.local_disks import kept_guests
+from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import reflink
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import unpack
@@ -44,36 +42,21 @@ from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import owners
-from nova.virt.libvirt.volumes import disk as volume_disks
 
 if TYPE_CHECKING:
-    from nova.context import RequestContext
-    from nova.objects.instance import Instance
     from nova.virt.driver import ImageSource
-    from nova.virt.driver import SpawnRequest
     from nova.virt.libvirt.local_disks.base import Place
     from nova.virt.libvirt.local_disks.rbd import Rbd
     from nova.virt.libvirt.qemu_img import Tool
-    from nova.virt.libvirt.volumes.disk import Volume
 
 LOG = logging.getLogger(__name__)
 
 GIB = 1024 ** 3
-MIB = 1024 ** 2
-RECORD = 'guest.json'
-KEPT = '_kept'                          # what a resize puts aside: resize.py
 BASE = '_base'
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
 # QEMU runs as another user: it may pass through these directories to files that are given to it.
 DIRECTORY_MODE = 0o711
 FILES: dict[str, Callable[[str, Tool], Place]] = {'qcow2': local_files.Qcow2, 'raw': local_files.Raw}
-# what makes an empty disk of each format, its path behind it
-MAKE = {'swap': ['mkswap', '-q'],
-        **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
-        'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
-Image = dict[str, Any]                   # as ImageSource.show gives it
-Device = dict[str, Any]                  # a row of block_device_mappings
-UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 
 def instances_directory(state_path: str | None) -> str:
@@ -133,7 +116,7 @@ class Storage:
                  reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
                  host: str | None = None, pool: Rbd | None = None, key: Callable[[str], str] = _no_key) -> None:
         self.directory, self._reserve, self._host = directory, reserve, host
-        self._images, self._qemu_img, self._key = images, qemu_img, key
+        self._qemu_img, self._key = qemu_img, key
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
         self._shares = False
@@ -141,7 +124,8 @@ class Storage:
         self._pool = pool
         self._disks: Place = pool or self._files     # where new ones are made
         self.owners = owners.Owners(pool, host)
-        self.kept = KeptGuests(self, pool, host)
+        self.kept = kept_guests.KeptGuests(self, pool, host)
+        self.new_disks = new_disks.NewDisks(self, images)
 
     def prepare(self) -> None:
         """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
@@ -184,7 +168,7 @@ class Storage:
         return encrypted_disks.Encrypted(self.directory, self._qemu_img, self._files.cache, uuid,
                                          lambda: self._key(uuid))
 
-    def _new(self, uuid: str, encrypted: bool) -> Place:
+    def place_of_new(self, uuid: str, encrypted: bool) -> Place:
         """The Place of a new disk.
 
         :raises VirtError: it cannot be encrypted here
@@ -227,14 +211,13 @@ class Storage:
 
         :raises VirtError: the uuid is none
         """
-        if not UUID.match(uuid):
+        if not records.UUID.match(uuid):
             raise exception.VirtError(operation='find the disks', reason='the instance id is not a UUID')
         return os.path.join(self.directory, uuid, name) if name else os.path.join(self.directory, uuid)
 
     def load(self, uuid: str) -> xml.Guest | None:
         """The recorded Guest, or None."""
-        values = files.read_json(self.path(uuid, RECORD))
-        return xml.Guest.from_dict(values) if values else None
+        return records.read(self.path(uuid))
 
     def guests(self) -> list[xml.Guest]:
         """[Guest] of the records of this host."""
@@ -254,7 +237,7 @@ class Storage:
 
     def record(self, guest: xml.Guest) -> None:
         """As ``save``, of a guest that stays whose it is."""
-        files.write_json(self.path(guest.uuid, RECORD), dataclasses.asdict(guest))
+        records.write(self.path(guest.uuid), guest)
 
     def has_lost(self, uuid: str) -> bool:
         """Whether another host has taken over, in the pool, a guest whose record here is this host's own."""
@@ -289,6 +272,14 @@ class Storage:
         for disk in guest.disks:
             self.of(disk).release(disk)
 
+    def make_directory(self, uuid: str) -> None:
+        """
+        :raises VirtError: the pool has disks of such a guest
+        """
+        self._disks.check_new(uuid)
+        os.mkdir(self.path(uuid))
+        os.chmod(self.path(uuid), DIRECTORY_MODE)
+
     def forget(self, uuid: str) -> None:
         """Remove a guest's directory, and no disk that lies elsewhere."""
         with contextlib.suppress(FileNotFoundError):
@@ -301,7 +292,7 @@ class Storage:
         """
         path, guest = self.path(uuid), self.load(uuid)
         self._erase(uuid, guest, again)
-        for disk in elsewhere(guest):
+        for disk in records.elsewhere(guest):
             files.remove(disk.file)
         try:
             shutil.rmtree(path)
@@ -350,155 +341,6 @@ class Storage:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def create(self, context: RequestContext, instance: Instance,
-               request: SpawnRequest) -> tuple[list[xml.Disk], dict[str, str]]:
-        """Make all files of a guest in a new directory.
-
-        :param context: of the task, for the ImageSource
-        :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} where there are such images
-        :raises ImageUnacceptable: the image cannot be used
-        :raises BuildFailed: the request cannot be met here
-        """
-        uuid = instance.uuid
-        self._disks.check_new(uuid)
-        os.mkdir(self.path(uuid))
-        os.chmod(self.path(uuid), DIRECTORY_MODE)
-        # What an image names by now was not checked: the server's row has what its own named
-        boot_files = self.boot_files(context, uuid, request.image, {
-            part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
-        bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
-        wanted = _requested(request.block_devices)
-        volumes = volume_letters(request.block_devices)
-        encrypted = guest_options.encrypts(instance)
-        place = self._new(uuid, encrypted)
-        letters = (letter for letter in 'abcdefghijklmnopqrstuvwxyz' if letter not in volumes)
-
-        def target(bus: str) -> str:
-            return f'{xml.DISK_BUSES[bus]}{next(letters)}'
-        disks = [self._root(context, instance, request.image, wanted, target, bus)] if request.image else []
-        for number, row in enumerate(wanted.ephemerals or [_ephemeral(instance)]):
-            if row['volume_size']:
-                own = row.get('disk_bus') or bus
-                disks.append(self._blank(place, uuid, f'disk.ephemeral{number}', row['volume_size'] * GIB, target(own),
-                                         own, row.get('guest_format')))
-        swap, most = wanted.swap or {}, int((instance.flavor or {}).get('swap') or 0)
-        swap_mib = min(most, swap.get('volume_size') or most)         # the row may be older than a resize
-        if swap_mib:
-            own = swap.get('disk_bus') or bus
-            disks.append(self._blank(place, uuid, 'disk.swap', swap_mib * MIB, target(own), own, disk_words.SWAP))
-        if request.config_drive is not None:
-            disks.append(self.config_drive(uuid, request.config_drive, target(bus), bus, encrypted=encrypted))
-        if sum(disk.bus == 'ide' for disk in disks) > xml.IDE_DISKS:
-            raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
-        return disks, boot_files
-
-    def _root(self, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
-              target: Callable[[str], str], bus: str) -> xml.Disk:
-        """The Disk that the guest boots from: as the request says, a CD-ROM, too, which has the size of its image."""
-        row = wanted.root or {}
-        cdrom = row.get('device_type') == disk_words.CDROM
-        properties = image.get('properties') or {}
-        bus = row.get('disk_bus') or (volume_disks.cdrom_bus(properties, str(properties.get('hw_machine_type') or ''
-                                                                             ) or xml.DEFAULT_MACHINE)
-                                      if cdrom else bus)
-        if bus not in xml.DISK_BUSES:
-            raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not known')
-        disk = self.image_disk(context, instance, image, target(bus), bus, root_gb=0 if cdrom else None)
-        disk.device = disk_words.CDROM if cdrom else disk_words.DISK
-        return disk
-
-    def image_disk(self, context: RequestContext, instance: Instance, image: Image, target: str, bus: str,
-                   name: str = 'disk', root_gb: int | None = None) -> xml.Disk:
-        """The Disk of a new file made of an image.
-
-        :param root_gb: GiB that it grows to; 0: as large as the image; None: as the server's
-        :raises ImageUnacceptable: it is larger than the server's root disk may be
-        """
-        base = self.cache.fetch(context, image)
-        root_gb = instance.root_gb if root_gb is None else root_gb
-        size = max(root_gb * GIB, _aligned(base.virtual_size))
-        limit = instance.root_gb * GIB or self.total_bytes()
-        if base.virtual_size > limit:
-            raise exception.ImageUnacceptable(
-                image_id=image['id'],
-                reason=f'its virtual size of {base.virtual_size} bytes is over the {limit} bytes of the root disk')
-        place = self._new(instance.uuid, guest_options.encrypts(instance))
-        return place.from_image(self.path(instance.uuid, name), image['id'], base, size, target, bus)
-
-    def blanks(self, uuid: str, sizes: Mapping[str, int], present: Sequence[xml.Disk],
-               volumes: Sequence[Volume] = (), taken: Collection[str] = (), encrypted: bool = False) -> list[xml.Disk]:
-        """New disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
-
-        :param volumes: that it has, too
-        :param taken: letters of the names of volumes that it gets
-        """
-        wanted = {name: size for name, size in sizes.items() if size and name not in {
-            os.path.basename(disk.file) for disk in present}}
-        if not wanted:
-            return []
-        devices: list[xml.Disk | Volume] = [*present, *volumes]
-        bus = next((device.bus for device in devices), xml.Disk.bus)
-        prefix = xml.DISK_BUSES[bus]
-        letters = (letter for letter in 'abcdefghijklmnopqrstuvwxyz'
-                   if letter not in taken and f'{prefix}{letter}' not in {device.target for device in devices})
-        place = self._new(uuid, encrypted)
-        return [self._blank(place, uuid, name, size, f'{prefix}{next(letters)}', bus) for name, size in wanted.items()]
-
-    def _blank(self, place: Place, uuid: str, name: str, size: int, target: str, bus: str,
-               form: str | None = None) -> xml.Disk:
-        """
-        :param form: of disk_words.FORMATS, or SWAP; None: the usual one of such a disk
-        """
-        form = disk_words.SWAP if name == 'disk.swap' else form or disk_words.DEFAULT_FORMAT
-        make = [word.format(label=name.removeprefix('disk.')) for word in MAKE[form]]
-        path = self.path(uuid, name)
-        with open(path, 'xb') as file:
-            file.truncate(size)
-        environment = {'PATH': os.environ.get('PATH', os.defpath) + ':/usr/sbin:/sbin', 'LC_ALL': 'C'}
-        try:
-            done = subprocess.run([*make, path], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
-        except FileNotFoundError:
-            raise exception.BuildFailed(instance_id=uuid, reason=f'this host cannot make a disk of the format {form}: '
-                                                                 f'it has no {make[0]}') from None
-        if done.returncode:
-            LOG.error('%s failed: %s', make[0], done.stderr.decode(errors='replace'))
-            raise exception.BuildFailed(instance_id=uuid, reason=f'{make[0]} failed on {name}')
-        return place.from_file(path, target, bus)
-
-    def config_drive(self, uuid: str, contents: Mapping[str, bytes], target: str, bus: str,
-                     name: str = 'disk.config', encrypted: bool = False) -> xml.Disk:
-        """The Disk of a new config drive with {path: bytes}; raises BuildFailed when they do not fit into one."""
-        path, place = self.path(uuid, name), self._new(uuid, encrypted)
-        try:
-            configdrive.write(path, contents)
-        except ValueError as error:
-            raise exception.BuildFailed(instance_id=uuid, reason=str(error)) from error
-        return place.from_file(path, target, bus, readonly=True)
-
-    def boot_files(self, context: RequestContext, uuid: str, image: Image | None,
-                   wanted: Mapping[str, tuple[str | None, str]]) -> dict[str, str]:
-        """Kernel and ramdisk of a guest: {part: path} of new files.
-
-        :param wanted: {part: (image id, file name)}; a part without an id is left out
-        :raises ImageUnacceptable: they are no such images, or there is a ramdisk without a kernel
-        """
-        found = {}
-        for part, (image_id, name) in wanted.items():
-            if image_id:
-                base = self.cache.fetch(context, self._images.show(context, image_id))
-                if base.format != 'raw':
-                    raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
-                found[part] = self.path(uuid, name)
-                # A copy: libvirt changes the owner of what it gives to a guest, and takes it away again at its end.
-                shutil.copyfile(base.path, found[part])
-                files.give_to_guest(found[part])
-        if 'ramdisk' in found and 'kernel' not in found:
-            raise exception.ImageUnacceptable(image_id=(image or {}).get('id'),
-                                              reason='it has a ramdisk, but no kernel')
-        return found
-
-    # ---- the whole host -----------------------------------------------------------
-
     def total_bytes(self) -> int:
         room = self._disks.room()
         if room:
@@ -533,7 +375,7 @@ class Storage:
         """The recorded Guest of every directory, also of hosts that share it."""
         found = []
         for name in sorted(os.listdir(self.directory)):
-            if UUID.match(name):
+            if records.UUID.match(name):
                 guest = self.load(name)
                 if guest:
                     found.append(guest)
@@ -546,111 +388,6 @@ class Storage:
         self._disks.remove_unused()
 
 
-class KeptGuests:
-    """What a resize puts aside: a guest as it was, until the resize is confirmed or reverted.
-
-    :param stored: the guests
-    :param pool, host: as of Storage
-    """
-
-    def __init__(self, stored: Storage, pool: Rbd | None, host: str | None) -> None:
-        self._storage, self._pool, self._host = stored, pool, host
-
-    def path(self, uuid: str) -> str:
-        """The directory of a guest as it was before a resize."""
-        return self._storage.path(uuid) + KEPT
-
-    def load(self, uuid: str) -> xml.Guest | None:
-        """The recorded Guest that was put aside, or None. Its paths are those of the guest's own directory."""
-        values = files.read_json(os.path.join(self.path(uuid), RECORD))
-        return xml.Guest.from_dict(values) if values else None
-
-    def uuids(self) -> list[str]:
-        """Uuids of the guests of this host that were put aside."""
-        names = [name.removesuffix(KEPT) for name in os.listdir(self._storage.directory) if name.endswith(KEPT)]
-        found = {name: self.load(name) for name in names if UUID.match(name)}
-        return sorted(name for name, guest in found.items() if guest is None or self._storage.is_ours(guest))
-
-    def forget(self, uuid: str) -> None:
-        """Remove for ever what was put aside of a guest; nothing when there is nothing, or another host keeps it."""
-        kept, stored = self.load(uuid), self._storage
-        if kept is not None and not stored.is_ours(kept):
-            LOG.info('What was put aside of %s is %s\'s and stays.', uuid, kept.host)
-            return
-        used = self._used(uuid)
-        for disk in kept.disks if kept else ():
-            if disk.source:
-                stored.of(disk).release(disk) if disk.file in used else stored.of(disk).remove(disk.file)
-        if self._pool is not None and kept is not None and not used and any(disk.source for disk in kept.disks):
-            self._pool.erase(uuid)       # the whole guest was here alone
-        for disk in elsewhere(kept):
-            files.remove(disk.file)
-        stored.owners.forget(uuid)
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self.path(uuid))
-
-    def _used(self, uuid: str) -> set[str]:
-        """Names, as paths, of the disks that a guest has now, on this host or on the one that it has gone to."""
-        guest = self._storage.load(uuid)
-        if guest is not None:
-            return {disk.file for disk in guest.disks}
-        note = self._storage.owners.read(uuid)
-        return {self._storage.path(uuid, name) for name in note.disks} if note and note.host != self._host else set()
-
-    def restore(self, uuid: str) -> None:
-        """Let the disks that were put aside without a copy be what they were; the guest is off.
-
-        :raises VirtError: another host has them
-        """
-        kept, stored = self.load(uuid), self._storage
-        pooled = [disk for disk in kept.disks if disk.source] if kept else []
-        if pooled and stored.owners.are_others(uuid, stored.path(uuid)):
-            raise exception.VirtError(operation='take the disks back', reason='another host has them still')
-        for disk in kept.disks if kept else ():
-            stored.of(disk).restore(disk)
-        if kept is not None and pooled:  # what the guest got elsewhere goes
-            stored.clear_pool(kept)
-
-
-def elsewhere(guest: xml.Guest | None) -> list[xml.Disk]:
-    """[Disk] of a guest (or None) that lie outside of its directory, where another program has made them."""
-    return [disk for disk in guest.disks if disk.file in guest.adopted] if guest else []
-
-
-def _bus(image: Image) -> str:
-    bus = ((image or {}).get('properties') or {}).get('hw_disk_bus', 'virtio')
-    if bus not in xml.DISK_BUSES:
-        raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_disk_bus is not known')
-    return bus
-
-
-@dataclasses.dataclass
-class Wanted:
-    """Rows of a server's local disks."""
-
-    root: Device | None
-    ephemerals: list[Device]
-    swap: Device | None
-
-
-def _requested(block_devices: Iterable[Device]) -> Wanted:
-    local = [row for row in block_devices if row.get('destination_type') == 'local']
-    blank = [row for row in local if row.get('source_type') == 'blank']
-    return Wanted(next((row for row in local if row.get('source_type') == 'image'), None),
-                  [row for row in blank if row.get('guest_format') != disk_words.SWAP],
-                  next((row for row in blank if row.get('guest_format') == disk_words.SWAP), None))
-
-
-def _ephemeral(instance: Instance) -> Device:
-    """The row of the flavor's ephemeral disk, where none was requested."""
-    return {'volume_size': instance.ephemeral_gb}
-
-
-def _aligned(size: int) -> int:
-    """Disks are whole sectors."""
-    return (size + 511) // 512 * 512
-
-
 def _promised(disk: xml.Disk, shares: bool) -> int:
     """Bytes that a disk may still take; ``shares``: also for blocks that it shares with the image as long as it can."""
     try:
@@ -661,14 +398,3 @@ def _promised(disk: xml.Disk, shares: bool) -> int:
         return size - status.st_blocks * 512 + (reflink.shared_bytes(disk.file) if shares else 0)
     except OSError:
         return 0
-
-
-def volume_letters(block_devices: Iterable[Device]) -> set[str]:
-    """The last letters of the names of the volumes among a server's block devices."""
-    return {(row.get('device_name') or ' ')[-1] for row in block_devices if row.get('destination_type') == 'volume'}
-
-
-def flavor_sizes(instance: Instance) -> dict[str, int]:
-    """{name of a disk's file: bytes} that the server's flavor gives; 0: it has none, or no wish."""
-    return {'disk': instance.root_gb * GIB, 'disk.ephemeral0': instance.ephemeral_gb * GIB,
-            'disk.swap': int((instance.flavor or {}).get('swap') or 0) * MIB}

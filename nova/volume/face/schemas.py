@@ -1,19 +1,25 @@
-"""What bodies of the face may hold."""
+"""What rows of the face share: what bodies may hold, and who may do what belongs to a server in use."""
 import typing
 
 import jsonschema
 
 from nova import exception
 from nova.web import json_schema
+from nova.web.routes import Route
 
 NAME = {'type': ['string', 'null'], 'maxLength': 255}
 METADATA = {'type': ['object', 'null'], 'maxProperties': 128, 'propertyNames': {'minLength': 1, 'maxLength': 255},
             'additionalProperties': {'type': 'string', 'maxLength': 255}}
 
+NAMES = dict.fromkeys(('name', 'display_name', 'description', 'display_description'), NAME)
+ITEMS = {**METADATA, 'type': 'object'}
+# Policy of what belongs to a server in use: administrators and services.
+TRUSTED = 'trusted'
 
-def of(**properties: typing.Any) -> dict[str, typing.Any]:
-    """An object with these properties."""
-    return {'type': 'object', 'properties': properties}
+
+def of(*required: str, **properties: typing.Any) -> dict[str, typing.Any]:
+    """An object with these properties, of which some are required."""
+    return {'type': 'object', 'properties': properties, **({'required': list(required)} if required else {})}
 
 
 class Given:
@@ -40,3 +46,22 @@ class Given:
             path = '.'.join(str(part) for part in (self.key, *error.absolute_path))
             raise exception.BadRequest(f'Invalid input for field/attribute {path[:200]}: {error.validator} is not met.')
         return value
+
+
+def named(given: dict[str, typing.Any]) -> dict[str, typing.Any]:
+    """name and description under either of their keys; only those that came."""
+    found = {}
+    for name in ('name', 'description'):
+        for key in (name, f'display_{name}'):
+            if key in given:
+                found[name] = given[key]
+    return found
+
+
+def action(noun: str, name: str, handler: typing.Callable[..., typing.Any], status: int = 202, admin: bool = False,
+            schema: dict[str, typing.Any] | None = None) -> Route:
+    return Route('POST', f'/{noun}/{{ident}}/action', handler, TRUSTED if admin else None, status=status, action=name,
+                 body=schema and Given(name, schema))
+
+
+DESCRIPTION = of(**NAMES, metadata=METADATA)

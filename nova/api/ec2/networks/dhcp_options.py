@@ -1,4 +1,4 @@
-"""DHCP options: the name servers that guests of a VPC are told, those of its subnets in the network service."""
+"""DHCP options: the name servers that guests of a VPC use, those of its subnets in the network service."""
 from __future__ import annotations
 
 import ipaddress

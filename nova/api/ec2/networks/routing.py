@@ -1,7 +1,7 @@
 """How route tables reach the network service.
 
 A route table reaches guests by DHCP: a subnet's gateway is set where its table sends everything to the internet
-gateway; otherwise its guests are told the ways that they have. What they may reach at all is for security groups to
+gateway; otherwise its guests get the routes that they have. What they may reach at all is for security groups to
 say.
 """
 from __future__ import annotations
@@ -43,7 +43,7 @@ def groups(req: operations.Request) -> list[dict[str, Any]]:
 
 
 def undo(req: operations.Request, method: str, path: str, body: Any = None) -> None:
-    """Take back what a request has done to the network service, as far as that goes: its own error is told."""
+    """Take back what a failed request has done to the network service, as far as that goes."""
     with contextlib.suppress(errors.ServiceRefused, errors.Ec2Error):
         req.call('network', method, path, body)
 

@@ -47,7 +47,7 @@ def describe_volume_attribute(req: operations.Request, given: operations.Given) 
 
 
 def describe_volumes_modifications(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Of volumes that grow now, and of those that a request names: what they were before, nobody keeps."""
+    """Of volumes that grow now, and of those that a request names. Earlier changes are not recorded."""
     shown = [{'VolumeId': row['VolumeId'], 'TargetSize': row['size'],
               'ModificationState': _modification(row['status'])}
              for row in _rows(req, given) if given.get('VolumeIds') or row['status'] in GROWING]

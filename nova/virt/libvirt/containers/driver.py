@@ -223,14 +223,9 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
                 self.hypervisor.guest('start the guest', uuid, guests.start)
 
     def power_off(self, instance: Instance, timeout: int = 0) -> None:
-        uuid = instance.uuid
-        with self.operation(uuid):
-            try:
-                if not self.shut_down(uuid, timeout):
-                    self.hypervisor.guest('stop the guest', uuid, guests.stop)
-            except exception.GuestNotFound:
-                self.guest_record(uuid)
-            self._consoles.remove(uuid)
+        with self.operation(instance.uuid):
+            super().power_off(instance, timeout)
+            self._consoles.remove(instance.uuid)
 
     def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
         uuid = instance.uuid

@@ -28,7 +28,7 @@ def devices(parents: Sequence[tuple[pci.Device, etree.Element]], made: Iterable[
 
     :param parents: its PCI devices, with what libvirt says of each
     :param made: node devices (root elements) of mediated devices
-    :raises InvalidInput: two of the types cannot be told apart
+    :raises InvalidInput: two of the types get the same product id
     """
     digits = {kind: f'{zlib.crc32(kind.encode()) % 256:02x}' for kind in types}
     if len(set(digits.values())) < len(digits):

@@ -63,25 +63,26 @@ def read(text: str, size_of: Callable[[str, str], int]) -> Found:
     root = etree.fromstring(text)
     found = Found(root.findtext('uuid') or '', root.findtext('name') or '')
     found.vcpus, found.memory_mb = int(root.findtext('vcpu') or 1), _mib(root.find('memory'))
-    os_ = root.find('os')
-    type_ = None if os_ is None else os_.find('type')
-    found.machine = (type_.get('machine') or '') if type_ is not None else ''
-    refuse = found.refusals.append
-    if type_ is None or type_.text != 'hvm' or type_.get('arch') != 'x86_64':
-        refuse('it is no machine of the architecture x86_64')
-    if not xml.MACHINE_TYPE.match(found.machine):
-        refuse(f'its machine {found.machine or "without a name"} is not known')
-    if os_ is not None and (os_.get('firmware') == 'efi' or os_.find('loader') is not None):
-        refuse('it boots with UEFI, whose variables would stay with who made it')
-    if os_ is not None and os_.find('kernel') is not None:
-        refuse('its kernel lies outside of its disks')
-    if root.find('launchSecurity') is not None:
-        refuse('its memory is encrypted')
+    found.machine = _attribute(root, 'os/type', 'machine')
+    found.refusals += [sentence for sentence, holds in (
+        ('it is no machine of the architecture x86_64', root.findtext('os/type') != 'hvm'
+         or _attribute(root, 'os/type', 'arch') != 'x86_64'),
+        (f'its machine {found.machine or "without a name"} is not known', not xml.MACHINE_TYPE.match(found.machine)),
+        ('it boots with UEFI, whose variables would stay with who made it', _attribute(root, 'os', 'firmware') == 'efi'
+         or root.find('os/loader') is not None),
+        ('its kernel lies outside of its disks', root.find('os/kernel') is not None),
+        ('its memory is encrypted', root.find('launchSecurity') is not None)) if holds]
     for element in root.findall('./devices/*'):
         _device(found, element, size_of)
     if not found.disks:
-        refuse('it has no disk in a file')
+        found.refusals.append('it has no disk in a file')
     return found
+
+
+def _attribute(element: etree.Element, path: str, name: str, default: str = '') -> str:
+    """An attribute of what is at a path below an element; the default where one of both is not there, or empty."""
+    found = element.find(path)
+    return (found.get(name) if found is not None else None) or default
 
 
 def _device(found: Found, element: etree.Element, size_of: Callable[[str, str], int]) -> None:
@@ -93,39 +94,36 @@ def _device(found: Found, element: etree.Element, size_of: Callable[[str, str], 
     elif kind not in _COMMON:
         found.lost.append(kind)
     if kind == 'interface':
-        mac, model = element.find('mac'), element.find('model')
-        found.macs.append((mac.get('address') or '') if mac is not None else '')
-        if model is not None and model.get('type') in xml.VIF_MODELS and len(found.macs) == 1:
-            found.vif_model = model.get('type') or 'virtio'
+        found.macs.append(_attribute(element, 'mac', 'address'))
+        model = _attribute(element, 'model', 'type')
+        if model in xml.VIF_MODELS and len(found.macs) == 1:
+            found.vif_model = model
 
 
 def _disk(found: Found, element: etree.Element, size_of: Callable[[str, str], int]) -> None:
-    target, driver, source = element.find('target'), element.find('driver'), element.find('source')
-    name = (target.get('dev') or '?') if target is not None else '?'
-    if element.get('device') in ('cdrom', 'floppy'):
-        found.lost.append(f'{element.get("device")} {name}')
+    name, device = _attribute(element, 'target', 'dev', '?'), element.get('device', 'disk')
+    if device in ('cdrom', 'floppy'):
+        found.lost.append(f'{device} {name}')
         return
-    path = source.get('file') if source is not None else None
-    form = (driver.get('type') or 'raw') if driver is not None else 'raw'
-    bus = (target.get('bus') or '') if target is not None else ''
-    why = (f'disk {name} is no file of this host' if element.get('device', 'disk') != 'disk' or not path else
-           f'disk {name} is of the format {form}' if form not in FORMATS else
-           f'disk {name} is on the bus {bus}' if bus not in xml.DISK_BUSES else
-           f'disk {name} is shared or for reading alone' if element.find('shareable') is not None
-           or element.find('readonly') is not None else
-           f'disk {name} is encrypted' if element.find('.//encryption') is not None else None)
-    if why is None:
-        try:
-            size = size_of(str(path), form)
-        except (OSError, ValueError) as error:
-            why = f'disk {name}, {path}: {error.strerror if isinstance(error, OSError) else error}'
-    if why is not None:
-        found.refusals.append(why)
+    path, form = _attribute(element, 'source', 'file'), _attribute(element, 'driver', 'type', 'raw')
+    bus = _attribute(element, 'target', 'bus')
+    refusal = next((sentence for sentence, holds in (
+        ('is no file of this host', device != 'disk' or not path),
+        (f'is of the format {form}', form not in FORMATS),
+        (f'is on the bus {bus}', bus not in xml.DISK_BUSES),
+        ('is shared or for reading alone', element.find('shareable') is not None
+         or element.find('readonly') is not None),
+        ('is encrypted', element.find('.//encryption') is not None)) if holds), None)
+    if refusal is not None:
+        found.refusals.append(f'disk {name} {refusal}')
         return
-    boot = element.find('boot')
-    first = boot is not None and boot.get('order') == '1'
-    place = 0 if first else len(found.disks)
-    found.disks.insert(place, xml.Disk(str(path), form, name, bus))
+    try:
+        size = size_of(path, form)
+    except (OSError, ValueError) as error:
+        found.refusals.append(f'disk {name}, {path}: {error.strerror if isinstance(error, OSError) else error}')
+        return
+    place = 0 if _attribute(element, 'boot', 'order') == '1' else len(found.disks)
+    found.disks.insert(place, xml.Disk(path, form, name, bus))
     found.sizes.insert(place, size)
 
 

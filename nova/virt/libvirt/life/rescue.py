@@ -20,8 +20,8 @@ from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.life import rescued
@@ -79,16 +79,16 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
         """The files of a rescue, and how the guest gets them."""
         stored, uuid, properties = self.hands.storage, instance.uuid, image.get('properties') or {}
         device, bus = kind(guest, image)
-        boot_files = stored.boot_files(context, uuid, image, {
+        boot_files = stored.new_disks.boot_files(context, uuid, image, {
             part: (properties.get(f'{part}_id'), name) for part, name in BOOT_FILES.items()})
         stable = any(name in properties for name in PROPERTIES)
         own = [self._with_drive(uuid, disk, config_drive) for disk in guest.disks]
         others = own if stable else []
         target = free_target(bus, {disk.target for disk in others})
-        disk = stored.image_disk(context, instance, image, target, bus, DISK,
+        disk = stored.new_disks.image_disk(context, instance, image, target, bus, DISK,
                                  root_gb=instance.root_gb if device == 'disk' else 0)
         disk.readonly = device == 'cdrom'
-        disks = [*own, disk] if stable else classic(disk, own, storage.elsewhere(guest))
+        disks = [*own, disk] if stable else classic(disk, own, records.elsewhere(guest))
         if sum(each.bus == 'ide' for each in disks) > xml.IDE_DISKS:
             raise exception.ImageUnacceptable(image_id=image['id'], reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         made = rescued.Rescued(disks, **boot_files, target=disk.target if stable else None, device=device)
@@ -100,7 +100,7 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
         """A disk of the guest; its config drive is replaced by the one of the rescue."""
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
-        return self.hands.storage.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
+        return self.hands.storage.new_disks.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
                                                encrypted=disk.secret is not None)
 
 

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from nova import exception
-from nova.hardware import guest_options
+from nova.hardware import guest_option_contradictions
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
@@ -83,7 +83,7 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     if (guest.uuid != uuid or len(disks) > DISKS or not xml.MACHINE_TYPE.match(machine)
             or model not in xml.VIF_MODELS or len({disk.file for disk in disks}) < len(disks)
             or not _are_settings(guest.settings) or guest.arch not in (None, *xml.MACHINES)
-            or guest.serial_ports not in range(1, guest_options.MOST_SERIAL_PORTS + 1)):
+            or guest.serial_ports not in range(1, guest_option_contradictions.MOST_SERIAL_PORTS + 1)):
         raise _refusal()
     guest.nvram = stored.path(uuid, spec.NVRAM)
     for part in BOOT_FILES:

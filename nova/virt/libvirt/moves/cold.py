@@ -5,7 +5,6 @@ either side breaks nothing, and a destination that begins again begins with an e
 """
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
@@ -15,13 +14,14 @@ from oslo_config import cfg
 from nova import exception
 from nova.hardware import guest_options
 from nova.virt import driver
-from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import imagecache
+from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
+from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import pool_record
@@ -56,7 +56,7 @@ class ColdMoves(hands.Feature):
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)
         guest.moved_from = None          # what comes back by a revert is no guest that has come
-        files.write_json(os.path.join(kept, storage.RECORD), dataclasses.asdict(guest))
+        records.write(kept, guest)
         return {'guest': arrival.packed(guest, kept), 'source': {'address': self.own_address(), 'directory': kept}}
 
     def has_come(self, uuid: str) -> bool:
@@ -79,7 +79,7 @@ class ColdMoves(hands.Feature):
             self.storage.clear_pool(moved)
             try:
                 disks, boot_files = self._fetch(context, instance, moved, sent['source'],
-                                                storage.volume_letters(request.block_devices))
+                                                new_disks.volume_letters(request.block_devices))
                 made = self.hands.guest_of(instance, request, disks, boot_files)
                 made.moved_from = sent['source']['directory']
                 self.storage.save(made)
@@ -120,7 +120,7 @@ class ColdMoves(hands.Feature):
         :param taken: letters of the names of its volumes
         """
         uuid, timeout = instance.uuid, self.conf.libvirt.qemu_img_timeout
-        directory, sizes = self.storage.path(uuid), storage.flavor_sizes(instance)
+        directory, sizes = self.storage.path(uuid), new_disks.flavor_sizes(instance)
         disks = [disk for disk in moved.disks if sizes['disk.swap'] or os.path.basename(disk.file) != 'disk.swap']
         boot_files = {part: getattr(moved, part) for part in arrival.BOOT_FILES if getattr(moved, part)}
         variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
@@ -137,7 +137,7 @@ class ColdMoves(hands.Feature):
             if disk.backing_file:
                 self._put_image_below(context, uuid, disk, source)
             self.storage.of(disk).grow(disk, sizes.get(os.path.basename(disk.file), 0))
-        return disks + self.storage.blanks(
+        return disks + self.storage.new_disks.blanks(
             uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, taken=taken,
             encrypted=guest_options.encrypts(instance)), boot_files
 

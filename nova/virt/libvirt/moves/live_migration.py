@@ -20,6 +20,7 @@ from nova import exception
 from nova import states
 from nova.runtime import concurrency
 from nova.virt import driver
+from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import encryption
@@ -82,7 +83,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         guest = self.hands.known(instance.uuid)
         if guest.hostdevs:
             raise exception.MigrationPreCheckError(reason='it has PCI devices of this host')
-        if storage.elsewhere(guest):
+        if records.elsewhere(guest):
             raise exception.MigrationPreCheckError(reason=resize.ELSEWHERE)
         if any(each.source.get('luks') for each in guest.volumes):
             raise exception.MigrationPreCheckError(reason='it has encrypted volumes; it can be moved while it is off')

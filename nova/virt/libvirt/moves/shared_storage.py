@@ -18,6 +18,7 @@ import hashlib
 import os
 
 from nova.virt.libvirt import files
+from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 
@@ -31,7 +32,7 @@ MIXED = ('some of its disks lie in a pool of Ceph and others are files of its ho
 def sight(stored: storage.Storage, uuid: str) -> list[str | int] | None:
     """What two hosts see as equal only where it is the same file; None where there is no file."""
     try:
-        with open(stored.path(uuid, storage.RECORD), 'rb') as file:
+        with open(stored.path(uuid, records.RECORD), 'rb') as file:
             status, data = os.fstat(file.fileno()), file.read()
     except FileNotFoundError:
         return None

@@ -1,4 +1,4 @@
-"""Whether what serves a volume answers, asked before QEMU opens it.
+"""Probe the storage of a volume before QEMU opens it.
 
 QEMU opens a disk in its main loop and without a limit of time: a guest that gets a volume of a storage that hangs
 stands still, and one that starts with it never comes up. A storage that hangs later is waited for by the guest alone.

@@ -1,0 +1,151 @@
+"""The action rebuild: read what the request names, decide what is stored, begin the action, send it to the host."""
+import dataclasses
+from typing import Any
+
+from nova import actions
+from nova import exception
+from nova.api import request as api_request
+from nova.api.server_actions import actions as server_actions
+from nova.api.servers import create_facts
+from nova.api.servers import device_sources
+from nova.api.servers import fields as server_fields
+from nova.api.servers import image_references
+from nova.api.servers import lookup as server_lookup
+from nova.api.servers import schemas as server_schemas
+from nova.api.servers import spec as server_spec
+from nova.api.servers import update as server_update
+from nova.db.cells import cells as db_cells
+from nova.db.projects import quotas
+from nova.db.servers import request_specs
+from nova.hardware import guest_options
+from nova.objects.instance import REIMAGE
+from nova.web.request import Response
+from nova.web.routes import Route
+
+ACTION = actions.ACTIONS['rebuild']
+TRUSTED_CERTS = 'os_compute_api:servers:rebuild:trusted_certs'
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What a rebuild is decided by.
+
+    row        of the server
+    image      of imageRef
+    limits     quotas
+    key        row of the key pair that is named; None: none is
+    spec       the server's request spec
+    backed     whether the server boots from a volume
+    other      whether its root disk gets other contents
+    """
+
+    row: api_request.Row
+    image: api_request.Document
+    limits: dict[str, int]
+    key: api_request.Row | None
+    spec: Any
+    backed: bool
+    other: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is stored: ``values`` of the server's row, ``arguments`` of the action, the rest in the request spec."""
+
+    image: api_request.Document
+    files: list[api_request.Document]
+    password: str
+    values: api_request.Document
+    arguments: api_request.Document
+
+
+def rebuild(req: api_request.Request, id: str) -> Response:
+    body = req.body['rebuild']
+    cell = server_lookup.cell_of(req, id)
+    with cell.db.reader() as conn:
+        found = server_actions.find_for(req, conn, id, ACTION)
+    if body.get('trusted_image_certificates'):
+        req.authorize(TRUSTED_CERTS, server_lookup.target(found))
+    facts = _read(req, cell, found, body)
+    plan = _plan(body, facts, req.services.conf.libvirt.inject_partition)
+    row = server_actions.begin(req, cell, id, ACTION, plan.arguments, plan.values)
+    spec = facts.spec
+    spec.image, spec.injected_files, spec.admin_password = plan.image, plan.files, plan.password
+    req.services.api_db.run(request_specs.update, spec)
+    server_actions.cast(req, cell, row, ACTION, spec=spec, preserve_ephemeral=plan.arguments['preserve_ephemeral'])
+    with cell.db.reader() as conn:
+        shown = server_lookup.answer(req, conn, server_fields.REBUILD, row)
+    return Response({'server': {**shown, 'adminPass': plan.password}},
+                    headers=(('Location', req.url('servers', id)),))
+
+
+def _read(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row, body: api_request.Document) -> Facts:
+    """:raises BadRequest: what the body names is not there, or not for the caller"""
+    with req.services.api_db.reader() as conn:
+        limits = quotas.limits_of(conn, req.services.conf, row['project_id'], req.user_id)
+        key = create_facts.find_key(conn, req.user_id, body.get('key_name'))
+        spec = request_specs.get(conn, row['uuid'])
+    image = create_facts.find_image(req, body['imageRef'])
+    assert image is not None                     # the body's schema wants an id
+    image_references.check(req, image['properties'])
+    backed = row['image_id'] is None
+    other = device_sources.check_rebuild(req, cell, row, image) if backed else image['id'] != row['image_id']
+    return Facts(row, image, limits, key, spec, backed, other)
+
+
+def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Plan:
+    """
+    :param inject_partition: [libvirt] inject_partition
+    :raises BadRequest: the image does not fit the server, or the body contradicts itself or the quotas
+    """
+    row, backed = facts.row, facts.backed
+    _check_image(row, facts.image, backed)
+    image = facts.image | server_spec.trusted(
+        body.get('trusted_image_certificates', row['trusted_certs']), backed)
+    server_spec.check_metadata(body.get('metadata', {}), facts.limits)
+    files = server_spec.injected_files(body.get('personality'), facts.limits)
+    written = not backed and inject_partition != server_spec.NOT_WRITTEN
+    server_spec.check_files(files, row['config_drive'] or written)
+    server_spec.disk_config(body.get('OS-DCF:diskConfig', 'MANUAL'), image['properties'])
+    preserve, password = body.get('preserve_ephemeral', False), body.get('adminPass') or server_spec.password()
+    if preserve and row['ephemeral_gb']:
+        raise exception.BadRequest('preserve_ephemeral: a rebuild makes the ephemeral disk of a server anew; no host '
+                                   'keeps what is on it.')
+    values = {**server_update.values_of(body), 'progress': 0}
+    if 'key_name' in body:
+        key = facts.key
+        values |= {'key_name': key and key['name'], 'key_data': key and key['public_key']}
+    if backed:
+        values['system_metadata'] = {**row['system_metadata'], REIMAGE: image['id'] if facts.other else None}
+        image = {**image, 'id': None}
+    columns = _image_columns(image)
+    arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
+    if facts.other:
+        # the filters judge another image; the server keeps this one when they refuse it
+        arguments['previous'] = {'image': facts.spec.image, 'columns': {name: row[name] for name in columns}}
+    return Plan(image, files, password, {**values, **columns}, arguments)
+
+
+def _check_image(row: api_request.Row, image: api_request.Document, backed: bool) -> None:
+    """:raises BadRequest: the server cannot be made of this image"""
+    flavor, properties = row['flavor'], image['properties']
+    server_spec.check_image(image, {**flavor, 'root_gb': 0} if backed else flavor)
+    guest_options.check(flavor.get('extra_specs'), properties)
+    server_spec.check_same_topology(flavor, row['image_properties'], properties or {})
+    if guest_options.encrypted(flavor, properties) != guest_options.encrypted(flavor, row['image_properties']):
+        raise exception.BadRequest('The image says otherwise than the server whether local disks are encrypted. That '
+                                   'stays as it was when the server was made.')
+
+
+def _image_columns(image: api_request.Document) -> api_request.Document:
+    properties = image['properties'] or {}
+    return {'image_id': image['id'], 'image_properties': properties, 'kernel_id': properties.get('kernel_id'),
+            'ramdisk_id': properties.get('ramdisk_id')}
+
+
+ROUTES = (
+    Route('POST', '/servers/{id}/action', rebuild, policy=ACTION.policy,
+          checks=(*server_update.FIELD_RULES, TRUSTED_CERTS), action='rebuild', status=202,
+          errors=(400, 401, 403, 404, 409),
+          body=server_schemas.action('rebuild', (server_schemas.REBUILD, 1, None))),
+)

@@ -1,0 +1,167 @@
+"""The APIs composed of their services: compute, EC2, and the dashboard before them."""
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from typing import Any, TYPE_CHECKING
+
+from oslo_config import cfg
+
+from nova import exception
+from nova import notify
+from nova.cloud import assembly
+from nova.conductor import interface as conductor_interface
+
+if TYPE_CHECKING:
+    from nova.api.app import Services
+    from nova.api.ec2.app import Application as Ec2
+    from nova.api.ec2.operations import Bundles
+    from nova.api.metrics import Measured
+    from nova.cloud.assembly import Application
+    from nova.db.cells.cells import Cells
+    from nova.db.engine import Database
+    from nova.identity.embedded.service import IdentityService
+    from nova.image.api import Images
+    from nova.policy import Policy
+    from nova.rpc.bus import Bus
+    from nova.volume.api import BlockStorage
+
+
+def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
+                 storage: BlockStorage | None = None) -> Services:
+    """What the operations of the compute API may use (nova.api.app.Services).
+
+    :param storage: the BlockStorage, where they are there already
+    """
+    from nova.api import app
+    from nova.cert import interface as cert_interface
+    from nova.compute import interface as compute_interface
+    from nova.identity import known_projects
+    from nova.network import interface as network_interface
+    from nova.scheduler import interface as scheduler_interface
+
+    known = known_projects.Embedded(api_db) if conf.identity.backend == 'embedded' else known_projects.Keystone(conf)
+    return app.Services(
+        conf=conf, api_db=api_db, cells=cells, policy=rules,
+        conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
+        network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
+        images=images, networks=assembly.networks(conf, api_db),
+        volumes=storage or assembly.volumes(conf, api_db, images, cells), notifier=notify.new(conf), projects=known,
+        cert=bus.client(cert_interface.INTERFACE), bare_metal=_bare_metal(conf))
+
+
+def _bare_metal(conf: cfg.ConfigOpts) -> Any:
+    """The client of the Bare Metal service; None where [ironic] names none."""
+    if not (conf.ironic.auth_type or conf.ironic.endpoint_override):
+        return None
+    from nova.virt.ironic import client
+    return client.Client(conf)
+
+
+def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
+        identity_service: IdentityService | None = None, storage: BlockStorage | None = None) -> Measured:
+    """The compute API behind the pipeline of api-paste.ini that [identity] backend names.
+
+    :param rules: policy.Policy
+    :param identity_service: the embedded one, when it is the backend
+    :param storage: as of ``api_services``
+    """
+    from paste import deploy
+
+    from nova.api import metrics
+    from nova.web import paste as offers
+
+    services = api_services(conf, bus, api_db, cells, images, rules, storage)
+    services.check()
+    offered = {'api_services': offers.offer(services), 'policy': offers.offer(rules), 'conf': offers.offer(conf)}
+    if identity_service is not None:
+        offered['identity_service'] = offers.offer(identity_service)
+    return metrics.Measured(deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend,
+                                            global_conf=offered))
+
+
+def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: Application,
+              identity_service: IdentityService, url: str, bus: Bus | None) -> Ec2:
+    """The EC2 API of an all-in-one.
+
+    :param rules: policy.Policy
+    :param services: the WSGI application that has all services
+    :param identity_service: the embedded one
+    :param url: where clients reach it
+    :param bus: to nova-cert
+    """
+    from nova.api.ec2 import app
+    from nova.api.ec2 import calls
+    absent = [name for name, here in (
+        ('network', conf.network.backend == 'embedded'), ('volume', conf.volume.backend == 'embedded'),
+        ('object', conf.objectstore.enabled)) if not here]
+    return app.Application(calls.LocalServices(services, identity_service, absent), api_db, rules, conf.ec2.region, url,
+                           _bundles(conf, bus))
+
+
+def _bundles(conf: cfg.ConfigOpts, bus: Bus | None) -> Bundles | None:
+    """What opens bundled images for the EC2 API: the certificate service, where the deployment has one."""
+    from nova import context
+    from nova.api.ec2 import operations
+    from nova.api.ec2.images import imports
+    from nova.cert import interface
+    if bus is None or not conf.api.nova_network_resources:
+        return None
+    cert = bus.client(interface.INTERFACE)
+
+    def decrypt(project_id: str, text: str) -> str:
+        return str(cert.decrypt_text(context.admin_context(), project_id=project_id, text=text))
+
+    def signed(project_id: str, digest: str, signature: str) -> bool:
+        return bool(cert.verify_signature(context.admin_context(), project_id=project_id, digest=digest,
+                                          signature=signature))
+    return operations.Bundles(decrypt, signed, conf.image.max_size << 30, imports.Imports())
+
+
+def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, bus: Bus | None) -> Ec2:
+    """The EC2 API of a fleet: it logs in with the account of [ec2] and asks the Identity service about signatures.
+
+    :param bus: to nova-cert; None: there is none
+    """
+    from keystoneauth1 import loading
+
+    from nova.api.ec2 import app
+    from nova.api.ec2 import calls
+    if not conf.ec2.auth_type:
+        raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project of a '
+                                     'service that may check signatures.')
+    auth = loading.load_auth_from_conf_options(conf, 'ec2')
+    session = loading.load_session_from_conf_options(conf, 'ec2', auth=auth)
+    services = calls.RemoteServices(session, 'public', conf.ec2.region, conf.ec2.timeout or 60)
+    return app.Application(services, api_db, rules, conf.ec2.region, url, _bundles(conf, bus))
+
+
+def paste_file(conf: cfg.ConfigOpts) -> str:
+    """The path of the file with the pipelines.
+
+    :raises InvalidInput: it is nowhere
+    """
+    name = conf.http.paste_config
+    places = [conf.find_file(name), pathlib.Path(sys.prefix, 'etc', 'nova', name),
+              pathlib.Path(__file__).parents[2] / 'etc' / 'nova' / name]
+    for place in places:
+        if place and os.path.exists(place):
+            return str(place)
+    raise exception.InvalidInput(f'{name} was not found; it belongs to /etc/nova.')
+
+
+def dashboard(conf: cfg.ConfigOpts, application: Application, url: str | None = None) -> Application:
+    """An application behind the dashboard below /dashboard, where it is wanted.
+
+    :param url: of the all-in-one; None: the APIs are where the catalog says
+    """
+    if not conf.dashboard.enabled:
+        return application
+    from nova.api.dashboard import app
+    from nova.web import pipeline
+    identity = conf.dashboard.identity_url
+    if identity is None and url is None and 'keystone_authtoken' in conf:
+        where = conf.keystone_authtoken.www_authenticate_uri
+        identity = where and where.rstrip('/').removesuffix('/v3') + '/v3'
+    return pipeline.before(app.Dashboard(identity, url, conf.dashboard.connect_to).answer, application)

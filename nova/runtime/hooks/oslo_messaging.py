@@ -1,0 +1,99 @@
+"""Private parts of oslo.messaging 18.3.1.
+
+Drivers, also those out of tree, find their base classes in ``oslo_messaging._drivers`` alone.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+import sys
+from typing import Any
+
+from oslo_config import cfg
+import oslo_messaging
+from oslo_messaging._drivers import amqp
+from oslo_messaging._drivers import amqpdriver
+from oslo_messaging._drivers import base
+from oslo_messaging._drivers import common
+from oslo_messaging._drivers import impl_rabbit
+from oslo_messaging._metrics import client as metrics_client
+from oslo_messaging._tracing import client as tracing_client
+from oslo_messaging.rpc import server as rpc_server
+
+BaseDriver, BaseListener, BaseIncoming = base.BaseDriver, base.Listener, base.RpcIncomingMessage
+serialize_exception, deserialize_exception = common.serialize_remote_exception, common.deserialize_remote_exception
+ENVELOPE_VERSION: str = common._RPC_ENVELOPE_VERSION
+RABBIT_GROUP = 'oslo_messaging_rabbit'
+# Options that it registers on the global configuration alone.
+GLOBAL_OPTIONS = (('oslo_messaging_tracing', tracing_client.oslo_messaging_tracing),
+                  ('oslo_messaging_metrics', metrics_client.oslo_messaging_metrics))
+
+
+def rabbit_options(conf: cfg.ConfigOpts, url: Any) -> Any:
+    """Register the options of RabbitMQ's driver, and return them; the query of the URL has precedence."""
+    conf.register_opts(impl_rabbit.rabbit_opts, group=RABBIT_GROUP)
+    conf.register_opts(amqp.amqp_opts, group=RABBIT_GROUP)
+    return common.ConfigOptsProxy(conf, url, RABBIT_GROUP).oslo_messaging_rabbit
+
+
+def acknowledge_after(seconds: float) -> None:
+    """Let RabbitMQ's driver wake up so long after each message, then after twice as long and so on, to acknowledge
+    what it put off.
+    """
+    amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = seconds
+
+
+def driver_of(transport: Any) -> Any:
+    return transport._driver
+
+
+def name_replies(driver: Any, names: Any) -> None:
+    """Let RabbitMQ's driver name its queue for replies by ``names.get()``; nothing where it has names of its own."""
+    if getattr(driver, '_q_manager', False) is None:
+        driver._q_manager = names
+
+
+def consumers_of(listener: Any) -> dict[Any, Any]:
+    """{consumer: tag} of a listener that has started; none where it is not AMQP's."""
+    polled = getattr(listener, '_poll_style_listener', None)
+    return getattr(getattr(polled, 'conn', None), '_consumers', None) or {}
+
+
+class Transport(oslo_messaging.transport.RPCTransport):
+    """An RPC transport that changes the context of what it sends.
+
+    :param of: the transport that it replaces
+    :param context: function(target, context, message), which gives the context that is sent
+    """
+
+    def __init__(self, of: Any, context: Callable[[Any, dict[str, Any], dict[str, Any]], dict[str, Any]]) -> None:
+        super().__init__(driver_of(of))
+        self._context = context
+
+    def _send(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], **options: Any) -> Any:
+        return super()._send(target, self._context(target, ctxt, message), message, **options)
+
+
+class Server(rpc_server.RPCServer):
+    """An RPC server with an executor of ours, which looks at messages before they are dispatched.
+
+    :param executor: function(**options), which makes what runs the messages; called at the start
+    :param check: function(incoming), which raises what its sender is answered
+    :param unanswered: the class of errors of ``check`` that drop the message without an answer
+    """
+
+    def __init__(self, transport: Any, target: Any, dispatcher: Any, executor: Callable[..., Any],
+                 check: Callable[[Any], None], refusals: type[Exception], unanswered: type[Exception]) -> None:
+        super().__init__(transport, target, dispatcher, executor='threading')
+        self._executor_cls = executor
+        self._check, self._refusals, self._unanswered = check, refusals, unanswered
+
+    def _process_incoming(self, incoming: Any) -> None:
+        message = incoming[0]
+        try:
+            self._check(message)
+        except self._refusals as error:
+            message.acknowledge()
+            if not isinstance(error, self._unanswered):
+                message.reply(failure=sys.exc_info())
+            return
+        super()._process_incoming(incoming)

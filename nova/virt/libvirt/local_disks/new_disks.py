@@ -1,0 +1,238 @@
+"""Makes the disks of guests: root disks of images, empty disks, config drives, kernels."""
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import dataclasses
+import logging
+import os
+import shutil
+import subprocess
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova.hardware import disks as disk_words
+from nova.hardware import guest_options
+from nova.runtime import disk_space
+from nova.virt.libvirt import configdrive
+from nova.virt.libvirt import files
+from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.volumes import disk as volume_disks
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt.driver import ImageSource
+    from nova.virt.driver import SpawnRequest
+    from nova.virt.libvirt.local_disks.base import Place
+    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.volumes.disk import Volume
+
+LOG = logging.getLogger(__name__)
+
+# what makes an empty disk of each format, its path behind it
+MAKE = {'swap': ['mkswap', '-q'],
+        **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
+        'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
+LETTERS = 'abcdefghijklmnopqrstuvwxyz'
+Image = dict[str, Any]                   # as ImageSource.show gives it
+Device = dict[str, Any]                  # a row of block_device_mappings
+
+
+class NewDisks:
+    """
+    :param storage: of the guests
+    :param images: an ImageSource
+    """
+
+    def __init__(self, storage: Storage, images: ImageSource) -> None:
+        self._storage, self._images = storage, images
+
+    def create(self, context: RequestContext, instance: Instance,
+               request: SpawnRequest) -> tuple[list[xml.Disk], dict[str, str]]:
+        """Make all files of a guest in a new directory.
+
+        :param context: of the task, for the ImageSource
+        :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} where there are such images
+        :raises ImageUnacceptable: the image cannot be used
+        :raises BuildFailed: the request cannot be met here
+        """
+        uuid, encrypted = instance.uuid, guest_options.encrypts(instance)
+        self._storage.make_directory(uuid)
+        # What an image names by now was not checked: the server's row has what its own named
+        boot_files = self.boot_files(context, uuid, request.image, {
+            part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
+        bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
+        wanted, target = _requested(request.block_devices), _targets(volume_letters(request.block_devices))
+        place = self._storage.place_of_new(uuid, encrypted)
+        disks = [self._root(context, instance, request.image, wanted, target, bus)] if request.image else []
+        for name, size, row in _blanks(instance, wanted):
+            own = row.get('disk_bus') or bus
+            disks.append(self._blank(place, uuid, name, size, target(own), own, row.get('guest_format')))
+        if request.config_drive is not None:
+            disks.append(self.config_drive(uuid, request.config_drive, target(bus), bus, encrypted=encrypted))
+        if sum(disk.bus == 'ide' for disk in disks) > xml.IDE_DISKS:
+            raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
+        return disks, boot_files
+
+    def _root(self, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
+              target: Callable[[str], str], bus: str) -> xml.Disk:
+        """The Disk that the guest boots from: as the request says, a CD-ROM, too, which has the size of its image."""
+        row = wanted.root or {}
+        cdrom = row.get('device_type') == disk_words.CDROM
+        properties = image.get('properties') or {}
+        bus = row.get('disk_bus') or (volume_disks.cdrom_bus(properties, str(properties.get('hw_machine_type') or ''
+                                                                             ) or xml.DEFAULT_MACHINE)
+                                      if cdrom else bus)
+        if bus not in xml.DISK_BUSES:
+            raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not known')
+        disk = self.image_disk(context, instance, image, target(bus), bus, root_gb=0 if cdrom else None)
+        disk.device = disk_words.CDROM if cdrom else disk_words.DISK
+        return disk
+
+    def image_disk(self, context: RequestContext, instance: Instance, image: Image, target: str, bus: str,
+                   name: str = 'disk', root_gb: int | None = None) -> xml.Disk:
+        """The Disk of a new file made of an image.
+
+        :param root_gb: GiB that it grows to; 0: as large as the image; None: as the server's
+        :raises ImageUnacceptable: it is larger than the server's root disk may be
+        """
+        base = self._storage.cache.fetch(context, image)
+        root_gb = instance.root_gb if root_gb is None else root_gb
+        size = max(root_gb * qemu_img.GIB, _aligned(base.virtual_size))
+        limit = instance.root_gb * qemu_img.GIB or self._storage.total_bytes()
+        if base.virtual_size > limit:
+            raise exception.ImageUnacceptable(
+                image_id=image['id'],
+                reason=f'its virtual size of {base.virtual_size} bytes is over the {limit} bytes of the root disk')
+        place = self._storage.place_of_new(instance.uuid, guest_options.encrypts(instance))
+        return place.from_image(self._storage.path(instance.uuid, name), image['id'], base, size, target, bus)
+
+    def blanks(self, uuid: str, sizes: Mapping[str, int], present: Sequence[xml.Disk],
+               volumes: Sequence[Volume] = (), taken: Collection[str] = (), encrypted: bool = False) -> list[xml.Disk]:
+        """New disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
+
+        :param volumes: that it has, too
+        :param taken: letters of the names of volumes that it gets
+        """
+        wanted = {name: size for name, size in sizes.items() if size and name not in {
+            os.path.basename(disk.file) for disk in present}}
+        if not wanted:
+            return []
+        devices: list[xml.Disk | Volume] = [*present, *volumes]
+        bus = next((device.bus for device in devices), xml.Disk.bus)
+        prefix = xml.DISK_BUSES[bus]
+        letters = (letter for letter in LETTERS
+                   if letter not in taken and f'{prefix}{letter}' not in {device.target for device in devices})
+        place = self._storage.place_of_new(uuid, encrypted)
+        return [self._blank(place, uuid, name, size, f'{prefix}{next(letters)}', bus) for name, size in wanted.items()]
+
+    def _blank(self, place: Place, uuid: str, name: str, size: int, target: str, bus: str,
+               form: str | None = None) -> xml.Disk:
+        """
+        :param form: of disk_words.FORMATS, or SWAP; None: the usual one of such a disk
+        """
+        form = disk_words.SWAP if name == 'disk.swap' else form or disk_words.DEFAULT_FORMAT
+        make = [word.format(label=name.removeprefix('disk.')) for word in MAKE[form]]
+        path = self._storage.path(uuid, name)
+        with open(path, 'xb') as file:
+            file.truncate(size)
+        environment = {'PATH': os.environ.get('PATH', os.defpath) + ':/usr/sbin:/sbin', 'LC_ALL': 'C'}
+        try:
+            done = subprocess.run([*make, path], stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+        except FileNotFoundError:
+            raise exception.BuildFailed(instance_id=uuid, reason=f'this host cannot make a disk of the format {form}: '
+                                                                 f'it has no {make[0]}') from None
+        if done.returncode:
+            LOG.error('%s failed: %s', make[0], done.stderr.decode(errors='replace'))
+            raise exception.BuildFailed(instance_id=uuid, reason=f'{make[0]} failed on {name}')
+        return place.from_file(path, target, bus)
+
+    def config_drive(self, uuid: str, contents: Mapping[str, bytes], target: str, bus: str,
+                     name: str = 'disk.config', encrypted: bool = False) -> xml.Disk:
+        """The Disk of a new config drive with {path: bytes}; raises BuildFailed when they do not fit into one."""
+        path, place = self._storage.path(uuid, name), self._storage.place_of_new(uuid, encrypted)
+        try:
+            configdrive.write(path, contents)
+        except ValueError as error:
+            raise exception.BuildFailed(instance_id=uuid, reason=str(error)) from error
+        return place.from_file(path, target, bus, readonly=True)
+
+    def boot_files(self, context: RequestContext, uuid: str, image: Image | None,
+                   wanted: Mapping[str, tuple[str | None, str]]) -> dict[str, str]:
+        """Kernel and ramdisk of a guest: {part: path} of new files.
+
+        :param wanted: {part: (image id, file name)}; a part without an id is left out
+        :raises ImageUnacceptable: they are no such images, or there is a ramdisk without a kernel
+        """
+        found = {}
+        for part, (image_id, name) in wanted.items():
+            if image_id:
+                base = self._storage.cache.fetch(context, self._images.show(context, image_id))
+                if base.format != 'raw':
+                    raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
+                found[part] = self._storage.path(uuid, name)
+                # A copy: libvirt changes the owner of what it gives to a guest, and takes it away again at its end.
+                shutil.copyfile(base.path, found[part])
+                files.give_to_guest(found[part])
+        if 'ramdisk' in found and 'kernel' not in found:
+            raise exception.ImageUnacceptable(image_id=(image or {}).get('id'),
+                                              reason='it has a ramdisk, but no kernel')
+        return found
+
+
+def _bus(image: Image) -> str:
+    bus = ((image or {}).get('properties') or {}).get('hw_disk_bus', 'virtio')
+    if bus not in xml.DISK_BUSES:
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_disk_bus is not known')
+    return bus
+
+
+@dataclasses.dataclass
+class Wanted:
+    """Rows of a server's local disks."""
+
+    root: Device | None
+    ephemerals: list[Device]
+    swap: Device | None
+
+
+def _requested(block_devices: Iterable[Device]) -> Wanted:
+    local = [row for row in block_devices if row.get('destination_type') == 'local']
+    blank = [row for row in local if row.get('source_type') == 'blank']
+    return Wanted(next((row for row in local if row.get('source_type') == 'image'), None),
+                  [row for row in blank if row.get('guest_format') != disk_words.SWAP],
+                  next((row for row in blank if row.get('guest_format') == disk_words.SWAP), None))
+
+
+def _targets(taken: Collection[str]) -> Callable[[str], str]:
+    """function(bus): the next name of a disk on it, with a letter that no other disk of the guest has."""
+    letters = (letter for letter in LETTERS if letter not in taken)
+    return lambda bus: f'{xml.DISK_BUSES[bus]}{next(letters)}'
+
+
+def _blanks(instance: Instance, wanted: Wanted) -> Iterator[tuple[str, int, Device]]:
+    """(name of the file, bytes, row) of each empty disk: those of the request, else those of the flavor."""
+    for number, row in enumerate(wanted.ephemerals or [{'volume_size': instance.ephemeral_gb}]):
+        if row['volume_size']:
+            yield f'disk.ephemeral{number}', row['volume_size'] * qemu_img.GIB, row
+    swap, most = wanted.swap or {}, flavor_sizes(instance)['disk.swap']
+    size = min(most, (swap.get('volume_size') or 0) * disk_space.MIB or most)     # the row may be older than a resize
+    if size:
+        yield 'disk.swap', size, swap
+
+
+def _aligned(size: int) -> int:
+    """Disks are whole sectors."""
+    return (size + 511) // 512 * 512
+
+
+def volume_letters(block_devices: Iterable[Device]) -> set[str]:
+    """The last letters of the names of the volumes among a server's block devices."""
+    return {(row.get('device_name') or ' ')[-1] for row in block_devices if row.get('destination_type') == 'volume'}
+
+
+def flavor_sizes(instance: Instance) -> dict[str, int]:
+    """{name of a disk's file: bytes} that the server's flavor gives; 0: it has none, or no wish."""
+    return {'disk': instance.root_gb * qemu_img.GIB, 'disk.ephemeral0': instance.ephemeral_gb * qemu_img.GIB,
+            'disk.swap': int((instance.flavor or {}).get('swap') or 0) * disk_space.MIB}

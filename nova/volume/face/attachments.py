@@ -1,0 +1,77 @@
+"""Attachments of volumes to servers: rows and handlers."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+from nova.db.tables.volume import volume_attachments
+from nova.volume.face import listing
+from nova.volume.face import schemas
+from nova.volume.face import views
+from nova.volume.store import rows as rows_of
+from nova.web.routes import Route
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import VolumeAttachmentsRow
+    from nova.volume.face.app import VolumeRequest
+
+_ATTACHMENT = schemas.Given('attachment', schemas.of(
+    'volume_uuid', 'instance_uuid', volume_uuid={'type': 'string'}, instance_uuid={'type': 'string', 'maxLength': 36},
+    connector={'type': ['object', 'null']}))
+_CONNECTOR = schemas.Given('attachment', schemas.of('connector', connector={'type': 'object'}))
+
+
+def list_attachments(request: VolumeRequest) -> dict[str, Any]:
+    filters = {'volume_id': 'volume_id', 'instance_id': 'instance_uuid', 'status': 'status'}
+    query = {'sort': 'created_at:asc,id:asc', **request.query}
+    request.query = query
+    return listing.page(request, volume_attachments, 'attachments',
+                        lambda conn, rows: [views.attachment(row) for row in rows], filters)
+
+
+def _attachment(request: VolumeRequest, ident: str) -> VolumeAttachmentsRow:
+    with request.store.db.reader() as conn:
+        return rows_of.attachment(conn, request.context, ident)
+
+
+def show_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    return {'attachment': views.attachment(_attachment(request, ident))}
+
+
+def create_attachment(request: VolumeRequest) -> dict[str, Any]:
+    given = request.body
+    ident = request.store.attach(request.context, given['volume_uuid'], given['instance_uuid'])
+    info = None
+    if given.get('connector'):
+        info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
+    return {'attachment': views.attachment(_attachment(request, ident), info)}
+
+
+def update_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    given = request.body
+    info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
+    return {'attachment': views.attachment(_attachment(request, ident), info)}
+
+
+def _mountpoint(given: dict[str, Any]) -> str | None:
+    return str(given['connector'].get('mountpoint') or '')[:255] or None
+
+
+def complete_attachment(request: VolumeRequest, ident: str) -> None:
+    request.store.complete(request.context, ident)
+
+
+def delete_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    _attachment(request, ident)
+    request.store.detach(request.context, ident)
+    return {'attachments': []}
+
+
+ROUTES = (
+    Route('GET', '/attachments', list_attachments),
+    Route('GET', '/attachments/detail', list_attachments),
+    Route('POST', '/attachments', create_attachment, policy=schemas.TRUSTED, body=_ATTACHMENT),
+    Route('GET', '/attachments/{ident}', show_attachment),
+    Route('PUT', '/attachments/{ident}', update_attachment, policy=schemas.TRUSTED, body=_CONNECTOR),
+    Route('DELETE', '/attachments/{ident}', delete_attachment, schemas.TRUSTED),
+    schemas.action('attachments', 'os-complete', complete_attachment, 204, admin=True),
+)

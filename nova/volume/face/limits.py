@@ -1,0 +1,116 @@
+"""Types of volumes, limits and quotas of projects, zones: rows and handlers."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova.db.projects import storage_quotas
+from nova.db.volumes import volumes as db
+from nova.volume.face import listing
+from nova.volume.face import schemas
+from nova.volume.face import views
+from nova.volume.store import types
+from nova.web.routes import Route
+
+if TYPE_CHECKING:
+    from nova.volume.face.app import VolumeRequest
+
+ZONE = {'zoneState': {'available': True}}
+_NO_QUOTA = {'groups': 0}                # there are none here
+_QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': dict.fromkeys(
+    storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$', 'minimum': -1,
+                             'maximum': 2147483647})}
+
+
+def list_types(request: VolumeRequest) -> dict[str, Any]:
+    return {'volume_types': [views.volume_type(row) for row in types.TYPES]}
+
+
+def show_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    return {'volume_type': views.volume_type(types.find(
+        None if ident == 'default' else ident))}
+
+
+def show_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    return {'extra_specs': types.find(ident)['extra_specs']}
+
+
+def _limits(request: VolumeRequest, project_id: str) -> tuple[dict[str, int], dict[str, int]]:
+    """({resource: limit}, {resource: number in use}) of a project."""
+    with request.store.db.reader() as conn:
+        return request.store.limits.of(conn, project_id), db.used(conn, project_id)
+
+
+def limits(request: VolumeRequest) -> dict[str, Any]:
+    most, used = _limits(request, request.context.project_id or '')
+    return {'limits': {'rate': [], 'absolute': {
+        'maxTotalVolumes': most['volumes'], 'maxTotalSnapshots': most['snapshots'],
+        'maxTotalVolumeGigabytes': most['gigabytes'], 'maxTotalBackups': most['backups'],
+        'maxTotalBackupGigabytes': most['backup_gigabytes'],
+        'totalVolumesUsed': used['volumes'], 'totalSnapshotsUsed': used['snapshots'],
+        'totalGigabytesUsed': used['gigabytes'], 'totalBackupsUsed': used['backups'],
+        'totalBackupGigabytesUsed': used['backup_gigabytes']}}}
+
+
+def quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
+    if project_id != request.context.project_id and not request.context.is_admin:
+        raise exception.NotFound()
+    most, used = _limits(request, project_id)
+    shown: dict[str, Any] = {**most, **_NO_QUOTA}
+    if listing.true(request.query.get('usage', '')):
+        shown = {name: {'limit': limit, 'in_use': used.get(name, 0), 'reserved': 0} for name, limit in shown.items()}
+    return {'quota_set': {'id': project_id, **shown}}
+
+
+def default_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
+    with request.store.db.reader() as conn:
+        return {'quota_set': {'id': project_id, **request.store.limits.defaults(conn), **_NO_QUOTA}}
+
+
+def update_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
+    _check_administrator(request, project_id)
+    wanted = {name: int(limit) for name, limit in request.body.items()}
+    most = request.store.limits.set(project_id, wanted, listing.true(request.query.get('skip_validation', 'true')))
+    return {'quota_set': {**most, **_NO_QUOTA}}
+
+
+def delete_quotas(request: VolumeRequest, project_id: str) -> None:
+    _check_administrator(request, project_id)
+    request.store.limits.delete(project_id)
+
+
+def _check_administrator(request: VolumeRequest, project_id: str) -> None:
+    if not request.context.is_admin:
+        raise exception.PolicyDenied(rule='volume_extension:quotas:update')
+    if len(project_id) > 255:
+        raise exception.BadRequest('A project id has 255 characters at most.')
+
+
+def zones(request: VolumeRequest) -> dict[str, Any]:
+    name = request.store.conf.default_availability_zone
+    return {'availabilityZoneInfo': [{'zoneName': name, **ZONE}]}
+
+
+def nothing(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
+    """A list of what this service has none of."""
+    def empty(request: VolumeRequest) -> dict[str, Any]:
+        return {key: []}
+    return empty
+
+
+ROUTES = (
+    Route('GET', '/types', list_types),
+    Route('GET', '/types/{ident}', show_type),
+    Route('GET', '/types/{ident}/extra_specs', show_extra_specs),
+    Route('GET', '/limits', limits),
+    Route('GET', '/os-quota-sets/{project_id}', quotas),
+    Route('GET', '/os-quota-sets/{project_id}/defaults', default_quotas),
+    Route('PUT', '/os-quota-sets/{project_id}', update_quotas, policy=schemas.TRUSTED,
+          body=schemas.Given('quota_set', _QUOTAS)),
+    Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, schemas.TRUSTED),
+    Route('GET', '/os-availability-zone', zones),
+    *(Route('GET', path, nothing(key)) for path, key in (
+        ('/extensions', 'extensions'), ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'),
+        ('/os-services', 'services'))),
+)

@@ -1,0 +1,107 @@
+"""Snapshots of volumes: rows and handlers."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova.db.tables.volume import volume_snapshots
+from nova.volume.face import listing
+from nova.volume.face import schemas
+from nova.volume.face import views
+from nova.web.routes import Route
+
+if TYPE_CHECKING:
+    from nova.volume.face.app import VolumeRequest
+
+ALWAYS_FORCED = 66       # microversion that makes snapshots of volumes in use without being forced to
+_SNAPSHOT = schemas.of('volume_id', name=schemas.NAME, display_name=schemas.NAME, description=schemas.NAME,
+                       volume_id={'type': 'string'}, force={'type': ['boolean', 'string', 'null']},
+                       metadata=schemas.METADATA)
+_SNAPSHOT_RESET = schemas.of('status', status={'enum': ['available', 'error']})
+_SNAPSHOT_STATUS = schemas.of('status', status={'enum': ['creating', 'error']},
+                              progress={'type': ['string', 'null'], 'maxLength': 16})
+_ITEMS = schemas.Given('metadata', schemas.ITEMS)
+_SNAPSHOT_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'display_name': 'name'}
+
+
+def list_snapshots(request: VolumeRequest) -> dict[str, Any]:
+    return listing.page(request, volume_snapshots, 'snapshots',
+                        lambda conn, rows: [views.snapshot(row, request) for row in rows], _SNAPSHOT_FILTERS)
+
+
+def show_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    return {'snapshot': views.snapshot(request.store.snapshots.get(request.context, ident), request)}
+
+
+def create_snapshot(request: VolumeRequest) -> dict[str, Any]:
+    given = request.body
+    made = request.store.snapshots.create(
+        request.context, given['volume_id'], schemas.named(given).get('name'), schemas.named(given).get('description'),
+        # openstackclient leaves the word out, and asks for the version before that
+        force=request.microversion >= ALWAYS_FORCED or listing.true(given.get('force', True)),
+        metadata=given.get('metadata'))
+    return {'snapshot': views.new_snapshot(made, request)}
+
+
+def update_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    values = schemas.named(request.body)
+    return {'snapshot': views.snapshot(request.store.snapshots.update(request.context, ident, lambda row: values),
+                                       request)}
+
+
+def delete_snapshot(request: VolumeRequest, ident: str) -> None:
+    request.store.snapshots.get(request.context, ident)
+    request.store.snapshots.delete(request.context, ident)
+
+
+def show_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    return {'metadata': request.store.snapshots.get(request.context, ident)['metadata']}
+
+
+def add_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    def change(row: dict[str, Any]) -> dict[str, Any]:
+        merged = {**row['metadata'], **request.body}
+        if len(merged) > 128:
+            raise exception.BadRequest('A snapshot has at most 128 metadata items.')
+        return {'metadata': merged}
+    return {'metadata': request.store.snapshots.update(request.context, ident, change)['metadata']}
+
+
+def replace_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    return {'metadata': request.store.snapshots.update(
+        request.context, ident, lambda row: {'metadata': request.body})['metadata']}
+
+
+def delete_snapshot_metadata(request: VolumeRequest, ident: str, key: str) -> None:
+    def change(row: dict[str, Any]) -> dict[str, Any]:
+        if key not in row['metadata']:
+            raise exception.MetadataItemNotFound(key=key[:255])
+        return {'metadata': {name: value for name, value in row['metadata'].items() if name != key}}
+    request.store.snapshots.update(request.context, ident, change)
+
+
+def reset_snapshot_status(request: VolumeRequest, ident: str) -> None:
+    request.store.snapshots.update(request.context, ident, lambda row: {'status': request.body['status']})
+
+
+def update_snapshot_status(request: VolumeRequest, ident: str) -> None:
+    """What a compute that copies a volume reports; see EmbeddedVolumes."""
+    request.store.snapshots.get(request.context, ident)
+    request.store.snapshots.copied(ident, request.body['status'])
+
+
+ROUTES = (
+    Route('GET', '/snapshots', list_snapshots),
+    Route('GET', '/snapshots/detail', list_snapshots),
+    Route('POST', '/snapshots', create_snapshot, status=202, body=schemas.Given('snapshot', _SNAPSHOT)),
+    Route('GET', '/snapshots/{ident}', show_snapshot),
+    Route('PUT', '/snapshots/{ident}', update_snapshot, body=schemas.Given('snapshot', schemas.DESCRIPTION)),
+    Route('DELETE', '/snapshots/{ident}', delete_snapshot, status=202),
+    Route('GET', '/snapshots/{ident}/metadata', show_snapshot_metadata),
+    Route('POST', '/snapshots/{ident}/metadata', add_snapshot_metadata, body=_ITEMS),
+    Route('PUT', '/snapshots/{ident}/metadata', replace_snapshot_metadata, body=_ITEMS),
+    Route('DELETE', '/snapshots/{ident}/metadata/{key}', delete_snapshot_metadata),
+    schemas.action('snapshots', 'os-reset_status', reset_snapshot_status, admin=True, schema=_SNAPSHOT_RESET),
+    schemas.action('snapshots', 'os-update_snapshot_status', update_snapshot_status, admin=True,
+                   schema=_SNAPSHOT_STATUS),
+)
