@@ -23,6 +23,7 @@ from nova.db.servers import console_tokens
 from nova.db.tables.console import console_auth_tokens
 from nova.tests import guests_consoles as guests
 from nova.tests import waiting
+from nova.tests import warm_client
 from nova.tests.functional import cloud as whole
 
 TYPES = {'novnc': 'vnc', 'serial': 'serial'}
@@ -190,12 +191,11 @@ def test_all_forms(cloud, server):
 @pytest.mark.parametrize('option, start', [('--novnc', '/console/novnc/vnc_auto.html?path=%3Ftoken%3D'),
                                            ('--serial', '/console/serial/?token=')])
 def test_the_command_line_client(cloud, server, option, start):
-    done = subprocess.run(
-        [os.path.join(os.path.dirname(sys.executable), 'openstack'), 'console', 'url', 'show', option, server,
-         '-f', 'value', '-c', 'url'], capture_output=True, text=True,
-        env={**os.environ, 'OS_CLIENT_CONFIG_FILE': str(cloud.clouds_yaml), 'OS_CLOUD': 'nova-demo'})
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split('://')[1].startswith(cloud.url.split('://')[1] + start)
+    code, printed = warm_client.client().run(
+        ['console', 'url', 'show', option, server, '-f', 'value', '-c', 'url'],
+        {**os.environ, 'OS_CLIENT_CONFIG_FILE': str(cloud.clouds_yaml), 'OS_CLOUD': 'nova-demo'})
+    assert code == 0, printed
+    assert printed.split('://')[1].startswith(cloud.url.split('://')[1] + start)
 
 
 # ---- tokens --------------------------------------------------------------------------
