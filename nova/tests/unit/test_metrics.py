@@ -80,7 +80,7 @@ def test_what_goes_on_is_counted_and_has_an_age():
     with metrics.TASKS.during('test_event'), metrics.TASKS.during('test_event'):
         time.sleep(0.02)
         assert value('nova_tasks_in_progress', event='test_event') == 2
-        assert 0.02 <= value('nova_task_oldest_seconds', event='test_event') < 5
+        assert 0.02 <= value('nova_task_oldest_seconds', event='test_event') < 60
     assert (('event', 'test_event'),) not in samples('nova_tasks_in_progress')
 
 

@@ -69,7 +69,7 @@ class Fleet:
 
     def close(self):
         self.server.stop()
-        self.server.wait(5)
+        self.server.wait(30)
         self.bus.close()
 
 
@@ -121,7 +121,7 @@ def test_a_change_that_no_message_said_is_found_by_the_next_report(fleet):
     vif, = fleet.rig.allocate()
     fleet.agent.start()
     fleet.server.stop()
-    fleet.server.wait(5)
+    fleet.server.wait(30)
     known = fleet.driver.states[-1].rules
     rule = add_rule(fleet)
     fleet.serve()
@@ -262,7 +262,7 @@ def test_an_agent_plumbs_for_its_own_host_alone(fleet):
             other.plumb(context.admin_context(), server='host1')
     finally:
         server.stop()
-        server.wait(5)
+        server.wait(30)
 
 
 def test_a_port_is_plumbed_before_the_caller_goes_on(fleet):
