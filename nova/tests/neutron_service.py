@@ -237,7 +237,7 @@ class Neutron:
         self.bindings[row['id']] = {other: binding for other, binding in self.bindings[row['id']].items()
                                     if binding['status'] != 'ACTIVE'}
         if host:
-            self.bindings[row['id']][host] = {'host': host, 'status': 'ACTIVE'}
+            self.bindings[row['id']][host] = {'host': host, 'status': 'ACTIVE', 'profile': row['binding:profile']}
 
     def _type(self, host):
         kind = 'unbound' if not host else 'ovs' if host in self.hosts else 'binding_failed'
@@ -256,7 +256,7 @@ class Neutron:
             host = body['binding']['host']
             if host in known:
                 raise Refused(409, 'PortBindingAlreadyExists')
-            known[host] = {'host': host, 'status': 'INACTIVE'}
+            known[host] = {'host': host, 'status': 'INACTIVE', 'profile': body['binding'].get('profile', {})}
             return {'binding': self._of(port_id, host)}
         host = urllib.parse.unquote(rest[0])
         if host not in known:
@@ -269,14 +269,15 @@ class Neutron:
         for other in known.values():
             other['status'] = 'INACTIVE'
         known[host]['status'] = 'ACTIVE'
-        row.update({'binding:host_id': host, **self._type(host)})
+        row.update({'binding:host_id': host, 'binding:profile': known[host].get('profile', row['binding:profile']),
+                    **self._type(host)})
         row['revision_number'] += 1
         return {'binding': self._of(port_id, host)}
 
     def _of(self, port_id, host):
         kind = self._type(host)
-        return {**self.bindings[port_id][host], 'vif_type': kind['binding:vif_type'],
-                'vif_details': kind['binding:vif_details'], 'vnic_type': 'normal', 'profile': {}}
+        return {'profile': {}, **self.bindings[port_id][host], 'vif_type': kind['binding:vif_type'],
+                'vif_details': kind['binding:vif_details'], 'vnic_type': 'normal'}
 
 
 def _fits(row, query):

@@ -85,8 +85,8 @@ def spread(conf, db, ctx, ports):
         group = security_groups.ensure_default(conn, network_ports.PROJECT)
         networks.insert(conn, t.security_group_rules, [{
             'id': rule, 'project_id': network_ports.PROJECT, 'security_group_id': group, 'direction': 'ingress',
-            'ethertype': 'IPv4', 'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22, 'remote_ip_prefix': None,
-            'remote_group_id': None, 'description': ''}])
+            'ethertype': 'IPv4', 'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22,
+            'remote_ip_prefix': None, 'remote_group_id': None, 'description': ''}])
     begun = time.monotonic()
     real.client(interface.INTERFACE).refresh_security(ctx, port_ids=[])
     while not all(any(row['id'] == rule for row in each.driver.state.rules[group]) for each in made):
@@ -216,7 +216,8 @@ def main():
         schema.sync(db, 'api')
         setup.bootstrap(conf, db)
         db.dispose()
-        if not options.only_allocation and not os.geteuid() and shutil.which('rabbitmq-server', path=os.environ['PATH'] + ':/usr/sbin'):
+        fleet = not options.only_allocation and not os.geteuid()
+        if fleet and shutil.which('rabbitmq-server', path=os.environ['PATH'] + ':/usr/sbin'):
             changes(url, options.ports, options.changes)            # before there are threads: it forks
         db = engine.Database(url)
         ctx, made = context.admin_context(), manager.NetworkManager(conf, db, 'here', Seen(conf))

@@ -153,7 +153,7 @@ def _check_networks(req: api_request.Request, networks: list[Document] | str | N
     :raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is not to be had
     """
     try:
-        req.services.networks.validate_networks(req.context, networks, count)
+        req.services.networks.validate_networks(req.context, networks, count, req.has('bandwidth_ports'))
         return req.services.networks.check_security_groups(req.context, groups)
     except exception.NotFound as error:
         raise exception.BadRequest(error.message) from None

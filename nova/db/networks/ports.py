@@ -1,7 +1,7 @@
 """Ports: what a server is connected by."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TYPE_CHECKING
 

@@ -70,9 +70,11 @@ def topology(neutron: client.Neutron, ctx: RequestContext, project_id: str, dry_
     return None if dry_run else str(ident)
 
 
-def check_port(port: Document | None, request: Request, project_id: str, instance_uuid: str | None = None) -> Document:
+def check_port(port: Document | None, request: Request, project_id: str, instance_uuid: str | None = None,
+               guaranteed: bool = False) -> Document:
     """The port that a request names, if the project's server may have it.
 
+    :param guaranteed: whether what a port requests of its host is claimed
     :raises PortNotFound: there is none, or it is another project's
     :raises PortInUse, NetworkRequestInvalid:
     """
@@ -83,7 +85,7 @@ def check_port(port: Document | None, request: Request, project_id: str, instanc
         raise exception.PortInUse(port_id=ident)
     if not port['fixed_ips'] and port.get('ip_allocation') == 'immediate':
         raise exception.NetworkRequestInvalid(reason=f'port {ident} has no fixed address.')
-    vifs.check_usable(port)
+    vifs.check_usable(port, guaranteed)
     return port
 
 

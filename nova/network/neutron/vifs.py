@@ -15,7 +15,8 @@ KEY = 'nova_key'                  # by which the request that attached it finds 
 REQUEST = 'nova_request'          # id of that request
 POSITION = 'nova_position'        # among the server's ports
 TAG = 'nova_tag'                  # of the device in the guest
-OURS = (MADE, KEY, REQUEST, POSITION, TAG)
+ALLOCATION = 'allocation'         # Neutron's key: the providers that serve what the port requests
+OURS = (MADE, KEY, REQUEST, POSITION, TAG, ALLOCATION)
 UNBOUND = ('', 'unbound', 'binding_failed')
 
 
@@ -79,8 +80,16 @@ def check_bound(port: Document, binding: Document, host: str) -> None:
                    'run there, by this name, and is it alive?')
 
 
-def check_usable(port: Document) -> None:
+def no_guarantee(port: Document) -> exception.NetworkRequestInvalid:
+    """The refusal of a port that requests what nobody here counts."""
+    return exception.NetworkRequestInvalid(
+        reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which the scheduler '
+               'does not know of hosts and therefore cannot promise.')
+
+
+def check_usable(port: Document, guaranteed: bool) -> None:
     """
+    :param guaranteed: whether there is a Placement service that knows what hosts have
     :raises NetworkRequestInvalid: a port that compute hosts here cannot plug as it asks for
     """
     kind = port.get('binding:vnic_type') or 'normal'
@@ -88,7 +97,5 @@ def check_usable(port: Document) -> None:
         raise exception.NetworkRequestInvalid(
             reason=f'port {port["id"]} is of vnic_type {kind}, which needs a device of the host; servers here get '
                    'ports of vnic_type normal, and devices by aliases in the flavor (pci_passthrough:alias).')
-    if port.get('resource_request'):
-        raise exception.NetworkRequestInvalid(
-            reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which the '
-                   'scheduler does not know of hosts and therefore cannot promise.')
+    if port.get('resource_request') and not guaranteed:
+        raise no_guarantee(port)

@@ -147,7 +147,8 @@ def test_each_server_gives_back_what_its_own_caller_may(rig):
     for each in (one, two, three):
         rig.manager._allocate([each])
     given = rig.manager._give_back([
-        allocation.Return(one.instance.uuid, 'host2', None), allocation.Return(two.instance.uuid, None, lambda rows: []),
+        allocation.Return(one.instance.uuid, 'host2', None),
+        allocation.Return(two.instance.uuid, None, lambda rows: []),
         allocation.Return(three.instance.uuid, 'host2', lambda rows: rows), allocation.Return('none', None, None)])
     assert given == [0, 0, 1, 0]
     with rig.db.reader() as conn:
