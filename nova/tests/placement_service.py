@@ -32,6 +32,14 @@ class Placement:
             uuid = self.providers[uuid]['parent']
         return uuid
 
+    def _one_subtree(self, uuids):
+        """Whether one of them is above all the others."""
+        def line(uuid):
+            while uuid:
+                yield uuid
+                uuid = self.providers[uuid]['parent']
+        return any(all(top in line(uuid) for uuid in uuids) for top in uuids)
+
     def __call__(self, environ, start_response):
         length = int(environ.get('CONTENT_LENGTH') or 0)
         body = json.loads(environ['wsgi.input'].read(length)) if length else {}
@@ -100,7 +108,7 @@ class Placement:
             chosen = dict(zip(fitting, choice))
             if len({self.root(uuid) for uuid, _wanted in choice}) != 1:
                 continue
-            if any(len({self.providers[chosen[suffix][0]]['parent'] for suffix in group}) != 1 for group in together):
+            if not all(self._one_subtree({chosen[suffix][0] for suffix in group}) for group in together):
                 continue
             allocations = {}
             for uuid, wanted in choice:

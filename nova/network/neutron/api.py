@@ -76,8 +76,8 @@ class API:
         fixed = {str(request['network_id']) for request in requested if request.get('fixed_ip')}
         return ports, networks, neutron.list(context, 'subnets', network_id=fixed) if fixed else []
 
-    def _check(self, project_id: str, ports: dict[str, Document], networks: dict[str, Document], subnets: list[Document],
-               request: choice.Request, count: int) -> None:
+    def _check(self, project_id: str, ports: dict[str, Document], networks: dict[str, Document],
+               subnets: list[Document], request: choice.Request, count: int) -> None:
         if count > 1 and (request.get('port_id') or request.get('fixed_ip')):
             raise exception.NetworkRequestInvalid(reason='a port or a fixed IP serves one server only.')
         try:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 Request = dict[str, str | None]
 
+OTHERS = ('network:', 'trunk:')           # how the owners of ports begin that are no server's: of a router, in a trunk
 AUTO = 'auto-allocated-topology'          # alias and path of the extension that makes a network where there is none
 
 
@@ -82,6 +83,8 @@ def check_port(port: Document | None, request: Request, project_id: str, instanc
     if port is None or port['project_id'] != project_id:
         raise exception.PortNotFound(port_id=ident[:80])
     if port['device_id'] and port['device_id'] != instance_uuid:
+        raise exception.PortInUse(port_id=ident)
+    if str(port.get('device_owner') or '').startswith(OTHERS):       # a subport has no device_id
         raise exception.PortInUse(port_id=ident)
     if not port['fixed_ips'] and port.get('ip_allocation') == 'immediate':
         raise exception.NetworkRequestInvalid(reason=f'port {ident} has no fixed address.')

@@ -37,12 +37,12 @@ def grouped(kbps, packets):
 
 
 def below(placement, host, kbps, packets):
-    """What the agent of a host reports: an agent's provider with the packet rate, a bridge's with the bandwidth."""
+    """What the agent of a host reports: its own provider has the packet rate, below it that of a bridge bandwidth."""
     root = next(ident for ident, each in placement.providers.items() if each['name'] == host)
-    agent = placement.provider(str(uuid.uuid4()), f'{host}:agent', root)
-    rate = placement.provider(str(uuid.uuid4()), f'{host}:rate', agent, {PACKETS: packets}, ['CUSTOM_VNIC_TYPE_NORMAL'])
-    bridge = placement.provider(str(uuid.uuid4()), f'{host}:br', agent, {EGRESS: kbps, INGRESS: kbps}, TRAITS)
-    return bridge, rate
+    agent, bridge = str(uuid.uuid4()), str(uuid.uuid4())
+    placement.provider(agent, f'{host}:{agent}', root, {PACKETS: packets}, ['CUSTOM_VNIC_TYPE_NORMAL'])
+    placement.provider(bridge, f'{host}:{bridge}', agent, {EGRESS: kbps, INGRESS: kbps}, TRAITS)
+    return bridge, agent
 
 
 class Rig(test_neutron.Rig):
@@ -106,8 +106,7 @@ def test_groups_are_of_one_subtree(rig):
     port = rig.port(grouped(100, 5))
     with pytest.raises(exception.PortBindingFailed):
         rig.allocate([request(port_id=port)])
-    for each in (bridge, rate):
-        rig.placement.providers[each]['parent'] = rig.placement.root(bridge)
+    rig.placement.providers[bridge]['parent'] = rate
     rig.allocate([request(port_id=port)])
     assert rig.profile(port)['allocation'] == {BANDWIDTH: bridge, RATE: rate}
     assert (rig.placement.free(bridge, INGRESS), rig.placement.free(rate, PACKETS)) == (900, 45)
