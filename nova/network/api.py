@@ -50,6 +50,10 @@ class API:
         """Operations on floating addresses in the name of the caller."""
         return floating.FloatingIps(self.api_db, self.conf, context)
 
+    def devices_of(self, context: RequestContext, requested: list[selection.Request] | str | None) -> list[Any]:
+        """The devices of hosts that requested ports need: here they need none."""
+        return []
+
     def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
                           count: int = 1, guarantees: bool = True) -> None:
         """Check the networks of a request for ``count`` servers of the caller's project.

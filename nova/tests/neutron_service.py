@@ -241,11 +241,14 @@ class Neutron:
             self.bindings[row['id']][host] = {'host': host, 'status': 'ACTIVE', 'profile': row['binding:profile']}
 
     def _type(self, host, port_id):
-        kind = 'unbound' if not host else 'ovs' if host in self.hosts else 'binding_failed'
+        vnic = self.rows['ports'].get(port_id, {}).get('binding:vnic_type', 'normal')
+        kind = 'unbound' if not host else 'binding_failed' if host not in self.hosts else (
+            'ovs' if vnic == 'normal' else 'hw_veb')
         details = {'port_filter': True, 'bridge_name': self.trunks.get(port_id, 'br-int'),
-                   'ovs_create_tap': True} if kind == 'ovs' else {}
+                   'ovs_create_tap': True} if kind == 'ovs' else (
+                       {'port_filter': False, 'vlan': '100'} if kind == 'hw_veb' else {})
         return {'binding:vif_type': kind, 'binding:vif_details': details,
-                'status': 'ACTIVE' if kind == 'ovs' and not self.slow else 'DOWN'}
+                'status': 'ACTIVE' if kind in ('ovs', 'hw_veb') and not self.slow else 'DOWN'}
 
     def _binding(self, method, port_id, rest, body, project):
         row = self.rows['ports'].get(port_id)

@@ -9,6 +9,7 @@ from urllib import parse
 from nova import exception
 from nova.network.neutron import claims
 from nova.network.neutron import client
+from nova.network.neutron import devices
 from nova.network.neutron import vifs
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ class Bindings:
             return moved
         if before == host:
             self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': ''}, missing)
-        changed = {} if profile == vifs.profile(port) else {'binding:profile': profile}
-        moved = self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': host, **changed}, missing)
+        moved = self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': host, 'binding:profile': profile},
+                                     missing)
         if before and before != host:
             self._claims.release(ctx, port, before)
         return moved
@@ -97,7 +98,8 @@ class Bindings:
         """The port is on no host; what its profile says stays."""
         self.forget_others(ctx, port)
         self._claims.release(ctx, port, port.get('binding:host_id') or '')
-        kept = {name: value for name, value in vifs.profile(port).items() if name != vifs.ALLOCATION}
+        kept = {name: value for name, value in vifs.profile(port).items()
+                if name not in (vifs.ALLOCATION, *devices.KEYS)}
         changed = {} if kept == vifs.profile(port) else {'binding:profile': kept}
         self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': '', **changed},
                              exception.PortNotFound(port_id=port['id']))

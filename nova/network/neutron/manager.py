@@ -20,6 +20,7 @@ from nova.network.neutron import bindings
 from nova.network.neutron import choice
 from nova.network.neutron import claims
 from nova.network.neutron import client
+from nova.network.neutron import devices
 from nova.network.neutron import vifs
 from nova.rpc.interface import Methods
 
@@ -120,7 +121,7 @@ class NeutronManager:
             port = choice.check_port(self.neutron.show(ctx, 'ports', request['port_id'], missing), request,
                                      instance.project_id, instance.uuid, self.claims.there)
             with self.claims.profile(ctx, port, host, instance.uuid) as kept:
-                values['binding:profile'] = {**kept, **profile}
+                values['binding:profile'] = {**kept, **profile, **devices.profile(port, instance.devices(), host)}
                 return self._take(ctx, port, instance, values)
         network = choice.check_network(networks, [], {**request, 'fixed_ip': None})
         values |= {'network_id': network['id'], 'project_id': instance.project_id, 'admin_state_up': True,
@@ -182,7 +183,15 @@ class NeutronManager:
 
     def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance, host: str) -> list[Document]:
         ctx = choice.system(context)
-        return self._vifs(ctx, [self.bindings.move(ctx, port, host) for port in self._ports(ctx, instance.uuid)])
+        return self._vifs(ctx, [self._move(ctx, port, instance, host) for port in self._ports(ctx, instance.uuid)])
+
+    def _move(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, host: str) -> Document:
+        """The port, bound to the host with the device that the server has for it there."""
+        profile = {**vifs.profile(port), **devices.profile(port, instance.devices(), host)}
+        if profile != vifs.profile(port) and port.get('binding:host_id') == host:      # another device of the same host
+            port = self.neutron.update(ctx, 'ports', port['id'], {'binding:profile': profile},
+                                       exception.PortNotFound(port_id=port['id']))
+        return self.bindings.move(ctx, {**port, 'binding:profile': profile}, host)
 
     def prepare_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                              host: str) -> list[Document]:

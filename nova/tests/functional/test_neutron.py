@@ -137,7 +137,7 @@ def test_a_host_without_an_agent(rig):
 
 def test_what_a_port_may_ask_for(rig):
     network = rig.neutron.network(ALICE)
-    for values, word in (({'binding:vnic_type': 'direct'}, 'vnic_type direct'),
+    for values, word in (({'binding:vnic_type': 'direct-physical'}, 'vnic_type direct-physical'),
                          ({'resource_request': {'required': ['CUSTOM_PHYSNET']}}, 'guaranteed bandwidth')):
         port = rig.neutron.port(ALICE, network, **values)
         for refused in (lambda: rig.api.validate_networks(user(), [request(port_id=port)]),

@@ -78,8 +78,8 @@ class Placement:
         self.call('POST', '/resource_providers', json={'uuid': ident, 'name': name, **(
             {'parent_provider_uuid': parent} if parent else {})})
         inventory = {key: {'total': total} for key, total in dict(inventory).items() if total}
-        for number, (what, body) in enumerate((('inventories', {'inventories': inventory}), ('traits', {
-                'traits': list(traits)}), ('aggregates', {'aggregates': list(aggregates)}))):
+        for what, body in (('inventories', {'inventories': inventory}), ('traits', {'traits': list(traits)}),
+                           ('aggregates', {'aggregates': list(aggregates)})):
             for trait in traits if what == 'traits' else ():
                 self.call('PUT', f'/traits/{trait}')
             self.call('PUT', f'/resource_providers/{ident}/{what}',
