@@ -37,25 +37,26 @@ class Bindings:
         # a binding that failed is tried again only when the host is named again
         failed = before == host and port.get('binding:vif_type') in vifs.UNBOUND
         if before != host or failed:
+            left = port
             with self._claims.profile(ctx, port, host) as profile:
-                port = self._move(ctx, port, host, profile)
+                port, waited = self._move(ctx, port, host, profile)
+            if waited:                       # from here on it is bound, and what it claimed is its own
+                self.forget_others(ctx, port)
+            elif before and before != host:
+                self._claims.release(ctx, left, before)
         vifs.check_bound(port, {'vif_type': port.get('binding:vif_type')}, host)
         return port
 
-    def _move(self, ctx: RequestContext, port: Document, host: str, profile: Document) -> Document:
+    def _move(self, ctx: RequestContext, port: Document, host: str, profile: Document) -> tuple[Document, bool]:
+        """(the port, whether a binding had waited for it there)"""
         missing, before = exception.PortNotFound(port_id=port['id']), port.get('binding:host_id')
         if before and before != host and self._waits(ctx, port, host):
             self._activate(ctx, port, host)
-            moved = self._neutron.show(ctx, 'ports', port['id'], missing)
-            self.forget_others(ctx, moved)
-            return moved
+            return self._neutron.show(ctx, 'ports', port['id'], missing), True
         if before == host:
             self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': ''}, missing)
-        moved = self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': host, 'binding:profile': profile},
-                                     missing)
-        if before and before != host:
-            self._claims.release(ctx, port, before)
-        return moved
+        return self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': host, 'binding:profile': profile},
+                                    missing), False
 
     def prepare(self, ctx: RequestContext, port: Document, host: str) -> Document:
         """A binding of the port at a host to which its server is about to come.

@@ -186,7 +186,12 @@ class NeutronManager:
         return self._vifs(ctx, [self._move(ctx, port, instance, host) for port in self._ports(ctx, instance.uuid)])
 
     def _move(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, host: str) -> Document:
-        """The port, bound to the host with the device that the server has for it there."""
+        """The port, bound to the host with the device that the server has for it there.
+
+        What is no task of the conductor, such as a look at changed ports, does not know devices, and changes none.
+        """
+        if port.get('binding:host_id') == host and not instance.obj_attr_is_set('pci_devices'):
+            return self.bindings.move(ctx, port, host)
         profile = {**vifs.profile(port), **devices.profile(port, instance.devices(), host)}
         if profile != vifs.profile(port) and port.get('binding:host_id') == host:      # another device of the same host
             port = self.neutron.update(ctx, 'ports', port['id'], {'binding:profile': profile},

@@ -163,6 +163,20 @@ def test_moves_take_their_claim_along(rig):
     assert not rig.placement.allocations
 
 
+def test_a_claim_that_is_not_given_back_costs_no_other(rig, monkeypatch):
+    """The service goes away when a port has moved: what it has claimed at its new host stays its own."""
+    one, two = (below(rig.placement, f'{host}.example', 1000, 0)[0] for host in ('host1', 'host2'))
+    port = rig.port(plain(600))
+    rig.allocate([request(port_id=port)])
+    answer = rig.placement._answer
+    monkeypatch.setattr(rig.placement, '_answer', lambda method, *more: (503, {}) if method == 'DELETE' else answer(
+        method, *more))
+    with pytest.raises(exception.Unavailable):
+        rig.manager.setup_for_instance(rig.ctx, server(), 'host2')
+    assert rig.neutron.rows['ports'][port]['binding:host_id'] == 'host2'
+    assert (rig.placement.free(one, EGRESS), rig.placement.free(two, EGRESS)) == (400, 400)
+
+
 def test_attached_and_taken_away(rig):
     bridge, _rate = below(rig.placement, 'host1.example', 1000, 0)
     port = rig.port(plain(600))
