@@ -41,6 +41,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of servers that are gone
 LATE_INTERVAL = 20                  # the same, of those that have just got theirs
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
+PROVIDERS_INTERVAL = 30         # a new host has a provider, below which Neutron makes those of its agents
 VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points: where other packages add theirs
 # (compute_driver, [libvirt] virt_type): the driver, which does less
 CONTAINERS = {('libvirt', 'lxc'): 'nova.virt.libvirt.containers.driver.ContainerDriver'}
@@ -244,6 +245,7 @@ def network_agent(conf: cfg.ConfigOpts, bus: Bus, host: str, helper: Helper | No
 
 def _neutron(conf: cfg.ConfigOpts, bus: Bus, host: str, cell_db: Database) -> service.Service:
     """The network service that speaks to a Networking service; it leaves its own host alone."""
+    from nova.db.placement import compute_nodes
     from nova.db.servers import ownership
     from nova.network import authority
     from nova.network import interface
@@ -253,9 +255,14 @@ def _neutron(conf: cfg.ConfigOpts, bus: Bus, host: str, cell_db: Database) -> se
         with cell_db.reader() as conn:
             server = ownership.server(conn, uuid)
         return server.host if server else None
-    manager = neutron_manager.NeutronManager(conf, host_of)
+
+    def nodes() -> list[tuple[str, str, str]]:
+        with cell_db.reader() as conn:
+            return [(row['host'], row['node'], row['uuid']) for row in compute_nodes.list(conn)]
+    manager = neutron_manager.NeutronManager(conf, host_of, nodes=nodes)
     return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus),
-                           admission=authority.admission_of(cell_db))
+                           admission=authority.admission_of(cell_db),
+                           tasks=[('providers', PROVIDERS_INTERVAL, manager.begin)])
 
 
 def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: Helper | None = None) -> service.Service:

@@ -50,14 +50,19 @@ class API:
         """Operations on floating addresses in the name of the caller."""
         return floating.FloatingIps(self.api_db, self.conf, context)
 
+    def devices_of(self, context: RequestContext, requested: list[selection.Request] | str | None) -> list[Any]:
+        """The devices of hosts that requested ports need: here they need none."""
+        return []
+
     def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
-                          count: int = 1) -> None:
+                          count: int = 1, guarantees: bool = True) -> None:
         """Check the networks of a request for ``count`` servers of the caller's project.
 
         What is true now may change until the servers are built, which checks again.
 
         :param requested: as RequestSpec has it: None, 'auto', 'none', or [{'network_id', 'port_id',
                 'fixed_ip', 'tag'}]
+        :param guarantees: whether ports may request bandwidth of a host; those of the embedded service never do
         :raises NetworkRequestInvalid: a network, port or address that the project cannot have
         :raises PortInUse, NetworkAmbiguous:
         """

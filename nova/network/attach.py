@@ -62,7 +62,7 @@ class Attachments:
             return self._vif_of(conn, bind(conn, port, request, project_id, binding))
         network, subnets = selection.usable_network(known, request['network_id'], project_id)
         made = {**new_port(project_id, network['id'], {**binding, 'dns_name': dns_name(instance)}), 'id': port_id}
-        claim(conn, self._network.conf, network, subnets, made, request['fixed_ip'])
+        _claim_now(conn, self._network.conf, network, subnets, made, request['fixed_ip'])
         networks.insert(conn, t.ports, [made])
         security_groups.bind(conn, [(port_id, group) for group in security.resolve(conn, project_id, None)])
         return self._vif_of(conn, made)
@@ -99,7 +99,7 @@ class Attachments:
         port_id = on_network[0]['id']
         held = networks.addresses_of(conn, [port_id]).get(port_id, ())
         if known.issuperset(entry['ip_address'] for entry in held):
-            claim(conn, self._network.conf, *_of_version_4(usable[network_id]), on_network[0], None)
+            _claim_now(conn, self._network.conf, *_of_version_4(usable[network_id]), on_network[0], None)
 
     def remove_address(self, context: nova_context.RequestContext, instance_uuid: str, address: str, host: str) -> None:
         def remove(conn: Connection) -> None:
@@ -125,8 +125,8 @@ def _of_version_4(found: tuple[NetworksRow, list[SubnetsRow]]) -> tuple[Networks
     return network, [subnet for subnet in subnets if subnet['ip_version'] == 4] or subnets
 
 
-def claim(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow],
-          port: Mapping[str, Any], address: str | None) -> list[dict[str, str]]:
+def claim(stock: ipam.Stock, network: NetworksRow, subnets: list[SubnetsRow], port: Mapping[str, Any],
+          address: str | None) -> list[dict[str, str]]:
     """Addresses for a port (its id and MAC): the requested one, or any; [{'subnet_id', 'ip_address'}].
 
     :raises NetworkRequestInvalid: no guest can have the address, or none of another project
@@ -134,11 +134,17 @@ def claim(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: lis
     """
     wanted = [{'ip_address': address}] if address else []
     try:
-        return ipam.claim(conn, network['id'], subnets, port['id'], wanted,
-                          ipam.quarantine(conf.network.dhcp_lease_time), port['mac_address'],
-                          anywhere=port['project_id'] == network['project_id'])
+        return stock.claim(network['id'], subnets, port['id'], wanted, port['mac_address'],
+                           anywhere=port['project_id'] == network['project_id'])
     except exception.InvalidInput as error:
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
+
+
+def _claim_now(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow],
+               port: Mapping[str, Any], address: str | None) -> None:
+    stock = ipam.Stock(conn, ipam.quarantine(conf.network.dhcp_lease_time))
+    claim(stock, network, subnets, port, address)
+    stock.store()
 
 
 def bind(conn: Connection, port: PortsRow | None, request: selection.Request, project_id: str,

@@ -6,7 +6,7 @@ or ARP entry; when nothing else is left, the one that rested longest is taken.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 import datetime
 import functools
 import ipaddress
@@ -99,10 +99,13 @@ def quarantine(lease_time: int) -> datetime.datetime:
     return utils.utcnow() - datetime.timedelta(seconds=lease_time)
 
 
-def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: datetime.datetime) -> list[tuple[int, bool]]:
+def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: datetime.datetime,
+         besides: Collection[int] = ()) -> list[tuple[int, bool]]:
     """``count`` free addresses of a subnet: [(number, rests)]; fewer when there are no more.
 
-    :param rests: True when the address has a row already, which must be taken over
+    ``rests`` is True when the address has a row already, which must be taken over.
+
+    :param besides: those that are spoken for: when no other one is free, the one that rested longest is taken
     """
     pools = spans(subnet)
     if not pools:
@@ -114,8 +117,8 @@ def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: dateti
         chosen += _free(conn, subnet['id'], low, high, count - len(chosen), rested_before)
         if len(chosen) == count:
             return chosen
-    if not chosen:
-        oldest = networks.oldest_resting(conn, subnet['id'], pools)
+    if all(number in besides for number, _rests in chosen):
+        oldest = networks.oldest_resting(conn, subnet['id'], pools, besides)
         chosen = [] if oldest is None else [(oldest, True)]
     return chosen
 
@@ -179,6 +182,70 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gatewa
     return subnet, known[0] if known else None
 
 
+class Stock:
+    """Chooses addresses for ports of one transaction, in which their subnets are locked, and stores them at once.
+
+    :param rested_before: see quarantine
+    :param size: how many are expected of a subnet: so many are looked for at once
+    """
+
+    def __init__(self, conn: Connection, rested_before: datetime.datetime, size: int = 1) -> None:
+        self._conn, self._rested_before, self._size = conn, rested_before, size
+        self._chosen: dict[tuple[str, int], AddressesRow] = {}        # (subnet, number) -> the row
+        self._resting: dict[str, list[int]] = {}                      # subnet -> numbers that have rows of before
+        self._free: dict[str, list[tuple[int, bool]]] = {}            # subnet -> what was found, the next one last
+
+    def claim(self, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
+              mac: str | None = None, gateways: bool = False, anywhere: bool = True) -> list[dict[str, str]]:
+        """The addresses of a port: [{'subnet_id', 'ip_address'}]; see claim below."""
+        given: list[dict[str, str]] = []
+        for request, candidates in _requests(subnets, wanted, mac):
+            named = bool(request.get('ip_address'))
+            if request.get('subnet_id'):
+                candidates = [subnet for subnet in candidates if subnet['id'] == request['subnet_id']]
+                if not candidates:
+                    raise exception.SubnetNotFound(subnet_id=request['subnet_id'])
+                if mac and makes_its_own(candidates[0]) and not request.get('ip_address'):
+                    request = {**request, 'ip_address': ranges.from_mac(candidates[0]['cidr'], mac)}
+            if request.get('ip_address'):
+                subnet, known = check_free(self._conn, candidates, request['ip_address'], gateways,
+                                           anywhere or not named)
+                number, rests = number_of(ipaddress.ip_address(request['ip_address'])), known is not None
+                if (subnet['id'], number) in self._chosen:
+                    raise exception.FixedIpInUse(address=request['ip_address'])
+            elif not candidates:
+                continue
+            else:
+                subnet, number, rests = self._any_of(network_id, candidates)
+            address = address_of(subnet['cidr'], number)
+            given.append({'subnet_id': subnet['id'], 'ip_address': address})
+            self._chosen[subnet['id'], number] = {'subnet_id': subnet['id'], 'number': number, 'address': address,
+                                                  'port_id': port_id, 'released_at': None}
+            if rests:
+                self._resting.setdefault(subnet['id'], []).append(number)
+        return given
+
+    def _any_of(self, network_id: str, subnets: list[SubnetsRow]) -> tuple[SubnetsRow, int, bool]:
+        for subnet in subnets:
+            free = self._free.setdefault(subnet['id'], [])
+            while free and (subnet['id'], free[-1][0]) in self._chosen:
+                free.pop()
+            if not free:
+                given = {number for ident, number in self._chosen if ident == subnet['id']}
+                found = take(self._conn, subnet, len(given) + self._size, self._rested_before, given)
+                free += [each for each in found if each[0] not in given][:self._size][::-1]
+            if free:
+                return subnet, *free.pop()
+        raise exception.NoMoreFixedIps(network_id=network_id)
+
+    def store(self) -> None:
+        """Write what was chosen. Where another transaction was faster the key refuses it: see arbitrated."""
+        for subnet_id, numbers in self._resting.items():
+            networks.forget_rests(self._conn, subnet_id, numbers)
+        networks.insert_addresses(self._conn, list(self._chosen.values()))
+        self._chosen, self._resting, self._free = {}, {}, {}
+
+
 def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
           rested_before: datetime.datetime, mac: str | None = None, gateways: bool = False,
           anywhere: bool = True) -> list[dict[str, str]]:
@@ -191,33 +258,9 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
     :param anywhere: see check_fixed
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
     """
-    rows: list[AddressesRow] = []
-    given: list[dict[str, str]] = []
-    for request, candidates in _requests(subnets, wanted, mac):
-        named = bool(request.get('ip_address'))
-        if request.get('subnet_id'):
-            candidates = [subnet for subnet in candidates if subnet['id'] == request['subnet_id']]
-            if not candidates:
-                raise exception.SubnetNotFound(subnet_id=request['subnet_id'])
-            if mac and makes_its_own(candidates[0]) and not request.get('ip_address'):
-                request = {**request, 'ip_address': ranges.from_mac(candidates[0]['cidr'], mac)}
-        if request.get('ip_address'):
-            subnet, rests = check_free(conn, candidates, request['ip_address'], gateways, anywhere or not named)
-            number = number_of(ipaddress.ip_address(request['ip_address']))
-            if any((row['subnet_id'], row['number']) == (subnet['id'], number) for row in rows):
-                raise exception.FixedIpInUse(address=request['ip_address'])
-        elif not candidates:
-            continue
-        else:
-            subnet, number, rests = _any_of(conn, network_id, candidates, rows, rested_before)
-        address = address_of(subnet['cidr'], number)
-        given.append({'subnet_id': subnet['id'], 'ip_address': address})
-        if not rests:
-            rows.append({'subnet_id': subnet['id'], 'number': number, 'address': address, 'port_id': port_id,
-                         'released_at': None})
-        elif not networks.take_resting(conn, subnet['id'], number, port_id):
-            raise exception.FixedIpInUse(address=address)
-    networks.insert_addresses(conn, rows)
+    stock = Stock(conn, rested_before)
+    given = stock.claim(network_id, subnets, port_id, wanted, mac, gateways, anywhere)
+    stock.store()
     return given
 
 
@@ -234,16 +277,6 @@ def _requests(subnets: list[SubnetsRow], wanted: list[dict[str, str]],
         if of_version:
             found.append(({}, of_version))
     return found + [({'subnet_id': subnet['id']}, [subnet]) for subnet in own]
-
-
-def _any_of(conn: Connection, network_id: str, subnets: list[SubnetsRow], rows: list[Any],
-            rested_before: datetime.datetime) -> tuple[SubnetsRow, int, bool]:
-    for subnet in subnets:
-        taken = {row['number'] for row in rows if row['subnet_id'] == subnet['id']}
-        for number, rests in take(conn, subnet, len(taken) + 1, rested_before):
-            if number not in taken:
-                return subnet, number, rests
-    raise exception.NoMoreFixedIps(network_id=network_id)
 
 
 def new_mac() -> str:

@@ -17,24 +17,19 @@ from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import revisions
-from nova.db.networks import security_groups
 from nova.db.servers import ownership
-from nova.db.servers import request_specs
-from nova.db.tables import network as t
+from nova.network import allocation
 from nova.network import attach
 from nova.network import gateways
 from nova.network.host import load as host_load
 from nova.network import ipam
 from nova.network import migrate
 from nova.network import relay_keys
-from nova.network import security
 from nova.network import selection
 from nova.network.agents.served import AgentHosts
 from nova.network.agents.combined import Combined
+from nova.network.agents import joined
 from nova.network.host.network import HostNetwork
-from nova.network.host.network import dns_name
-from nova.network.host.network import extras
-from nova.network.host.network import vif
 from nova.network.interface import INTERFACE
 from nova.objects import network_info
 from nova.rpc.interface import Methods
@@ -75,12 +70,14 @@ class NetworkManager:
         self._plumb = Combined(self._plumb_once)
         self._loaded: list[int] | None = None           # the revision that was last read, and
         self._plumbed: list[int] | None = None          # the one that this host has
-        self._network = HostNetwork(conf, api_db, host, self._refresh)
         self._relay_key = relay_keys.RelayKey(api_db, host)
-        self.attachments = attach.Attachments(self._network)
-        self.migrations = migrate.Migrations(self._network)
+        self._refresh = Combined(self._refresh_once)
+        self._network = HostNetwork(conf, api_db, host, self._refresh)
+        self._allocations = joined.Joined(self._allocate, lambda order: order.instance.uuid)
+        self._returns = joined.Joined(self._give_back, lambda order: order.instance_uuid)
         self._given: collections.deque[tuple[float, str]] = collections.deque()      # (when, server), oldest first
-        attachments, migrations = self.attachments, self.migrations
+        self.attachments = attachments = attach.Attachments(self._network)
+        self.migrations = migrations = migrate.Migrations(self._network)
         agent_hosts = AgentHosts(api_db, self.gateways)
         self.methods = Methods(INTERFACE, {
             'allocate_for_instance': self.allocate_for_instance,
@@ -116,7 +113,7 @@ class NetworkManager:
             metrics.NETWORK_MENDED.labels(kind).inc()
         self._plumbed = self._loaded        # not before: what failed is done again with the next report
 
-    def _refresh(self) -> None:
+    def _refresh_once(self) -> None:
         """Bring the plumbing of this host in line with the database, and have other hosts do so."""
         self._plumb()
         if self._others is not None and self.gateways.others:
@@ -152,10 +149,8 @@ class NetworkManager:
         """
         if requested_networks == 'none' or requested_networks == []:
             return []
-        vifs = self.api_db.run(
-            ipam.arbitrated(self._allocate), instance, selection.normalized(requested_networks),
-            security_groups, host
-        )
+        vifs = self._allocations(instance.project_id, allocation.Order(
+            instance, selection.normalized(requested_networks), security_groups, host))
         if vifs:
             self._given.append((time.monotonic(), instance.uuid))
             if host == self.host or self.gateways.others:
@@ -170,7 +165,7 @@ class NetworkManager:
         """
         caller = context.sender_host
         may = None if caller is None else lambda rows: self._of_caller(rows, instance_uuid, caller)
-        if self.api_db.run(ports.give_back, [instance_uuid], host, may):
+        if self._returns('', allocation.Return(instance_uuid, host, may)):
             self._refresh()
 
     def _of_caller(self, rows: list[Any], instance_uuid: str, caller: str) -> list[Any]:
@@ -249,52 +244,11 @@ class NetworkManager:
             self._refresh()
         return gone
 
-    # ---- allocation -----------------------------------------------------------------
+    # ---- transactions of many callers -------------------------------------------------
 
-    def _allocate(self, conn: Connection, instance: Instance, requests: list[selection.Request] | None,
-                  group_names: list[str] | None, host: str) -> list[dict[str, Any]]:
-        project_id = instance.project_id
-        existing = ports.lock_many(conn, [r['port_id'] for r in requests or () if r['port_id']])
-        wanted = None if requests is None else {
-            *(r['network_id'] for r in requests if r['network_id']),
-            *(port['network_id'] for port in existing.values())}
-        usable = networks.usable(conn, project_id, wanted, lock=True)
-        rows, default_group = ports.of_device_and_default_group(conn, instance.uuid, project_id)
-        if rows:
-            if any(row['host'] != host for row in rows):
-                _refuse_left(conn, instance.uuid, host)
-                ports.move(conn, instance.uuid, host)
-            return self._network.vifs(conn, rows)
-        if requests is None:
-            requests = selection.choose(usable)
-        groups = security.resolve(conn, project_id, group_names, default_group) if any(
-            not r['port_id'] for r in requests) else []
-        binding = self._network.binding(instance, host)
-        made: list[dict[str, Any]] = []
-        given: list[dict[str, Any]] = []
-        fixed: dict[str, list[dict[str, str]]] = {}
-        for position, request in enumerate(requests):
-            if request['port_id']:
-                port = attach.bind(conn, existing.get(request['port_id']), request, project_id,
-                                   {**binding, 'position': position, 'tag': request.get('tag')})
-            else:
-                network, subnets = selection.usable_network(usable, request['network_id'], project_id)
-                port = attach.new_port(project_id, network['id'],
-                                       {**binding, 'dns_name': dns_name(instance), 'position': position,
-                                        'tag': request.get('tag')})
-                fixed[port['id']] = attach.claim(conn, self.conf, network, subnets, port,
-                                                 request.get('fixed_ip'))
-                made.append(port)
-            given.append(port)
-        networks.insert(conn, t.ports, made)
-        security_groups.bind(conn, [(port['id'], group) for port in made for group in groups])
-        fixed.update(networks.addresses_of(conn, [port['id'] for port in given if port['id'] not in fixed]))
-        more = extras(conn, given, {port['network_id']: usable[port['network_id']][0] for port in given})
-        return [vif(self.conf, port, *usable[port['network_id']], fixed.get(port['id'], []), more) for port in given]
+    def _allocate(self, orders: list[allocation.Order]) -> list[list[dict[str, Any]]]:
+        return self.api_db.run(ipam.arbitrated(
+            lambda conn: allocation.Allocation(conn, self._network, orders).run()))
 
-
-def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:
-    """A host that a build was taken from asks late: the ports stay with the one that builds now."""
-    spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
-    if spec is not None and any(left == host for left, _node in spec.retry_hosts or ()):
-        raise exception.InstanceChanged(instance_id=instance_uuid)
+    def _give_back(self, orders: list[allocation.Return]) -> list[int]:
+        return self.api_db.run(allocation.give_back, orders)

@@ -40,6 +40,7 @@ class Neutron:
         self.addresses = 10                                    # of floating IPs
         self.away = False                                      # every request gets 503
         self.slow = False                                      # ports are plugged when plug() says so
+        self.trunks = {}                                       # port id -> the bridge of the trunk whose parent it is
         self.rows = collections.defaultdict(dict)
         self.bindings = collections.defaultdict(dict)          # port id -> {host: binding}
         self.requests, self.project_of = [], project_of or (lambda token: token.removeprefix('x:'))
@@ -233,17 +234,21 @@ class Neutron:
             self._bind(row, values['binding:host_id'])
 
     def _bind(self, row, host):
-        row.update(self._type(host))
+        row.update(self._type(host, row['id']))
         self.bindings[row['id']] = {other: binding for other, binding in self.bindings[row['id']].items()
                                     if binding['status'] != 'ACTIVE'}
         if host:
-            self.bindings[row['id']][host] = {'host': host, 'status': 'ACTIVE'}
+            self.bindings[row['id']][host] = {'host': host, 'status': 'ACTIVE', 'profile': row['binding:profile']}
 
-    def _type(self, host):
-        kind = 'unbound' if not host else 'ovs' if host in self.hosts else 'binding_failed'
-        details = {'port_filter': True, 'bridge_name': 'br-int', 'ovs_create_tap': True} if kind == 'ovs' else {}
+    def _type(self, host, port_id):
+        vnic = self.rows['ports'].get(port_id, {}).get('binding:vnic_type', 'normal')
+        kind = 'unbound' if not host else 'binding_failed' if host not in self.hosts else (
+            'ovs' if vnic == 'normal' else 'hw_veb')
+        details = {'port_filter': True, 'bridge_name': self.trunks.get(port_id, 'br-int'),
+                   'ovs_create_tap': True} if kind == 'ovs' else (
+                       {'port_filter': False, 'vlan': '100'} if kind == 'hw_veb' else {})
         return {'binding:vif_type': kind, 'binding:vif_details': details,
-                'status': 'ACTIVE' if kind == 'ovs' and not self.slow else 'DOWN'}
+                'status': 'ACTIVE' if kind in ('ovs', 'hw_veb') and not self.slow else 'DOWN'}
 
     def _binding(self, method, port_id, rest, body, project):
         row = self.rows['ports'].get(port_id)
@@ -256,7 +261,7 @@ class Neutron:
             host = body['binding']['host']
             if host in known:
                 raise Refused(409, 'PortBindingAlreadyExists')
-            known[host] = {'host': host, 'status': 'INACTIVE'}
+            known[host] = {'host': host, 'status': 'INACTIVE', 'profile': body['binding'].get('profile', {})}
             return {'binding': self._of(port_id, host)}
         host = urllib.parse.unquote(rest[0])
         if host not in known:
@@ -269,14 +274,15 @@ class Neutron:
         for other in known.values():
             other['status'] = 'INACTIVE'
         known[host]['status'] = 'ACTIVE'
-        row.update({'binding:host_id': host, **self._type(host)})
+        row.update({'binding:host_id': host, 'binding:profile': known[host].get('profile', row['binding:profile']),
+                    **self._type(host, port_id)})
         row['revision_number'] += 1
         return {'binding': self._of(port_id, host)}
 
     def _of(self, port_id, host):
-        kind = self._type(host)
-        return {**self.bindings[port_id][host], 'vif_type': kind['binding:vif_type'],
-                'vif_details': kind['binding:vif_details'], 'vnic_type': 'normal', 'profile': {}}
+        kind = self._type(host, port_id)
+        return {'profile': {}, **self.bindings[port_id][host], 'vif_type': kind['binding:vif_type'],
+                'vif_details': kind['binding:vif_details'], 'vnic_type': 'normal'}
 
 
 def _fits(row, query):

@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 """Measures the embedded network service: ports, a group's change on 20 hosts, rules for nft, traffic of guests.
 
-usage: tools/bench/network.py [--url DATABASE] [--threads 50] [--ports 2000] [--seconds 10] [--changes 20]
+usage: tools/bench/network.py [--url DATABASE | --server KIND] [--threads 50] [--ports 2000] [--seconds 10]
+                              [--changes 20] [--only-traffic | --only-allocation]
 
 As root, first the time of a group's change: HOSTS agents and their privileged parts as processes, each with filters in
 a network namespace of its own, and two network services, over a RabbitMQ that is started for it. It counts from before
 the rule is in the database until the kernel of the last host has it, and, of a rule that is made while no network
 service runs, from when the first one is back. Heartbeats and signatures are left out.
 
-Allocation is on SQLite in a temporary directory, or on the server that --url names (an empty database; its tables
-stay). Each thread makes a server's port and gives it back. The hosts with databases are services in this process, with
-drivers that touch no host, on the in-process bus: what is measured is reading their state and notifying them. The last
-rows make the text of 2,000 ports for nft and, as root, have nft check it. At last, as root, TCP between guests that are
-namespaces, with all filters: on one host, and between two, which are namespaces, too, over VXLAN; in turns with
-the same devices without filters, made by hand. And what nova-network as an agent has in memory. --only-traffic begins
-there.
+Allocation is on SQLite in a temporary directory, on the server that --url names (an empty database; its tables
+stay), or on one of --server, which is started for it and syncs its commits. Each thread makes a server's port and gives
+it back; statements, transactions and processor time of this process are those of one such port. --only-allocation ends
+there. The hosts with databases are services in this process, with drivers that touch no host, on the in-process bus:
+what is measured is reading their state and notifying them. The last rows make the text of 2,000 ports for nft and, as
+root, have nft check it. At last, as root, TCP between guests that are namespaces, with all filters: on one host, and
+between two, which are namespaces, too, over VXLAN; in turns with the same devices without filters, made by hand. And
+what nova-network as an agent has in memory. --only-traffic begins there.
 """
 import argparse
 import contextlib
@@ -25,7 +27,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
 
@@ -33,7 +34,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 from nova import conf as nova_conf
 from nova import context
-from nova import objects
 from nova.db import engine
 from nova.db import schema
 from nova.db.networks import networks
@@ -46,8 +46,9 @@ from nova.network import setup
 from nova.network.linux import rules
 from nova.rpc import bus
 
+import network_ports
+
 HOSTS = 20
-PROJECT = 'bench'
 SETTLE_S = 5
 TURNS = 5
 
@@ -64,35 +65,6 @@ def show(name, **figures):
     print(f'{name:58}', '  '.join(f'{key} {value}' for key, value in figures.items()), flush=True)
 
 
-def instance():
-    return objects.Instance(uuid=str(uuid.uuid4()), project_id=PROJECT, availability_zone=None, hostname='bench')
-
-
-def allocate(made, ctx, host):
-    server = instance()
-    made.allocate_for_instance(ctx, instance=server, requested_networks=None, security_groups=None, host=host)
-    return server
-
-
-def rate(made, ctx, threads, seconds):
-    """Ports made and given back a second."""
-    done, until, lock = [0], time.monotonic() + seconds, threading.Lock()
-
-    def work():
-        while time.monotonic() < until:
-            server = allocate(made, ctx, 'elsewhere')
-            made.deallocate_for_instance(ctx, instance_uuid=server.uuid, host=None)
-            with lock:
-                done[0] += 1
-    workers = [threading.Thread(target=work) for _ in range(threads)]
-    begun = time.monotonic()
-    for each in workers:
-        each.start()
-    for each in workers:
-        each.join()
-    return done[0] / (time.monotonic() - begun)
-
-
 def spread(conf, db, ctx, ports):
     """(seconds from a group's change to the last of HOSTS hosts, the state of one of them)."""
     real = bus.Bus(conf, 'nova-inprocess:///bench')
@@ -103,17 +75,18 @@ def spread(conf, db, ctx, ports):
         made.append(each)
     for number in range(ports):
         made[number % HOSTS].allocate_for_instance(
-            ctx, instance=instance(), requested_networks=None, security_groups=None, host=f'direct{number % HOSTS}')
+            ctx, instance=network_ports.instance(), requested_networks=None, security_groups=None,
+            host=f'direct{number % HOSTS}')
     for each, server in zip(made, servers, strict=True):
         each.start()
         server.start()
     rule = str(uuid.uuid4())
     with db.writer() as conn:
-        group = security_groups.ensure_default(conn, PROJECT)
+        group = security_groups.ensure_default(conn, network_ports.PROJECT)
         networks.insert(conn, t.security_group_rules, [{
-            'id': rule, 'project_id': PROJECT, 'security_group_id': group, 'direction': 'ingress', 'ethertype': 'IPv4',
-            'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22, 'remote_ip_prefix': None,
-            'remote_group_id': None, 'description': ''}])
+            'id': rule, 'project_id': network_ports.PROJECT, 'security_group_id': group, 'direction': 'ingress',
+            'ethertype': 'IPv4', 'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22,
+            'remote_ip_prefix': None, 'remote_group_id': None, 'description': ''}])
     begun = time.monotonic()
     real.client(interface.INTERFACE).refresh_security(ctx, port_ids=[])
     while not all(any(row['id'] == rule for row in each.driver.state.rules[group]) for each in made):
@@ -226,26 +199,33 @@ def main():
     parser.add_argument('--seconds', type=int, default=10)
     parser.add_argument('--changes', type=int, default=20)
     parser.add_argument('--only-traffic', action='store_true')
+    parser.add_argument('--server', choices=('mariadb', 'mysqlclient', 'postgresql'))
+    parser.add_argument('--only-allocation', action='store_true')
     options = parser.parse_args()
     if options.only_traffic:
         with tempfile.TemporaryDirectory() as directory:
             traffic(pathlib.Path(directory))
             memory(pathlib.Path(directory) / 'agents')
         return
-    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack():
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         conf = nova_conf.new(files=[], network__driver='fake', network__default_cidr='10.32.0.0/12')
         url = options.url or f'sqlite:///{directory}/api.sqlite'
+        if options.server:
+            url = stack.enter_context(network_ports.server(options.server))
         db = engine.Database(url)
         schema.sync(db, 'api')
         setup.bootstrap(conf, db)
         db.dispose()
-        if not os.geteuid() and shutil.which('rabbitmq-server', path=os.environ['PATH'] + ':/usr/sbin'):
+        fleet = not options.only_allocation and not os.geteuid()
+        if fleet and shutil.which('rabbitmq-server', path=os.environ['PATH'] + ':/usr/sbin'):
             changes(url, options.ports, options.changes)            # before there are threads: it forks
         db = engine.Database(url)
         ctx, made = context.admin_context(), manager.NetworkManager(conf, db, 'here', Seen(conf))
-        found = rate(made, ctx, options.threads, options.seconds)
         show(f'ports made and given back, {options.threads} threads, {db.url.get_backend_name()}',
-             per_second=round(found, 1))
+             **network_ports.rate(made, ctx, options.threads, options.seconds))
+        if options.only_allocation:
+            db.dispose()
+            return
         taken, state = spread(conf, db, ctx, options.ports)
         show(f"a group's change to the last of {HOSTS} hosts with databases", seconds=round(taken, 3))
         begun = time.monotonic()

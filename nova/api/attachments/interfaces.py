@@ -9,6 +9,7 @@ from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
+from nova.objects import pci
 from nova.web.fields import Field
 from nova.web.fields import Fields
 from nova.web.params import Array
@@ -127,8 +128,10 @@ def detach_port(req: api_request.Request, server_id: str, port_id: str, action: 
     """Begin to detach a port of a server."""
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
-        server_actions.find_for(req, conn, server_id, action)
+        server = server_actions.find_for(req, conn, server_id, action)
     port = _port(req, server_id, port_id)
+    if any(each.request_id == port['id'] for each in pci.requested(server['flavor'])):
+        raise exception.BadRequest(f'Port {port["id"]} is a device of the host: it cannot be detached from the server.')
     row = server_actions.begin(req, cell, server_id, action, {'port_id': port['id']})
     casts.to_host(req, cell, row, cell.rpc.compute.detach_interface, port_id=port['id'])
 

@@ -26,6 +26,7 @@ from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
 from nova.hardware import growth
 from nova.hardware import guest_options
+from nova.objects import pci
 from nova.web.params import HOST
 from nova.web.params import Object
 from nova.web.params import Param
@@ -53,7 +54,9 @@ def resize(req: api_request.Request, id: str) -> None:
         spec = request_specs.get_many(conn, [id]).get(id)
         limits = quotas.limits_of(conn, req.services.conf, row['project_id'])
     _check_flavor(req, row, flavor, spec.image if spec else None)
-    flavor = server_spec.with_devices(flavor, row['image_properties'], req.services.pci_aliases)
+    flavor = server_spec.with_devices(
+        flavor, row['image_properties'], req.services.pci_aliases,
+        [each for each in pci.requested(row['flavor']) if each.request_id])
     guest_options.check(flavor['extra_specs'], row['image_properties'])
     server_spec.guest_topology(flavor, row['image_properties'])
     values: dict[str, Any] = {'progress': 0}

@@ -16,6 +16,7 @@ from nova.db.placement import zones
 from nova.db.projects import flavors as flavors_db
 from nova.db.projects import key_pairs
 from nova.db.projects import quotas
+from nova.objects import pci
 from nova.web import formats
 
 Document = create_plan.Document
@@ -48,12 +49,13 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
     references = image_references.read(req, device_sources.properties_of(devices, sources, image),
                                        None if backed else system)
     check_place(req, server, request.place)
-    groups = _check_networks(req, 'auto' if server.get('networks') == 'auto' else request.networks, request.groups,
-                             request.most)
+    groups, of_ports = _check_networks(
+        req, 'auto' if server.get('networks') == 'auto' else request.networks, request.groups, request.most)
     return create_plan.Facts(
         project_id=req.project_id, user_id=req.user_id, category=category, hints=hints, flavor=flavor, key=key,
         limits=limits, zero_disk=bool(backed or flavor['root_gb'] or req.allows(ZERO_DISK)), image=image,
-        devices=devices, sources=sources, references=references, groups=groups, aliases=req.services.pci_aliases,
+        devices=devices, sources=sources, references=references, groups=groups, of_ports=of_ports,
+        aliases=req.services.pci_aliases,
         named=not req.has('description'),
         written=not backed and conf.libvirt.inject_partition != server_spec.NOT_WRITTEN)
 
@@ -148,13 +150,14 @@ def check_place(req: api_request.Request, server: Document, place: Document,
 
 
 def _check_networks(req: api_request.Request, networks: list[Document] | str | None, groups: list[str], count: int
-                    ) -> list[str]:
-    """Names of the groups.
+                    ) -> tuple[list[str], list[pci.Request]]:
+    """(names of the groups, devices that the ports need)
 
     :raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is not to be had
     """
     try:
-        req.services.networks.validate_networks(req.context, networks, count)
-        return req.services.networks.check_security_groups(req.context, groups)
+        req.services.networks.validate_networks(req.context, networks, count, req.has('bandwidth_ports'))
+        return (req.services.networks.check_security_groups(req.context, groups),
+                req.services.networks.devices_of(req.context, networks))
     except exception.NotFound as error:
         raise exception.BadRequest(error.message) from None

@@ -20,6 +20,7 @@ from nova.db.servers import block_devices
 from nova.hardware import guest_options
 from nova.hardware import pci_spec
 from nova.objects import numa
+from nova.objects import pci
 
 Document = dict[str, typing.Any]
 Hints = dict[str, list[typing.Any]]         # scheduler hints, each value a list
@@ -74,6 +75,7 @@ class Facts:
     references    images that the image names, or that the volume was made of, does
     groups        names of the security groups as a server shows them
     aliases       {name: pci_spec.Alias}
+    of_ports      devices that its ports need
     named         until 2.18 the description is the name
     written       hosts write users' files into disks, without a config drive
     """
@@ -92,6 +94,7 @@ class Facts:
     references: list[Document]
     groups: list[str]
     aliases: dict[str, pci_spec.Alias]
+    of_ports: list[pci.Request]
     named: bool
     written: bool = False
 
@@ -137,7 +140,7 @@ def plan(request: Request, facts: Facts) -> Plan:
     image_references.check_active(facts.references)
     image = {**(image or {}), 'id': None if backed else typing.cast(Document, image)['id'], 'properties': properties,
              **server_spec.trusted(server.get('trusted_image_certificates'), backed)}
-    flavor = server_spec.with_devices(facts.flavor, properties, facts.aliases)
+    flavor = server_spec.with_devices(facts.flavor, properties, facts.aliases, facts.of_ports)
     guest_options.check(flavor['extra_specs'], properties)
     topology = server_spec.guest_topology(flavor, properties)
     limits = facts.limits.of(facts.user_id)

@@ -262,12 +262,14 @@ def trusted(certificates: list[str] | None, volume_backed: bool) -> Document:
     return {'trusted_certs': certificates}
 
 
-def with_devices(flavor: Document, properties: Document | None, aliases: dict[str, pci_spec.Alias]) -> Document:
+def with_devices(flavor: Document, properties: Document | None, aliases: dict[str, pci_spec.Alias],
+                 of_ports: collections.abc.Iterable[pci.Request] = ()) -> Document:
     """What a server keeps of its flavor, with the PCI devices that it asks for as their aliases are defined now.
 
     :param properties: the image's
     :param aliases: {name: hardware.pci_spec.Alias}
+    :param of_ports: devices that its ports need
     :raises InvalidInput: it names one that is not there, or the flavor and the image contradict each other
     """
-    requests = pci_spec.requests(aliases, flavor, properties or {})
+    requests = [*pci_spec.requests(aliases, flavor, properties or {}), *of_ports]
     return {**flavor, 'pci_requests': pci.dump(requests)} if requests else flavor

@@ -1,7 +1,7 @@
 """Networks, subnets and addresses."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 import functools
 from typing import Any, TYPE_CHECKING
@@ -244,11 +244,13 @@ def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: i
         c.subnet_id == subnet_id, c.number.between(first, last)).order_by(c.number).limit(limit)).all()
 
 
-def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, int]]) -> int | None:
-    """The number of the address of these [(first, last)] that was released first, or None."""
+def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, int]],
+                   besides: Collection[int] = ()) -> int | None:
+    """The number of the address of these [(first, last)], and not of ``besides``, that was released first, or None."""
     c = t.addresses.c
     within = sa.or_(*[c.number.between(first, last) for first, last in spans])
-    return conn.execute(sa.select(c.number).where(c.subnet_id == subnet_id, c.port_id.is_(None), within)
+    return conn.execute(sa.select(c.number).where(c.subnet_id == subnet_id, c.port_id.is_(None), within,
+                                                  c.number.not_in(list(besides)))
                         .order_by(c.released_at).limit(1)).scalar()
 
 
@@ -260,9 +262,19 @@ def take_resting(conn: sa.Connection, subnet_id: str, number: int, port_id: str)
             port_id=port_id, released_at=None)).rowcount)
 
 
+_RESTS = sa.delete(t.addresses).where(
+    t.addresses.c.subnet_id == sa.bindparam('of_subnet'), t.addresses.c.port_id.is_(None),
+    t.addresses.c.number.in_(sa.bindparam('of_numbers', expanding=True)))
+
+
+def forget_rests(conn: sa.Connection, subnet_id: str, numbers: list[int]) -> None:
+    """Drop the rows of those of these addresses that rest, so that a port can get them."""
+    conn.execute(_RESTS, {'of_subnet': subnet_id, 'of_numbers': sorted(numbers)})
+
+
 def insert_addresses(conn: sa.Connection, rows: list[AddressesRow]) -> None:
     if rows:
-        revisions.execute(conn, sa.insert(t.addresses), rows)
+        revisions.execute(conn, statements.insert(t.addresses), rows)
 
 
 def release(conn: sa.Connection, port_ids: list[str]) -> None:

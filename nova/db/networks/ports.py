@@ -1,7 +1,7 @@
 """Ports: what a server is connected by."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TYPE_CHECKING
 
@@ -78,14 +78,15 @@ _ONE = sa.select(sa.literal(1).label('one')).subquery()
 _DEFAULT_GROUP = sa.select(t.default_security_groups.c.security_group_id).where(
     t.default_security_groups.c.project_id == sa.bindparam('of_project')).scalar_subquery().label('default_group')
 _AND_DEFAULT_GROUP = sa.select(_DEFAULT_GROUP, t.ports).select_from(
-    _ONE.outerjoin(t.ports, t.ports.c.device_id == sa.bindparam('of_device'))
+    _ONE.outerjoin(t.ports, t.ports.c.device_id.in_(sa.bindparam('of_devices', expanding=True)))
 ).order_by(t.ports.c.position, t.ports.c.id)
 
 
-def of_device_and_default_group(conn: sa.Connection, device_id: str,
-                                project_id: str) -> tuple[list[PortsRow], str | None]:
-    """(the ports of a server as of_device gives them, id of its project's default group or None), in one statement."""
-    rows = statements.dicts(conn.execute(_AND_DEFAULT_GROUP, {'of_device': device_id, 'of_project': project_id}))
+def of_devices_and_default_group(conn: sa.Connection, device_ids: list[str],
+                                 project_id: str) -> tuple[list[PortsRow], str | None]:
+    """(the ports of servers of a project, each server's in its order, id of the project's default group or None), in
+    one statement."""
+    rows = statements.dicts(conn.execute(_AND_DEFAULT_GROUP, {'of_devices': device_ids, 'of_project': project_id}))
     default = rows[0]['default_group']
     for row in rows:
         del row['default_group']
@@ -156,25 +157,21 @@ def leave(conn: sa.Connection, device_id: str, host: str) -> None:
 
 # routed: it has floating addresses, or something is forwarded to it. Most ports have neither, and cost no statement.
 _TO_GIVE_BACK = sa.select(
-    t.ports.c.id, t.ports.c.made_for_server, t.ports.c.host,
+    t.ports.c.id, t.ports.c.device_id, t.ports.c.made_for_server, t.ports.c.host,
     sa.or_(sa.exists().where(t.floating_ips.c.port_id == t.ports.c.id),
            sa.exists().where(t.port_forwardings.c.internal_port_id == t.ports.c.id)).label('routed'),
 ).with_for_update(of=t.ports)
 _OF_DEVICES = _TO_GIVE_BACK.where(t.ports.c.device_id.in_(sa.bindparam('device_ids', expanding=True)))
-_OF_DEVICES_HERE = _OF_DEVICES.where(t.ports.c.host.in_([sa.bindparam('of_host'), '']))
 
 
-def give_back(conn: sa.Connection, device_ids: list[str], host: str | None = None,
-              may: Callable[..., Any] | None = None) -> int:
-    """Remove the ports made for these servers, unbind the users' own; return how many ports there were.
+def to_give_back(conn: sa.Connection, device_ids: list[str]) -> Sequence[Any]:
+    """Rows of the ports of these servers for give_back_rows, locked until the transaction ends."""
+    return conn.execute(_OF_DEVICES, {'device_ids': device_ids}).all()
 
-    :param host: only those that are on this host, or on none; None: all
-    :param may: function(rows with 'id' and 'host') -> those of them; None: all
-    """
-    which = _OF_DEVICES if host is None else _OF_DEVICES_HERE
-    here = {} if host is None else {'of_host': host}
-    rows = conn.execute(which, {'device_ids': list(device_ids), **here}).all()
-    return _given_back(conn, may(rows) if may is not None and rows else rows)
+
+def give_back(conn: sa.Connection, device_ids: list[str]) -> int:
+    """Remove the ports made for these servers, unbind the users' own; return how many ports there were."""
+    return give_back_rows(conn, to_give_back(conn, list(device_ids)))
 
 
 def give_back_one(conn: sa.Connection, ident: str, device_id: str, attached_by: str | None = None) -> int:
@@ -186,10 +183,11 @@ def give_back_one(conn: sa.Connection, ident: str, device_id: str, attached_by: 
     condition = (c.id == ident) & (c.device_id == device_id)
     if attached_by is not None:
         condition &= c.attached_by == attached_by
-    return _given_back(conn, conn.execute(_TO_GIVE_BACK.where(condition)).all())
+    return give_back_rows(conn, conn.execute(_TO_GIVE_BACK.where(condition)).all())
 
 
-def _given_back(conn: sa.Connection, rows: Sequence[Any]) -> int:
+def give_back_rows(conn: sa.Connection, rows: Sequence[Any]) -> int:
+    """The same of rows that are locked."""
     c = t.ports.c
     made = [row.id for row in rows if row.made_for_server]
     own = [row.id for row in rows if not row.made_for_server]
@@ -231,6 +229,16 @@ def older_devices(conn: sa.Connection, device_ids: set[str], before: datetime) -
 # what the service itself puts on ports
 DHCP, GATEWAY, INTERFACE, FLOATING = (f'network:{name}' for name in (
     'dhcp', 'router_gateway', 'router_interface', 'floatingip'))
+
+
+_SERVED = sa.select(t.addresses.c.subnet_id, t.addresses.c.address).join(
+    t.ports, t.ports.c.id == t.addresses.c.port_id).where(
+        t.ports.c.network_id.in_(sa.bindparam('of_networks', expanding=True)), t.ports.c.device_owner == DHCP)
+
+
+def dhcp_addresses(conn: sa.Connection, network_ids: list[str]) -> dict[str, str]:
+    """{subnet id: the address of DHCP and DNS there}, whatever other ports the networks have."""
+    return {row.subnet_id: row.address for row in conn.execute(_SERVED, {'of_networks': network_ids})}
 
 
 def in_network(conn: sa.Connection, network_id: str) -> list[PortsRow]:

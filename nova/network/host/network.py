@@ -13,7 +13,6 @@ from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import routers
-from nova.db.tables import network as t
 from nova.objects import network_info
 
 LABEL = re.compile('[a-z0-9]([a-z0-9-]*[a-z0-9])?')
@@ -66,15 +65,11 @@ NOTHING = Extras()
 
 
 def extras(conn: Connection, rows: list[Any], known: dict[str, NetworksRow]) -> Extras:
-    """The Extras of ports, in three statements; in none where all of their networks are the hosts' own."""
+    """The Extras of ports, in two statements; in none where all of their networks are the hosts' own."""
     crossing = [ident for ident, network in known.items() if network['network_type'] != networks.FLAT]
     if not crossing:
         return NOTHING
-    servers = [port['id'] for port in networks.many(conn, t.ports, crossing, 'network_id')
-               if port['device_owner'] == ports.DHCP]
-    served = {entry['subnet_id']: entry['ip_address']
-              for held in networks.addresses_of(conn, servers).values() for entry in held}
-    return Extras(served, routers.floating_of(conn, [row['id'] for row in rows]))
+    return Extras(ports.dhcp_addresses(conn, crossing), routers.floating_of(conn, [row['id'] for row in rows]))
 
 
 def vif(conf: ConfigOpts, port: Any, network: NetworksRow, subnets: list[SubnetsRow],

@@ -11,12 +11,15 @@ from oslo_utils import timeutils
 from nova import exception
 from nova.network.neutron import choice
 from nova.network.neutron import client
+from nova.network.neutron import devices
 from nova.network.neutron import floating
 from nova.network.neutron import groups
+from nova.network.neutron import placement
 from nova.network.neutron import vifs
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
+    from nova.objects import pci
 
 Document = dict[str, Any]
 DEFAULT = 'default'
@@ -30,6 +33,7 @@ class API:
 
     def __init__(self, conf: ConfigOpts, neutron: client.Neutron | None = None) -> None:
         self.conf, self.neutron = conf, neutron or client.Neutron(conf)
+        self._guaranteed = placement.enabled(conf)
 
     def groups_of(self, context: RequestContext) -> groups.Groups:
         """Operations on security groups in the name of the caller."""
@@ -42,7 +46,7 @@ class API:
     # ---- checks of requests
 
     def validate_networks(self, context: RequestContext, requested: list[choice.Request] | str | None,
-                          count: int = 1) -> None:
+                          count: int = 1, guarantees: bool = True) -> None:
         neutron, project_id = self.neutron, str(context.project_id)
         if requested == 'none' or requested == []:
             return
@@ -55,7 +59,30 @@ class API:
         ports, networks, subnets = self._named(context, requested)
         for request in requested:
             self._check(project_id, ports, networks, subnets, request, count)
+        if not guarantees and any(port.get('resource_request') for port in ports.values()):
+            raise exception.NetworkRequestInvalid(
+                reason='servers with ports that request a bandwidth or packet rate are made with microversion 2.72 or '
+                       'later.')
         self._check_room(context, sum(not request.get('port_id') for request in requested) * count)
+
+    def devices_of(self, context: RequestContext, requested: list[choice.Request] | str | None) -> list[pci.Request]:
+        """The devices of hosts that the ports of a checked request need.
+
+        :raises NetworkRequestInvalid: such a port is on no physical network
+        """
+        if not isinstance(requested, list) or not any(request.get('port_id') for request in requested):
+            return []
+        found = [port for port in self.neutron.list(context, 'ports', id={
+            str(request['port_id']) for request in requested if request.get('port_id')})
+            if devices.vnic_type(port) in devices.TYPES]
+        if not found:
+            return []
+        if not self.neutron.has_account:
+            raise exception.NetworkRequestInvalid(reason='ports that are a device of their host need an account of '
+                                                         '[neutron], which sees physical networks.')
+        networks = {row['id']: row for row in self.neutron.list(
+            choice.system(context), 'networks', id={port['network_id'] for port in found})}
+        return [request for port in found if (request := devices.request(port, networks[port['network_id']]))]
 
     def _named(self, context: RequestContext, requested: list[choice.Request],
                ) -> tuple[dict[str, Document], dict[str, Document], list[Document]]:
@@ -70,14 +97,14 @@ class API:
         fixed = {str(request['network_id']) for request in requested if request.get('fixed_ip')}
         return ports, networks, neutron.list(context, 'subnets', network_id=fixed) if fixed else []
 
-    @staticmethod
-    def _check(project_id: str, ports: dict[str, Document], networks: dict[str, Document], subnets: list[Document],
-               request: choice.Request, count: int) -> None:
+    def _check(self, project_id: str, ports: dict[str, Document], networks: dict[str, Document],
+               subnets: list[Document], request: choice.Request, count: int) -> None:
         if count > 1 and (request.get('port_id') or request.get('fixed_ip')):
             raise exception.NetworkRequestInvalid(reason='a port or a fixed IP serves one server only.')
         try:
             if request.get('port_id'):
-                choice.check_port(ports.get(str(request['port_id'])), request, project_id)
+                choice.check_port(ports.get(str(request['port_id'])), request, project_id,
+                                  guaranteed=self._guaranteed)
             else:
                 choice.check_network(networks, subnets, request)
         except exception.NotFound as error:
@@ -108,7 +135,11 @@ class API:
             request = {**request, 'network_id': chosen['id']}
         ports, networks, subnets = self._named(context, [request])
         if request['port_id']:
-            choice.check_port(ports.get(request['port_id']), request, project_id)
+            port = choice.check_port(ports.get(request['port_id']), request, project_id, guaranteed=self._guaranteed)
+            if devices.vnic_type(port) in devices.TYPES:
+                raise exception.NetworkRequestInvalid(
+                    reason=f'port {port["id"]} is of vnic_type {devices.vnic_type(port)}: its device is claimed when a '
+                           'server is made with it, and cannot be attached to one.')
         else:
             choice.check_network(networks, subnets, request)
         return request

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from urllib import parse
 
 from nova import exception
+from nova.network.neutron import claims
 from nova.network.neutron import client
+from nova.network.neutron import devices
 from nova.network.neutron import vifs
 
 if TYPE_CHECKING:
@@ -18,32 +20,43 @@ EXTENDED = 'binding-extended'             # the extension with several bindings 
 
 
 class Bindings:
-    """In the name of the system."""
+    """In the name of the system. A binding comes and goes with the claim on what the port requests of the host.
 
-    def __init__(self, neutron: client.Neutron) -> None:
-        self._neutron = neutron
+    :param claimed: of ports on hosts
+    """
+
+    def __init__(self, neutron: client.Neutron, claimed: claims.Claims) -> None:
+        self._neutron, self._claims = neutron, claimed
 
     def move(self, ctx: RequestContext, port: Document, host: str) -> Document:
         """The port, bound to the host: its waiting binding there becomes the active one, and the others go.
 
-        :raises PortBindingFailed: no agent of the host can plug it
+        :raises PortBindingFailed: no agent of the host can plug it, or the host has not what it requests
         """
         before = port.get('binding:host_id')
         # a binding that failed is tried again only when the host is named again
         failed = before == host and port.get('binding:vif_type') in vifs.UNBOUND
         if before != host or failed:
-            missing = exception.PortNotFound(port_id=port['id'])
-            waiting = before and not failed and self._waits(ctx, port, host)
-            if waiting:
-                self._activate(ctx, port, host)
-                port = self._neutron.show(ctx, 'ports', port['id'], missing)
+            left = port
+            with self._claims.profile(ctx, port, host) as profile:
+                port, waited = self._move(ctx, port, host, profile)
+            if waited:                       # from here on it is bound, and what it claimed is its own
                 self.forget_others(ctx, port)
-            else:
-                if failed:
-                    self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': ''}, missing)
-                port = self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': host}, missing)
+            elif before and before != host:
+                self._claims.release(ctx, left, before)
         vifs.check_bound(port, {'vif_type': port.get('binding:vif_type')}, host)
         return port
+
+    def _move(self, ctx: RequestContext, port: Document, host: str, profile: Document) -> tuple[Document, bool]:
+        """(the port, whether a binding had waited for it there)"""
+        missing, before = exception.PortNotFound(port_id=port['id']), port.get('binding:host_id')
+        if before and before != host and self._waits(ctx, port, host):
+            self._activate(ctx, port, host)
+            return self._neutron.show(ctx, 'ports', port['id'], missing), True
+        if before == host:
+            self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': ''}, missing)
+        return self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': host, 'binding:profile': profile},
+                                    missing), False
 
     def prepare(self, ctx: RequestContext, port: Document, host: str) -> Document:
         """A binding of the port at a host to which its server is about to come.
@@ -58,9 +71,10 @@ class Bindings:
             self.forget(ctx, port, host)
             found = None
         if not found:
-            found = self._neutron.create(ctx, f'ports/{port["id"]}/bindings', {
-                'host': host, 'vnic_type': port.get('binding:vnic_type') or 'normal', 'profile': vifs.profile(port)},
-                exception.PortNotFound(port_id=port['id']))
+            with self._claims.profile(ctx, port, host) as profile:
+                found = self._neutron.create(ctx, f'ports/{port["id"]}/bindings', {
+                    'host': host, 'vnic_type': port.get('binding:vnic_type') or 'normal', 'profile': profile},
+                    exception.PortNotFound(port_id=port['id']))
         try:
             vifs.check_bound(port, found, host)
         except exception.PortBindingFailed:
@@ -84,7 +98,11 @@ class Bindings:
     def unbind(self, ctx: RequestContext, port: Document) -> None:
         """The port is on no host; what its profile says stays."""
         self.forget_others(ctx, port)
-        self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': ''},
+        self._claims.release(ctx, port, port.get('binding:host_id') or '')
+        kept = {name: value for name, value in vifs.profile(port).items()
+                if name not in (vifs.ALLOCATION, *devices.KEYS)}
+        changed = {} if kept == vifs.profile(port) else {'binding:profile': kept}
+        self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': '', **changed},
                              exception.PortNotFound(port_id=port['id']))
 
     def _of(self, ctx: RequestContext, port: Document) -> list[Document]:
@@ -104,6 +122,7 @@ class Bindings:
             self._neutron.call(ctx, 'PUT', path, exception.PortNotFound(port_id=port['id']))
 
     def _delete(self, ctx: RequestContext, port: Document, host: str) -> None:
+        self._claims.release(ctx, port, host)
         with contextlib.suppress(exception.NotFound):
             self._neutron.call(ctx, 'DELETE', f'/ports/{port["id"]}/bindings/{_segment(host)}', exception.NotFound())
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 Request = dict[str, str | None]
 
+OTHERS = ('network:', 'trunk:')           # how the owners of ports begin that are no server's: of a router, in a trunk
 AUTO = 'auto-allocated-topology'          # alias and path of the extension that makes a network where there is none
 
 
@@ -70,9 +71,11 @@ def topology(neutron: client.Neutron, ctx: RequestContext, project_id: str, dry_
     return None if dry_run else str(ident)
 
 
-def check_port(port: Document | None, request: Request, project_id: str, instance_uuid: str | None = None) -> Document:
+def check_port(port: Document | None, request: Request, project_id: str, instance_uuid: str | None = None,
+               guaranteed: bool = False) -> Document:
     """The port that a request names, if the project's server may have it.
 
+    :param guaranteed: whether what a port requests of its host is claimed
     :raises PortNotFound: there is none, or it is another project's
     :raises PortInUse, NetworkRequestInvalid:
     """
@@ -81,9 +84,11 @@ def check_port(port: Document | None, request: Request, project_id: str, instanc
         raise exception.PortNotFound(port_id=ident[:80])
     if port['device_id'] and port['device_id'] != instance_uuid:
         raise exception.PortInUse(port_id=ident)
+    if str(port.get('device_owner') or '').startswith(OTHERS):       # a subport has no device_id
+        raise exception.PortInUse(port_id=ident)
     if not port['fixed_ips'] and port.get('ip_allocation') == 'immediate':
         raise exception.NetworkRequestInvalid(reason=f'port {ident} has no fixed address.')
-    vifs.check_usable(port)
+    vifs.check_usable(port, guaranteed)
     return port
 
 

@@ -18,7 +18,9 @@ from nova.network import selection
 from nova.network.interface import INTERFACE
 from nova.network.neutron import bindings
 from nova.network.neutron import choice
+from nova.network.neutron import claims
 from nova.network.neutron import client
+from nova.network.neutron import devices
 from nova.network.neutron import vifs
 from nova.rpc.interface import Methods
 
@@ -35,15 +37,18 @@ class NeutronManager:
     """
     :param conf: the configuration
     :param host_of: callable(server uuid) -> name of its host, None when it has none: who may give back which ports
+    :param nodes: () -> [(host, node's name, node's uuid)] of the compute hosts, on which ports may claim something
     """
 
     methods: Methods
 
     def __init__(self, conf: ConfigOpts, host_of: Callable[[str], str | None],
-                 neutron: client.Neutron | None = None) -> None:
+                 neutron: client.Neutron | None = None,
+                 nodes: Callable[[], list[tuple[str, str, str]]] = list) -> None:
         self.conf, self._host_of = conf, host_of
         self.neutron = neutron = neutron or client.Neutron(conf)
-        self.bindings = bindings.Bindings(neutron)
+        self.claims = claims.Claims(conf, nodes)
+        self.bindings = bindings.Bindings(neutron, self.claims)
         self.methods = Methods(INTERFACE, {
             'allocate_for_instance': self.allocate_for_instance,
             'deallocate_for_instance': self.deallocate_for_instance,
@@ -60,6 +65,10 @@ class NeutronManager:
             'refresh_security': self.refresh_security,
             'report_host': self.report_host,
             'host_state': self.host_state})
+
+    def begin(self) -> None:
+        """Periodic: hosts that are new get providers of what their agents report."""
+        self.claims.begin(choice.system())
 
     # ---- a server begins and ends
 
@@ -110,15 +119,10 @@ class NeutronManager:
         if request['port_id'] and not request['network_id']:
             missing = exception.PortNotFound(port_id=request['port_id'])
             port = choice.check_port(self.neutron.show(ctx, 'ports', request['port_id'], missing), request,
-                                     instance.project_id, instance.uuid)
-            values['binding:profile'] = {**vifs.profile(port), **profile}
-            try:
-                return self.neutron.update(ctx, 'ports', port['id'], values, missing, port.get('revision_number'))
-            except exception.NetworkConflict:
-                now = self.neutron.show(ctx, 'ports', port['id'], missing)
-                if now['device_id'] not in ('', instance.uuid):
-                    raise exception.PortInUse(port_id=port['id']) from None
-                raise
+                                     instance.project_id, instance.uuid, self.claims.there)
+            with self.claims.profile(ctx, port, host, instance.uuid) as kept:
+                values['binding:profile'] = {**kept, **profile, **devices.profile(port, instance.devices(), host)}
+                return self._take(ctx, port, instance, values)
         network = choice.check_network(networks, [], {**request, 'fixed_ip': None})
         values |= {'network_id': network['id'], 'project_id': instance.project_id, 'admin_state_up': True,
                    'binding:profile': {**profile, vifs.MADE: True}}
@@ -126,7 +130,24 @@ class NeutronManager:
             values['fixed_ips'] = [{'ip_address': request['fixed_ip']}]
         if groups is not None and network.get('port_security_enabled', True):
             values['security_groups'] = groups
-        return self.neutron.create(ctx, 'ports', values, exception.NetworkNotFound(network_id=network['id']))
+        port = self.neutron.create(ctx, 'ports', values, exception.NetworkNotFound(network_id=network['id']))
+        if port.get('resource_request'):
+            self.neutron.delete(ctx, 'ports', port['id'])
+            raise exception.NetworkRequestInvalid(
+                reason=f'network {network["id"]} has a QoS policy with a guaranteed bandwidth or packet rate: make a '
+                       'port there first, so that a host is looked for that has it.')
+        return port
+
+    def _take(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, values: Document) -> Document:
+        """A port of the project, given to the server."""
+        missing = exception.PortNotFound(port_id=port['id'])
+        try:
+            return self.neutron.update(ctx, 'ports', port['id'], values, missing, port.get('revision_number'))
+        except exception.NetworkConflict:
+            now = self.neutron.show(ctx, 'ports', port['id'], missing)
+            if now['device_id'] not in ('', instance.uuid):
+                raise exception.PortInUse(port_id=port['id']) from None
+            raise
 
     def deallocate_for_instance(self, context: nova_context.RequestContext, instance_uuid: str,
                                 host: str | None) -> None:
@@ -149,6 +170,7 @@ class NeutronManager:
             self.neutron.delete(ctx, 'ports', port['id'])
             return
         self.bindings.forget_others(ctx, port)
+        self.claims.release(ctx, port, port.get('binding:host_id') or '')
         kept = {name: value for name, value in vifs.profile(port).items() if name not in vifs.OURS}
         try:
             self.neutron.update(ctx, 'ports', port['id'], {
@@ -161,7 +183,20 @@ class NeutronManager:
 
     def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance, host: str) -> list[Document]:
         ctx = choice.system(context)
-        return self._vifs(ctx, [self.bindings.move(ctx, port, host) for port in self._ports(ctx, instance.uuid)])
+        return self._vifs(ctx, [self._move(ctx, port, instance, host) for port in self._ports(ctx, instance.uuid)])
+
+    def _move(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, host: str) -> Document:
+        """The port, bound to the host with the device that the server has for it there.
+
+        What is no task of the conductor, such as a look at changed ports, does not know devices, and changes none.
+        """
+        if port.get('binding:host_id') == host and not instance.obj_attr_is_set('pci_devices'):
+            return self.bindings.move(ctx, port, host)
+        profile = {**vifs.profile(port), **devices.profile(port, instance.devices(), host)}
+        if profile != vifs.profile(port) and port.get('binding:host_id') == host:      # another device of the same host
+            port = self.neutron.update(ctx, 'ports', port['id'], {'binding:profile': profile},
+                                       exception.PortNotFound(port_id=port['id']))
+        return self.bindings.move(ctx, {**port, 'binding:profile': profile}, host)
 
     def prepare_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                              host: str) -> list[Document]:
@@ -228,6 +263,8 @@ class NeutronManager:
         port = _of_key(self._ports(ctx, instance_uuid), port_id, attached_by)
         if port is not None:
             self._give_back(ctx, port)
+        else:
+            self.claims.release_gone(ctx, port_id, instance_uuid, host)
 
     def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str, known: list[str],
                     host: str) -> None:

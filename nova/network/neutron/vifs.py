@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova import exception
+from nova.network.neutron import devices
 from nova.objects import network_info
 
 Document = dict[str, Any]
@@ -15,7 +16,8 @@ KEY = 'nova_key'                  # by which the request that attached it finds 
 REQUEST = 'nova_request'          # id of that request
 POSITION = 'nova_position'        # among the server's ports
 TAG = 'nova_tag'                  # of the device in the guest
-OURS = (MADE, KEY, REQUEST, POSITION, TAG)
+ALLOCATION = 'allocation'         # Neutron's key: the providers that serve what the port requests
+OURS = (MADE, KEY, REQUEST, POSITION, TAG, ALLOCATION, *devices.KEYS)
 UNBOUND = ('', 'unbound', 'binding_failed')
 
 
@@ -43,7 +45,9 @@ def vif(port: Document, network: Document, subnets: list[Document], floating: Ma
     bridge = details.get('bridge_name') or ''
     if kind == 'bridge' and not bridge:
         bridge = ('brq' + network['id'])[:14]        # what the Linux bridge agent calls it
+    slot = (binding['profile'] if binding and binding.get('profile') else profile(port)).get(devices.SLOT)
     return {
+        **({'pci_slot': slot} if slot else {}),
         'id': port['id'], 'address': port['mac_address'], 'type': kind,
         'devname': network_info.devname(port['id']), 'active': port.get('status') == 'ACTIVE',
         'tag': profile(port).get(TAG), 'vnic_type': bound.get('vnic_type') or 'normal', 'details': details,
@@ -79,16 +83,23 @@ def check_bound(port: Document, binding: Document, host: str) -> None:
                    'run there, by this name, and is it alive?')
 
 
-def check_usable(port: Document) -> None:
+def no_guarantee(port: Document) -> exception.NetworkRequestInvalid:
+    """The refusal of a port that requests what nobody here counts."""
+    return exception.NetworkRequestInvalid(
+        reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which the scheduler '
+               'does not know of hosts and therefore cannot promise.')
+
+
+def check_usable(port: Document, guaranteed: bool) -> None:
     """
+    :param guaranteed: whether there is a Placement service that knows what hosts have
     :raises NetworkRequestInvalid: a port that compute hosts here cannot plug as it asks for
     """
-    kind = port.get('binding:vnic_type') or 'normal'
-    if kind != 'normal':
+    kind = devices.vnic_type(port)
+    if kind not in ('normal', *devices.TYPES) or 'switchdev' in (profile(port).get('capabilities') or ()):
         raise exception.NetworkRequestInvalid(
-            reason=f'port {port["id"]} is of vnic_type {kind}, which needs a device of the host; servers here get '
-                   'ports of vnic_type normal, and devices by aliases in the flavor (pci_passthrough:alias).')
-    if port.get('resource_request'):
-        raise exception.NetworkRequestInvalid(
-            reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which the '
-                   'scheduler does not know of hosts and therefore cannot promise.')
+            reason=f'port {port["id"]} is of vnic_type {kind}, or offloaded to a device (switchdev); servers here get '
+                   f'ports of vnic_type normal, {" and ".join(devices.TYPES)}, and whole devices by aliases in the '
+                   'flavor (pci_passthrough:alias).')
+    if port.get('resource_request') and not guaranteed:
+        raise no_guarantee(port)

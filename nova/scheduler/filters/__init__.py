@@ -48,12 +48,13 @@ def _module(name: str) -> types.ModuleType:
 
 def always() -> tuple[type[Filter], ...]:
     """The filters that are consulted whatever the configuration says, in their order."""
-    bare_metal, builtin, capabilities, categories, cells, groups, numa, pci, requested_aggregate = (
-        _module(name) for name in ('bare_metal', 'builtin', 'capabilities', 'categories', 'cells', 'groups', 'numa',
-                                   'pci', 'requested_aggregate'))
+    bare_metal, builtin, capabilities, categories, cells, groups, networks, numa, pci, requested_aggregate = (
+        _module(name) for name in ('bare_metal', 'builtin', 'capabilities', 'categories', 'cells', 'groups', 'networks',
+                                   'numa', 'pci', 'requested_aggregate'))
     return (*cells.FILTERS, builtin.RequestedHostFilter, requested_aggregate.RequestedAggregateFilter,
             builtin.MovedGuestFilter, builtin.RetryFilter, *groups.FILTERS, *categories.FILTERS,
-            capabilities.TraitsFilter, bare_metal.MachineFilter, numa.NUMATopologyFilter, pci.PciPassthroughFilter)
+            capabilities.TraitsFilter, bare_metal.MachineFilter, numa.NUMATopologyFilter, pci.PciPassthroughFilter,
+            networks.NetworkResourcesFilter)
 
 
 def builtin_filters() -> dict[str, type[Filter]]:

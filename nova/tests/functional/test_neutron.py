@@ -137,13 +137,36 @@ def test_a_host_without_an_agent(rig):
 
 def test_what_a_port_may_ask_for(rig):
     network = rig.neutron.network(ALICE)
-    for values, word in (({'binding:vnic_type': 'direct'}, 'vnic_type direct'),
+    for values, word in (({'binding:vnic_type': 'direct-physical'}, 'vnic_type direct-physical'),
                          ({'resource_request': {'required': ['CUSTOM_PHYSNET']}}, 'guaranteed bandwidth')):
         port = rig.neutron.port(ALICE, network, **values)
         for refused in (lambda: rig.api.validate_networks(user(), [request(port_id=port)]),
                         lambda: rig.allocate([request(port_id=port)])):
             with pytest.raises(exception.NetworkRequestInvalid, match=word):
                 refused()
+
+
+def test_a_trunk(rig):
+    """The parent is plugged into the bridge that the binding names, here and at a destination; its subports, which have
+    no device, are no server's ports, and are left alone."""
+    network = rig.neutron.network(ALICE)
+    parent = rig.neutron.port(ALICE, network)
+    below = rig.neutron.port(ALICE, rig.neutron.network(ALICE, '10.8.0.0/24'), device_owner='trunk:subport')
+    rig.neutron.trunks[parent] = 'tbr-12345678-9'
+    for refused in (lambda: rig.api.validate_networks(user(), [request(port_id=below)]),
+                    lambda: rig.api.check_attach(user(), ALICE, set(), request(port_id=below)),
+                    lambda: rig.allocate([request(port_id=below)], OTHER)):
+        with pytest.raises(exception.PortInUse):
+            refused()
+    untouched = dict(rig.neutron.rows['ports'][below])
+    vif, = rig.allocate([request(port_id=parent)])
+    assert vif['network']['bridge'] == 'tbr-12345678-9' == vif['details']['bridge_name']
+    coming, = rig.manager.prepare_for_instance(rig.ctx, server(), 'host2')
+    assert coming['network']['bridge'] == 'tbr-12345678-9'
+    moved, = rig.manager.setup_for_instance(rig.ctx, server(), 'host2')
+    assert moved['network']['bridge'] == 'tbr-12345678-9'
+    rig.give_back()
+    assert rig.neutron.rows['ports'][parent]['device_id'] == '' and rig.neutron.rows['ports'][below] == untouched
 
 
 def test_quotas_and_addresses_that_are_used_up(rig):

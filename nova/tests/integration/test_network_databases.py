@@ -1,5 +1,6 @@
 """The networks' statements on database servers: what SQLite, with its one writer, does not show."""
 import contextlib
+import functools
 import threading
 import time
 import types
@@ -8,6 +9,7 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
+from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova.db import engine
@@ -22,6 +24,7 @@ from nova.db.tables import api as api_tables
 from nova.db.tables import network as t
 from nova.network import fake
 from nova.network import manager
+from nova.network import setup
 from nova.tests.functional import test_network_api
 from nova.tests.integration import servers
 from nova.tests.unit import test_network_manager as unit
@@ -68,8 +71,43 @@ def test_what_is_committed_later_counts_later(db):
 def test_ports_and_the_default_group_in_one_statement(db):
     group = db.run(security_groups.ensure_default, 'one')
     with db.reader() as conn:
-        assert ports.of_device_and_default_group(conn, 'no such server', 'one') == ([], group)
-        assert ports.of_device_and_default_group(conn, 'no such server', 'none') == ([], None)
+        assert ports.of_devices_and_default_group(conn, ['no such server'], 'one') == ([], group)
+        assert ports.of_devices_and_default_group(conn, ['no such server'], 'none') == ([], None)
+
+
+def test_two_services_never_give_an_address_twice_and_lose_none(db):
+    """Each takes runs of neighbouring addresses of one small network; every second server comes to both."""
+    conf = nova_conf.new(files=[], network__driver='fake', network__default_cidr='10.44.0.0/26')
+    setup.bootstrap(conf, db)
+    services = [manager.NetworkManager(conf, db, f'host{number}', fake.FakeDriver(conf)) for number in range(2)]
+    ctx, found, errors_ = context.admin_context(), [], []
+
+    def one(number, server):
+        try:
+            vifs = services[number].allocate_for_instance(ctx, instance=server, requested_networks=None,
+                                                          security_groups=None, host='elsewhere')
+            found.append((server.uuid, unit.address(vifs[0])))
+        except Exception as error:
+            errors_.append(error)
+
+    def work(calls):
+        threads = [threading.Thread(target=call) for call in calls]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    instances = [unit.make_instance('busy') for _ in range(30)]
+    work([functools.partial(one, number, server) for place, server in enumerate(instances)
+          for number in ((0, 1) if place % 2 else (place // 2 % 2,))])
+    assert not errors_ and len(found) == 45
+    assert len(set(found)) == len({address for _server, address in found}) == 30
+    work([functools.partial(service.deallocate_for_instance, ctx, instance_uuid=server.uuid, host=None)
+          for server in instances for service in services])
+    with db.reader() as conn:
+        assert not conn.execute(sa.select(t.ports.c.id).where(t.ports.c.project_id == 'busy')).all()
+        rest, = conn.execute(sa.select(sa.func.count()).select_from(t.addresses).where(
+            t.addresses.c.port_id.is_(None))).one()
+    assert rest == 30
 
 
 # ---- the account of nova-network on hosts that have databases (nova/db/grants.py)

@@ -94,8 +94,8 @@ def test_vhost_user_shares_the_guests_memory():
 
 
 @pytest.mark.parametrize('given', [
-    vif('hw_veb'), vif('unbound'), vif('ovs', 'br-int; rm'), vif('ovs', datapath_type='../x'), vif('vhostuser'),
-    vif('vhostuser', vhostuser_socket='/run/../etc/passwd'), {**vif('ovs'), 'address': 'x'},
+    vif('hostdev_physical'), vif('unbound'), vif('ovs', 'br-int; rm'), vif('ovs', datapath_type='../x'),
+    vif('vhostuser'), vif('vhostuser', vhostuser_socket='/run/../etc/passwd'), {**vif('ovs'), 'address': 'x'},
     {**vif('ovs'), 'id': '..'}])
 def test_what_no_host_plugs(given):
     with pytest.raises(exception.VirtError):

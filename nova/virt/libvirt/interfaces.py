@@ -9,6 +9,7 @@ from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import spec
+from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
 
@@ -21,10 +22,19 @@ UNPLUG_RETRY_S = 5           # after which the request is repeated
 POLL = 0.2
 
 
+def _refuse_devices(vif: dict[str, Any]) -> None:
+    """
+    :raises VirtError: the port is a device of the host, which the server has as long as it is there
+    """
+    if vif['type'] == vifs.VIRTUAL:
+        raise exception.VirtError(operation='plug or unplug a port', reason='it is a device of the host')
+
+
 class Interfaces(hands.Feature, driver.Interfaces):
     """The part of the driver that plugs ports; mixed into it."""
 
     def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
+        _refuse_devices(vif)
         with self.hands.operation(instance.uuid):
             guest = self.hands.known(instance.uuid)
             interface, = spec.interfaces([vif], guest)
@@ -37,6 +47,7 @@ class Interfaces(hands.Feature, driver.Interfaces):
                                             xml.interface(interface, guest), interface.mac)
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
+        _refuse_devices(vif)
         with self.hands.operation(instance.uuid):
             guest = self.hands.storage.load(instance.uuid)
             if guest is None:

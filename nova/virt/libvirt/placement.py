@@ -111,13 +111,17 @@ def hostdev(device: pci.Device) -> etree.Element:
     unless its tag ``managed`` says that the host does not."""
     root = etree.Element('hostdev', mode='subsystem', type='pci',
                          managed='no' if device.tags.get('managed') == 'false' else 'yes')
-    match = _ADDRESS.match(device.address)
-    if match is None:
-        raise ValueError(f'{device.address} is no address of a PCI device')
-    domain, bus, slot, function = match.groups()
-    _add(_add(root, 'source'), 'address', domain=f'0x{domain}', bus=f'0x{bus}', slot=f'0x{slot}',
-         function=f'0x{function}')
+    _add(root, 'source').append(address(device.address))
     return root
+
+
+def address(text: str) -> etree.Element:
+    """Where a PCI device is on the host."""
+    match = _ADDRESS.match(text)
+    if match is None:
+        raise ValueError(f'{text} is no address of a PCI device')
+    domain, bus, slot, function = match.groups()
+    return etree.Element('address', domain=f'0x{domain}', bus=f'0x{bus}', slot=f'0x{slot}', function=f'0x{function}')
 
 
 def _on(host: numa.HostTopology, cell: numa.GuestCell) -> numa.HostCell:

@@ -12,6 +12,7 @@ from nova.hardware import growth
 from nova.hardware import guest_options
 from nova.objects import numa
 from nova.virt import driver
+from nova.virt.libvirt import host_devices
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import ports
@@ -114,10 +115,13 @@ def interfaces(network_info: Any, guest: xml.Guest) -> list[xml.Interface]:
     """
     made = []
     for vif in network_info or ():
-        network, port = vif['network'], vifs.port(vif, ports.queues(guest) > 1)
+        network, port, device = vif['network'], vifs.port(vif, ports.queues(guest) > 1), vifs.device(vif)
+        if device and device['macvtap']:
+            device['name'] = host_devices.interface_of(device['address'])
         made.append(xml.Interface(
             mac=vif['address'], bridge=network['bridge'] if vif['type'] == 'bridge' else '', devname=vif['devname'],
-            model=guest.vif_model, mtu=network.get('mtu'), port=dataclasses.asdict(port) if port else None))
+            model=guest.vif_model, mtu=network.get('mtu'), port=dataclasses.asdict(port) if port else None,
+            device=device))
     return made
 
 

@@ -9,6 +9,8 @@ Type               Before the guest starts                                   The
 ``ovs``, hybrid    os-vif: a bridge of its own, joined to the integration    libvirt makes a tap in that bridge
                    bridge by a veth pair
 ``vhostuser``      os-vif: a port of the integration bridge                  the socket of the binding
+``hw_veb``         nothing: the switch of the network card is set by         the device, or a macvtap of it
+                   libvirt, with the port's MAC and VLAN
 =================  ========================================================  ==========================================
 
 os-vif's plugin is used without its process for privileged steps and without a global configuration: what plugs is the
@@ -28,10 +30,12 @@ DATAPATH, HYBRID, SOCKET, SOCKET_MODE = 'datapath_type', 'ovs_hybrid_plug', 'vho
 NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]{0,14}\Z', re.ASCII)             # of a device or bridge
 PATH = re.compile(r'/[A-Za-z0-9_./-]{1,100}\Z', re.ASCII)
 UUID = re.compile(r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
+SLOT = re.compile(r'[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z')
 MAC = re.compile(r'[0-9a-f]{2}(?::[0-9a-f]{2}){5}\Z')
 MTU = range(68, 65536)
 DATAPATHS = ('', 'system', 'netdev')
 KINDS = ('ovs', 'hybrid', 'vhostuser')
+VIRTUAL = 'hw_veb'                # the type of ports that are a device of the host
 
 
 @dataclasses.dataclass
@@ -64,7 +68,7 @@ def port(vif: Vif, multiqueue: bool = False) -> Port | None:
     :raises VirtError: this host cannot plug its type
     """
     kind, details = vif['type'], vif.get('details') or {}
-    if kind in ('bridge', 'tap'):
+    if kind in ('bridge', 'tap', VIRTUAL):
         return None
     if kind not in ('ovs', 'vhostuser'):
         raise exception.VirtError(operation='plug a port', reason=f'its type {kind} is not supported')
@@ -76,6 +80,20 @@ def port(vif: Vif, multiqueue: bool = False) -> Port | None:
         made.socket, made.server = str(details.get(SOCKET) or ''), details.get(SOCKET_MODE) == 'server'
     made.multiqueue = multiqueue and made.kind == 'ovs'
     return check(made)
+
+
+def device(vif: Vif) -> dict[str, Any] | None:
+    """The virtual function that a VIF is: {'address', 'vlan', 'macvtap'}; None of another type.
+
+    :raises VirtError: its binding does not say which, or has a VLAN that is none
+    """
+    if vif['type'] != VIRTUAL:
+        return None
+    vlan = (vif.get('details') or {}).get('vlan') or 0
+    if not SLOT.match(vif.get('pci_slot') or '') or not str(vlan).isascii() or not str(vlan).isdigit() \
+            or not 0 <= int(vlan) < 4095:
+        raise exception.VirtError(operation='plug a port', reason='its binding names no device of the host, or no VLAN')
+    return {'address': vif['pci_slot'], 'vlan': int(vlan), 'macvtap': vif.get('vnic_type') == 'macvtap'}
 
 
 def check(given: Port) -> Port:

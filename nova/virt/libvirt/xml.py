@@ -77,6 +77,7 @@ class Interface:
     """
     bridge   in which libvirt makes the tap; '': of a type of vifs.py that needs none
     port     the values of the vifs.Port that is plugged for it, None: nothing is
+    device   the virtual function of the host that it is: what vifs.device gives, and of a macvtap's its ``name``
     """
 
     mac: str
@@ -85,6 +86,7 @@ class Interface:
     model: str = 'virtio'
     mtu: int | None = None
     port: dict[str, Any] | None = None
+    device: dict[str, Any] | None = None
 
 
 @dataclasses.dataclass
@@ -262,7 +264,8 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
     for interface in guest.interfaces:
         ports.port(devices, interface, guest)
     devices.extend(mediated.hostdev(guest.uuid, device) if device.dev_type == pci.MEDIATED else
-                   placement.hostdev(device) for device in guest.hostdevs)
+                   placement.hostdev(device) for device in guest.hostdevs
+                   if not (device.request_id and device.dev_type == pci.VIRTUAL))       # a port's
     graphics.add(devices, guest)
     if guest.agent:
         if virtio.attributes(guest):     # else libvirt adds the controller by itself

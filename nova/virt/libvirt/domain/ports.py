@@ -4,6 +4,7 @@ from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import guest_options
+from nova.virt.libvirt import placement
 from nova.virt.libvirt.domain.tree import add
 
 MOST_QUEUES = 256                        # that the kernel gives to one tap (MAX_TAP_QUEUES)
@@ -14,6 +15,8 @@ def port(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
     :param interface: xml.Interface
     :param guest: xml.Guest, for what its settings say of all its ports
     """
+    if interface.device:
+        return _function(devices, interface)
     plugged = interface.port or {'kind': '', 'datapath': ''}
     bridge = plugged['device'] if plugged['kind'] == 'hybrid' else interface.bridge
     kind = 'vhostuser' if plugged['kind'] == 'vhostuser' else 'bridge' if bridge else 'ethernet'
@@ -33,6 +36,26 @@ def port(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
         add(element, 'mtu', size=interface.mtu)
     _driver(element, interface.model, guest, plugged['datapath'])
     _bandwidth(element, guest.settings)
+    return element
+
+
+def _function(devices: etree.Element, interface: Any) -> etree.Element:
+    """A virtual function of the host, given to the guest or under a macvtap of it. libvirt gives it the port's MAC and
+    VLAN and takes both back."""
+    device = interface.device
+    if device['macvtap']:
+        element = add(devices, 'interface', type='direct')
+        add(element, 'mac', address=interface.mac)
+        add(element, 'source', dev=device['name'], mode='passthrough')
+        add(element, 'model', type=interface.model)
+    else:
+        element = add(devices, 'interface', type='hostdev', managed='yes')
+        add(element, 'mac', address=interface.mac)
+        address = placement.address(device['address'])
+        address.set('type', 'pci')
+        add(element, 'source').append(address)
+    if device['vlan']:
+        add(add(element, 'vlan'), 'tag', id=device['vlan'])
     return element
 
 

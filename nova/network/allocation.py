@@ -1,0 +1,158 @@
+"""Ports of servers that begin and end: many of one project in one transaction.
+
+The subnets are locked until it ends: addresses are chosen without collisions, and of two messages about one server the
+second sees the port that the first has made, also when another service reads it.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova.db.engine import Connection
+from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.networks import security_groups
+from nova.db.servers import request_specs
+from nova.db.tables import network as t
+from nova.network import attach
+from nova.network import ipam
+from nova.network import security
+from nova.network import selection
+from nova.network.host.network import dns_name
+from nova.network.host.network import extras
+from nova.network.host.network import vif
+
+if TYPE_CHECKING:
+    from nova.network.host.network import HostNetwork
+    from nova.objects.instance import Instance
+
+Networks = dict[str, tuple[Any, list[Any]]]          # {network id: (network, [subnet])}
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """What a server that begins gets. ``requests`` is None for the default network."""
+
+    instance: Instance
+    requests: list[selection.Request] | None
+    group_names: list[str] | None
+    host: str
+
+    @property
+    def ports(self) -> list[str]:
+        """Ids of the ports that it names."""
+        return [request['port_id'] for request in self.requests or () if request['port_id']]
+
+
+@dataclasses.dataclass(frozen=True)
+class Return:
+    """What a server that ends gives back.
+
+    :ivar host: None: all of its ports; else those that no other host has got meanwhile
+    :ivar may: function(rows with 'id' and 'host') -> those of them that the caller may give back; None: all
+    """
+
+    instance_uuid: str
+    host: str | None
+    may: Callable[[list[Any]], list[Any]] | None
+
+
+def give_back(conn: Connection, orders: list[Return]) -> list[int]:
+    """How many ports each of these servers has given back."""
+    rows = ports.to_give_back(conn, [order.instance_uuid for order in orders])
+    given: list[Any] = []
+    counts = []
+    for order in orders:
+        found = [row for row in rows if row.device_id == order.instance_uuid
+                 and (order.host is None or row.host in (order.host, ''))]
+        if order.may is not None and found:
+            found = order.may(found)
+        given += found
+        counts.append(len(found))
+    ports.give_back_rows(conn, given)
+    return counts
+
+
+class Allocation:
+    """One run of allocations.
+
+    :param orders: of one project, each of another server
+    """
+
+    def __init__(self, conn: Connection, network: HostNetwork, orders: list[Order]) -> None:
+        self._conn, self._network, self._conf, self._orders = conn, network, network.conf, orders
+        self._project = str(orders[0].instance.project_id)
+        self._stock = ipam.Stock(conn, ipam.quarantine(self._conf.network.dhcp_lease_time), len(orders))
+        self._made: list[dict[str, Any]] = []
+        self._bound: list[tuple[str, str]] = []                    # (port, group)
+        self._fixed: dict[str, list[dict[str, str]]] = {}
+
+    def run(self) -> list[list[dict[str, Any]]]:
+        """The VIFs of each order. See interface.py for what is raised."""
+        conn = self._conn
+        existing = ports.lock_many(conn, [ident for order in self._orders for ident in order.ports])
+        any_network, known = self._usable(existing)
+        rows, default_group = ports.of_devices_and_default_group(
+            conn, [order.instance.uuid for order in self._orders], self._project)
+        found: list[list[dict[str, Any]] | None] = []              # VIFs, or None where ports are given
+        given: list[list[dict[str, Any]]] = []
+        for order in self._orders:
+            own = [row for row in rows if row['device_id'] == order.instance.uuid]
+            found.append(self._repeated(order, own) if own else None)
+            given.append([] if own else self._give(order, existing, any_network, known, default_group))
+        self._stock.store()
+        networks.insert(conn, t.ports, self._made)
+        security_groups.bind(conn, self._bound)
+        every = [port for of_order in given for port in of_order]
+        self._fixed.update(networks.addresses_of(conn, [port['id'] for port in every if port['id'] not in self._fixed]))
+        more = extras(conn, every, {port['network_id']: known[port['network_id']][0] for port in every})
+        return [there if there is not None else [
+            vif(self._conf, port, *known[port['network_id']], self._fixed.get(port['id'], []), more)
+            for port in of_order] for there, of_order in zip(found, given)]
+
+    def _usable(self, existing: dict[str, Any]) -> tuple[Networks, Networks]:
+        """(networks that a server that names none may mean, these and all that are named), their subnets locked."""
+        named = {*(request['network_id'] for order in self._orders for request in order.requests or ()
+                   if request['network_id']), *(port['network_id'] for port in existing.values())}
+        any_network: Networks = {}
+        if any(order.requests is None for order in self._orders):
+            any_network = networks.usable(self._conn, self._project, None, lock=True)
+        rest = named - set(any_network)
+        return any_network, {**any_network, **(
+            networks.usable(self._conn, self._project, rest, lock=True) if rest else {})}
+
+    def _repeated(self, order: Order, rows: list[Any]) -> list[dict[str, Any]]:
+        """The VIFs of a server that has its ports."""
+        if any(row['host'] != order.host for row in rows):
+            _refuse_left(self._conn, order.instance.uuid, order.host)
+            ports.move(self._conn, order.instance.uuid, order.host)
+        return self._network.vifs(self._conn, rows)
+
+    def _give(self, order: Order, existing: dict[str, Any], any_network: Networks, known: Networks,
+              default_group: str | None) -> list[dict[str, Any]]:
+        requests = selection.choose(any_network) if order.requests is None else order.requests
+        groups = security.resolve(self._conn, self._project, order.group_names, default_group) if any(
+            not request['port_id'] for request in requests) else []
+        binding = self._network.binding(order.instance, order.host)
+        given = []
+        for position, request in enumerate(requests):
+            columns = {**binding, 'position': position, 'tag': request.get('tag')}
+            if request['port_id']:
+                given.append(attach.bind(self._conn, existing.get(request['port_id']), request, self._project, columns))
+                continue
+            network, subnets = selection.usable_network(known, request['network_id'], self._project)
+            port = attach.new_port(self._project, network['id'], {**columns, 'dns_name': dns_name(order.instance)})
+            self._fixed[port['id']] = attach.claim(self._stock, network, subnets, port, request.get('fixed_ip'))
+            self._made.append(port)
+            self._bound += [(port['id'], group) for group in groups]
+            given.append(port)
+        return given
+
+
+def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:
+    """A host that a build was taken from asks late: the ports stay with the one that builds now."""
+    spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
+    if spec is not None and any(left == host for left, _node in spec.retry_hosts or ()):
+        raise exception.InstanceChanged(instance_id=instance_uuid)

@@ -1,0 +1,162 @@
+"""Requests to a Placement service: what Neutron's agents say that hosts have, and what ports take of it.
+
+A port's claim on a host is an allocation whose consumer follows from both, so that it is found again by whoever binds
+or unbinds the port, and is never made twice.
+"""
+from __future__ import annotations
+
+import logging
+from typing import Any
+from typing import TYPE_CHECKING
+import uuid
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova.network.neutron import client
+from nova.network.neutron import requests
+from nova.runtime import rest_client
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
+LOG = logging.getLogger(__name__)
+
+SERVICE_TYPE = 'placement'
+VERSION = 'placement 1.36'               # same_subtree; named groups came with 1.33, mappings with 1.34
+TIMEOUT_S = 60
+TRIES = 3                                # of a claim that met another one
+MOST = 100                               # candidates of one host, of which the first that is free is taken
+ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden}
+_CONSUMERS = uuid.UUID('5b3f36a1-6a9c-4d8a-b9a5-8b1f5a6f0d2e')
+
+Document = dict[str, Any]
+
+
+def enabled(conf: ConfigOpts) -> bool:
+    """Whether there is such a service."""
+    return bool(conf.network.backend == 'neutron' and conf.placement.auth_type)
+
+
+def consumer(port_id: str, server: str, host: str) -> str:
+    """Id of what holds the claim of a server's port on a host."""
+    return str(uuid.uuid5(_CONSUMERS, f'{port_id}/{server}/{host}'))
+
+
+class Placement:
+    """One client for all threads, in the name of the system.
+
+    :param conf: uses [placement] (see nova.runtime.rest_client)
+    """
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._service = rest_client.Service(conf, 'placement', SERVICE_TYPE, 'Placement', ERRORS)
+        self._timeout = conf.placement.timeout or TIMEOUT_S
+
+    # ---- hosts
+
+    def hosts_with(self, ctx: RequestContext, ports: list[Document]) -> frozenset[str]:
+        """Names of the hosts' providers that have what all of these ports request."""
+        found = self._call(ctx, 'GET', '/allocation_candidates', params=requests.query(ports))
+        roots = {each['root_provider_uuid'] for each in found['provider_summaries'].values()}
+        return frozenset(row['name'] for row in self._providers(ctx) if row['uuid'] in roots) if roots else frozenset()
+
+    def hosts_in(self, ctx: RequestContext, segments: list[set[str]]) -> frozenset[str]:
+        """Names of the hosts' providers that one segment of each set reaches.
+
+        Neutron makes an aggregate a segment, in which the provider with the segment's id is, and all hosts on it.
+        """
+        params = []
+        for of_network in segments:
+            aggregates = {aggregate for ident in sorted(of_network) for aggregate in self._aggregates(ctx, ident)}
+            if not aggregates:
+                return frozenset()
+            params.append(('member_of', 'in:' + ','.join(sorted(aggregates))))
+        return frozenset(row['name'] for row in self._providers(ctx, params))
+
+    def _aggregates(self, ctx: RequestContext, provider: str) -> list[str]:
+        ident = client.checked(provider, exception.NotFound())
+        found: list[str] = self._call(ctx, 'GET', f'/resource_providers/{ident}/aggregates').get('aggregates', [])
+        return found
+
+    def _providers(self, ctx: RequestContext, params: Any = ()) -> list[Document]:
+        found: list[Document] = self._call(ctx, 'GET', '/resource_providers', params=list(params))['resource_providers']
+        return found
+
+    def begin(self, ctx: RequestContext, nodes: dict[str, str]) -> None:
+        """Make the providers of hosts that have none: Neutron's are made below them.
+
+        :param nodes: {name: uuid}
+        """
+        known = {row['name'] for row in self._providers(ctx)}
+        for name, ident in nodes.items():
+            if name not in known:
+                self._call(ctx, 'POST', '/resource_providers', conflict=True, json={'name': name, 'uuid': ident})
+
+    # ---- claims
+
+    def claim(self, ctx: RequestContext, port: Document, server: str, host: str, node: str) -> Any:
+        """Allocate what a port requests of a host -> what the profile of its binding says of that, None of a port that
+        requests nothing. Done again it gives the same.
+
+        :param node: name of the host's provider
+        :raises PortBindingFailed: the host has not, or has no more, what is requested
+        """
+        if not requests.groups(port):
+            return None
+        ident = consumer(port['id'], server, host)
+        for _ in range(TRIES):
+            there = self._call(ctx, 'GET', f'/allocations/{ident}').get('allocations') or {}
+            if there:
+                found = requests.held(port, there)
+                if found is not None:
+                    return found
+                self.release(ctx, port['id'], server, host)              # of a policy that the port had before
+            found = self._claim(ctx, port, node, ident)
+            if found is not None:
+                return found
+        raise exception.PortBindingFailed(
+            reason=f'port {port["id"]} requests bandwidth or packets of a network that host {host} has not, or has no '
+                   'more of.')
+
+    def _claim(self, ctx: RequestContext, port: Document, node: str, ident: str) -> Any:
+        """The allocation, None when other claims were faster."""
+        roots = self._providers(ctx, [('name', node)])
+        if not roots:
+            return None
+        params = [*requests.query([port], roots[0]['uuid']), ('limit', str(MOST))]
+        for candidate in self._call(ctx, 'GET', '/allocation_candidates', params=params)['allocation_requests']:
+            body = {'allocations': candidate['allocations'], 'project_id': port['project_id'],
+                    'user_id': port['project_id'], 'consumer_generation': None}
+            if self._call(ctx, 'PUT', f'/allocations/{ident}', conflict=True, json=body) is not CONFLICT:
+                return requests.allocation(port, candidate['mappings'])
+        return None
+
+    def release(self, ctx: RequestContext, port_id: str, server: str, host: str) -> None:
+        """Give back what a server's port has of a host; nothing happens when it has nothing."""
+        self._call(ctx, 'DELETE', f'/allocations/{consumer(port_id, server, host)}')
+
+    # ---- requests
+
+    def _call(self, ctx: RequestContext, method: str, path: str, conflict: bool = False, **kwargs: Any) -> Document:
+        """The document of the answer, {} of one without, and for 404.
+
+        :param conflict: give CONFLICT for 409
+        :raises Unavailable: the service does not answer in time, or cannot do it now
+        """
+        response = self._service.request(
+            ctx, method, lambda: self._service.endpoint() + path,
+            {'Accept': 'application/json', 'OpenStack-API-Version': VERSION}, timeout=self._timeout,
+            connect_retries=0 if method in ('POST', 'PUT') else client.CONNECT_RETRIES, **kwargs)
+        code = response.status_code
+        if code < 400:
+            return response.json() if response.content else {}
+        if code == 404 and path.startswith(('/resource_providers/', '/allocations/')):
+            return {}
+        if code == 409 and conflict:
+            return CONFLICT
+        LOG.warning('The Placement service answered %s %s with code %s.', method, path, code)
+        raise self._service.refusal(ctx, code)
+
+
+CONFLICT: Document = {'conflict': True}

@@ -1,0 +1,75 @@
+"""Which hosts the ports of a server can be bound to: what they request, and the segments of their networks."""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
+
+from nova import context as nova_context
+from nova.network.neutron import client
+from nova.network.neutron import placement
+from nova.network.neutron import requests
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+Document = dict[str, Any]
+
+SEGMENT = 'segment'                  # Neutron's extension
+COMPUTE = 'compute:'                 # how the owner of a server's port begins
+
+
+class Reach(NamedTuple):
+    """
+    nodes   names of nodes that will do
+    bound   names of hosts that have claimed already what ports request
+    """
+
+    nodes: frozenset[str]
+    bound: frozenset[str]
+
+
+class Finder:
+    """Asks Neutron and the Placement service, in the name of the system."""
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._neutron, self._placement = client.Neutron(conf), placement.Placement(conf)
+
+    def find(self, server: str, requested: list[Document]) -> Reach | None:
+        """None: all hosts will do.
+
+        :param requested: the networks of its RequestSpec; ports that it has by now count as well
+        """
+        ctx = nova_context.admin_context()
+        named = {each['port_id'] for each in requested if each.get('port_id')}
+        own = [row for row in self._neutron.list(ctx, 'ports', device_id=server)
+               if row['device_owner'].startswith(COMPUTE)]
+        ports = list({port['id']: port for port in (*self._neutron.list(ctx, 'ports', id=named), *own)}.values())
+        networks = {each['network_id'] for each in requested if each.get('network_id') and not each.get('port_id')}
+        requesting, found = [port for port in ports if requests.groups(port)], []
+        if requesting:
+            found.append(self._placement.hosts_with(ctx, requesting))
+        segments = self._segments(ctx, ports, networks)
+        if segments:
+            found.append(self._placement.hosts_in(ctx, segments))
+        if not found:
+            return None
+        bound = frozenset(port.get('binding:host_id') or '' for port in requesting)
+        return Reach(frozenset.intersection(*found), bound if len(bound) == 1 and not segments else frozenset())
+
+    def _segments(self, ctx: nova_context.RequestContext, ports: list[Document],
+                  networks: set[str]) -> list[set[str]]:
+        """For each routed network the segments in any of which the server may be: those of a port's addresses, or all
+        where it gets them when it is bound (``ip_allocation`` deferred)."""
+        if SEGMENT not in self._neutron.extensions(ctx):
+            return []
+        subnets = [row for row in self._neutron.list(
+            ctx, 'subnets', network_id=networks | {port['network_id'] for port in ports}) if row.get('segment_id')]
+        of_subnet = {row['id']: row['segment_id'] for row in subnets}
+        of_network: dict[str, set[str]] = {}
+        for row in subnets:
+            of_network.setdefault(row['network_id'], set()).add(row['segment_id'])
+        found = [of_network.get(network, set()) for network in sorted(networks)]
+        for port in ports:
+            fixed = {of_subnet[ip['subnet_id']] for ip in port['fixed_ips'] if ip['subnet_id'] in of_subnet}
+            found.append(fixed if port['fixed_ips'] else of_network.get(port['network_id'], set()))
+        return [each for each in found if each]

@@ -1,0 +1,72 @@
+"""What a port requests of the host that it is bound to (``resource_request``): pure functions.
+
+Neutron's extension port-resource-request has one group, ``{'required', 'resources'}``; port-resource-request-groups has
+several, ``{'request_groups': [{'id', 'required', 'resources'}], 'same_subtree': [ids]}``.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+Document = dict[str, Any]
+Query = list[tuple[str, str]]
+
+ONE = 'port'                          # stands for the id of the only group of a request without ids
+
+
+def groups(port: Document) -> list[Document]:
+    """[{'id', 'required': [trait], 'resources': {class: amount}}]; [] of a port that requests nothing."""
+    request = port.get('resource_request') or {}
+    if 'request_groups' in request:
+        return list(request['request_groups'] or ())
+    if not request.get('resources'):
+        return []
+    return [{'id': ONE, 'required': request.get('required') or [], 'resources': request.get('resources') or {}}]
+
+
+def query(ports: Iterable[Document], root: str | None = None) -> Query:
+    """Parameters of a request for allocation candidates that have what all of these ports request.
+
+    :param root: uuid of the one host's provider, below which they are to be
+    """
+    found: Query = [('group_policy', 'none')]
+    for port in ports:
+        for group in groups(port):
+            suffix = _suffix(port, group['id'])
+            found.append((f'resources{suffix}', ','.join(
+                f'{name}:{amount}' for name, amount in sorted(group['resources'].items()))))
+            if group['required']:
+                found.append((f'required{suffix}', ','.join(sorted(group['required']))))
+            if root is not None:
+                found.append((f'in_tree{suffix}', root))
+        together = (port.get('resource_request') or {}).get('same_subtree') or ()
+        if len(together) > 1:
+            found.append(('same_subtree', ','.join(_suffix(port, ident) for ident in together)))
+    return found
+
+
+def allocation(port: Document, mappings: dict[str, list[str]]) -> Any:
+    """What the profile of the port's binding says of the providers that serve it: the id of the one, or
+    {group: provider}.
+
+    :param mappings: {suffix: [provider]} of an allocation candidate
+    """
+    found = {group['id']: mappings[_suffix(port, group['id'])][0] for group in groups(port)}
+    return found[ONE] if ONE in found else found
+
+
+def held(port: Document, allocations: dict[str, Any]) -> Any:
+    """The same of allocations that are made: {provider: {'resources': {class: amount}}}. The groups of a port differ in
+    their resource classes, so that each is found again."""
+    mappings = {}
+    for group in groups(port):
+        serving = [ident for ident, each in allocations.items()
+                   if all(each['resources'].get(name, 0) >= amount for name, amount in group['resources'].items())]
+        if not serving:
+            return None
+        mappings[_suffix(port, group['id'])] = serving
+    return allocation(port, mappings)
+
+
+def _suffix(port: Document, group: str) -> str:
+    return f'_{port["id"]}' if group == ONE else f'_{group}'

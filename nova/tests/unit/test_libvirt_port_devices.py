@@ -1,0 +1,77 @@
+"""Ports that are a virtual function of the host, in the guest's XML; no machine of ours has such a card."""
+from xml.etree import ElementTree as etree
+
+import pytest
+
+from nova import exception
+from nova.objects import pci
+from nova.tests.unit import test_libvirt_placement
+from nova.tests.unit import test_libvirt_xml
+from nova.virt.libvirt import host_devices
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import vifs
+from nova.virt.libvirt import xml
+
+PORT = '11111111-2222-3333-4444-555555555555'
+ADDRESS = '0000:0a:00.1'
+
+
+def vif(**values):
+    return {'id': PORT, 'address': 'fa:16:3e:01:02:03', 'type': 'hw_veb', 'devname': 'tap' + PORT[:11],
+            'vnic_type': 'direct', 'details': {'vlan': '100', 'port_filter': False}, 'pci_slot': ADDRESS,
+            'network': {'id': 'n', 'bridge': '', 'mtu': 1500, 'subnets': []}, **values}
+
+
+def domain(tmp_path, given):
+    device = pci.Device(ADDRESS, '8086', '10ed', pci.VIRTUAL, request_id=PORT)
+    other = pci.Device('0000:81:00.0', '10de', '20b0')
+    guest = test_libvirt_xml.guest(hostdevs=[device, other])
+    guest.interfaces = spec.interfaces([given], guest)
+    text = xml.domain(guest)
+    test_libvirt_placement.validate(tmp_path, text, 'domain')
+    devices = etree.fromstring(text).find('devices')
+    # once in the guest, and the device of an alias beside it
+    assert [each.find('source/address').get('bus') for each in devices.findall('hostdev')] == ['0x81']
+    interface, = devices.findall('interface')
+    assert interface.find('mac').get('address') == 'fa:16:3e:01:02:03'
+    return interface
+
+
+def test_a_function_is_given_to_the_guest(tmp_path):
+    interface = domain(tmp_path, vif())
+    assert interface.attrib == {'type': 'hostdev', 'managed': 'yes'}
+    assert interface.find('source/address').attrib == {
+        'type': 'pci', 'domain': '0x0000', 'bus': '0x0a', 'slot': '0x00', 'function': '0x1'}
+    assert interface.find('vlan/tag').get('id') == '100'
+
+
+def test_a_macvtap_of_it(tmp_path, monkeypatch):
+    (tmp_path / ADDRESS / 'net' / 'ens1f0v1').mkdir(parents=True)
+    found = host_devices.interface_of
+    monkeypatch.setattr(host_devices, 'interface_of', lambda address: found(address, tmp_path))
+    interface = domain(tmp_path, vif(vnic_type='macvtap', details={}))
+    assert interface.get('type') == 'direct' and interface.find('vlan') is None
+    assert interface.find('source').attrib == {'dev': 'ens1f0v1', 'mode': 'passthrough'}
+    assert interface.find('model').get('type') == 'virtio'
+
+
+def test_the_name_of_a_device_that_no_driver_of_the_host_has(tmp_path):
+    (tmp_path / ADDRESS / 'net' / 'ens1f0v1').mkdir(parents=True)
+    assert host_devices.interface_of(ADDRESS, tmp_path) == 'ens1f0v1'
+    with pytest.raises(exception.VirtError, match='no network interface'):
+        host_devices.interface_of('0000:0a:00.2', tmp_path)
+
+
+@pytest.mark.parametrize('values', [
+    {'pci_slot': None}, {'pci_slot': '../../x'}, {'details': {'vlan': '4095'}}, {'details': {'vlan': 'x'}},
+    {'details': {'vlan': '-1'}}])
+def test_a_binding_that_says_no_device_or_vlan(values):
+    with pytest.raises(exception.VirtError, match='no device of the host'):
+        vifs.device(vif(**values))
+
+
+def test_a_port_whose_interface_went_is_not_given_as_a_bare_device():
+    """Without its MAC and VLAN it could send as anybody."""
+    guest = test_libvirt_xml.guest(hostdevs=[pci.Device(ADDRESS, '8086', '10ed', pci.VIRTUAL, request_id=PORT)])
+    guest.interfaces = []
+    assert etree.fromstring(xml.domain(guest)).find('devices/hostdev') is None
