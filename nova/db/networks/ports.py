@@ -99,7 +99,7 @@ def of_ids(conn: sa.Connection, idents: list[str] | set[str]) -> dict[str, Ports
 
 
 def on_host(conn: sa.Connection, host: str) -> list[PortsRow]:
-    """Ports of the guests that are on a host, or arrive there. A router's are not a guest's: groups do not filter them."""
+    """Ports of the guests that are on a host, or arrive there. A router's are no guest's: no groups filter them."""
     c = t.ports.c
     return [statements.to_dict(row) for row in conn.execute(
         sa.select(t.ports).where(sa.or_(c.host == host, c.migrating_to == host), c.device_id != '',

@@ -124,9 +124,9 @@ def test_a_network_of_the_host_cannot_be_routed_by_a_router(face):
 
 
 def test_the_host_of_a_router_is_its_way_out(face):
-    """Packets from the outside got the host's address where they crossed the guests' bridge, so that no floating address
-    of an all-in-one answered; a router's own addresses, which have no security groups, were shut out as a guest's; and
-    the list of a router's agents was answered with 500."""
+    """Packets from the outside got the host's address where they crossed the guests' bridge, so that no floating
+    address of an all-in-one answered; a router's own addresses, which have no security groups, were shut out as a
+    guest's; and the list of a router's agents was answered with 500."""
     with face.db.writer() as conn:
         hosts.seen(conn, 'host1', '192.0.2.1', True)
     network, subnet = inside(face)
@@ -134,7 +134,7 @@ def test_the_host_of_a_router_is_its_way_out(face):
     put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
     port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))
     with face.db.writer() as conn:
-        db_networks.update(conn, t.ports, port['id'], {'host': 'host1', 'device_id': 'd', 'device_owner': 'compute:nova'})
+        db_networks.update(conn, t.ports, port['id'], {'host': 'host1', 'device_id': 'd', 'device_owner': 'compute:n'})
     with face.db.reader() as conn:
         state = host_load.load(conn, 'host1', lambda ident: 'tap-' + ident[:8], {}, '192.0.2.1')
     assert [each.id for each in state.ports] == [port['id']] and state.routers
