@@ -121,6 +121,8 @@ GUESTS = (
     ('VLANs', CHOICE, {MACHINES, CONTAINERS},
      'functional/test_network_vlans.py::test_projects_get_vlans_of_the_ranges_and_do_not_see_which'),
     ('PCI devices of the host', OPTIONAL, {MACHINES}, 'integration/test_libvirt_pci.py::test_a_guest_with_a_device'),
+    ('Shared file systems (virtiofs)', OPTIONAL, {MACHINES},
+     'integration/test_libvirt_shares.py::test_a_guest_reads_and_writes_its_share_until_it_is_detached'),
     ('Virtual graphics devices', OPTIONAL, {MACHINES}, 'unit/test_libvirt_mediated.py::test_the_guest_is_given_it'),
     ('NUMA topology, pinned CPUs', OPTIONAL, {MACHINES},
      'integration/test_libvirt_numa.py::test_a_pinned_guest_runs_on_its_cpus'),

@@ -51,6 +51,7 @@ from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import feature as volumes
 from nova.virt.libvirt.volumes import operations as volume_operations
 from nova.virt.libvirt.volumes import probe
+from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.life import adoption
@@ -59,6 +60,7 @@ from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.life import mediated
 from nova.virt.libvirt.life import rescue
 from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.life import shares
 from nova.virt.libvirt.life import snapshots
 from nova.virt.libvirt.local_disks import configured as local_disks
 
@@ -71,8 +73,8 @@ LOG = logging.getLogger(__name__)
 
 class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Snapshots,
                     guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
-                    rescue.Rescue, growth.Growth, adoption.Adoption, volumes.Volumes, live_migration.LiveMigration,
-                    cold.ColdMoves, driver.EncryptedDisks, driver.EncryptedVolumes):
+                    rescue.Rescue, growth.Growth, adoption.Adoption, volumes.Volumes, shares.Shares,
+                    live_migration.LiveMigration, cold.ColdMoves, driver.EncryptedDisks, driver.EncryptedVolumes):
     """See the contract in nova/virt/driver.py.
 
     :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it;
@@ -100,6 +102,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
                                                                      conf.libvirt.volume_use_multipath,
                                                                      os.path.join(os.path.dirname(directory),
                                                                                   'os-brick')))
+        self.memory_source = memory.ANONYMOUS
         self.virt_type = ''                      # this and the next are known from init_host() on
         self.topology: numa.HostTopology | None = None
         self._placing = threading.Lock()
@@ -112,6 +115,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         return hands.Hands(
             storage=self.storage, images=self.images, hypervisor=self.hypervisor,
             steps=self._steps, copy_seconds=self.conf.libvirt.qemu_img_timeout,
+            share_program=self.conf.libvirt.share_program,
             operation=self.operation, recorded=self._recorded, known=self.guest_record, guest_of=self._guest_of,
             volumes_of=self.volumes_of, described=self._domain, start=self._define_and_start, define=self._define,
             define_paused=self._define_paused, power_off=self.power_off, disconnect=self.disconnect,
@@ -123,6 +127,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         injection.prepare(self.conf.libvirt.inject_partition)
         self.hypervisor.connect()
         local_disks.check_secret(self.conf, self.hypervisor)
+        self.memory_source = memory.source_of(self.conf)
         facts = self.hypervisor.facts()
         self.topology, capabilities = self._topology(facts), facts['capabilities']
         wanted, able = self.conf.libvirt.virt_type, hosts.kvm_offered(capabilities)
@@ -158,7 +163,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         facts = self.hypervisor.facts()
         self.topology = self._topology(facts)
         return [driver.NodeResources(
-            node=self.host, memory_mb=facts['memory_mb'],
+            node=self.host, memory_mb=self.conf.libvirt.file_backed_memory or facts['memory_mb'],
             local_gb=self.storage.total_bytes() // storage.GIB,
             disk_available_least=self.storage.free_bytes() // storage.GIB,
             hypervisor_type='QEMU', hypervisor_version=facts['version'], host_ip=self.conf.my_ip,
@@ -180,11 +185,13 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def guest_traits(self) -> list[str]:
         verifying = [guest_option_rows.TRUSTED_CERTIFICATES] if self.conf.image.certificates_directory else []
         encrypting = [guest_option_rows.ENCRYPTION] if self.storage.encrypts else []
-        return sorted([*self._guest_traits, *verifying, *encrypting])
+        in_files = [memory.TRAIT] if self.memory_source == memory.FILE else []
+        return sorted([*self._guest_traits, *verifying, *encrypting, *in_files])
 
     def _topology(self, facts: dict[str, Any]) -> numa.HostTopology | None:
         """The HostTopology as the configuration leaves it to guests; None when libvirt knows of none."""
-        return hardware_host.configured(capabilities.topology(facts['capabilities']), self.conf)
+        found = hardware_host.configured(capabilities.topology(facts['capabilities']), self.conf)
+        return hardware_host.of_small_pages(found) if found and self.memory_source == memory.FILE else found
 
     def has_disks(self, instance: Instance, source: str) -> bool:
         self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
@@ -359,6 +366,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         :raises VirtError: a storage does not answer
         """
         probe.check(guest.volumes)
+        guest.memory_source = self.memory_source
         self.define_secrets(guest.volumes)
         self.define_volume_keys(guest.uuid, guest.volumes)
         if mediated.needed(guest.hostdevs):
