@@ -94,7 +94,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             directory, images, self._qemu_img, inspect_image,
             options.images_type, options.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
-            image_signatures.Verifier(conf.image.certificates_directory).verify, host,
+            image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host,
             local_disks.pool(conf, self._qemu_img, host), self._passphrase)
         self.set_up_operations()
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed)
@@ -183,7 +183,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         return [*super().cpu_flags(node), *traits.local_flags()]
 
     def guest_traits(self) -> list[str]:
-        verifying = [guest_option_rows.TRUSTED_CERTIFICATES] if self.conf.image.certificates_directory else []
+        options = self.conf.image
+        verifying = [guest_option_rows.TRUSTED_CERTIFICATES] if (
+            options.certificates_directory or options.certificates == 'barbican') else []
         encrypting = [guest_option_rows.ENCRYPTION] if self.storage.encrypts else []
         in_files = [memory.TRAIT] if self.memory_source == memory.FILE else []
         return sorted([*self._guest_traits, *verifying, *encrypting, *in_files])
