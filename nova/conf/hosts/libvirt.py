@@ -12,6 +12,10 @@ OPTIONS = [
                     'drive, by guestfish, which opens the disk in a virtual machine of its own. -2: no, such files '
                     'are refused. -1: into the system that is found. 0: the disk is one file system. Above: the '
                     'number of the partition. The API has to have the same as the hosts.'),
+    cfg.BoolOpt('inject_network', default=False,
+                help='Whether the addresses, gateways and name servers of a server without a config drive are written '
+                     'into its root disk, as /etc/network/interfaces, where the image has that directory. Needs '
+                     'inject_partition.'),
     cfg.StrOpt('connection_uri', default='qemu:///system', max_length=255,
                help="libvirt's address. It must be of this host, because disks are made as files here."),
     cfg.StrOpt('virt_type', default='auto', choices=['auto', 'kvm', 'qemu', 'lxc'],

@@ -31,6 +31,7 @@ from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
 from nova.virt.libvirt import host as hosts
+from nova.virt.libvirt.local_disks import guest_interfaces
 from nova.virt.libvirt.local_disks import injection
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
@@ -124,7 +125,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def init_host(self) -> None:
         self.storage.prepare()
         self._prepare_qemu_img()
-        injection.prepare(self.conf.libvirt.inject_partition)
+        injection.prepare(self.conf.libvirt.inject_partition, self.conf.libvirt.inject_network)
         self.hypervisor.connect()
         local_disks.check_secret(self.conf, self.hypervisor)
         self.memory_source = memory.source_of(self.conf)
@@ -225,15 +226,18 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
                 raise
 
     def _inject(self, disks: list[xml.Disk], request: driver.SpawnRequest) -> None:
-        """Write users' files into the root disk, where no config drive brings them."""
-        if not request.injected_files or request.config_drive is not None:
+        """Write users' files, and where the network is, into the root disk, where no config drive brings them."""
+        if request.config_drive is not None:
             return
-        partition = self.conf.libvirt.inject_partition
-        if partition == injection.OFF or not (disks and request.image):
+        options = self.conf.libvirt
+        possible = options.inject_partition != injection.OFF and bool(disks and request.image)
+        if request.injected_files and not possible:
             raise exception.VirtError(operation=injection.OPERATION, reason=(
                 '[libvirt] inject_partition of this host is -2, or the server boots from a volume; a config drive '
                 'brings files'))
-        injection.write(disks[0], request.injected_files, partition)
+        network = guest_interfaces.text(request.network_info) if options.inject_network and possible else None
+        if request.injected_files or network is not None:
+            injection.write(disks[0], request.injected_files, options.inject_partition, network)
 
     def _undo(self, uuid: str) -> None:
         try:
