@@ -246,8 +246,7 @@ def test_a_host_without_the_controller_of_processors_refuses_shares(rig, spawn):
 def test_memory_is_where_the_host_says(rig, spawn, monkeypatch, source):
     monkeypatch.setattr(rig.driver, 'memory_source', source)
     instance = spawn({}, booted=False)
-    options = subprocess.check_output(['ps', '-C', 'qemu-system-x86_64', '-o', 'args='], text=True)
-    mine, = [line for line in options.splitlines() if instance.uuid in line]
+    mine = subprocess.check_output(['pgrep', '-af', f'^[^ ]*qemu-system.*{instance.uuid}'], text=True)
     assert f'"qom-type":"memory-backend-{source}"' in mine
     assert ('"prealloc":true' in mine) is (source == 'file')
     assert rig.driver.storage.load(instance.uuid).memory_source == source
