@@ -106,6 +106,7 @@ class Action:
     on_request    event of the server that is sent when the API has begun it
     silent        why it has no event of its own
     needs_plain   why it is refused for a server whose local disks are encrypted, the end of a sentence
+    no_shares     why it is refused for a server that has shares, the end of a sentence
     """
 
     name: str
@@ -130,6 +131,7 @@ class Action:
     on_request: str | None = None
     silent: str = ''
     needs_plain: str = ''
+    no_shares: str = ''
 
     @property
     def running(self) -> str | None:
@@ -222,6 +224,9 @@ _UPLOAD = (states.IMAGE_PENDING_UPLOAD, states.IMAGE_UPLOADING)
 _RULE = 'os_compute_api:'
 _NEXT_EVENT = 'sent with the next event of the server'
 _COPY = 'the image would have their content without encryption'
+_HELD = 'the state of virtiofsd stays with its host'
+_OTHER_HOST = 'the share is open to the host that the server is on'
+_ANEW = 'the guest is made anew, without them'
 
 ROWS = (
     Action('os-start', (STOPPED,), (states.POWERING_ON,), _RULE + 'servers:start', after=ACTIVE, host=True,
@@ -244,21 +249,21 @@ ROWS = (
            capability='pause', method='unpause_instance', restart=repeat('unpause_instance'), notification='unpause'),
     Action('suspend', (ACTIVE,), (states.SUSPENDING,), _RULE + 'os-suspend-server:suspend', after=SUSPENDED,
            capability='suspend', method='suspend_instance', restart=repeat('suspend_instance'),
-           notification='suspend', needs_plain='the file of its memory would not be encrypted'),
+           notification='suspend', needs_plain='the file of its memory would not be encrypted', no_shares=_HELD),
     Action('resume', (SUSPENDED,), (states.RESUMING,), _RULE + 'os-suspend-server:resume', after=ACTIVE,
            capability='suspend', method='resume_instance', restart=repeat('resume_instance'), notification='resume'),
     Action('os-migrateLive', (ACTIVE, PAUSED), (states.MIGRATING,), _RULE + 'os-migrate-server:migrate_live', host=True,
            capability='live_migration', event='live-migration', conductor='continue_live_migration',
            restart=repeat('resume_live_migration'), notification='live_migration_post',
-           needs_plain='it can be migrated while it is off'),
+           needs_plain='it can be migrated while it is off', no_shares=_HELD),
     Action('rebuild', (ACTIVE, STOPPED, ERROR),
            (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING), _RULE + 'servers:rebuild',
            after=ACTIVE, keeps_stopped=True, on_failure=ERROR, started=states.REBUILDING, method='rebuild_instance',
-           restart=repeat('rebuild_instance', preserve_ephemeral=False), notification='rebuild'),
+           restart=repeat('rebuild_instance', preserve_ephemeral=False), notification='rebuild', no_shares=_ANEW),
     # on its new host it is a rebuild, which a restart there leaves to a conductor
     Action('evacuate', (ACTIVE, STOPPED, ERROR), (states.REBUILDING,), _RULE + 'os-evacuate', after=ACTIVE,
            keeps_stopped=True, task_states=ANY, locked=False, host=True, conductor='continue_evacuation',
-           task_name='rebuild_instance', notification='rebuild', on_request='evacuate'),
+           task_name='rebuild_instance', notification='rebuild', on_request='evacuate', no_shares=_OTHER_HOST),
     Action('createImage', _SNAPSHOTS, (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, *_UPLOAD),
            _RULE + 'servers:create_image', started=states.IMAGE_SNAPSHOT, locked=False, capability='snapshot',
            method='snapshot_instance', notification='snapshot', needs_plain=_COPY,
@@ -277,7 +282,7 @@ ROWS = (
            (states.SHELVING, states.SHELVING_IMAGE_PENDING_UPLOAD, states.SHELVING_IMAGE_UPLOADING),
            _RULE + 'os-shelve:shelve', after=SHELVED, started=states.SHELVING, capability='snapshot',
            method='shelve_instance', restart=repeat('shelve_instance', image_id=None, clean_shutdown=False),
-           notification='shelve', needs_plain=_COPY),
+           notification='shelve', needs_plain=_COPY, no_shares=_OTHER_HOST),
     Action('shelveOffload', (SHELVED,), (states.SHELVING_OFFLOADING,), _RULE + 'os-shelve:shelve_offload',
            after=SHELVED_OFFLOADED, method='shelve_offload_instance', restart=repeat('shelve_offload_instance'),
            notification='shelve_offload'),
@@ -286,11 +291,11 @@ ROWS = (
     Action('resize', (ACTIVE, STOPPED),
            (states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH),
            _RULE + 'servers:resize', after=RESIZED, host=True, capability='resize', conductor='continue_move',
-           notification='resize'),
+           notification='resize', no_shares=_OTHER_HOST),
     Action('migrate', (ACTIVE, STOPPED),
            (states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH),
            _RULE + 'os-migrate-server:migrate', after=RESIZED, host=True, capability='resize',
-           conductor='continue_move', notification='resize'),
+           conductor='continue_move', notification='resize', no_shares=_OTHER_HOST),
     Action('confirmResize', (RESIZED,), (states.RESIZE_CONFIRMING,), _RULE + 'servers:confirm_resize',
            conductor='continue_move', notification='resize_confirm'),
     Action('revertResize', (RESIZED,), (states.RESIZE_REVERTING,), _RULE + 'servers:revert_resize',

@@ -14,7 +14,7 @@
 set -euo pipefail
 
 PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio gzip syslinux syslinux-common fdisk kmod qemu-utils dpkg apt"
-MODULES="virtio_pci virtio_blk virtio_net virtio-rng virtio_balloon virtio_console ata_piix sr_mod sd_mod isofs button evdev"
+MODULES="virtio_pci virtio_blk virtio_net virtio-rng virtio_balloon virtio_console ata_piix sr_mod sd_mod isofs button evdev virtiofs"
 KERNEL_OPTIONS="console=ttyS0 quiet loglevel=3 panic=5 net.ifnames=0 tsc=unstable"
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -47,7 +47,8 @@ def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells,
         conductor=bus.client(conductor_interface.INTERFACE), compute=bus.client(compute_interface.INTERFACE),
         network=bus.client(network_interface.INTERFACE), scheduler=bus.client(scheduler_interface.INTERFACE),
         images=images, networks=assembly.networks(conf, api_db),
-        volumes=storage or assembly.volumes(conf, api_db, images, cells), notifier=notify.new(conf), projects=known,
+        volumes=storage or assembly.volumes(conf, api_db, images, cells), shares=assembly.shares(conf),
+        notifier=notify.new(conf), projects=known,
         cert=bus.client(cert_interface.INTERFACE), bare_metal=_bare_metal(conf))
 
 

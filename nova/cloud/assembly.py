@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nova.rpc.enrolment import Enrolment
     from nova.runtime.http.server import Server
     from nova.runtime.privileges import Helper
+    from nova.share.api import Shares
     from nova.virt.driver import ComputeDriver
     from nova.virt.driver import ImageSource
     from nova.volume.api import BlockStorage
@@ -164,7 +165,7 @@ def conductor(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cells
         conf=conf, api_db=api_db, cells=cells, scheduler=cells.top.rpc.scheduler,
         compute=bus.client(compute_interface.INTERFACE), network=bus.client(network_interface.INTERFACE),
         images=images, volumes=storage or volumes(conf, api_db, images, cells),
-        notifier=notify.new(conf, 'nova-conductor'),
+        shares=shares(conf), notifier=notify.new(conf, 'nova-conductor'),
         lowest_versions=bus.pins.lowest))
     return service.Service(conf, 'nova-conductor', host, conductor_interface.INTERFACE, manager, bus,
                            manager.methods, admission=manager.admission())
@@ -362,6 +363,14 @@ def networks(conf: cfg.ConfigOpts, api_db: Database) -> Any:
         return neutron.API(conf)
     from nova.network import api
     return api.API(api_db, conf)
+
+
+def shares(conf: cfg.ConfigOpts) -> Shares:
+    """The client of the Shared File Systems service, where [manila] names one."""
+    from nova.share import api
+    from nova.share import manila
+    named = conf.manila.auth_type or conf.manila.endpoint_override
+    return manila.ManilaShares(conf) if named else api.NoShares()
 
 
 def metadata(conf: cfg.ConfigOpts, api_db: Database, cells: Cells) -> list[Server]:

@@ -69,6 +69,9 @@ class ComputeManager:
             lambda uuid: host.volumes.get_disk_key(context.admin_context(), instance_uuid=uuid),
             lambda uuid, volume: host.volumes.get_volume_key(context.admin_context(), instance_uuid=uuid,
                                                              volume_id=volume))
+        if conf.image.certificates == 'barbican':
+            from nova.volume import barbican                 # its libraries are loaded where it is used alone
+            driver.use_certificates(barbican.Barbican(conf).certificate)
 
         notifier = notifications.Notifier(host)
         stray_guests = power_states.StrayGuests(host)

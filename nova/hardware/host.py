@@ -50,6 +50,12 @@ def shared_count(host: numa.HostTopology) -> int:
     return sum(len(cell.cpuset) for cell in host.cells)
 
 
+def of_small_pages(host: numa.HostTopology) -> numa.HostTopology:
+    """The HostTopology without its large pages."""
+    return dataclasses.replace(host, cells=tuple(dataclasses.replace(
+        cell, mempages=tuple(sorted(cell.mempages, key=lambda pages: pages.size_kb)[:1])) for cell in host.cells))
+
+
 def unused(host: numa.HostTopology) -> numa.HostTopology:
     """The HostTopology without guests."""
     return dataclasses.replace(host, cells=tuple(dataclasses.replace(

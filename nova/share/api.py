@@ -1,4 +1,4 @@
-"""What the rest of the system needs of shared file systems: one interface. No deployment has a home for them yet.
+"""What the rest of the system needs of shared file systems: one interface. ``manila`` is the client of a service.
 
 A share is a dict: 'id', 'status', 'export_location' and 'protocol' ('NFS', 'CEPHFS').
 """
@@ -19,12 +19,15 @@ class Shares:
         """One share; raises ShareNotFound."""
         raise NotImplementedError
 
-    def allow(self, ctx: RequestContext, share_id: str, host: str) -> Any:
-        """Let a host mount the share; does nothing when it may."""
+    def allow(self, ctx: RequestContext, share_id: str, address: str) -> Any:
+        """Let the host of an address mount the share; does nothing when it may.
+
+        :raises ShareNotFound, Conflict, Unavailable:
+        """
         raise NotImplementedError
 
-    def deny(self, ctx: RequestContext, share_id: str, host: str) -> Any:
-        """Take that back."""
+    def deny(self, ctx: RequestContext, share_id: str, address: str) -> Any:
+        """Take that back; does nothing when it may not, or the share is gone."""
         raise NotImplementedError
 
 

@@ -114,6 +114,7 @@ class ComputeDriver:
         self.on_event: Callable[[str, int], None] = lambda uuid, power_state: None
         self.disk_key: Callable[[str], str] | None = None
         self.volume_key: Callable[[str, str], str] | None = None
+        self.certificate: Callable[[RequestContext, str], bytes] | None = None
 
     @classmethod
     def capabilities(cls) -> Any:
@@ -138,6 +139,10 @@ class ComputeDriver:
         """Take ``disk_key(server uuid)``, which gives the passphrase of a server's encrypted disks, or raises, and
         ``volume_key(server uuid, volume id)``, the same of an encrypted volume."""
         self.disk_key, self.volume_key = disk_key, volume_key
+
+    def use_certificates(self, certificate: Callable[[RequestContext, str], bytes] | None) -> None:
+        """Take ``certificate(context, id)``, which gives a certificate of a signer of images, or raises."""
+        self.certificate = certificate
 
     def stop(self) -> None:
         """Let go of the hypervisor; guests go on."""
@@ -364,7 +369,8 @@ class Diagnostics:
 
         ``hypervisor``, ``hypervisor_os``, ``uptime`` (s); ``cpu_details`` [{'id', 'time' (ns), 'utilisation' (%)}];
         ``disk_details`` and ``nic_details`` with the counters named there; ``memory_details`` {'maximum', 'used'}
-        (MiB). What is not known is None. Raises GuestNotFound.
+        (MiB). What is not known is None. ``guest_interfaces`` may be missing: what the guest itself says of its
+        network, [{'name', 'mac_address', 'addresses'}]. Raises GuestNotFound.
         """
         raise NotImplementedError
 

@@ -2,17 +2,20 @@
 
 An image has four properties: its signature (base64), how it was made (hash method, key type) and the id of the
 certificate (https://docs.openstack.org/glance/latest/user/signature.html). The certificates that count are files of a
-directory of the host, ``<id>.pem``: what lies there the operator has put there. A user who names certificates in
-``trusted_image_certificates`` gets a guest only if one of them is the signer's or has issued it.
+directory of the host, ``<id>.pem``, which the operator has put there, or those that the Key Manager service has for who
+makes the server. Whoever may store one there can sign: such a signature alone says that the data is what was signed. A
+user who names certificates in ``trusted_image_certificates`` gets a guest only if one of them is the signer's or has
+issued it.
 """
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable
 import datetime
+import functools
 import os
 import re
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from cryptography import exceptions
 from cryptography import x509
@@ -25,6 +28,10 @@ from cryptography.hazmat.primitives.asymmetric import utils
 
 from nova import exception
 
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
+Fetch = Callable[[Any, str], bytes]
 SIGNATURE = 'img_signature'
 PROPERTIES = (SIGNATURE, 'img_signature_hash_method', 'img_signature_key_type', 'img_signature_certificate_uuid')
 CHUNK = 1024 * 1024
@@ -38,15 +45,18 @@ CURVES = {'ECC_SECP384R1': 'secp384r1', 'ECC_SECP521R1': 'secp521r1', 'ECC_SECT4
 
 class Verifier:
     """
-    :param directory: of the certificates; '': there are none, and no image can be verified
+    :param directory: of the certificates; '': there are none here
+    :param elsewhere: gives the function that gives a certificate, PEM or DER, of a context and an id, or raises; it is
+        asked for those that the directory has not. None: nobody has others. Without both no image can be verified
     """
 
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
+    def __init__(self, directory: str, elsewhere: Callable[[], Fetch | None] = lambda: None) -> None:
+        self.directory, self._elsewhere = directory, elsewhere
 
-    def verify(self, image: dict[str, Any], path: str) -> None:
+    def verify(self, context: RequestContext | None, image: dict[str, Any], path: str) -> None:
         """Verify the data of an image that has a signature, or of which the user asks that it has one.
 
+        :param context: of who makes the server
         :param image: {'id', 'properties', and 'trusted_certs', ids of certificates, where the user names some}
         :param path: the file with its data
         :raises ImageUnacceptable: the signature is not that of the data, or nothing here vouches for who made it
@@ -55,12 +65,13 @@ class Verifier:
         if not trusted and not any(name in properties for name in PROPERTIES):
             return
         try:
-            self._verify(properties, trusted, path)
+            self._verify(functools.partial(self._certificate, context), properties, trusted, path)
         except _Refused as error:
             raise exception.ImageUnacceptable(image_id=image['id'], reason=str(error)) from error
 
-    def _verify(self, properties: dict[str, Any], trusted: list[str] | None, path: str) -> None:
-        if not self.directory:
+    def _verify(self, find: Callable[[str], x509.Certificate], properties: dict[str, Any], trusted: list[str] | None,
+                path: str) -> None:
+        if not self.directory and self._elsewhere() is None:
             raise _Refused('its signature cannot be verified: this host has no certificates')
         missing = [name for name in PROPERTIES if not properties.get(name)]
         if missing:
@@ -72,37 +83,57 @@ class Verifier:
             signed = base64.b64decode(signature, validate=True)
         except ValueError as error:
             raise _Refused('its img_signature is not base64') from error
-        certificate = self._certificate(certificate_id)
+        certificate = find(certificate_id)
         if trusted:
-            self._check_trusted(certificate, certificate_id, trusted)
+            _check_trusted(find, certificate, certificate_id, trusted)
         digest = _digest(path, HASHES[method]())
         try:
             _check(certificate.public_key(), key_type, signed, digest, HASHES[method]())
         except (exceptions.InvalidSignature, exceptions.UnsupportedAlgorithm, ValueError) as error:
             raise _Refused('its signature is not that of its data') from error
 
-    def _certificate(self, ident: str) -> x509.Certificate:
-        """A certificate of the directory that is valid now."""
+    def _certificate(self, context: RequestContext | None, ident: str) -> x509.Certificate:
+        """A certificate that is valid now: of the directory, else from elsewhere."""
         if not _ID.match(ident):
             raise _Refused('the id of its certificate is not valid')
         try:
-            with open(os.path.join(self.directory, f'{ident}.pem'), 'rb') as file:
-                found = x509.load_pem_x509_certificate(file.read(MAX_CERTIFICATE))
-        except (OSError, ValueError) as error:
-            raise _Refused(f'this host has no certificate {ident}') from error
+            found = _loaded(self._content(context, ident))
+        except (OSError, ValueError, exception.NotFound) as error:
+            raise _Refused(f'there is no certificate {ident} for this host') from error
         now = datetime.datetime.now(datetime.UTC)
         if not found.not_valid_before_utc <= now <= found.not_valid_after_utc:
             raise _Refused(f'the certificate {ident} is not valid at this time')
         return found
 
-    def _check_trusted(self, certificate: x509.Certificate, ident: str, trusted: list[str]) -> None:
-        """One of the trusted certificates is the signer's, or issued it. An intermediate one is named as well."""
-        if ident not in trusted and not any(_issued(self._certificate(each), certificate) for each in trusted):
-            raise _Refused(f'none of the trusted certificates vouches for its certificate {ident}')
+    def _content(self, context: RequestContext | None, ident: str) -> bytes:
+        fetch = self._elsewhere()
+        if self.directory:
+            try:
+                with open(os.path.join(self.directory, f'{ident}.pem'), 'rb') as file:
+                    return file.read(MAX_CERTIFICATE)
+            except FileNotFoundError:
+                if fetch is None:
+                    raise
+        if fetch is None:
+            raise exception.NotFound()
+        return fetch(context, ident)
 
 
 class _Refused(Exception):
     """Why an image must not be used; a part of a sentence."""
+
+
+def _check_trusted(find: Callable[[str], x509.Certificate], certificate: x509.Certificate, ident: str,
+                   trusted: list[str]) -> None:
+    """One of the trusted certificates is the signer's, or issued it. An intermediate one is named as well."""
+    if ident not in trusted and not any(_issued(find(each), certificate) for each in trusted):
+        raise _Refused(f'none of the trusted certificates vouches for its certificate {ident}')
+
+
+def _loaded(content: bytes) -> x509.Certificate:
+    if content.lstrip().startswith(b'-----BEGIN'):
+        return x509.load_pem_x509_certificate(content)
+    return x509.load_der_x509_certificate(content)
 
 
 def _issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:

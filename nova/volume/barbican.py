@@ -1,4 +1,4 @@
-"""Keys of encrypted volumes and disks, in a Key Manager service (Barbican v1), over HTTP.
+"""Keys of encrypted volumes and disks, and certificates of images, in a Key Manager service (Barbican v1), over HTTP.
 
 https://docs.openstack.org/api-guide/key-manager/secrets.html
 """
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SERVICE_TYPE = 'key-manager'             # in the catalog, unless [barbican] names another
 ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden}
+MOST_CERTIFICATE_BYTES = 64 * 1024
+_CERTIFICATE_KINDS = ('application/octet-stream', 'application/pkix-cert', 'text/plain')
 MOST_BYTES = 512                         # of a key; libvirt and QEMU bear more
 _ID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
@@ -46,6 +48,23 @@ class Barbican:
         if kind not in ('symmetric', 'passphrase') or not 0 < len(content) <= MOST_BYTES:
             raise exception.InvalidVolume(reason='its key is none of LUKS.')
         return content.decode() if kind == 'passphrase' else content.hex()
+
+    def certificate(self, ctx: RequestContext, ident: str) -> bytes:
+        """A certificate, as it was stored: PEM or DER.
+
+        :param ctx: of who may read it; without a token it is the system's own account
+        :raises NotFound: there is none of this id for the caller, or it is something else
+        :raises Unavailable:
+        """
+        try:
+            found = self._get(ctx, f'/{ident}', 'application/json').json() if _ID.match(ident) else {}
+            kind = dict(found.get('content_types') or {}).get('default')
+            content = self._get(ctx, f'/{ident}/payload', kind).content if kind in _CERTIFICATE_KINDS else b''
+        except exception.InvalidVolume:
+            found, content = {}, b''
+        if found.get('secret_type') != 'certificate' or not 0 < len(content) <= MOST_CERTIFICATE_BYTES:
+            raise exception.NotFound()
+        return bytes(content)
 
     # ---- those of the system's own account
 

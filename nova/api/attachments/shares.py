@@ -20,6 +20,7 @@ from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import Query
 from nova.web.params import string
+from nova.virt import share_exports
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-server-shares:'
@@ -80,6 +81,8 @@ def show(req: api_request.Request, server_id: str, id: str) -> api_request.Docum
 
 def create(req: api_request.Request, server_id: str) -> api_request.Document:
     given, cell = req.body['share'], server_lookup.cell_of(req, server_id)
+    if len(given.get('tag') or '') > share_exports.TAG_BYTES:
+        raise exception.BadRequest(f'A guest finds a share by a tag of {share_exports.TAG_BYTES} characters at most.')
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, server_id, ATTACH)
     server_actions.check_state(row, ATTACH)
@@ -89,6 +92,10 @@ def create(req: api_request.Request, server_id: str) -> api_request.Document:
         raise exception.Conflict(error.message) from None
     if share['status'] != 'available':
         raise exception.Conflict(f'Share {share["id"]} is in status {share["status"]}, not available.')
+    try:
+        share_exports.check(share['protocol'], share['export_location'])
+    except ValueError as error:
+        raise exception.Conflict(str(error)) from None
     values = {'instance_uuid': server_id, 'share_id': share['id'], 'status': 'attaching',
               'tag': given.get('tag') or share['id'], 'export_location': share['export_location'],
               'protocol': share['protocol']}

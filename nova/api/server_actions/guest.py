@@ -71,6 +71,9 @@ def free_form(facts: dict[str, Any]) -> api_request.Document:
             shown.update({f'vnet{number}_{way}': nic[f'{way}_octets'],
                           **{f'vnet{number}_{way}_{what}': nic[f'{way}_{what}'] for what in (
                               'packets', 'errors', 'drop')}})
+    for number, guests in enumerate(facts.get('guest_interfaces', ())):        # what it says itself
+        shown.update({f'guest{number}_{what}': guests[what] for what in ('name', 'mac_address')})
+        shown[f'guest{number}_addresses'] = ' '.join(guests['addresses'])
     memory = facts['memory_details']
     for name, value in (('memory', memory['maximum']), ('memory-used', memory['used'])):
         if value is not None:

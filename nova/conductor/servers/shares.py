@@ -4,6 +4,8 @@ from nova import exception
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Row
+from nova.db import engine
+from nova.db.placement import compute_nodes
 from nova.db.servers import shares
 
 
@@ -15,10 +17,12 @@ class Shares:
 
     def allow_share(self, ctx: Context, instance_uuid: str, share_id: str, host: str) -> Row:
         with self._cell_db.reader() as conn:
-            mapping = shares.get(conn, instance_uuid, share_id)
+            mapping, address = shares.get(conn, instance_uuid, share_id), _address(conn, host)
         if mapping is None:
             raise exception.InstanceChanged(instance_id=instance_uuid)
-        self._shares.allow(context.admin_context(ctx.request_id), share_id, host)
+        if address is None:
+            raise exception.Conflict(f'Host {host} has not reported an address ([DEFAULT] my_ip) yet.')
+        self._shares.allow(context.admin_context(ctx.request_id), share_id, address)
         return mapping
 
     def share_attached(self, ctx: Context, instance_uuid: str, share_id: str, status: str) -> None:
@@ -31,8 +35,11 @@ class Shares:
         with self._cell_db.reader() as conn:
             mapping = shares.get(conn, instance_uuid, share_id)
         if mapping is not None:
-            if host is not None:
-                self._shares.deny(context.admin_context(ctx.request_id), share_id, host)
+            with self._cell_db.reader() as conn:
+                shared = host is None or shares.others(conn, instance_uuid, share_id, host)
+                address = None if shared or host is None else _address(conn, host)
+            if address is not None:
+                self._shares.deny(context.admin_context(ctx.request_id), share_id, address)
             self._cell_db.run(shares.delete, mapping['uuid'])
 
     def release_shares(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
@@ -41,3 +48,8 @@ class Shares:
             found = shares.by_instance(conn, instance_uuid)
         for mapping in found:
             self.share_detached(ctx, instance_uuid, mapping['share_id'], host)
+
+
+def _address(conn: engine.Connection, host: str) -> str | None:
+    """Where a host reaches a share from; None: it has not said so."""
+    return next((node['host_ip'] for node in compute_nodes.by_host(conn, host) if node['host_ip']), None)

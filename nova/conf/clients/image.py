@@ -14,6 +14,10 @@ OPTIONS = [
                     "the id is what the image's img_signature_certificate_uuid and a server's "
                     'trusted_image_certificates name. Empty: this host verifies no images, and gets no servers of '
                     'signed ones.'),
+    cfg.StrOpt('certificates', default='files', choices=['files', 'barbican'],
+               help='Where certificates of signers are. files: in certificates_directory alone. barbican: what is not '
+                    'there is asked of the Key Manager service that [barbican] names, with the token of who makes the '
+                    'server, or by the account there.'),
     cfg.IntOpt('max_size', default=256, min=1, max=65536,
                help='GiB of one uploaded image, at most: one upload must not fill the disk.'),
     cfg.IntOpt('free_disk_reserve', default=1024, min=0, max=16777216,

@@ -12,6 +12,10 @@ OPTIONS = [
                     'drive, by guestfish, which opens the disk in a virtual machine of its own. -2: no, such files '
                     'are refused. -1: into the system that is found. 0: the disk is one file system. Above: the '
                     'number of the partition. The API has to have the same as the hosts.'),
+    cfg.BoolOpt('inject_network', default=False,
+                help='Whether the addresses, gateways and name servers of a server without a config drive are written '
+                     'into its root disk, as /etc/network/interfaces, where the image has that directory. Needs '
+                     'inject_partition.'),
     cfg.StrOpt('connection_uri', default='qemu:///system', max_length=255,
                help="libvirt's address. It must be of this host, because disks are made as files here."),
     cfg.StrOpt('virt_type', default='auto', choices=['auto', 'kvm', 'qemu', 'lxc'],
@@ -52,6 +56,17 @@ OPTIONS = [
                help='User of Ceph for these disks, without "client.". Unset: Ceph authenticates no client.'),
     cfg.StrOpt('rbd_secret_uuid', max_length=36, regex=r'[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
                help="Id of libvirt's secret with the key of rbd_user, which QEMU logs in with. Needed with rbd_user."),
+    cfg.StrOpt('memory_source', default='anonymous', choices=['anonymous', 'memfd'],
+               help='Where the memory comes from of guests that are started from now on. memfd: a file in memory, '
+                    'which other processes of the host can be given.'),
+    cfg.IntOpt('file_backed_memory', default=0, min=0, max=1 << 30,
+               help="MiB of guests' memory that is in files, below memory_backing_dir of libvirt's qemu.conf: so much "
+                    'is given out instead of the memory of the host. Needs a file system with as much room, and '
+                    'ram_allocation_ratio = 1 at most. 0: memory is memory.'),
+    cfg.StrOpt('share_program', max_length=255, regex=r'/.+',
+               help='Path of nova-virtiofsd, which libvirt starts as root for each share of a guest: it mounts the '
+                    'share and becomes virtiofsd. Unset: the one beside this program, or of the PATH. Where AppArmor '
+                    'confines libvirt, it has to be where that may start programs from, like /usr/bin.'),
     cfg.IntOpt('wait_soft_reboot_seconds', default=120, min=0, max=3600,
                help='Seconds that a guest gets to shut down by itself in a soft reboot, before it is switched off '
                     'and on.'),

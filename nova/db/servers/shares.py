@@ -4,10 +4,12 @@ from __future__ import annotations
 from typing import Any, TYPE_CHECKING
 import uuid as uuidlib
 
+import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from nova import utils
 from nova.db import statements
+from nova.db.tables.cell import instances
 from nova.db.tables.cell import share_mappings
 
 if TYPE_CHECKING:
@@ -30,6 +32,14 @@ def by_instance(conn: Connection, instance_uuid: str) -> list[ShareMappingsRow]:
 def get(conn: Connection, instance_uuid: str, share_id: str) -> ShareMappingsRow | None:
     """The mapping of a share of a server, None when it has it not."""
     return next((row for row in by_instance(conn, instance_uuid) if row['share_id'] == share_id), None)
+
+
+def others(conn: Connection, instance_uuid: str, share_id: str, host: str) -> bool:
+    """Whether another server of a host has a share, too."""
+    joined = share_mappings.join(instances, instances.c.uuid == share_mappings.c.instance_uuid)
+    return conn.execute(sa.select(share_mappings.c.id).select_from(joined).where(
+        share_mappings.c.share_id == share_id, share_mappings.c.instance_uuid != instance_uuid,
+        instances.c.host == host).limit(1)).first() is not None
 
 
 def update(conn: Connection, uuid: str, values: dict[str, str]) -> bool:

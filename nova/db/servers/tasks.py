@@ -10,6 +10,7 @@ from nova import exception
 from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.db.servers import shares
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -26,6 +27,7 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     :param admin: the caller may act on a locked server
     :returns: the instance's row as it is now
     :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
+    :raises Conflict: the server has shares, and the action has ``no_shares``; the transaction is undone
     """
     expect: dict[str, Any] = {column: allowed for column, allowed in (
         ('vm_state', action.vm_states), ('task_state', action.task_states)) if allowed is not actions.ANY}
@@ -41,6 +43,9 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     row = instances.update_where(conn, uuid, values, expect)
     if row is None:
         _refuse(instances.get(conn, uuid), action, admin)
+    if action.no_shares and shares.by_instance(conn, uuid):
+        raise exception.Conflict(f'This server has shares (openstack server share list), so {action.record} is '
+                                 f'refused: {action.no_shares}.')
     instance_actions.insert(conn, ctx, [uuid], action.record, arguments=arguments,
                             finished=action.running is None and not action.background)
     if observer is not None:

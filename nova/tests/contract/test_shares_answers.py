@@ -70,6 +70,9 @@ def test_refusals(cloud, server_id):
     assert post(share_id, tag='one') == 201 and post(share_id, tag='two') == 409 and post(other, tag='one') == 409
     assert client.get(path + '/' + other).status == client.delete(path + '/' + other).status == 404
     assert client.get(path + '?x=1').status == 400
+    assert post(other, tag='x' * 37) == 400              # no guest would find it
+    cloud.services.shares.shares[other]['protocol'] = 'CIFS'
+    assert post(other) == 409
     assert cloud.client(version='2.97', project='c' * 32).get(path).status == 404
     assert cloud.client(version='2.97', roles=('reader',)).post(path, {'share': {'share_id': other}}).status == 403
     cloud.services.shares.shares.clear()

@@ -23,6 +23,19 @@ def stopped(user):
     return user.wait_for(server_id, 'SHUTOFF')['id']
 
 
+BODIES = {'resize': {'flavorRef': '2'}, 'os-migrateLive': {'host': None, 'block_migration': 'auto'}}
+
+
+def refused(user, server_id, *names):
+    """What would leave the share behind is a 409 that says so."""
+    for name in names:
+        body = BODIES.get(name)
+        if name == 'rebuild':
+            body = {'imageRef': user.get(f'/servers/{server_id}').json()['server']['image']['id']}
+        answer = user.post(f'/servers/{server_id}/action', {name: body})
+        assert answer.status_code == 409 and 'has shares' in answer.text, (name, answer.text)
+
+
 def test_without_a_service_every_share_is_unknown(cloud):
     user = cloud.client(version='2.97')
     server_id = stopped(user)
@@ -45,11 +58,17 @@ def test_attach_use_and_detach(cloud, monkeypatch):
         return {each['share_id']: each['status'] for each in user.get(path).json()['shares']}.get(share_id)
     assert user.post(path, {'share': {'share_id': share_id, 'tag': 'data'}}).status_code == 201
     until(lambda: status(share_id) == 'inactive')
-    assert driver.shares(server_id) == {share_id: 'data'} and service.allowed == {(share_id, 'host1')}
+    neighbour = stopped(user)                            # on the same host, with the same share
+    user.post(f'/servers/{neighbour}/shares', {'share': {'share_id': share_id}})
+    until(lambda: driver.shares(neighbour) == {share_id: share_id})
+    gone(user, neighbour)
+    refused(cloud.admin('2.97'), server_id, 'resize', 'migrate', 'rebuild', 'shelve')
+    assert driver.shares(server_id) == {share_id: 'data'} and service.allowed == {(share_id, '127.0.0.1')}
     user.post(f'/servers/{server_id}/action', {'os-start': None})
     user.wait_for(server_id)
     assert status(share_id) == 'active'
     assert user.delete(f'{path}/{share_id}').status_code == 409          # it runs
+    refused(cloud.admin('2.97'), server_id, 'os-migrateLive', 'suspend')
     user.post(f'/servers/{server_id}/action', {'os-stop': None})
     user.wait_for(server_id, 'SHUTOFF')
     assert user.delete(f'{path}/{share_id}').status_code == 200

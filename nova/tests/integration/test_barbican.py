@@ -21,6 +21,8 @@ from nova.db.servers import disk_keys as db
 from nova.tests.functional import cloud as fixture
 from nova.tests.functional import test_pci_cloud
 from nova.tests.integration import servers
+from nova.tests.unit import test_image_signatures as signatures
+from nova.virt import image_signatures
 from nova.volume import barbican
 
 SETTINGS = '''[DEFAULT]
@@ -152,6 +154,27 @@ def test_a_key_is_for_requests_of_its_owner(cloud, url):
             keys.passphrase(caller(who), ident)
     with pytest.raises(exception.Unavailable):
         keys.passphrase(caller(owner, 'no token of ours'), symmetric)
+
+
+def test_a_forged_image_is_refused_by_a_certificate_of_the_service(cloud, url, tmp_path):
+    """As Glance's documentation stores it: base64 of a PEM file. Who may not read it gets no guest of the image."""
+    owner, other, key = cloud.client(), cloud.client('nova-service'), signatures.ec.generate_private_key(
+        signatures.ec.SECP384R1())
+    signatures.certificate(tmp_path, 'signer', key)
+    ident = store(owner, url, 'certificate', base64.b64encode((tmp_path / 'signer.pem').read_bytes()).decode())
+    keys = barbican.Barbican(nova_conf.new(files=[], barbican__endpoint_override=url))
+    verifier = image_signatures.Verifier('', lambda: keys.certificate)
+    (tmp_path / 'data').write_bytes(signatures.DATA)
+    (tmp_path / 'forged').write_bytes(signatures.DATA + b'x')
+    signed = signatures.image(key, ident, 'ECC_SECP384R1', trusted=[ident])
+    verifier.verify(caller(owner), signed, str(tmp_path / 'data'))
+    symmetric = store(owner, url, 'symmetric', base64.b64encode(secrets.token_bytes(32)).decode())
+    for who, given, file, why in (
+            (owner, signed, 'forged', 'not that of its data'), (other, signed, 'data', 'no certificate'),
+            (owner, signatures.image(key, symmetric, 'ECC_SECP384R1'), 'data', 'no certificate'),
+            (owner, signatures.image(key, '../orders', 'ECC_SECP384R1'), 'data', 'not valid')):
+        with pytest.raises(exception.ImageUnacceptable, match=why):
+            verifier.verify(caller(who), given, str(tmp_path / file))
 
 
 def test_keys_of_disks_by_the_account_of_the_system(cloud, url, tmp_path):

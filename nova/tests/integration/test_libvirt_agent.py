@@ -28,11 +28,17 @@ def answered(rig, instance, line, pattern):
     return base.wait_for(lambda: re.search(pattern, rig.console(instance)), base.BOOT_SECONDS, f'{pattern!r}')[1]
 
 
-def test_the_password_is_the_guests(rig, instance):
+def test_the_password_is_the_guests_and_its_addresses_are_known(rig, instance):
     spawn(rig, instance)
     rig.driver.set_admin_password(instance, 'my secret')
     found = answered(rig, instance, 'cat /etc/passwd', rb'root:(\$[^:]+):').decode()
     assert crypt.crypt('my secret', found) == found != crypt.crypt('another', found)
+    vif = rig.vif()
+    rig.driver.attach_interface(None, instance, vif)
+    answered(rig, instance, 'sleep 2; ip link set eth0 up; ip addr add 192.0.2.77/24 dev eth0; echo a$((1))dded',
+             rb'(a1dded)')
+    shown, = rig.driver.diagnostics(instance)['guest_interfaces']
+    assert (shown['name'], shown['mac_address']) == ('eth0', vif['address']) and '192.0.2.77/24' in shown['addresses']
 
 
 @pytest.mark.parametrize('operation', ['quiesce', 'password'])

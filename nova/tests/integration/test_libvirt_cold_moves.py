@@ -1,7 +1,11 @@
 """Cold moves of QEMU guests between two hosts that share no disks; the needs are those of moving.py."""
 import dataclasses
+import filecmp
+import json
 import os
 import pathlib
+import subprocess
+import threading
 
 import pytest
 
@@ -11,6 +15,7 @@ from nova.tests.integration import moving
 from nova.tests.integration import test_libvirt as base
 from nova.virt import driver
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.moves import disk_transfer
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
@@ -120,3 +125,40 @@ def test_encrypted_disks_travel_as_they_are_and_open_there(fleet):
         assert b'LUKS\xba\xbe' in content and b'on-the-disk' not in content, name
     fleet.drivers[ONE].confirm_migration(None, instance, [])
     fleet.only_at(TWO, instance)
+
+
+def sent_bytes(fleet, name):
+    """What a host has sent since it was made."""
+    shown = subprocess.check_output(['ip', '-n', fleet.namespace(name), '-s', '-j', 'link', 'show', 'eth0'])
+    return json.loads(shown)[0]['stats64']['tx']['bytes']
+
+
+def test_a_copy_goes_on_after_a_broken_connection(fleet, monkeypatch):
+    """libvirt of the source ends in the middle: what has come does not come again, and holes stay holes."""
+    monkeypatch.setattr(disk_transfer, 'BLOCK', 3 << 20)
+    source, target = (fleet.directory / name for name in ('from', 'to'))
+    for place in (source, target):
+        place.mkdir(exist_ok=True)
+    content = os.urandom(24 << 20)
+    with (source / 'disk').open('wb') as file:
+        for number in range(4):                          # 6 MiB of data, 10 MiB of nothing
+            file.seek(number * (16 << 20))
+            file.write(content[number * (6 << 20):(number + 1) * (6 << 20)])
+        file.truncate(80 << 20)
+    words = ['qdisc', 'add', 'dev', 'eth0', 'root', 'tbf', 'rate', '40mbit', 'burst', '64kb', 'latency', '50ms']
+    fleet.inside(ONE, 'tc', *words)
+    before = sent_bytes(fleet, ONE)
+    copy = threading.Thread(target=disk_transfer.fetch, args=(
+        fleet.drivers[TWO].uri_of(fleet.address(ONE)), str(source), ['disk'], str(target), 120))
+    try:
+        copy.start()
+        base.wait_for(lambda: sent_bytes(fleet, ONE) - before > 10 << 20, 60, 'a part to come')
+        assert not (target / 'disk').exists()
+        fleet.parts[ONE].kill()
+        assert fleet.parts[ONE].start()
+        copy.join(90)
+    finally:
+        fleet.inside(ONE, 'tc', 'qdisc', 'del', 'dev', 'eth0', 'root')
+    assert filecmp.cmp(source / 'disk', target / 'disk', shallow=False)
+    assert (target / 'disk').stat().st_blocks * 512 < 30 << 20
+    assert sent_bytes(fleet, ONE) - before < 34 << 20      # 24 MiB, a block again, and what carries it

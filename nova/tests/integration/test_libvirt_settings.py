@@ -242,6 +242,17 @@ def test_a_host_without_the_controller_of_processors_refuses_shares(rig, spawn):
         assert re.search(r'cpu_shares\s*: 512', text)
 
 
+@pytest.mark.parametrize('source', ['memfd', 'file'])
+def test_memory_is_where_the_host_says(rig, spawn, monkeypatch, source):
+    monkeypatch.setattr(rig.driver, 'memory_source', source)
+    instance = spawn({}, booted=False)
+    mine = subprocess.check_output(['pgrep', '-af', f'^[^ ]*qemu-system.*{instance.uuid}'], text=True)
+    assert f'"qom-type":"memory-backend-{source}"' in mine
+    assert ('"prealloc":true' in mine) is (source == 'file')
+    assert rig.driver.storage.load(instance.uuid).memory_source == source
+    assert ('COMPUTE_MEM_BACKING_FILE' in rig.driver.guest_traits()) is (source == 'file')
+
+
 def test_traits_are_of_this_host(rig):
     found = set(rig.driver.guest_traits())
     assert {'COMPUTE_FIRMWARE_UEFI', 'COMPUTE_SECURITY_UEFI_SECURE_BOOT', 'COMPUTE_SECURITY_TPM_2_0',

@@ -62,11 +62,37 @@ def image(key, ident, key_type, method='SHA-256', data=DATA, trusted=None, **pro
         'img_signature_key_type': key_type, 'img_signature_certificate_uuid': ident, **properties}}
 
 
+def test_certificates_from_elsewhere_are_found_after_those_of_the_directory(keys, tmp_path):
+    (tmp_path / 'data').write_bytes(DATA)
+    asked = []
+    (tmp_path / 'empty').mkdir()
+    pem = x509.load_pem_x509_certificate((keys.directory / 'ec.pem').read_bytes())
+    stored = {'here': pem.public_bytes(serialization.Encoding.PEM), 'der': pem.public_bytes(serialization.Encoding.DER),
+              'broken': b'x'}
+
+    def fetch(context, ident):
+        asked.append((context, ident))
+        if ident not in stored:
+            raise exception.NotFound()
+        return stored[ident]
+    for directory in ('', str(tmp_path / 'empty'), str(keys.directory)):
+        found = image_signatures.Verifier(directory, lambda: fetch)
+        for ident in ('here', 'der'):
+            found.verify('a context', image(keys.ec, ident, 'ECC_SECP384R1'), str(tmp_path / 'data'))
+            assert asked.pop() == ('a context', ident)
+        for ident in ('broken', 'missing'):
+            with pytest.raises(exception.ImageUnacceptable, match=f'no certificate {ident}'):
+                found.verify(None, image(keys.ec, ident, 'ECC_SECP384R1'), str(tmp_path / 'data'))
+        asked.clear()
+    found.verify(None, image(keys.ec, 'ec', 'ECC_SECP384R1'), str(tmp_path / 'data'))
+    assert asked == []
+
+
 @pytest.fixture
 def verify(keys, tmp_path):
     file = tmp_path / 'data'
     file.write_bytes(DATA)
-    return lambda given: image_signatures.Verifier(str(keys.directory)).verify(given, str(file))
+    return lambda given: image_signatures.Verifier(str(keys.directory)).verify(None, given, str(file))
 
 
 @pytest.mark.parametrize('name, key_type, method', [
@@ -113,7 +139,7 @@ def test_forged(keys, verify, case):
 
 def test_a_host_without_certificates_uses_no_signed_image(keys, tmp_path):
     with pytest.raises(exception.ImageUnacceptable, match='no certificates'):
-        image_signatures.Verifier('').verify(image(keys.ec, 'ec', 'ECC_SECP384R1'), str(tmp_path))
+        image_signatures.Verifier('').verify(None, image(keys.ec, 'ec', 'ECC_SECP384R1'), str(tmp_path))
 
 
 class Source:

@@ -157,7 +157,7 @@ def test_ports_are_plugged_only_where_the_networks_are_neutrons(place):
         conf = configuration.new(files=[], network__backend=backend)
         made = remote.operations(conf, str(place), NOBODY)
         assert ('vif.plug' in made) is plugs
-        assert (privileges.NET_ADMIN in remote._capabilities(conf)) is plugs
+        assert (privileges.NET_ADMIN in remote.capabilities(conf)) is plugs
     good = {'kind': 'ovs', 'id': UUID, 'mac': 'fa:16:3e:00:00:01', 'bridge': 'br-int', 'device': 'tap1', 'mtu': 1500,
             'datapath': '', 'socket': '', 'server': False}
     for bad in ({**good, 'bridge': '-x'}, {**good, 'device': 'a/b'}, {**good, 'mtu': 1}, {**good, 'more': 1}, 'text',

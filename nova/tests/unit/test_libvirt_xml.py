@@ -36,6 +36,9 @@ VARIANTS = {
     'devices of the host': {'machine': 'q35', 'hostdevs': [
         pci.Device('0000:81:00.0', '10de', '20b0'), pci.Device('0001:0a:1f.7', '8086', '10ed', tags={
             'managed': 'false'})]},
+    'memfd': {'memory_source': 'memfd'},
+    'file': {'memory_source': 'file', 'settings': {'locked_memory': 'true'}},
+    'share': {'shares': [{'share_id': UUID, 'tag': 'data', 'directory': '/i/share', 'program': '/bin/nova-virtiofsd'}]},
     'scsi': {'disks': [xml.Disk('/i/disk', 'raw', 'sda', 'scsi')]},
     'hostile': {'facts': dict.fromkeys(('name', 'flavor', 'project_id', 'user_id', 'image_id'), HOSTILE),
                 'kernel': '/i/kernel', 'cmdline': HOSTILE},

@@ -31,6 +31,7 @@ from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
 from nova.virt.libvirt import host as hosts
+from nova.virt.libvirt.local_disks import guest_interfaces
 from nova.virt.libvirt.local_disks import injection
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
@@ -51,6 +52,7 @@ from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import feature as volumes
 from nova.virt.libvirt.volumes import operations as volume_operations
 from nova.virt.libvirt.volumes import probe
+from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.life import adoption
@@ -59,6 +61,7 @@ from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.life import mediated
 from nova.virt.libvirt.life import rescue
 from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.life import shares
 from nova.virt.libvirt.life import snapshots
 from nova.virt.libvirt.local_disks import configured as local_disks
 
@@ -71,8 +74,8 @@ LOG = logging.getLogger(__name__)
 
 class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Snapshots,
                     guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
-                    rescue.Rescue, growth.Growth, adoption.Adoption, volumes.Volumes, live_migration.LiveMigration,
-                    cold.ColdMoves, driver.EncryptedDisks, driver.EncryptedVolumes):
+                    rescue.Rescue, growth.Growth, adoption.Adoption, volumes.Volumes, shares.Shares,
+                    live_migration.LiveMigration, cold.ColdMoves, driver.EncryptedDisks, driver.EncryptedVolumes):
     """See the contract in nova/virt/driver.py.
 
     :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it;
@@ -92,7 +95,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             directory, images, self._qemu_img, inspect_image,
             options.images_type, options.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
-            image_signatures.Verifier(conf.image.certificates_directory).verify, host,
+            image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host,
             local_disks.pool(conf, self._qemu_img, host), self._passphrase)
         self.set_up_operations()
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed)
@@ -100,6 +103,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
                                                                      conf.libvirt.volume_use_multipath,
                                                                      os.path.join(os.path.dirname(directory),
                                                                                   'os-brick')))
+        self.memory_source = memory.ANONYMOUS
         self.virt_type = ''                      # this and the next are known from init_host() on
         self.topology: numa.HostTopology | None = None
         self._placing = threading.Lock()
@@ -112,6 +116,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         return hands.Hands(
             storage=self.storage, images=self.images, hypervisor=self.hypervisor,
             steps=self._steps, copy_seconds=self.conf.libvirt.qemu_img_timeout,
+            share_program=self.conf.libvirt.share_program,
             operation=self.operation, recorded=self._recorded, known=self.guest_record, guest_of=self._guest_of,
             volumes_of=self.volumes_of, described=self._domain, start=self._define_and_start, define=self._define,
             define_paused=self._define_paused, power_off=self.power_off, disconnect=self.disconnect,
@@ -120,9 +125,10 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def init_host(self) -> None:
         self.storage.prepare()
         self._prepare_qemu_img()
-        injection.prepare(self.conf.libvirt.inject_partition)
+        injection.prepare(self.conf.libvirt.inject_partition, self.conf.libvirt.inject_network)
         self.hypervisor.connect()
         local_disks.check_secret(self.conf, self.hypervisor)
+        self.memory_source = memory.source_of(self.conf)
         facts = self.hypervisor.facts()
         self.topology, capabilities = self._topology(facts), facts['capabilities']
         wanted, able = self.conf.libvirt.virt_type, hosts.kvm_offered(capabilities)
@@ -158,7 +164,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         facts = self.hypervisor.facts()
         self.topology = self._topology(facts)
         return [driver.NodeResources(
-            node=self.host, memory_mb=facts['memory_mb'],
+            node=self.host, memory_mb=self.conf.libvirt.file_backed_memory or facts['memory_mb'],
             local_gb=self.storage.total_bytes() // storage.GIB,
             disk_available_least=self.storage.free_bytes() // storage.GIB,
             hypervisor_type='QEMU', hypervisor_version=facts['version'], host_ip=self.conf.my_ip,
@@ -178,13 +184,17 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         return [*super().cpu_flags(node), *traits.local_flags()]
 
     def guest_traits(self) -> list[str]:
-        verifying = [guest_option_rows.TRUSTED_CERTIFICATES] if self.conf.image.certificates_directory else []
+        options = self.conf.image
+        verifying = [guest_option_rows.TRUSTED_CERTIFICATES] if (
+            options.certificates_directory or options.certificates == 'barbican') else []
         encrypting = [guest_option_rows.ENCRYPTION] if self.storage.encrypts else []
-        return sorted([*self._guest_traits, *verifying, *encrypting])
+        in_files = [memory.TRAIT] if self.memory_source == memory.FILE else []
+        return sorted([*self._guest_traits, *verifying, *encrypting, *in_files])
 
     def _topology(self, facts: dict[str, Any]) -> numa.HostTopology | None:
         """The HostTopology as the configuration leaves it to guests; None when libvirt knows of none."""
-        return hardware_host.configured(capabilities.topology(facts['capabilities']), self.conf)
+        found = hardware_host.configured(capabilities.topology(facts['capabilities']), self.conf)
+        return hardware_host.of_small_pages(found) if found and self.memory_source == memory.FILE else found
 
     def has_disks(self, instance: Instance, source: str) -> bool:
         self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
@@ -216,15 +226,18 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
                 raise
 
     def _inject(self, disks: list[xml.Disk], request: driver.SpawnRequest) -> None:
-        """Write users' files into the root disk, where no config drive brings them."""
-        if not request.injected_files or request.config_drive is not None:
+        """Write users' files, and where the network is, into the root disk, where no config drive brings them."""
+        if request.config_drive is not None:
             return
-        partition = self.conf.libvirt.inject_partition
-        if partition == injection.OFF or not (disks and request.image):
+        options = self.conf.libvirt
+        possible = options.inject_partition != injection.OFF and bool(disks and request.image)
+        if request.injected_files and not possible:
             raise exception.VirtError(operation=injection.OPERATION, reason=(
                 '[libvirt] inject_partition of this host is -2, or the server boots from a volume; a config drive '
                 'brings files'))
-        injection.write(disks[0], request.injected_files, partition)
+        network = guest_interfaces.text(request.network_info) if options.inject_network and possible else None
+        if request.injected_files or network is not None:
+            injection.write(disks[0], request.injected_files, options.inject_partition, network)
 
     def _undo(self, uuid: str) -> None:
         try:
@@ -349,6 +362,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         :raises VirtError: a storage does not answer
         """
         probe.check(guest.volumes)
+        guest.memory_source = self.memory_source
         self.define_secrets(guest.volumes)
         self.define_volume_keys(guest.uuid, guest.volumes)
         if mediated.needed(guest.hostdevs):

@@ -1,6 +1,7 @@
 """Diagnostics of a running guest, its consoles, and the interrupt that makes its kernel dump its memory."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 import libvirt
@@ -33,6 +34,9 @@ class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles):
     storage: Storage
     virt_type: str
 
+    # What Agent has.
+    network_facts: Callable[[Any], list[dict[str, Any]]]
+
     def trigger_crash_dump(self, instance: Instance) -> None:
         self.hypervisor.guest('interrupt the guest', instance.uuid, lambda domain: domain.injectNMI())
 
@@ -45,6 +49,7 @@ class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles):
 
     def diagnostics(self, instance: Instance) -> dict[str, Any]:
         stats = self.hypervisor.run('read the diagnostics', _stats, instance.uuid)
+        guest = self.storage.load(instance.uuid)
         macs = {vif['devname']: vif['address'] for vif in instance.network_info}
         return {
             'hypervisor': self.virt_type, 'hypervisor_os': 'linux', 'uptime': None,
@@ -54,7 +59,8 @@ class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles):
             'nic_details': [{'mac_address': macs.get(stats.get(f'net.{number}.name')),
                              **_named(stats, f'net.{number}', _NET), 'rx_rate': None, 'tx_rate': None}
                             for number in range(stats.get('net.count', 0))],
-            'memory_details': {'maximum': stats['balloon.maximum'] // 1024, 'used': used_kib(stats) // 1024}}
+            'memory_details': {'maximum': stats['balloon.maximum'] // 1024, 'used': used_kib(stats) // 1024},
+            'guest_interfaces': self.network_facts(guest) if guest else []}
 
 
 def used_kib(stats: dict[str, int]) -> int:

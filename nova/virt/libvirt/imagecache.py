@@ -51,12 +51,13 @@ class ImageCache:
     :param qemu_img: a qemu_img.Tool
     :param inspect: called with (path, disk format) after a download; raises when the image must not be used
     :param max_age: seconds after which an unused image is removed
-    :param verify: called with (image, path) each time before a file is used; raises when its signature is not good
+    :param verify: called with (context, image, path) each time before a file is used; raises when its signature is
+                   not good
     """
 
     def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
                  inspect: Callable[[str, str], None] | None, max_age: float,
-                 verify: Callable[[dict[str, Any], str], None] | None = None) -> None:
+                 verify: Callable[[Any, dict[str, Any], str], None] | None = None) -> None:
         self._directory, self._images, self._qemu_img = directory, images, qemu_img
         self._inspect, self._max_age, self._verify = inspect, max_age, verify
 
@@ -78,7 +79,7 @@ class ImageCache:
             if not os.path.exists(path):
                 self._download(context, image, path)
             elif self._verify:           # who asks may trust other certificates than who had it downloaded
-                self._verify(image, path)
+                self._verify(context, image, path)
             protect(path)
             os.utime(path)               # last use: what remove_unused goes by
         return Base(path, FORMATS[disk_format], _virtual_size(path, FORMATS[disk_format]))
@@ -91,7 +92,7 @@ class ImageCache:
             self._images.download(context, image_id, part)
             os.chmod(part, MODE)
             if self._verify:
-                self._verify(image, part)
+                self._verify(context, image, part)
             self._check(image_id, disk_format, part)
             protect(part)
             os.replace(part, path)

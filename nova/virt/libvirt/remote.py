@@ -136,10 +136,10 @@ def helper(conf: cfg.ConfigOpts, directory: str, uid: int) -> privileges.Helper:
     :param uid: the user who has the steps done
     """
     return privileges.Helper(operations(conf, directory, uid), failure, CALLERS,
-                             lambda: _capabilities(conf), 'privileged part for guests')
+                             lambda: capabilities(conf), 'privileged part for guests')
 
 
-def _capabilities(conf: cfg.ConfigOpts) -> tuple[int, ...]:
+def capabilities(conf: cfg.ConfigOpts) -> tuple[int, ...]:
     """CAPABILITIES; SYS_ADMIN where root has to make the namespaces of the sandbox, because users may make none;
     NET_ADMIN where ports of a Networking service are plugged."""
     plugging = (privileges.NET_ADMIN,) if conf.network.backend == NEUTRON else ()

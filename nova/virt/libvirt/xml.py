@@ -23,8 +23,10 @@ from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine
 from nova.virt.libvirt.domain import mediated
+from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt.domain import ports
 from nova.virt.libvirt.domain import processors
+from nova.virt.libvirt.domain import shares
 from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain.tree import add as _add
 from nova.virt.libvirt.life import rescued as rescues
@@ -108,6 +110,8 @@ class Guest:
     host, successor, taken_from   whose it is, to whom it goes, from whom it came: moves/shared_storage.py
     moved_from     where a cold move has fetched it
     adopted        files of its disks that lie where another program has made them: life/adoption.py
+    shares         its shared file systems: life/shares.py
+    memory_source  where its memory comes from since it was started (domain/memory.py)
     """
 
     uuid: str
@@ -142,6 +146,8 @@ class Guest:
     taken_from: str | None = None
     moved_from: str | None = None
     adopted: list[Any] = dataclasses.field(default_factory=list)
+    shares: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    memory_source: str = memory.ANONYMOUS
 
     @property
     def serial_ports(self) -> int:
@@ -189,8 +195,9 @@ def domain(guest: Guest, host: numa.HostTopology | None = None,
         root.extend(placement.elements(host, topology))
     machine.tuning(root, guest)
     machine.memory(root, guest)
-    if any(port['kind'] == 'vhostuser' for port in guest.ports()):
-        _share_memory(root)
+    memory.backing(root, guest)
+    if guest.shares or any(port['kind'] == 'vhostuser' for port in guest.ports()):
+        memory.share(root)
     identity.sysinfo(root, guest)
     machine.boot(root, guest)
     machine.features(root, guest)
@@ -214,17 +221,6 @@ def domain(guest: Guest, host: numa.HostTopology | None = None,
     virtio.complete(devices, guest)
     rescues.order(root, guest)
     return etree.tostring(root, encoding='unicode')
-
-
-def _share_memory(root: etree.Element) -> None:
-    """The switch at the other end of a vhost-user socket reads and writes packets in the guest's memory."""
-    backing = root.find('memoryBacking')
-    if backing is None:
-        backing = _add(root, 'memoryBacking')
-    if backing.find('source') is None:
-        _add(backing, 'source', type='memfd')
-    if backing.find('access') is None:
-        _add(backing, 'access', mode='shared')
 
 
 def interface(port: Interface, guest: Guest) -> str:
@@ -266,6 +262,7 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
     devices.extend(mediated.hostdev(guest.uuid, device) if device.dev_type == pci.MEDIATED else
                    placement.hostdev(device) for device in guest.hostdevs
                    if not (device.request_id and device.dev_type == pci.VIRTUAL))       # a port's
+    shares.filesystems(devices, guest)
     graphics.add(devices, guest)
     if guest.agent:
         if virtio.attributes(guest):     # else libvirt adds the controller by itself

@@ -75,7 +75,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             directory, images, self._steps.qemu_img, inspect_image, 'raw',
             conf.libvirt.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
-            image_signatures.Verifier(conf.image.certificates_directory).verify, host)
+            image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host)
         self.hypervisor = hosts.Host(hosts.address(conf), directory, self.state_changed)
         self._consoles = consoles.Consoles(
             self.hypervisor, lambda uuid: self.storage.path(uuid, steps.CONSOLE_LOG))

@@ -22,13 +22,16 @@ from nova import exception
 from nova import states
 from nova.virt import driver
 from nova.virt.libvirt import files
+from nova.virt.libvirt.life import guest_network
 from nova.virt.libvirt.life import hands
 
 LOG = logging.getLogger(__name__)
 
 AGENT_SECONDS = 10
+FACTS_SECONDS = 3            # of a request that somebody looks at other facts with
 MARK = 'frozen'              # of a guest that has to be thawed
 ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; else root
+_BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT
 # libvirt's words for a guest whose agent is not there, sleeps, or has gone
 _SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
 
@@ -69,6 +72,20 @@ class Agent(hands.Feature, driver.Password, driver.Quiesce):
             yield
         finally:
             self._thaw_if_marked(guest.uuid)
+
+    def network_facts(self, guest: Any) -> list[dict[str, Any]]:
+        """What the guest says of its interfaces (guest_network.described); [] where it has no agent, or it is silent.
+
+        :param guest: xml.Guest
+        """
+        operation, found = 'read the addresses', []
+
+        def read(domain: Any) -> None:
+            found.extend(guest_network.described(domain.interfaceAddresses(_BY_AGENT)))
+        if guest.agent:
+            with contextlib.suppress(exception.VirtError):
+                self.hands.hypervisor.guest(operation, guest.uuid, _bounded, operation, read, FACTS_SECONDS)
+        return found
 
     def after_standstill(self, uuid: str) -> None:
         """Let a guest that stood still know what time it is; one without an agent finds out by itself, or not."""
@@ -123,12 +140,12 @@ def check(operation: str, guest: Any) -> None:
                                   'hw_qemu_guest_agent=yes')
 
 
-def _bounded(domain: Any, operation: str, request: Any) -> None:
+def _bounded(domain: Any, operation: str, request: Any, seconds: int = AGENT_SECONDS) -> None:
     """Runs in ``Host.guest``. Turn the agent's errors into sentences that say what to do."""
     try:
         if domain.state()[0] not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
             raise exception.VirtError(operation=operation, reason='the guest is paused or off, and its agent with it')
-        domain.agentSetResponseTimeout(AGENT_SECONDS, 0)
+        domain.agentSetResponseTimeout(min(seconds, AGENT_SECONDS), 0)
         request(domain)
     except libvirt.libvirtError as error:
         if error.get_error_code() not in _SILENT:

@@ -24,6 +24,7 @@ class Hands:
     hypervisor   Host
     steps        LocalSteps or RemoteSteps
     copy_seconds   that a copy of a disk may take
+    share_program  path of nova-virtiofsd; None: it is looked for
     operation    context manager of a uuid: holds back the events of a guest that is being changed
     recorded     (uuid, network_info) -> xml.Guest as it is recorded, on the networks that it has now;
                  raises GuestNotFound
@@ -46,6 +47,7 @@ class Hands:
     hypervisor: Host
     steps: LocalSteps | RemoteSteps
     copy_seconds: float
+    share_program: str | None
     operation: Callable[[str], contextlib.AbstractContextManager[None]]
     recorded: Callable[[str, Any], Guest]
     known: Callable[[str], Guest]

@@ -5,58 +5,88 @@ files over to it (https://libguestfs.org/guestfs-security.1.html). A time limit 
 """
 from __future__ import annotations
 
+import logging
 import os
 import posixpath
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 
 from nova import exception
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import guest_interfaces
+
+LOG = logging.getLogger(__name__)
 
 OFF, FIND, WHOLE = -2, -1, 0             # [libvirt] inject_partition
 INJECT_S = 600                           # an emulated machine that builds its own system at first
 OPERATION = 'write files into the disk'
+MODE, NETWORK_MODE = '0440', '0644'
 
 
-def prepare(partition: int) -> None:
+def prepare(partition: int, network: bool = False) -> None:
     """
+    :param network: whether guests' network configuration is written as well
     :raises VirtError: files are to be written, and there is nothing that does it
     """
+    if network and partition == OFF:
+        raise _error('[libvirt] inject_network says so, and inject_partition does not say where')
     if partition != OFF and not shutil.which('guestfish'):
         raise _error('guestfish is not installed (Debian: libguestfs-tools and a kernel, linux-image-amd64)')
 
 
-def write(disk: xml.Disk, files: Sequence[tuple[str, bytes]], partition: int) -> None:
-    """Write files into a disk that no guest uses, as their root's; one that is there is replaced.
+def write(disk: xml.Disk, files: Sequence[tuple[str, bytes]], partition: int, interfaces: str | None = None) -> None:
+    """Write files into a disk that no guest uses, as its root's; what is there is called ``NAME.bak.TIME`` then.
 
     :param files: [(path, bytes)]
     :param partition: number of that with the root; FIND: whichever has a system; WHOLE: the disk is one file system
+    :param interfaces: of guest_interfaces.text, for a system that has such a file; without ``files`` no failure is one
     :raises VirtError: the disk is elsewhere or encrypted, has no such partition, or no file system that is known
     """
-    if disk.secret or disk.source:
-        raise _error('the disk is encrypted, or in a pool of Ceph')
-    with tempfile.TemporaryDirectory(prefix='nova-inject-') as place:
-        _run(command(disk, _local(place, files), partition), place)
+    try:
+        if disk.secret or disk.source:
+            raise _error('the disk is encrypted, or in a pool of Ceph')
+        with tempfile.TemporaryDirectory(prefix='nova-inject-') as place:
+            network = None if interfaces is None else os.path.join(place, 'interfaces')
+            if network is not None:
+                with open(network, 'w') as file:
+                    file.write(interfaces or '')
+            _run(command(disk, _local(place, files), partition, f'{time.time():.4f}', network), place)
+    except exception.VirtError as error:
+        if files:
+            raise
+        LOG.warning('The network of a guest is not configured in %s: %s', disk.file, error.message)
 
 
-def command(disk: xml.Disk, files: Sequence[tuple[str, str]], partition: int) -> list[str]:
-    """The words of guestfish.
+def command(disk: xml.Disk, files: Sequence[tuple[str, str]], partition: int, stamp: str,
+            interfaces: str | None = None) -> list[str]:
+    """The words of guestfish. A step that begins with - may fail.
 
     :param files: [(path in the guest, path here)]
+    :param stamp: seconds since 1970, for the name of what was there
+    :param interfaces: path here of that file
     """
     words = ['guestfish', '--rw', f'--format={disk.format}', '-a', disk.file]
     words += ['-i'] if partition == FIND else ['-m', f'/dev/sda{partition or ""}']
     steps: list[list[str]] = []
+    if interfaces is not None:
+        steps += _placed(guest_interfaces.PATH, interfaces, stamp, NETWORK_MODE, '-')
     for path, here in files:
         target = posixpath.normpath('/' + path.lstrip('/'))
-        steps += [['mkdir-p', posixpath.dirname(target)], ['upload', here, target]]
-    words += steps[0]
+        steps += [['mkdir-p', posixpath.dirname(target)], *_placed(target, here, stamp, MODE, '')]
+    words += ['--', *steps[0]]
     for step in steps[1:]:
         words += [':', *step]
     return words
+
+
+def _placed(target: str, here: str, stamp: str, mode: str, may_fail: str) -> list[list[str]]:
+    """What puts a file there, root's, and keeps one that is there already."""
+    return [['-mv', target, f'{target}.bak.{stamp}'], [f'{may_fail}upload', here, target],
+            [f'{may_fail}chown', '0', '0', target], [f'{may_fail}chmod', mode, target]]
 
 
 def _local(place: str, files: Sequence[tuple[str, bytes]]) -> list[tuple[str, str]]:

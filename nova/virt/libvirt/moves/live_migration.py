@@ -29,6 +29,7 @@ from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import resize
 from nova.virt.libvirt.life import hands
+from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import outgoing
@@ -60,6 +61,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
     hypervisor: Host
     storage: storage.Storage
     virt_type: str
+    memory_source: str
     jobs: dict[str, outgoing.Job]        # {uuid: the migration that leaves}
 
     # What Volumes has.
@@ -75,7 +77,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                 'pool_seen': pool_record.digest(self.storage, instance.uuid),
                 'free_bytes': self.storage.unused_bytes() if disk_over_commit else self.storage.free_bytes(),
                 'cpu_features': self.hypervisor.run('describe the processor', outgoing.cpu_features, self.virt_type),
-                'virt_type': self.virt_type,
+                'virt_type': self.virt_type, 'memory_source': self.memory_source,
                 'tls': bool(options.live_migration_with_native_tls), 'tls_able': self._can_encrypt(),
                 'address': self.own_address()}
 
@@ -96,6 +98,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         if facts['virt_type'] != self.virt_type:
             raise exception.MigrationPreCheckError(reason=(
                 f'guests run with {self.virt_type} here and with {facts["virt_type"]} there'))
+        _check_memory(guest, facts.get('memory_source', memory.ANONYMOUS))           # older hosts do not say it
         tls = encryption.agreed(self.conf.libvirt.live_migration_with_native_tls, self._can_encrypt(), facts['tls'],
                                 facts.get('tls_able', facts['tls']))         # older hosts do what their option says
         seen = shared_storage.sight(self.storage, instance.uuid)
@@ -404,3 +407,11 @@ def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
         raise exception.MigrationPreCheckError(reason=(
             f'its disks need {needed / storage.GIB:.1f} GiB there, of which {facts["free_bytes"] / storage.GIB:.1f} '
             f'GiB are free'))
+
+
+def _check_memory(guest: xml.Guest, there: str) -> None:
+    """:raises MigrationPreCheckError: the memory of one host alone is in files: the hosts count it differently"""
+    if memory.FILE in (guest.memory_source, there) and guest.memory_source != there:
+        raise exception.MigrationPreCheckError(reason=(
+            f'its memory is of the kind {guest.memory_source} here, and would be of the kind {there} there; it can be '
+            'moved while it is off'))

@@ -1,0 +1,142 @@
+"""nova-rootwrap CONFIG COMMAND [WORD...]: commands of deployments of before, as root, by sudo.
+
+No command is run. Each stands for a step of the privileged part of nova-compute (nova/virt/libvirt/rootwrap.py), which
+checks its arguments; all others are refused. nova-compute itself does not call it: it has that part as a process.
+
+Exit codes are those that such programs have had: 0; 1: the step failed; 96: it is not known here; 97: the configuration
+is wrong; 98: no command; 99: refused.
+"""
+from __future__ import annotations
+
+import base64
+import configparser
+import json
+import os
+import pathlib
+import pwd
+import stat
+import sys
+import typing
+from collections.abc import Sequence
+
+from nova import exception
+
+FAILED, UNKNOWN, BAD_CONFIG, NO_COMMAND, REFUSED = 1, 96, 97, 98, 99
+KIND = 'CommandFilter'
+CONSOLE = 'guest.console'
+MAKES = {'qemu_img.create': 'path', 'qemu_img.convert': 'target'}        # step: the argument that names a new file
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if len(given) < 2:
+        return _end(NO_COMMAND, 'usage: nova-rootwrap CONFIG COMMAND [WORD...]')
+    try:
+        names, files = allowed(given[0]), _read(given[0])['DEFAULT'].get('config_file')
+    except (OSError, ValueError, configparser.Error) as error:
+        return _end(BAD_CONFIG, f'{given[0]}: {error}')
+    if os.path.basename(given[1]) not in names:
+        return _end(REFUSED, f'No filter allows {os.path.basename(given[1])[:40]}.')
+    return _run(given[1:], [files] if files else None)
+
+
+def allowed(path: str) -> set[str]:
+    """The commands that the filters of a configuration name.
+
+    :raises OSError, ValueError, configparser.Error: a file is not there, is not root's alone, or says what is not known
+    """
+    found = set()
+    for directory in _read(path)['DEFAULT'].get('filters_path', '').split(','):
+        _check(pathlib.Path(directory.strip()))
+        for file in sorted(pathlib.Path(directory.strip()).glob('*.filters')):
+            for name, value in _read(str(file))['Filters'].items():
+                words = [word.strip() for word in value.split(',')]
+                if words[0] != KIND or words[2:] != ['root'] or not words[1]:
+                    raise ValueError(f'{file}: {name} is not of the form: {KIND}, COMMAND, root')
+                found.add(os.path.basename(words[1]))
+    return found
+
+
+def _read(path: str) -> configparser.ConfigParser:
+    _check(pathlib.Path(path))
+    parser = configparser.ConfigParser(interpolation=None)
+    with open(path) as file:
+        parser.read_file(file)
+    if path.endswith('.filters') and not parser.has_section('Filters'):
+        parser.add_section('Filters')
+    return parser
+
+
+def _check(path: pathlib.Path) -> None:
+    """:raises ValueError: somebody else may write it"""
+    found = path.stat()
+    if found.st_uid != 0 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ValueError(f'{path} must belong to root, and others may not write it.')
+
+
+def _run(words: Sequence[str], files: list[str] | None) -> int:
+    """Do what a command stands for, with the rights of the privileged part and no others.
+
+    :param files: of the configuration of nova-compute; None: the usual ones
+    """
+    from nova import conf as nova_conf
+    from nova.runtime import privileges
+    from nova.virt.libvirt import remote
+    from nova.virt.libvirt import rootwrap
+    from nova.virt.libvirt import storage
+
+    conf = nova_conf.new(files=files)
+    directory, user = storage.instances_directory(conf.state_path), _caller()
+    try:
+        name, values = rootwrap.step(words, (user.pw_name, str(user.pw_uid)), directory)
+    except ValueError as error:
+        return _end(REFUSED, str(error))
+    operations = remote.operations(conf, directory, user.pw_uid)
+    if name not in operations:
+        return _end(UNKNOWN, f'{name} is not a step of this host; qemu-img needs [libvirt] sandbox_images.')
+    try:
+        if name in MAKES:
+            _make(values[MAKES[name]], user)
+        privileges.limit(remote.capabilities(conf))
+        if name.startswith('qemu_img.'):
+            operations['qemu_img.prepare']()
+        _show(name, operations[name](**values))
+    except (ValueError, TypeError) as error:
+        return _end(REFUSED, str(error))
+    except (exception.NovaException, OSError) as error:
+        return _end(FAILED, str(error))
+    return 0
+
+
+def _caller() -> pwd.struct_passwd:
+    """Who called sudo; root, where nobody did."""
+    number = os.environ.get('SUDO_UID', '0')
+    return pwd.getpwuid(int(number) if number.isascii() and number.isdecimal() else 0)
+
+
+def _make(path: str, user: pwd.struct_passwd) -> None:
+    """Make an empty file where the caller may; it is the caller's."""
+    os.setegid(user.pw_gid)
+    os.seteuid(user.pw_uid)
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640))
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+def _show(name: str, answer: typing.Any) -> None:
+    if name == CONSOLE:
+        sys.stdout.buffer.write(base64.b64decode(answer))
+        sys.stdout.buffer.flush()
+    elif answer is not None:
+        print(json.dumps(answer))
+
+
+def _end(code: int, sentence: str) -> int:
+    print(f'nova-rootwrap: {sentence}', file=sys.stderr)
+    return code
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Shares of a Shared File Systems service (Manila v2) over HTTP.
+
+https://docs.openstack.org/api-ref/shared-file-system/ describes each request.
+"""
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+from typing import TYPE_CHECKING
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova.runtime import rest_client
+from nova.share import api
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+
+# the first in which an access rule can be kept from its share's owner, who would take it from under a guest
+VERSION = {'X-OpenStack-Manila-API-Version': '2.82'}
+SERVICE_TYPE = 'shared-file-system'      # in the catalog, unless [manila] names another
+ERRORS = {400: exception.Conflict, 401: exception.Unauthorized, 403: exception.Forbidden, 409: exception.Conflict,
+          413: exception.Forbidden}
+REASON = 'a server has the share'
+RULE_S, POLL_S = 30, 0.5                 # that a rule may take to be carried out; between two looks
+_ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
+_GONE = (403, 404)
+
+
+class ManilaShares(api.Shares):
+    """One client for all threads.
+
+    ``get`` asks with the caller's token; rules of access are those of the service's own account.
+
+    :param conf: uses [manila] (see nova.runtime.rest_client)
+    """
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._service = rest_client.Service(conf, 'manila', SERVICE_TYPE, 'Shared File Systems', ERRORS)
+
+    def get(self, ctx: RequestContext, share_id: str) -> dict[str, Any]:
+        share = self._get(ctx, share_id, '')['share']
+        locations = self._get(ctx, share_id, '/export_locations')['export_locations']
+        return {'id': str(share['id']), 'status': str(share['status']), 'protocol': str(share['share_proto']).upper(),
+                'export_location': _chosen(locations)}
+
+    def allow(self, ctx: RequestContext, share_id: str, address: str) -> None:
+        rule = self._rule(ctx, share_id, address)
+        if rule is None:
+            body = {'allow_access': {'access_type': 'ip', 'access_to': address, 'access_level': 'rw',
+                                     'lock_visibility': True, 'lock_deletion': True, 'lock_reason': REASON}}
+            answer = self._request(ctx, 'POST', share_id, '/action', json=body)
+            rule = self._rule(ctx, share_id, address)        # also one that was made at the same moment
+            if rule is None:
+                raise self._refusal(ctx, share_id, answer.status_code)
+        deadline = time.monotonic() + RULE_S
+        while rule is not None and rule['state'] != 'active':
+            if rule['state'] == 'error' or time.monotonic() > deadline:
+                raise exception.Conflict(f'The Shared File Systems service does not open share {share_id} to '
+                                         f'{address}: the rule is in state {str(rule["state"])[:40]}.')
+            time.sleep(POLL_S)
+            rule = self._rule(ctx, share_id, address)
+
+    def deny(self, ctx: RequestContext, share_id: str, address: str) -> None:
+        try:
+            rule = self._rule(ctx, share_id, address)
+        except exception.ShareNotFound:
+            return
+        if rule is not None:
+            body = {'deny_access': {'access_id': rule['id'], 'unrestrict': True}}
+            code = self._request(ctx, 'POST', share_id, '/action', json=body).status_code
+            if code >= 400 and code not in _GONE:
+                raise self._refusal(ctx, share_id, code)
+
+    def _rule(self, ctx: RequestContext, share_id: str, address: str) -> dict[str, Any] | None:
+        """The rule that opens a share to an address, {'id', 'state'}; None: there is none."""
+        answer = self._service.request(ctx, 'GET', lambda: f'{self._root()}/share-access-rules', VERSION,
+                                       params={'share_id': _checked(share_id)})
+        if answer.status_code >= 400:
+            raise self._refusal(ctx, share_id, answer.status_code)
+        return next((rule for rule in answer.json()['access_list']
+                     if rule['access_type'] == 'ip' and rule['access_to'] == address), None)
+
+    def _get(self, ctx: RequestContext, share_id: str, tail: str) -> dict[str, Any]:
+        answer = self._request(ctx, 'GET', share_id, tail)
+        if answer.status_code >= 400:
+            raise self._refusal(ctx, share_id, answer.status_code)
+        return dict(answer.json())
+
+    def _request(self, ctx: RequestContext, method: str, share_id: str, tail: str, **kwargs: Any) -> Any:
+        return self._service.request(ctx, method, lambda: f'{self._root()}/shares/{_checked(share_id)}{tail}', VERSION,
+                                     **kwargs)
+
+    def _refusal(self, ctx: RequestContext, share_id: str, code: int) -> Exception:
+        if code in _GONE:
+            return exception.ShareNotFound(share_id=share_id[:64])
+        error: Exception = self._service.refusal(ctx, code)
+        return error
+
+    def _root(self) -> str:
+        return str(self._service.endpoint())
+
+
+def _checked(share_id: str) -> str:
+    if not _ID.match(share_id):
+        raise exception.ShareNotFound(share_id=share_id[:64])
+    return share_id
+
+
+def _chosen(locations: list[dict[str, Any]]) -> str:
+    """Path of the export location that the service prefers, of those that are not for administrators alone."""
+    offered = [each for each in locations if not each.get('is_admin_only')]
+    offered.sort(key=lambda each: not each.get('preferred'))
+    return str(offered[0]['path']) if offered else ''

@@ -1,0 +1,128 @@
+"""The client of a Shared File Systems service, against the requests that its reference documents."""
+import http.server
+import json
+import re
+import threading
+import urllib.parse
+import uuid
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova.share import manila
+
+MINE, OTHERS = str(uuid.uuid4()), str(uuid.uuid4())
+
+
+class Service(http.server.ThreadingHTTPServer):
+    """What Manila does with shares of two projects; a rule is carried out when it has been looked at twice."""
+
+    def __init__(self):
+        super().__init__(('127.0.0.1', 0), Handler)
+        self.rules, self.outcome, self.seen = {}, 'active', []
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_arguments):
+        pass
+
+    def do_GET(self):
+        path, _, query = self.path.partition('?')
+        if path == '/v2/share-access-rules':
+            wanted = urllib.parse.parse_qs(query)['share_id'][0]
+            found = [rule for rule in self.server.rules.values() if rule['share_id'] == wanted]
+            self.answer(200, {'access_list': found})
+            for rule in found:
+                rule['state'] = self.server.outcome
+        elif (found := re.fullmatch(r'/v2/shares/([^/]+)(/export_locations)?', path)) and found[1] == MINE:
+            self.answer(200, {'export_locations': [
+                {'path': '192.0.2.1:/admin', 'preferred': True, 'is_admin_only': True},
+                {'path': '192.0.2.2:/slow', 'preferred': False}, {'path': '192.0.2.3:/fast', 'preferred': True}]}
+                if found[2] else {'share': {'id': MINE, 'status': 'available', 'share_proto': 'nfs'}})
+        else:
+            self.answer(404, {'itemNotFound': {'code': 404}})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+        share_id = self.path.split('/')[3]
+        self.server.seen.append((self.headers['X-OpenStack-Manila-API-Version'], body))
+        if 'deny_access' in body:
+            rule = self.server.rules.pop(body['deny_access']['access_id'], None)
+            return self.answer(202 if rule and body['deny_access'].get('unrestrict') else 404, {})
+        wanted = body['allow_access']
+        if any(rule['access_to'] == wanted['access_to'] for rule in self.server.rules.values()):
+            return self.answer(400, {'badRequest': {'code': 400}})
+        made = {'id': str(uuid.uuid4()), 'share_id': share_id, 'state': 'queued_to_apply',
+                **{name: wanted[name] for name in ('access_type', 'access_to', 'access_level')}}
+        self.server.rules[made['id']] = made
+        return self.answer(200, {'access': made})
+
+    def answer(self, code, document):
+        content = json.dumps(document).encode()
+        self.send_response(code)
+        self.send_header('Content-Type', 'application/json')
+        self.send_header('Content-Length', str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture
+def service():
+    made = Service()
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+@pytest.fixture
+def client(service, monkeypatch):
+    monkeypatch.setattr(manila, 'POLL_S', 0.01)
+    conf = nova_conf.new(files=[], manila__endpoint_override=f'http://127.0.0.1:{service.server_port}/v2')
+    return manila.ManilaShares(conf)
+
+
+@pytest.fixture
+def ctx():
+    return context.admin_context()
+
+
+def test_a_share_has_the_location_that_users_are_to_prefer(client, ctx):
+    assert client.get(ctx, MINE) == {'id': MINE, 'status': 'available', 'protocol': 'NFS',
+                                     'export_location': '192.0.2.3:/fast'}
+    for unknown in (OTHERS, '../shares', 'x' * 100):
+        with pytest.raises(exception.ShareNotFound):
+            client.get(ctx, unknown)
+
+
+def test_a_host_is_let_in_once_and_out_again(client, ctx, service):
+    client.allow(ctx, MINE, '192.0.2.7')
+    client.allow(ctx, MINE, '192.0.2.7')
+    rule, = service.rules.values()
+    assert rule['state'] == 'active' and rule['access_to'] == '192.0.2.7'
+    (version, body), = service.seen
+    assert version == '2.82' and body['allow_access']['lock_deletion'] and body['allow_access']['lock_visibility']
+    client.deny(ctx, MINE, '192.0.2.8')
+    client.deny(ctx, MINE, '192.0.2.7')
+    client.deny(ctx, MINE, '192.0.2.7')
+    assert service.rules == {}
+
+
+def test_a_rule_that_is_not_carried_out_is_told(client, ctx, service, monkeypatch):
+    service.outcome = 'error'
+    with pytest.raises(exception.Conflict, match='in state error'):
+        client.allow(ctx, MINE, '192.0.2.7')
+    service.outcome = 'applying'
+    client.deny(ctx, MINE, '192.0.2.7')
+    monkeypatch.setattr(manila, 'RULE_S', 0)
+    with pytest.raises(exception.Conflict, match='in state queued_to_apply'):
+        client.allow(ctx, MINE, '192.0.2.7')
+
+
+def test_a_service_that_is_away_is_told(client, ctx, service):
+    service.shutdown()
+    service.server_close()
+    with pytest.raises(exception.Unavailable):
+        client.get(ctx, MINE)

@@ -1,0 +1,63 @@
+"""Where a guest's memory comes from, as the host's options say: [libvirt] memory_source, file_backed_memory."""
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree as etree
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova.virt.libvirt.domain.tree import add
+
+ANONYMOUS, MEMFD, FILE = 'anonymous', 'memfd', 'file'
+SHARED = 'shared'
+TRAIT = 'COMPUTE_MEM_BACKING_FILE'
+
+
+def source_of(conf: ConfigOpts) -> str:
+    """What guests get that are started now.
+
+    :raises VirtError: the options contradict each other
+    """
+    options = conf.libvirt
+    if not options.file_backed_memory:
+        return str(options.memory_source)
+    for wrong, sentence in (
+            (options.memory_source != ANONYMOUS, 'memory_source says something else'),
+            (conf.ram_allocation_ratio > 1, 'the files are made whole: ram_allocation_ratio must be 1 at most'),
+            (conf.reserved_huge_pages, 'files are not of huge pages: reserved_huge_pages says nothing then')):
+        if wrong:
+            raise exception.VirtError(operation='use [libvirt] file_backed_memory', reason=sentence)
+    return FILE
+
+
+def backing(root: etree.Element, guest: Any) -> None:
+    """
+    :param guest: xml.Guest
+    :raises VirtError: its pages are of another size than those of files
+    """
+    if guest.memory_source == ANONYMOUS:
+        return
+    element = _element(root)
+    if guest.memory_source == FILE and element.find('hugepages') is not None:
+        raise exception.VirtError(operation='place the guest', reason='hw:mem_page_size asks for large pages, and '
+                                  'guests of this host have memory in files ([libvirt] file_backed_memory)')
+    add(element, 'source', type=guest.memory_source)
+    if guest.memory_source == FILE:
+        add(element, 'access', mode=SHARED)              # else what is written would be in memory
+        add(element, 'allocation', mode='immediate')     # else a full file system would end the guest while it runs
+        add(element, 'discard')
+
+
+def share(root: etree.Element) -> None:
+    """Who is at the other end of a vhost-user socket, a switch or virtiofsd, reads and writes the guest's memory."""
+    element = _element(root)
+    if element.find('source') is None:
+        add(element, 'source', type=MEMFD)
+    if element.find('access') is None:
+        add(element, 'access', mode=SHARED)
+
+
+def _element(root: etree.Element) -> etree.Element:
+    found = root.find('memoryBacking')
+    return add(root, 'memoryBacking') if found is None else found

@@ -1,0 +1,38 @@
+"""What a guest says of its network interfaces, which is data: bounded, checked, believed by nobody. Pure functions."""
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+INTERFACES, ADDRESSES = 32, 16           # that are shown, and of each
+_NAME = re.compile(r'[0-9A-Za-z._:@-]{1,15}\Z')          # as long as Linux has them
+_MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
+
+
+def described(found: Any) -> list[dict[str, Any]]:
+    """[{'name', 'mac_address', 'addresses': ['192.0.2.3/24', …]}] but loopback; what is none of these is left out.
+
+    :param found: libvirt's answer, {name: {'hwaddr', 'addrs': [{'addr', 'prefix'}] or None}}
+    """
+    pairs = itertools.islice(found.items() if isinstance(found, Mapping) else (), 4 * INTERFACES)
+    shown = [_one(name, values) for name, values in pairs if isinstance(values, Mapping)]
+    return [each for each in shown if each is not None][:INTERFACES]
+
+
+def _one(name: Any, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    mac = str(values.get('hwaddr') or '')[:17].lower()
+    if not isinstance(name, str) or not _NAME.match(name) or not _MAC.match(mac) or mac == '00:00:00:00:00:00':
+        return None
+    given = values.get('addrs')
+    found = [_address(each) for each in (given if isinstance(given, list) else [])[:ADDRESSES]]
+    return {'name': name, 'mac_address': mac, 'addresses': [address for address in found if address]}
+
+
+def _address(given: Any) -> str | None:
+    try:
+        return str(ipaddress.ip_interface((str(given['addr'])[:45], int(given['prefix']))))
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,91 @@
+"""Shared file systems of guests by virtiofs: they come and go while a guest is off.
+
+What is recorded of a share: share_id, tag, directory, program. Where it is mounted from stands in a file next to the
+directory, which nova-virtiofsd reads when libvirt starts it (nova/virt/virtiofsd.py).
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova import states
+from nova.virt import driver
+from nova.virt import share_exports as exports
+from nova.virt import virtiofsd
+from nova.virt.libvirt import files
+from nova.virt.libvirt.life import hands
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+
+PROGRAM = 'nova-virtiofsd'
+DIRECTORY_MODE = 0o711
+
+
+class Shares(hands.Feature, driver.Shares):
+    def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+        uuid, program = instance.uuid, self._program()
+        try:
+            exports.check(share['protocol'], share['export_location'])
+            virtiofsd.server()
+        except ValueError as error:
+            raise _refusal(str(error)) from None
+        with self.hands.operation(uuid):
+            self._check_off(uuid)
+            guest = self.hands.known(uuid)
+            directory = self.hands.storage.path(uuid, exports.PREFIX + share['share_id'])
+            if not exports.is_name(os.path.basename(directory)):
+                raise _refusal('the id of the share is no UUID.')
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(directory, DIRECTORY_MODE)
+            files.write_json(directory + '.json', {name: share[name] for name in ('protocol', 'export_location')})
+            guest.shares = [*_others(guest.shares, share), {
+                'share_id': share['share_id'], 'tag': share['tag'], 'directory': directory, 'program': program}]
+            self.hands.storage.save(guest)
+
+    def detach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+        uuid = instance.uuid
+        with self.hands.operation(uuid):
+            try:
+                guest = self.hands.known(uuid)
+            except exception.GuestNotFound:
+                return
+            if any(each['share_id'] == share['share_id'] for each in guest.shares):
+                self._check_off(uuid)
+                guest.shares = _others(guest.shares, share)
+                self.hands.storage.save(guest)
+            directory = self.hands.storage.path(uuid, exports.PREFIX + share['share_id'])
+            files.remove(directory + '.json')
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(directory)
+
+    def _program(self) -> str:
+        """Path of nova-virtiofsd, as libvirt is to start it.
+
+        :raises VirtError: there is none
+        """
+        configured = self.hands.share_program
+        beside = os.path.join(os.path.dirname(sys.executable), PROGRAM)
+        found = configured or (beside if os.access(beside, os.X_OK) else shutil.which(PROGRAM))
+        if not found or not os.access(found, os.X_OK):
+            raise _refusal(f'{found or PROGRAM} is not a program of this host; see [libvirt] share_program.')
+        return found
+
+    def _check_off(self, uuid: str) -> None:
+        """:raises VirtError: the guest runs: it would have the share, or keep it, until it is started again"""
+        with contextlib.suppress(exception.GuestNotFound):
+            if self.hands.hypervisor.power_state(uuid) != states.SHUTDOWN:
+                raise _refusal('the guest is not off.')
+
+
+def _others(shares: list[dict[str, Any]], share: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in shares if each['share_id'] != share['share_id']]
+
+
+def _refusal(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='change shares of a guest', reason=reason.rstrip('.'))

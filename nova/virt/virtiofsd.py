@@ -1,0 +1,91 @@
+"""nova-virtiofsd: the program that libvirt starts for each share of a guest. It mounts the share and becomes virtiofsd.
+
+The mount is in a namespace of this process: it goes when the guest ends, in whatever way, and nothing else of the host
+sees it. What is mounted says a file next to the directory that libvirt names, which nova-compute has written. So
+nova-compute needs no right to mount (ADR 0090). Modules of the standard library alone, as a guest's start waits for it.
+"""
+from __future__ import annotations
+
+import ctypes
+import glob
+import json
+import os
+import subprocess
+import sys
+import typing
+
+from nova.virt import share_exports as exports
+
+CLONE_NEWNS = 0x00020000                 # linux/sched.h
+MOUNT_S = 60                             # that a server has to answer
+MOST_BYTES = 16384                       # of the file
+DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # of programs that serve QEMU's devices, in QEMU's form
+
+
+def main(arguments: typing.Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        directory = source(given)
+        command = exports.mount(*described(directory), directory)
+        program = server()
+        _leave_mounts()
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=MOUNT_S, check=False)
+        if done.returncode:
+            raise ValueError('The share cannot be mounted: ' + done.stdout[-500:].decode(errors='replace').strip())
+        os.execv(program, [program, *given])
+    except (ValueError, OSError, subprocess.TimeoutExpired) as error:
+        print(f'nova-virtiofsd: {error}', file=sys.stderr)
+    return 1
+
+
+def source(arguments: typing.Sequence[str]) -> str:
+    """The directory that is to be served, of libvirt's arguments.
+
+    :raises ValueError: there is none, or it is not that of a share
+    """
+    options = ','.join(value for word, value in zip(arguments, arguments[1:]) if word == '-o')
+    found = [option.partition('=')[2] for option in options.split(',') if option.startswith('source=')]
+    if len(found) != 1 or not os.path.isabs(found[0]) or not exports.is_name(os.path.basename(found[0])):
+        raise ValueError('The arguments name no directory of a share (-o source=DIRECTORY).')
+    if os.path.islink(found[0]) or not os.path.isdir(found[0]):
+        raise ValueError('The directory of the share is not there.')
+    return found[0]
+
+
+def described(directory: str) -> tuple[typing.Any, typing.Any]:
+    """(protocol, export location) of the file next to a directory.
+
+    :raises ValueError, OSError: it is not there, or something else
+    """
+    descriptor = os.open(directory + '.json', os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, 'rb') as file:
+        found = json.loads(file.read(MOST_BYTES))
+    if not isinstance(found, dict):
+        raise ValueError('The file of the share is not what nova-compute writes.')
+    return found.get('protocol'), found.get('export_location')
+
+
+def server(pattern: str = DESCRIPTIONS) -> str:
+    """Path of the virtiofsd of this host.
+
+    :raises ValueError: there is none
+    """
+    for path in sorted(glob.glob(pattern)):
+        with open(path) as file:
+            found = json.load(file)
+        if found.get('type') == 'fs' and os.access(str(found.get('binary')), os.X_OK):
+            return str(found['binary'])
+    raise ValueError('There is no virtiofsd on this host; Debian has it in qemu-system-common, or in virtiofsd.')
+
+
+def _leave_mounts() -> None:
+    """From here on what this process mounts is seen by its own children alone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS):
+        raise OSError(ctypes.get_errno(), 'no mount namespace of its own')
+    subprocess.run(['mount', '--make-rslave', '/'], check=False, stdin=subprocess.DEVNULL)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
