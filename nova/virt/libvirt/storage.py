@@ -26,6 +26,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TYPE_CHECKING
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from nova.virt.driver import ImageSource
     from nova.virt.driver import SpawnRequest
     from nova.virt.libvirt.local_disks.base import Place
-    from nova.virt.libvirt.local_disks.rbd import Rbd
+    from nova.virt.libvirt.local_disks.base import Pool
     from nova.virt.libvirt.qemu_img import Tool
     from nova.virt.libvirt.volumes.disk import Volume
 
@@ -66,7 +67,6 @@ BASE = '_base'
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
 # QEMU runs as another user: it may pass through these directories to files that are given to it.
 DIRECTORY_MODE = 0o711
-FILES: dict[str, Callable[[str, Tool], Place]] = {'qcow2': local_files.Qcow2, 'raw': local_files.Raw}
 # what makes an empty disk of each format, its path behind it
 MAKE = {'swap': ['mkswap', '-q'],
         **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
@@ -119,29 +119,29 @@ class Storage:
     :param images: an ImageSource
     :param qemu_img: a qemu_img.Tool
     :param inspect: see ImageCache
-    :param images_type: 'qcow2', 'raw' or 'rbd': form of the root disks
+    :param disks: local_disks.base.Place of new disks; None: qcow2 files
     :param max_age: seconds; see ImageCache
     :param reserve: nova.runtime.disk_space.Reserve that snapshots leave
     :param verify: see ImageCache
     :param host: whose guests are saved and listed here; others may share the directory. None: all are
-    :param pool: local_disks.rbd.Rbd; None: disks are files
     :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
     """
 
     def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
-                 inspect: Callable[[str, str], None] | None = None, images_type: str = 'qcow2', max_age: int = 86400,
+                 inspect: Callable[[str, str], None] | None = None, disks: Place | None = None, max_age: int = 86400,
                  reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
-                 host: str | None = None, pool: Rbd | None = None, key: Callable[[str], str] = _no_key) -> None:
+                 host: str | None = None, key: Callable[[str], str] = _no_key) -> None:
         self.directory, self._reserve, self._host = directory, reserve, host
         self._images, self._qemu_img, self._key = images, qemu_img, key
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
         self._shares = False
-        self._files = FILES.get(images_type, local_files.Qcow2)(directory, qemu_img)
-        self._pool = pool
-        self._disks: Place = pool or self._files     # where new ones are made
-        self.owners = owners.Owners(pool, host)
-        self.kept = KeptGuests(self, pool, host)
+        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img)         # where new ones are made
+        pooled = self._disks.pooled
+        self._files = local_files.Qcow2(directory, qemu_img) if pooled else self._disks
+        self._pool = typing.cast('Pool', disks) if pooled else None
+        self.owners = owners.Owners(self._pool, host)
+        self.kept = KeptGuests(self, self._pool, host)
 
     def prepare(self) -> None:
         """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
@@ -157,9 +157,13 @@ class Storage:
                 files.remove(path)
         self.cache.clean()
         self.cache.protect()
-        self._files.prepare()
-        self._disks.prepare()
+        for place in {self._files, self._disks}:
+            place.prepare()
         self._shares = reflink.possible(self.directory)
+
+    def check_hypervisor(self, hypervisor: Any) -> None:
+        """:raises VirtError: it cannot open the disks of new guests"""
+        self._disks.check_hypervisor(hypervisor)
 
     @property
     def disk_cache(self) -> str:
@@ -553,7 +557,7 @@ class KeptGuests:
     :param pool, host: as of Storage
     """
 
-    def __init__(self, stored: Storage, pool: Rbd | None, host: str | None) -> None:
+    def __init__(self, stored: Storage, pool: Pool | None, host: str | None) -> None:
         self._storage, self._pool, self._host = stored, pool, host
 
     def path(self, uuid: str) -> str:
