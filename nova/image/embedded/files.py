@@ -21,7 +21,6 @@ CHUNK = 256 * 1024
 ZEROS = bytes(CHUNK)
 FICLONE = 0x40049409             # ioctl of Linux: share the blocks until one side writes
 PART = '.part'
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Files:
@@ -64,7 +63,7 @@ class Files:
             self._sync_directory()
         except BaseException as error:
             self.remove(data_id)
-            if isinstance(error, OSError) and error.errno in DISK_FULL:
+            if isinstance(error, OSError) and error.errno in disk_space.FULL:
                 LOG.error('The image store has no room for an upload.')
                 raise exception.InsufficientStorage() from None
             raise

@@ -32,11 +32,15 @@ class Home:
         self.directory = directory
         self.db = engine.Database(f'sqlite:///{directory}/api.sqlite')
         tables_volume.volumes.metadata.create_all(self.db.engine)
+        self.open_images()
         self.start()
+
+    def open_images(self):
+        self.images = image_api.EmbeddedImages(image_store.Store(self.db, str(self.directory / 'images')))
 
     def start(self, sandbox=False):
         """The process ends, and another one goes on."""
-        self.images = image_api.EmbeddedImages(image_store.Store(self.db, str(self.directory / 'images')))
+        self.open_images()
         conf = nova_conf.new(files=[], host='h1', state_path=str(self.directory),
                              libvirt__sandbox_images=sandbox, image__free_disk_reserve=0)
         self.volumes = embedded.EmbeddedVolumes(conf, self.db, self.images)
@@ -190,9 +194,9 @@ def test_the_sandbox_reads_an_image_where_it_lies(home, tmp_path, mode):
     """The store stays closed to everybody else; where its user cannot get there it reads a copy, as before."""
     if not (shutil.which('bwrap') and sandbox.Sandbox().user):
         pytest.skip('bubblewrap is not installed')
-    parents = [parent for parent in tmp_path.parents if parent.name.startswith('pytest-')]
-    for parent in parents:
-        parent.chmod(parent.stat().st_mode | 0o011)
+    for parent in tmp_path.parents:                              # those that pytest made for itself
+        if not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
     raw, source = tmp_path / 'disk', tmp_path / 'disk.qcow2'
     raw.write_bytes(b'boot!' + b'\0' * (2 ** 20 - 5))
     subprocess.run(['qemu-img', 'convert', '-f', 'raw', '-O', 'qcow2', raw, source], check=True)

@@ -163,10 +163,10 @@ class VolumeFiles:
     @contextlib.contextmanager
     def _written(self, path: str) -> typing.Iterator[str]:
         """A path to write to, which takes the place of ``path`` when all is well and on the disk."""
-        self._make_directories()
         part = path + PART
-        files.remove(part)
         try:
+            self._make_directories()
+            files.remove(part)
             yield part
             files.give_to_guest(part)
             if os.geteuid():     # for an exporter, while libvirt still has given the file to a guest that moves away
@@ -176,7 +176,7 @@ class VolumeFiles:
             os.replace(part, path)
         except BaseException as error:
             files.remove(part)
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            if isinstance(error, OSError) and error.errno in disk_space.FULL:
                 raise exception.InsufficientStorage() from error
             raise
 
@@ -205,13 +205,14 @@ class VolumeFiles:
 
     def discard(self, path: str) -> None:
         """Take a file away at once; ``empty_trash`` gives its room back."""
-        self._make_directories()
         try:
+            self._make_directories()
             os.replace(path, os.path.join(self.directory, TRASH, str(uuid.uuid4())))
         except FileNotFoundError:
             pass
         except OSError as error:
-            if error.errno != errno.EXDEV:           # else a backup on another file system
+            # a backup on another file system, or no room for a directory: what makes room must not need it
+            if error.errno not in (errno.EXDEV, *disk_space.FULL):
                 raise
             files.remove(path)
         for end in (PART, COPY):
