@@ -88,9 +88,10 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         directory = storage.instances_directory(conf.state_path)
         self._steps = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
         self._qemu_img = self._steps.qemu_img
+        self._place = local_disks.place(conf, directory, self._qemu_img, host)
         self.storage = storage.Storage(
             directory, images, self._qemu_img, inspect_image,
-            local_disks.place(conf, directory, self._qemu_img, host), options.remove_unused_base_images_after,
+            self._place, options.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             image_signatures.Verifier(conf.image.certificates_directory).verify, host,
             self._passphrase)
@@ -122,7 +123,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self._prepare_qemu_img()
         injection.prepare(self.conf.libvirt.inject_partition)
         self.hypervisor.connect()
-        self.storage.check_hypervisor(self.hypervisor)
+        self._place.check_hypervisor(self.hypervisor)
         facts = self.hypervisor.facts()
         self.topology, capabilities = self._topology(facts), facts['capabilities']
         wanted, able = self.conf.libvirt.virt_type, hosts.kvm_offered(capabilities)

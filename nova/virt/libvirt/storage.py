@@ -161,10 +161,6 @@ class Storage:
             place.prepare()
         self._shares = reflink.possible(self.directory)
 
-    def check_hypervisor(self, hypervisor: Any) -> None:
-        """:raises VirtError: it cannot open the disks of new guests"""
-        self._disks.check_hypervisor(hypervisor)
-
     @property
     def disk_cache(self) -> str:
         """QEMU's cache mode for files here."""
