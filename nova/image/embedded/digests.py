@@ -84,11 +84,11 @@ class _Check:
     """A digest that is made by a thread."""
 
     def __init__(self, image: dict[str, Any], source: Any) -> None:
+        self._algorithm, self._expected = _expected(image)
         self._descriptor = os.dup(source.fileno())           # of its own: it may outlive the block for a moment
         self._cancelled = False
         self._found: str | None = None
         self._error: Exception | None = None
-        self._algorithm, self._expected = _expected(image)
         self._thread = concurrency.spawn('image-digest', self._run)
 
     def cancel(self) -> None:
