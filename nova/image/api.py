@@ -66,6 +66,25 @@ class Images:
         """
         raise NotImplementedError
 
+    @contextlib.contextmanager
+    def readable(self, ctx: RequestContext, image_id: str, path: str, group: int | None = None) -> Iterator[str]:
+        """The path of a file with the data, for the time of the block; nobody writes to it.
+
+        Nothing that was made of it may be used before the block has ended without an error: its checksum may be
+        compared beside.
+        :param path: where it is put, unless it can be read where it lies
+        :param group: number of a group that may read it, too
+        :raises ImageNotFound, ImageInactive, ImageUnacceptable, Forbidden:
+        """
+        self.download(ctx, image_id, path)
+        try:
+            if group is not None:
+                os.chown(path, -1, group)
+                os.chmod(path, 0o640)
+            yield path
+        finally:
+            os.unlink(path)
+
     def upload(self, ctx: RequestContext, image_id: str, path: Any, disk_format: str,
                container_format: Any = None) -> Any:
         """Make a file the data of a queued image.
@@ -122,6 +141,22 @@ class EmbeddedImages(Images):
         with source, complete_file(path) as (temporary, target):
             files.copy(source, target)
             files.verify_download(temporary, image, self.store.max_virtual_size)
+
+    @contextlib.contextmanager
+    def readable(self, ctx: RequestContext, image_id: str, path: str, group: int | None = None) -> Iterator[str]:
+        image, source = self.store.open(ctx, image_id)
+        if source is None:
+            raise exception.ImageInactive(image_id=image_id)
+        with source:
+            place = self.store.files.path(image['data_id'])
+            try:
+                verify_file(place, image['disk_format'], image['id'], self.store.max_virtual_size)
+                if group is not None:
+                    self.store.files.lend(image['data_id'], group)
+            except FileNotFoundError:                # deleted since it was opened
+                raise exception.ImageNotFound(image_id=image_id) from None
+            with self.store.digests.beside(image, source):
+                yield place
 
     def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str,
                container_format: Any = None) -> None:

@@ -1,11 +1,13 @@
 """Room on file systems: what is free, and a reserve that strangers' bytes must leave."""
 from __future__ import annotations
 
+import errno
 import os
 
 from nova import exception
 
 MIB = 2 ** 20
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)         # what a full file system answers
 
 
 def free_bytes(path: str) -> int:

@@ -117,6 +117,12 @@ class Sandbox:
                 stack.enter_context(self._handed_over(path))
             return self._run(self._way, command, limits, reads, writes, secret)
 
+    def reaches(self, path: str) -> bool:
+        """Whether the sandbox's user passes through the directories of a file; by its group, or as everybody."""
+        if self.user is None or self._way == 'root':
+            return True
+        return all(_may_pass(os.stat(directory), self.user) for directory in ('/', *_above(path)))
+
     def choose(self, directory: str) -> str:
         """Find out how programs are kept apart on this host, by a try with a file in ``directory``.
 
@@ -224,6 +230,12 @@ class Sandbox:
             finally:
                 if self.user is not None:
                     os.fchown(descriptor, status.st_uid, status.st_gid)
+
+
+def _may_pass(directory: os.stat_result, user: pwd.struct_passwd) -> bool:
+    if directory.st_uid == user.pw_uid:
+        return bool(directory.st_mode & 0o100)
+    return bool(directory.st_mode & (0o010 if directory.st_gid == user.pw_gid else 0o001))
 
 
 def _refusal(reason: str) -> exception.VirtError:

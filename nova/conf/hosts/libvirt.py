@@ -43,8 +43,10 @@ OPTIONS = [
                 item_type=types.String(max_length=64, regex=r'[+-]?' + CPU_NAME),
                 help="Flags that guests' processors have besides, or with a - before them not, like pcid or -vmx. Not "
                      'with cpu_mode = none.'),
-    cfg.StrOpt('images_type', default='qcow2', choices=['qcow2', 'raw', 'rbd'],
-               help='Form of the guests\' root disks. qcow2: an overlay on the cached image, made at once. '
+    cfg.StrOpt('images_type', default='qcow2', max_length=255,
+               help='Form and place of the disks of new guests: the name of an entry point of the group '
+                    'nova.libvirt.local_disks, or the path of a class. '
+                    'qcow2: root disks are overlays on the cached image, made at once. '
                     'raw: a copy of its own, a little faster to use and slower to make, but at once for a raw image on '
                     'XFS with reflinks and on btrfs, where both share their blocks until one is written. '
                     'rbd: all disks of guests are images of a pool of Ceph, root disks clones of the image.'),

@@ -7,6 +7,7 @@ saving → active; a failed upload leaves it queued, without a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+import contextlib
 import logging
 from typing import Any, TYPE_CHECKING
 import uuid
@@ -23,6 +24,7 @@ from nova.db.projects import storage_quotas
 from nova.image import fields
 from nova.image import grants
 from nova.image import inspector
+from nova.image.embedded import digests
 from nova.image.embedded.files import Files
 from nova.runtime import disk_space
 
@@ -55,7 +57,7 @@ class Store:
                  limits: Callable[..., Any] = storage_quotas.unlimited,
                  reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
-        self.files = Files(directory, max_size, reserve)
+        self.files, self.digests = Files(directory, max_size, reserve), digests.Digests()
         self._key = grants.new_key()         # of this process: tasks that outlive it begin again with another grant
 
     def recover(self) -> None:
@@ -187,6 +189,7 @@ class Store:
         image = self.db.run(self._delete, ctx, image_id)
         if image['data_id'] and image['status'] != 'saving':
             self.files.remove(image['data_id'])
+            self.digests.forget(image['data_id'])
 
     def _delete(self, conn: Connection, ctx: RequestContext, image_id: str) -> dict[str, Any]:
         image = self._owned(conn, ctx, image_id)
@@ -239,7 +242,10 @@ class Store:
         finally:
             if not settled:
                 self.files.remove(data_id)
-        if not settled:
+        if settled:
+            with contextlib.suppress(FileNotFoundError), self.files.open(data_id) as file:
+                self.digests.remember(data_id, digests.state_of(file))
+        else:
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
 
     def _counted(self, image: dict[str, Any], data_id: str, chunks: Any,

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import time
 
@@ -14,7 +15,9 @@ from nova.db import engine
 from nova.db.tables import volume as tables_volume
 from nova.db.volumes import volumes as db_volumes
 from nova.image import api as image_api
+from nova.image.embedded import digests
 from nova.image.embedded import service as image_store
+from nova.virt import sandbox
 from nova.volume import embedded
 from nova.volume.exports import exporter
 
@@ -29,13 +32,17 @@ class Home:
         self.directory = directory
         self.db = engine.Database(f'sqlite:///{directory}/api.sqlite')
         tables_volume.volumes.metadata.create_all(self.db.engine)
-        self.images = image_api.EmbeddedImages(image_store.Store(self.db, str(directory / 'images')))
+        self.open_images()
         self.start()
 
-    def start(self):
+    def open_images(self):
+        self.images = image_api.EmbeddedImages(image_store.Store(self.db, str(self.directory / 'images')))
+
+    def start(self, sandbox=False):
         """The process ends, and another one goes on."""
+        self.open_images()
         conf = nova_conf.new(files=[], host='h1', state_path=str(self.directory),
-                             libvirt__sandbox_images=False, image__free_disk_reserve=0)
+                             libvirt__sandbox_images=sandbox, image__free_disk_reserve=0)
         self.volumes = embedded.EmbeddedVolumes(conf, self.db, self.images)
         self.volumes.recover()
         return self.volumes
@@ -66,6 +73,15 @@ class Home:
         found = self.ended(lambda: self.volumes.get(ALICE, volume_id))
         assert found['status'] == 'available'
         return volume_id
+
+    def image(self, path, disk_format='raw'):
+        """(id of an image, path of its file in the store)"""
+        ident = self.images.create(ALICE, {'name': 'i'})['id']
+        self.images.upload(ALICE, ident, str(path), disk_format)
+        return ident, self.image_path(ident)
+
+    def image_path(self, ident):
+        return self.images.store.files.path(self.images.store.show(ALICE, ident)['data_id'])
 
     def snapshot(self, volume_id):
         ident = self.volumes.create_snapshot(ALICE, volume_id, 's')['id']
@@ -122,6 +138,80 @@ def test_a_volume_of_an_image_has_its_blocks(home, tmp_path, disk_format):
     home.volumes.reimage(ALICE, blank, image['id'])
     assert home.ended(lambda: home.volumes.get(ALICE, blank))['status'] == 'available'
     assert home.read(blank) == b'boot!'
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """The algorithms of the digests that were made of the store's files."""
+    made, real = [], digests.hashlib.new
+    monkeypatch.setattr(digests.hashlib, 'new', lambda name, **more: made.append(name) or real(name, **more))
+    return made
+
+
+def test_an_image_is_hashed_once_a_day_and_beside_its_copy(home, tmp_path, hashed, monkeypatch):
+    (tmp_path / 'source').write_bytes(b'boot!')
+    image, _path = home.image(tmp_path / 'source')
+    home.made(1, image_id=image)
+    assert hashed == []                                          # its upload was hashed by this process
+    home.start()
+    assert home.read(home.made(1, image_id=image)) == b'boot!'
+    home.made(1, image_id=image)
+    assert hashed == ['sha512']
+    now = time.monotonic()
+    monkeypatch.setattr(digests.time, 'monotonic', lambda: now + digests.FRESH_S + 60)
+    with home.images.readable(ALICE, image, str(tmp_path / 'copy')) as path:
+        assert path == home.image_path(image) and hashed == ['sha512'] * 2
+    assert not os.path.exists(tmp_path / 'copy')
+
+
+@pytest.mark.parametrize('restarted', [False, True])
+def test_no_volume_is_made_of_an_image_whose_file_was_changed(home, tmp_path, restarted):
+    """Of the same length; a process that has hashed it before sees the change by its time."""
+    (tmp_path / 'source').write_bytes(b'boot!')
+    image, path = home.image(tmp_path / 'source')
+    home.made(1, image_id=image)
+    with open(path, 'r+b') as file:
+        file.write(b'boo??')
+    os.utime(path, ns=(1, 1))
+    if restarted:
+        home.start()
+    made = home.volumes.create(ALICE, 1, image_id=image)['id']
+    assert home.ended(lambda: home.volumes.get(ALICE, made))['status'] == 'error'
+    assert not home.path(made).exists() and not list(home.path(made).parent.glob('*.part'))
+
+
+def test_what_changes_while_it_is_read_is_refused(home, tmp_path):
+    (tmp_path / 'source').write_bytes(b'boot!')
+    image, path = home.image(tmp_path / 'source')
+    with pytest.raises(exception.ImageUnacceptable, match='changed meanwhile'), \
+            home.images.readable(ALICE, image, str(tmp_path / 'copy')), open(path, 'r+b') as file:
+        file.write(b'boo??')
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='gives files to the user of the sandbox')
+@pytest.mark.parametrize('mode', [0o711, 0o700])
+def test_the_sandbox_reads_an_image_where_it_lies(home, tmp_path, mode):
+    """The store stays closed to everybody else; where its user cannot get there it reads a copy, as before."""
+    if not (shutil.which('bwrap') and sandbox.Sandbox().user):
+        pytest.skip('bubblewrap is not installed')
+    for parent in tmp_path.parents:                              # those that pytest made for itself
+        if not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    raw, source = tmp_path / 'disk', tmp_path / 'disk.qcow2'
+    raw.write_bytes(b'boot!' + b'\0' * (2 ** 20 - 5))
+    subprocess.run(['qemu-img', 'convert', '-f', 'raw', '-O', 'qcow2', raw, source], check=True)
+    image, path = home.image(source, 'qcow2')
+    tmp_path.chmod(0o711)
+    home.start(sandbox=True)
+    if mode == 0o700:
+        home.images.store.files.directory = str(tmp_path / 'closed' / 'images')
+        (tmp_path / 'closed').mkdir(mode=mode)
+        os.rename(tmp_path / 'images', tmp_path / 'closed' / 'images')
+        path = home.image_path(image)
+    assert home.read(home.made(1, image_id=image)) == b'boot!'
+    assert home.volumes.files._convert.reaches(path) is (mode == 0o711)
+    found = [os.stat(each).st_mode & 0o777 for each in (path, os.path.dirname(path))]
+    assert found == [0o640, 0o710] and not list(home.path(image).parent.glob('*.part'))
 
 
 def test_an_image_is_put_onto_no_volume_that_is_written_to_or_copied(home, tmp_path):

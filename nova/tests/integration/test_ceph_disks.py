@@ -47,7 +47,7 @@ class Images:
 def make(ceph, directory, host='one', pool_name=None):
     tool = qemu_img.QemuImg(60)
     place = rbd.Rbd(pool.Pool(pool_name or ceph.pool, str(ceph.conf), ceph.user, 60), tool, host, None, 'writeback', 60)
-    made = storage.Storage(str(directory), Images(), tool, images_type='rbd', host=host, pool=place)
+    made = storage.Storage(str(directory), Images(), tool, disks=place, host=host)
     made.prepare()
     tool.prepare(str(directory))
     return made

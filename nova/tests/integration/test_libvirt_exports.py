@@ -1,4 +1,5 @@
 """Guests of other hosts than that of the volumes: real QEMU guests in namespaces, real exports over NBD with TLS."""
+import errno
 import os
 import pathlib
 import signal
@@ -22,6 +23,7 @@ pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 pytestmark = [moving.needed, *([test_volume_exports.pytestmark])]
 ONE, TWO = 'compute1', 'compute2'
 ALICE = test_volume_files.ALICE
+MIB = 2 ** 20
 
 
 @pytest.fixture(scope='module')
@@ -65,8 +67,19 @@ def connected(home, fleet, instance, volume_id, name):
         'device_name': '/dev/vdb', 'volume_size': 1, 'boot_index': None, 'connection_info': info})
 
 
+def data(path, begin):
+    """Where a file has its first data from a place on; None: it is one hole."""
+    with open(path, 'rb') as file:
+        try:
+            return os.lseek(file.fileno(), begin, os.SEEK_DATA)
+        except OSError as error:
+            assert error.errno == errno.ENXIO
+            return None
+
+
 def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home, guest):
     volume_id = home.made(1)
+    fleet.drivers[ONE].conf.set_override('detect_zeroes', 'unmap', 'libvirt')
     made = connected(home, fleet, guest, volume_id, ONE)
     fleet.drivers[ONE].attach_volume(None, guest, made.device)
     home.volumes.complete(ALICE, made.id)
@@ -74,6 +87,13 @@ def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home
                            'echo ${X}und', 'found')
     fleet.type(ONE, guest, 'X=wr; echo before | dd of=$D bs=4096 conv=fsync 2>/dev/null; echo ${X}ote', 'wrote')
     assert home.read(volume_id, 6) == b'before'
+    # what it zeroes becomes a hole in the file, by way of the export
+    fleet.type(ONE, guest, 'W=fi; tr "\\0" x </dev/zero | dd of=$D bs=64k count=16 seek=16 iflag=fullblock conv=fsync '
+                           '2>/dev/null; echo ${W}lled', 'filled')
+    assert data(home.path(volume_id), MIB) == MIB
+    fleet.type(ONE, guest, 'W=em; dd if=/dev/zero of=$D bs=64k count=16 seek=16 conv=fsync 2>/dev/null; echo ${W}pty',
+               'empty')
+    assert data(home.path(volume_id), MIB) is None
     # a snapshot of one moment
     snapshot = home.snapshot(volume_id)
     assert pathlib.Path(home.volumes.files.snapshot(snapshot)).open('rb').read(6) == b'before'

@@ -1,4 +1,7 @@
 """Local disks of a real QEMU guest as its request and the host's configuration say."""
+import errno
+import os
+
 import pytest
 
 from nova.tests.integration import test_libvirt
@@ -17,6 +20,29 @@ def configured(rig):
     yield rig
     for name in OPTIONS:
         rig.driver.conf.clear_override(name, 'libvirt')
+
+
+SIZE = 4 * 2 ** 20
+FILL = f"tr '\\0' x </dev/zero | dd of={{}} bs=64k count={SIZE >> 16} iflag=fullblock conv=fsync 2>/dev/null; sync"
+ZERO = f'dd if=/dev/zero of={{}} bs=64k count={SIZE >> 16} conv=fsync,notrunc 2>/dev/null; sync'
+
+
+def used(path):
+    return os.stat(path).st_blocks * 512
+
+
+def data(path):
+    """Where a file has its first data; None: it is one hole."""
+    with open(path, 'rb') as file:
+        try:
+            return os.lseek(file.fileno(), 0, os.SEEK_DATA)
+        except OSError as error:
+            assert error.errno == errno.ENXIO
+            return None
+
+
+def instance_file(rig, instance, name):
+    return rig.driver.storage.path(instance.uuid, name)
 
 
 def test_formats_buses_and_threads(configured, volumes):
@@ -45,7 +71,20 @@ def test_formats_buses_and_threads(configured, volumes):
         assert str(8 * 2048) in with_volumes.run(rig, instance, 'cat /sys/block/vdb/size')
         with_volumes.write(rig, instance, '/dev/vdc', 'data')
         assert later.read(4) == b'data'
-        with_volumes.run(rig, instance, 'dd if=/dev/zero of=/dev/vdc bs=4096 count=1 conv=fsync 2>/dev/null')
-        assert later.read(4) == bytes(4)
+        # zeros become holes, in a raw file as in an overlay; what is left of blocks has the file's attributes
+        for disk, path in (('vdb', instance_file(rig, instance, 'disk.swap')), ('vdc', later.path)):
+            with_volumes.run(rig, instance, FILL.format(f'/dev/{disk}'))
+            assert data(path) == 0 and used(path) >= SIZE
+            with_volumes.run(rig, instance, ZERO.format(f'/dev/{disk}'))
+            assert data(path) is None and used(path) < 16384
+        with_volumes.run(rig, instance, FILL.format('/dev/vdc'))
+        assert data(later.path) == 0
+        with_volumes.run(rig, instance, 'blkdiscard /dev/vdc')
+        assert data(later.path) is None
+        overlay = instance_file(rig, instance, 'disk')
+        with_volumes.run(rig, instance, FILL.format('/root/file'))
+        full = used(overlay)
+        with_volumes.run(rig, instance, ZERO.format('/root/file'))
+        assert used(overlay) < full - SIZE * 3 // 4
     finally:
         rig.driver.destroy(None, instance, [])

@@ -28,8 +28,7 @@ def place(host='here', conf='/nonexistent/ceph.conf'):
 
 
 def stored(tmp_path, pooled=True):
-    return storage.Storage(str(tmp_path), None, None, images_type='rbd' if pooled else 'qcow2', host='here',
-                           pool=place() if pooled else None)
+    return storage.Storage(str(tmp_path), None, None, host='here', disks=place() if pooled else None)
 
 
 def guest(store, **values):
@@ -90,12 +89,13 @@ def test_a_user_needs_a_secret(options):
     conf = configuration.new(files=[], libvirt__images_type='rbd',
                              **{f'libvirt__{name}': value for name, value in options.items()})
     with pytest.raises(exception.VirtError, match='needed together'):
-        configured.pool(conf, None, 'here')
+        configured.place(conf, '/', None, 'here')
 
 
 def test_other_kinds_of_disks_need_no_ceph():
-    assert configured.pool(configuration.new(files=[]), None, 'here') is None
-    configured.check_secret(configuration.new(files=[]), types.SimpleNamespace())
+    found = configured.place(configuration.new(files=[]), '/', None, 'here')
+    assert not found.pooled
+    found.check_hypervisor(types.SimpleNamespace())
 
 
 @pytest.mark.parametrize('known, found', [

@@ -7,6 +7,7 @@ import pytest
 
 from nova.tests.unit import test_libvirt_storage as base
 from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import reflink
 from nova.virt.libvirt import storage
 
@@ -53,7 +54,8 @@ def used(directory):
 
 
 def make(directory, images):
-    store = storage.Storage(str(directory / 'instances'), images, qemu_img.QemuImg(60), images_type='raw')
+    tool, path = qemu_img.QemuImg(60), str(directory / 'instances')
+    store = storage.Storage(path, images, tool, disks=local_files.Raw(path, tool))
     store.prepare()
     return store
 

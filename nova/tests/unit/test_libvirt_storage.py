@@ -19,6 +19,7 @@ from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
 
 MIB, GIB = 1024 ** 2, 1024 ** 3
@@ -232,7 +233,8 @@ def test_root_gb_0_is_the_size_of_the_image(store, images, qcow2):
 
 
 def test_raw_root_is_a_copy_of_its_own(tmp_path, images, qcow2):
-    store = storage.Storage(str(tmp_path / 'i'), images, qemu_img.QemuImg(60), images_type='raw')
+    tool, path = qemu_img.QemuImg(60), str(tmp_path / 'i')
+    store = storage.Storage(path, images, tool, disks=local_files.Raw(path, tool))
     store.prepare()
     _instance, (disks, _files) = create(store, images.add('one', qcow2, 'qcow2'))
     assert disks[0].format == 'raw' and disks[0].backing_file is None

@@ -1,6 +1,9 @@
 """What libvirt is told of volumes, by the kind of their connection: https://libvirt.org/formatdomain.html."""
 import dataclasses
 import importlib.util
+import os
+import subprocess
+import sys
 from xml.etree import ElementTree as etree
 
 import pytest
@@ -123,6 +126,31 @@ def test_a_file_with_others_below_it_is_not_taken_for_a_raw_one(known):
     for info in (NFS, LOCAL):
         with pytest.raises(exception.VirtError, match="the format 'qcow2'"):
             known.connect({**info, 'data': {**info['data'], 'format': 'qcow2'}})
+
+
+ASKS = '''
+import sys
+from nova.virt.libvirt.volumes import connectors
+connectors._brick(connectors.Way(sys.argv[1], locks=sys.argv[2]))
+from os_brick.privileged import rootwrap
+print(rootwrap.execute_root('echo', 'done'))
+'''
+
+
+def test_os_brick_begins_its_daemon_as_the_operator_says(tmp_path):
+    """It began it with sudo, whatever volume_root_helper was: a host without sudo could not reach its volumes."""
+    pytest.importorskip('os_brick')
+    helper = tmp_path / 'helper'
+    helper.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/log\nexec "$@"\n')
+    helper.chmod(0o755)
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ['PATH']])
+    done = subprocess.run([sys.executable, '-c', ASKS, f'{helper} env', str(tmp_path / 'locks')], capture_output=True,
+                          text=True, env={**os.environ, 'PATH': path}, timeout=120)
+    began = (tmp_path / 'log').read_text() if (tmp_path / 'log').exists() else ''
+    assert began.startswith('env privsep-helper --privsep_context os_brick.privileged.default'), done.stderr
+    if os.geteuid() == 0:
+        assert done.stdout.strip() == "('done\\n', '')", done.stderr
+    assert 'os_brick.setup' not in done.stderr and (tmp_path / 'locks').is_dir()
 
 
 def test_what_os_brick_is_asked(monkeypatch, tmp_path):

@@ -91,12 +91,13 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         directory = storage.instances_directory(conf.state_path)
         self._steps = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
         self._qemu_img = self._steps.qemu_img
+        self._place = local_disks.place(conf, directory, self._qemu_img, host)
         self.storage = storage.Storage(
             directory, images, self._qemu_img, inspect_image,
-            options.images_type, options.remove_unused_base_images_after,
+            self._place, options.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host,
-            local_disks.pool(conf, self._qemu_img, host), self._passphrase)
+            self._passphrase)
         self.set_up_operations()
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed)
         self.connectors = connectors.Connectors(host, connectors.Way(conf.libvirt.volume_root_helper,
@@ -127,7 +128,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self._prepare_qemu_img()
         injection.prepare(self.conf.libvirt.inject_partition, self.conf.libvirt.inject_network)
         self.hypervisor.connect()
-        local_disks.check_secret(self.conf, self.hypervisor)
+        self._place.check_hypervisor(self.hypervisor)
         self.memory_source = memory.source_of(self.conf)
         facts = self.hypervisor.facts()
         self.topology, capabilities = self._topology(facts), facts['capabilities']

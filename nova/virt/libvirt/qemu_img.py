@@ -66,6 +66,15 @@ class QemuImg:
         way = self._sandbox.choose(directory)
         return f'{way}, as {self._sandbox.user.pw_name}' if self._sandbox.user else way
 
+    @property
+    def group(self) -> int | None:
+        """Number of the group that has to be able to read what is converted; None: it is our own user who does."""
+        return self._sandbox.user.pw_gid if self._sandbox.user else None
+
+    def reaches(self, path: str) -> bool:
+        """Whether a file that ``group`` may read can be reached, too."""
+        return self._sandbox.reaches(os.path.abspath(path))
+
     def info(self, path: str, disk_format: str) -> dict[str, Any]:
         """What ``qemu-img info`` says, as a dict. Only for files whose header was checked before.
 

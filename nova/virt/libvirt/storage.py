@@ -24,6 +24,7 @@ import os
 import pwd
 import shutil
 import tempfile
+import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TYPE_CHECKING
 
@@ -46,7 +47,7 @@ from nova.virt.libvirt.local_disks import owners
 if TYPE_CHECKING:
     from nova.virt.driver import ImageSource
     from nova.virt.libvirt.local_disks.base import Place
-    from nova.virt.libvirt.local_disks.rbd import Rbd
+    from nova.virt.libvirt.local_disks.base import Pool
     from nova.virt.libvirt.qemu_img import Tool
 
 LOG = logging.getLogger(__name__)
@@ -56,7 +57,6 @@ BASE = '_base'
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
 # QEMU runs as another user: it may pass through these directories to files that are given to it.
 DIRECTORY_MODE = 0o711
-FILES: dict[str, Callable[[str, Tool], Place]] = {'qcow2': local_files.Qcow2, 'raw': local_files.Raw}
 
 
 def instances_directory(state_path: str | None) -> str:
@@ -102,29 +102,29 @@ class Storage:
     :param images: an ImageSource
     :param qemu_img: a qemu_img.Tool
     :param inspect: see ImageCache
-    :param images_type: 'qcow2', 'raw' or 'rbd': form of the root disks
+    :param disks: local_disks.base.Place of new disks; None: qcow2 files
     :param max_age: seconds; see ImageCache
     :param reserve: nova.runtime.disk_space.Reserve that snapshots leave
     :param verify: see ImageCache
     :param host: whose guests are saved and listed here; others may share the directory. None: all are
-    :param pool: local_disks.rbd.Rbd; None: disks are files
     :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
     """
 
     def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
-                 inspect: Callable[[str, str], None] | None = None, images_type: str = 'qcow2', max_age: int = 86400,
+                 inspect: Callable[[str, str], None] | None = None, disks: Place | None = None, max_age: int = 86400,
                  reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
-                 host: str | None = None, pool: Rbd | None = None, key: Callable[[str], str] = _no_key) -> None:
+                 host: str | None = None, key: Callable[[str], str] = _no_key) -> None:
         self.directory, self._reserve, self._host = directory, reserve, host
         self._qemu_img, self._key = qemu_img, key
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
         self._shares = False
-        self._files = FILES.get(images_type, local_files.Qcow2)(directory, qemu_img)
-        self._pool = pool
-        self._disks: Place = pool or self._files     # where new ones are made
-        self.owners = owners.Owners(pool, host)
-        self.kept = kept_guests.KeptGuests(self, pool, host)
+        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img)         # where new ones are made
+        pooled = self._disks.pooled
+        self._files = local_files.Qcow2(directory, qemu_img) if pooled else self._disks
+        self._pool = typing.cast('Pool', disks) if pooled else None
+        self.owners = owners.Owners(self._pool, host)
+        self.kept = kept_guests.KeptGuests(self, self._pool, host)
         self.new_disks = new_disks.NewDisks(self, images)
 
     def prepare(self) -> None:
@@ -141,8 +141,8 @@ class Storage:
                 files.remove(path)
         self.cache.clean()
         self.cache.protect()
-        self._files.prepare()
-        self._disks.prepare()
+        for place in {self._files, self._disks}:
+            place.prepare()
         self._shares = reflink.possible(self.directory)
 
     @property

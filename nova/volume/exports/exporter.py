@@ -18,6 +18,7 @@ import typing
 
 from nova import exception
 from nova.runtime import concurrency
+from nova.runtime import disk_space
 from nova.virt.libvirt import files
 from nova.volume.exports import daemon as daemons
 
@@ -74,6 +75,7 @@ class Exporter:
         """Let a host reach the volume of its attachment: {'host', 'port', 'export'}.
 
         :raises InvalidVolume: that is not possible, or is not wanted any more
+        :raises InsufficientStorage: there is no room for the files of its daemon
         """
         with self._locked(host):
             found = [each for each in self._wanted(attachment_id) if each.host == host]
@@ -81,7 +83,12 @@ class Exporter:
                 raise exception.InvalidVolume(reason='the attachment is gone, or is of another host.')
             if not os.path.exists(found[0].path):
                 raise exception.InvalidVolume(reason='the file of the volume is not on this host.')
-            daemon = self._running(host)
+            try:
+                daemon = self._running(host)
+            except OSError as error:
+                if error.errno in disk_space.FULL:
+                    raise exception.InsufficientStorage() from error
+                raise exception.InvalidVolume(reason=f'its export cannot be made: {error.strerror}.') from error
             daemon.open(attachment_id, found[0].path, found[0].readonly)
             return {'host': self._address, 'port': (daemon.record() or {})['port'], 'export': attachment_id}
 
@@ -224,13 +231,13 @@ class Exporter:
             for port in range(self._first, min(self._first + PORTS, 65536)):
                 if port in taken:
                     continue
-                daemon.make(host, port)
                 try:
+                    daemon.make(host, port)
                     daemon.start(self._address, self._credentials())
                     return daemon
                 except daemons.PortTaken:
                     shutil.rmtree(daemon.directory, ignore_errors=True)
-                except exception.InvalidVolume:
+                except (exception.InvalidVolume, OSError):
                     shutil.rmtree(daemon.directory, ignore_errors=True)
                     raise
         raise exception.InvalidVolume(reason='no port is free for exports.')

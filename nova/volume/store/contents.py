@@ -137,7 +137,7 @@ class Contents:
     def _image(self, ctx: nova_context.RequestContext, row: Row, path: str, size: int) -> None:
         image = self._images.show(ctx, row['image_id'])
         self._files.image(path, size, image['disk_format'],
-                          lambda target: self._images.download(ctx, row['image_id'], target))
+                          lambda target, group: self._images.readable(ctx, row['image_id'], target, group))
 
     def _read(self, ident: str, table: typing.Any = volumes) -> tuple[Row | None, Row | None]:
         """The row of a volume or a backup, and that of the snapshot that it is made of."""

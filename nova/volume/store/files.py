@@ -30,6 +30,7 @@ DIRECTORY_MODE = 0o711                   # QEMU runs as another user and passes 
 PART, SNAPSHOTS, BACKUPS, TRASH = '.part', 'snapshots', 'backups', 'trash'
 COPY = '.copy' + PART
 RAW_FORMATS = ('raw', 'ami', 'ari', 'aki', 'iso')
+Readable = Callable[[str, int | None], typing.ContextManager[str]]
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 
@@ -103,10 +104,10 @@ class VolumeFiles:
             _copy(source, part)
             os.truncate(part, size)
 
-    def image(self, path: str, size: int, disk_format: str, download: Callable[[str], typing.Any]) -> None:
+    def image(self, path: str, size: int, disk_format: str, readable: Readable) -> None:
         """Make a file with what is in an image.
 
-        :param download: writes the image, checked, to a path
+        :param readable: as nova.image.api.Images.readable, given a path and a group
         :raises ImageUnacceptable: it is larger than the volume
         :raises InsufficientStorage: there is no room for it
         """
@@ -114,18 +115,26 @@ class VolumeFiles:
         with self._written(path) as part:
             fetched = part.removesuffix(PART) + '.image' + PART
             try:
-                download(fetched)
-                os.chmod(fetched, files.GUEST_MODE)      # the sandbox reads it through its group
-                self._check(disk_space.used_bytes(fetched))
-                if disk_format in RAW_FORMATS:
-                    _copy(fetched, part)
-                else:
-                    self._convert.convert(fetched, disk_format, part, 'raw')
+                with readable(fetched, self._convert.group) as source:
+                    self._check(disk_space.used_bytes(source))
+                    if disk_format in RAW_FORMATS:
+                        _copy(source, part)
+                    else:
+                        self._convert.convert(self._reached(source, fetched), disk_format, part, 'raw')
             finally:
                 files.remove(fetched)
             if os.path.getsize(part) > size:
                 raise exception.ImageUnacceptable(image_id='of the volume', reason='its disk is larger than the volume')
             os.truncate(part, size)
+
+    def _reached(self, source: str, copy: str) -> str:
+        """The path of an image that the sandbox reaches: its own, or that of a copy."""
+        if source == copy or self._convert.reaches(source):
+            return source
+        self._check(2 * disk_space.used_bytes(source))
+        _copy(source, copy)
+        os.chmod(copy, files.GUEST_MODE)                 # the sandbox reads it through its group
+        return copy
 
     def prepare_copy(self, path: str, size: int, source: str) -> str:
         """An empty qcow2 file that another QEMU copies a volume into, holes stay holes; then ``finish_copy``.
@@ -154,10 +163,10 @@ class VolumeFiles:
     @contextlib.contextmanager
     def _written(self, path: str) -> typing.Iterator[str]:
         """A path to write to, which takes the place of ``path`` when all is well and on the disk."""
-        self._make_directories()
         part = path + PART
-        files.remove(part)
         try:
+            self._make_directories()
+            files.remove(part)
             yield part
             files.give_to_guest(part)
             if os.geteuid():     # for an exporter, while libvirt still has given the file to a guest that moves away
@@ -167,7 +176,7 @@ class VolumeFiles:
             os.replace(part, path)
         except BaseException as error:
             files.remove(part)
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            if isinstance(error, OSError) and error.errno in disk_space.FULL:
                 raise exception.InsufficientStorage() from error
             raise
 
@@ -196,13 +205,14 @@ class VolumeFiles:
 
     def discard(self, path: str) -> None:
         """Take a file away at once; ``empty_trash`` gives its room back."""
-        self._make_directories()
         try:
+            self._make_directories()
             os.replace(path, os.path.join(self.directory, TRASH, str(uuid.uuid4())))
         except FileNotFoundError:
             pass
         except OSError as error:
-            if error.errno != errno.EXDEV:           # else a backup on another file system
+            # a backup on another file system, or no room for a directory: what makes room must not need it
+            if error.errno not in (errno.EXDEV, *disk_space.FULL):
                 raise
             files.remove(path)
         for end in (PART, COPY):

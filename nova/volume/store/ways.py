@@ -8,6 +8,7 @@ import typing
 
 from oslo_config.cfg import ConfigOpts
 
+from nova import exception
 from nova.db.cells import cells as db_cells
 from nova.db.volumes import volumes as db
 from nova.runtime import certificates
@@ -55,6 +56,8 @@ class Ways(attachments.Ways):
         common = {'volume_id': row['id'], 'access_mode': 'ro' if row['readonly'] else 'rw',
                   'multiattach': bool(row['multiattach'])}
         if not self.is_export(connector):
+            if self._files.size(self._files.volume(row['id'])) is None:
+                raise exception.InvalidVolume(reason='the file of the volume is not on this host.')
             return {'driver_volume_type': 'local', 'data': {
                 **common, 'device_path': self._files.volume(row['id']), 'format': 'raw'}}
         made = self.exports.open(attachment_id, connector['host'])

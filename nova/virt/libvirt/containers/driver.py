@@ -39,6 +39,7 @@ from nova.virt.libvirt.containers import consoles
 from nova.virt.libvirt.containers import domain
 from nova.virt.libvirt.containers import unpack
 from nova.virt.libvirt.containers import users
+from nova.virt.libvirt.local_disks import files as local_files
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -72,8 +73,8 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         self._gids = users.parse('gid_maps', conf.libvirt.gid_maps)
         self._steps = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
         self.storage = storage.Storage(
-            directory, images, self._steps.qemu_img, inspect_image, 'raw',
-            conf.libvirt.remove_unused_base_images_after,
+            directory, images, self._steps.qemu_img, inspect_image,
+            local_files.Raw(directory, self._steps.qemu_img), conf.libvirt.remove_unused_base_images_after,
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host)
         self.hypervisor = hosts.Host(hosts.address(conf), directory, self.state_changed)

@@ -1,6 +1,11 @@
 """What a place for the disks of guests can do.
 
 A disk has a path for its name, below the directory of its guest, wherever its bytes lie: so names are unique.
+
+The classes are entry points of the group ``nova.libvirt.local_disks`` (configured.py), each under the name that
+[libvirt] images_type has for it. One whose disks are files has files.Files for its base, and makes the disks that it
+returns as raw or qcow2 files at their paths; all else (moves, snapshots, resizes) reads their form from the guest's
+record.
 """
 from __future__ import annotations
 
@@ -14,9 +19,30 @@ Room = collections.namedtuple('Room', 'total unused')        # bytes
 
 
 class Place(typing.Protocol):
-    """``cache`` is QEMU's cache mode for new disks."""
+    """
+    cache     QEMU's cache mode for new disks
+    pooled    whether its disks lie outside of the directory, where hosts share them; it is a Pool then
+    """
 
     cache: str
+    pooled: typing.ClassVar[bool]
+
+    @classmethod
+    def configured(cls, conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> Place:
+        """The one of a host, as its configuration says.
+
+        :param directory: of all guests
+        :param qemu_img: a qemu_img.Tool
+        :raises VirtError: what it needs is not configured
+        """
+        raise NotImplementedError
+
+    def check_hypervisor(self, hypervisor: typing.Any) -> None:
+        """Once libvirt is connected.
+
+        :param hypervisor: hosts.Host
+        :raises VirtError: it cannot open such disks
+        """
 
     def prepare(self) -> None:
         """At each start, before anything else.
@@ -73,3 +99,22 @@ class Place(typing.Protocol):
 
     def room(self) -> Room | None:
         """Of its own; None: it is the directory's."""
+
+
+class Pool(Place, typing.Protocol):
+    """A Place whose disks lie where several hosts share them, and that can say whose they are."""
+
+    def note(self, uuid: str) -> str | None:
+        """What was noted of a guest; None: nothing."""
+
+    def put_note(self, uuid: str, text: str) -> None:
+        """Note whose a guest's disks are."""
+
+    def fence(self, uuid: str) -> None:
+        """Shut out every client that has a guest's disks open."""
+
+    def fence_volume(self, name: str) -> None:
+        """The same of a volume that lies in the same storage.
+
+        :raises VirtError: it does not
+        """

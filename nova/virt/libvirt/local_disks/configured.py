@@ -1,53 +1,23 @@
-"""The pool that the configuration names."""
+"""Where the disks of new guests lie: what [libvirt] images_type names."""
 from __future__ import annotations
 
 import typing
 
-import libvirt
+from nova.runtime import entry_points
 
-from nova import exception
-from nova.virt.libvirt.local_disks import pool as pools
-from nova.virt.libvirt.local_disks import rbd
+if typing.TYPE_CHECKING:
+    from nova.virt.libvirt.local_disks.base import Place
 
-OPERATION = 'use Ceph'
-RBD = 'rbd'
-CACHE = 'writeback'                      # librbd's own: QEMU passes each flush of the guest to it
+GROUP = 'nova.libvirt.local_disks'       # of entry points: ours, and those of other packages
 
 
-def pool(conf: typing.Any, qemu_img: typing.Any, host: str) -> rbd.Rbd | None:
-    """The place of new disks where it is a pool.
+def place(conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> Place:
+    """The Place that the configuration names; see base.Place for what another package has to offer.
 
-    :raises VirtError: there is a user, and no secret for it
+    :param directory: of all guests
+    :param qemu_img: a qemu_img.Tool
+    :raises InvalidOption: there is none of this name
+    :raises VirtError: it cannot be used as it is configured
     """
-    options = conf.libvirt
-    if options.images_type != RBD:
-        return None
-    if bool(options.rbd_user) != bool(options.rbd_secret_uuid):
-        raise exception.VirtError(operation=OPERATION, reason='[libvirt] rbd_user and rbd_secret_uuid are needed '
-                                                              'together')
-    auth = {'username': options.rbd_user, 'uuid': options.rbd_secret_uuid.lower()} if options.rbd_user else None
-    found = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
-                       options.qemu_img_timeout)
-    return rbd.Rbd(found, qemu_img, host, auth, options.disk_cachemodes.get('network', CACHE),
-                   options.remove_unused_base_images_after)
-
-
-def check_secret(conf: typing.Any, hypervisor: typing.Any) -> None:
-    """
-    :raises VirtError: libvirt does not know the secret of the disks
-    """
-    options = conf.libvirt
-    if options.images_type == RBD and options.rbd_secret_uuid and not hypervisor.run(
-            'find the secret of Ceph', _known, options.rbd_secret_uuid):
-        raise exception.VirtError(operation=OPERATION, reason='libvirt has no secret with the id [libvirt] '
-                                  'rbd_secret_uuid; virsh secret-define and secret-set-value give it one')
-
-
-def _known(connection: typing.Any, uuid: str) -> bool:
-    try:
-        connection.secretLookupByUUIDString(uuid)
-    except libvirt.libvirtError as error:
-        if error.get_error_code() != libvirt.VIR_ERR_NO_SECRET:
-            raise
-        return False
-    return True
+    found = entry_points.named('[libvirt] images_type', conf.libvirt.images_type, GROUP)
+    return typing.cast('Place', found.configured(conf, directory, qemu_img, host))

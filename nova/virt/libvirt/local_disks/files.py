@@ -18,9 +18,18 @@ class Files:
     :param qemu_img: a QemuImg
     """
 
+    pooled: typing.ClassVar[bool] = False
+
     def __init__(self, directory: str, qemu_img: typing.Any) -> None:
         self._directory, self.qemu_img = directory, qemu_img
         self.cache = 'writeback'
+
+    @classmethod
+    def configured(cls, conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> typing.Self:
+        return cls(directory, qemu_img)
+
+    def check_hypervisor(self, hypervisor: typing.Any) -> None:
+        """QEMU opens files by itself."""
 
     def prepare(self) -> None:
         self.cache = 'none' if _direct_io(self._directory) else 'writeback'

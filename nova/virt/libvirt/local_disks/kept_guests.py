@@ -13,7 +13,7 @@ from nova.virt.libvirt.local_disks import records
 
 if TYPE_CHECKING:
     from nova.virt.libvirt import xml
-    from nova.virt.libvirt.local_disks.rbd import Rbd
+    from nova.virt.libvirt.local_disks.base import Pool
     from nova.virt.libvirt.storage import Storage
 
 LOG = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class KeptGuests:
     :param pool, host: as of Storage
     """
 
-    def __init__(self, stored: Storage, pool: Rbd | None, host: str | None) -> None:
+    def __init__(self, stored: Storage, pool: Pool | None, host: str | None) -> None:
         self._storage, self._pool, self._host = stored, pool, host
 
     def path(self, uuid: str) -> str:

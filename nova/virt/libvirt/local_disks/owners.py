@@ -18,7 +18,7 @@ from nova import exception
 from nova.virt.libvirt import xml
 
 if typing.TYPE_CHECKING:
-    from nova.virt.libvirt.local_disks import rbd
+    from nova.virt.libvirt.local_disks import base
 
 LOG = logging.getLogger(__name__)
 
@@ -55,11 +55,11 @@ class Note:
 
 class Owners:
     """
-    :param pool: an Rbd; None: disks are files, and nothing is noted
+    :param pool: a base.Pool; None: disks are files, and nothing is noted
     :param host: name of this host
     """
 
-    def __init__(self, pool: rbd.Rbd | None, host: str | None) -> None:
+    def __init__(self, pool: base.Pool | None, host: str | None) -> None:
         self._pool, self._host = pool, host
         self._written: dict[str, Note] = {}
 

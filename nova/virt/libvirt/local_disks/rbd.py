@@ -22,6 +22,7 @@ from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import base as places
+from nova.virt.libvirt.local_disks import ceph_login
 from nova.virt.libvirt.local_disks import pool as pools
 
 LOG = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ LOG = logging.getLogger(__name__)
 BASE, PUT_ASIDE = 'base', 'resize'       # names of snapshots
 IMAGE, PART = 'image_', '.part'
 RECORD, NOTE = '_record', 'nova'         # the image that says whose a guest's disks are, and under which key
+CACHE = 'writeback'                      # librbd's own: QEMU passes each flush of the guest to it
 COPY = 'disk.copy'                       # of a disk, in the guest's directory while a snapshot is made
 
 
@@ -42,12 +44,26 @@ class Rbd:
     :param max_age: seconds that an image stays in the pool before it may be removed as unused
     """
 
+    pooled: typing.ClassVar[bool] = True
+
     def __init__(self, pool: pools.Pool, qemu_img: typing.Any, host: str | None, auth: dict[str, str] | None,
                  cache: str, max_age: float) -> None:
         self._pool, self._qemu_img, self._auth = pool, qemu_img, auth
         self.cache, self._max_age = cache, max_age
         self._part = f'.{host}{PART}'
         self._monitors: list[list[typing.Any]] = []
+
+    @classmethod
+    def configured(cls, conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> typing.Self:
+        options = conf.libvirt
+        found = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
+                           options.qemu_img_timeout)
+        return cls(found, qemu_img, host, ceph_login.of(options), options.disk_cachemodes.get('network', CACHE),
+                   options.remove_unused_base_images_after)
+
+    def check_hypervisor(self, hypervisor: typing.Any) -> None:
+        if self._auth:
+            ceph_login.check(self._auth['uuid'], hypervisor)
 
     def prepare(self) -> None:
         self._monitors = self._pool.monitors()

@@ -10,6 +10,7 @@ import dataclasses
 import importlib.util
 import os
 import re
+import shlex
 import typing
 
 from nova import exception
@@ -237,13 +238,17 @@ class Connectors:
 
 
 def _brick(way: Way) -> typing.Any:
-    """The module of os-brick's connectors, which has a place for its locks."""
-    from os_brick import opts
+    """The module of os-brick's connectors. os-brick is told where its locks are and what begins its privileged daemon:
+    by itself it would call sudo, whatever root helper its functions are given."""
+    import os_brick
     from os_brick.initiator import connector
     from oslo_concurrency import lockutils
+    from oslo_config.cfg import CONF as GLOBAL                       # os-brick reads its options there alone
+    from oslo_privsep import priv_context
     os.makedirs(way.locks, exist_ok=True)
     lockutils.set_defaults(way.locks)
-    opts.set_defaults()
+    os_brick.setup(GLOBAL)
+    priv_context.init(root_helper=shlex.split(way.root_helper or ''))
     return connector
 
 

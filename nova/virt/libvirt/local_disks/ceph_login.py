@@ -1,0 +1,41 @@
+"""Who QEMU is for Ceph: the secret of libvirt that the configuration names."""
+from __future__ import annotations
+
+import typing
+
+import libvirt
+
+from nova import exception
+
+OPERATION = 'use Ceph'
+
+
+def of(options: typing.Any) -> dict[str, str] | None:
+    """{'username', 'uuid'}; None: Ceph asks for none.
+
+    :param options: the section [libvirt]
+    :raises VirtError: there is a user, and no secret for it
+    """
+    if bool(options.rbd_user) != bool(options.rbd_secret_uuid):
+        raise exception.VirtError(operation=OPERATION, reason='[libvirt] rbd_user and rbd_secret_uuid are needed '
+                                                              'together')
+    return {'username': options.rbd_user, 'uuid': options.rbd_secret_uuid.lower()} if options.rbd_user else None
+
+
+def check(uuid: str, hypervisor: typing.Any) -> None:
+    """
+    :raises VirtError: libvirt does not know the secret
+    """
+    if not hypervisor.run('find the secret of Ceph', _known, uuid):
+        raise exception.VirtError(operation=OPERATION, reason='libvirt has no secret with the id [libvirt] '
+                                  'rbd_secret_uuid; virsh secret-define and secret-set-value give it one')
+
+
+def _known(connection: typing.Any, uuid: str) -> bool:
+    try:
+        connection.secretLookupByUUIDString(uuid)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_SECRET:
+            raise
+        return False
+    return True
