@@ -203,6 +203,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             self.storage.remove(uuid, again=True)         # also disks of another host
             try:
                 disks, boot_files = self.storage.create(context, instance, request)
+                request.report(storage.MADE)
                 self._inject(disks, request)
                 guest = self._guest_of(instance, request, disks, boot_files)
                 self.storage.save(guest)

@@ -34,6 +34,7 @@ from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import privileges
+from nova.runtime import progress
 from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
@@ -63,6 +64,7 @@ MIB = 1024 ** 2
 RECORD = 'guest.json'
 KEPT = '_kept'                          # what a resize puts aside: resize.py
 BASE = '_base'
+FETCHED, MADE = 70, 90                   # hundredths of a build that are done when the image is here, and the root disk
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
 # QEMU runs as another user: it may pass through these directories to files that are given to it.
 DIRECTORY_MODE = 0o711
@@ -375,7 +377,8 @@ class Storage:
 
         def target(bus: str) -> str:
             return f'{xml.DISK_BUSES[bus]}{next(letters)}'
-        disks = [self._root(context, instance, request.image, wanted, target, bus)] if request.image else []
+        disks = [self._root(context, instance, request.image, wanted, target, bus,
+                            request.report)] if request.image else []
         for number, row in enumerate(wanted.ephemerals or [_ephemeral(instance)]):
             if row['volume_size']:
                 own = row.get('disk_bus') or bus
@@ -393,7 +396,7 @@ class Storage:
         return disks, boot_files
 
     def _root(self, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
-              target: Callable[[str], str], bus: str) -> xml.Disk:
+              target: Callable[[str], str], bus: str, report: progress.Report) -> xml.Disk:
         """The Disk that the guest boots from: as the request says, a CD-ROM, too, which has the size of its image."""
         row = wanted.root or {}
         cdrom = row.get('device_type') == disk_words.CDROM
@@ -403,18 +406,21 @@ class Storage:
                                       if cdrom else bus)
         if bus not in xml.DISK_BUSES:
             raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not known')
-        disk = self.image_disk(context, instance, image, target(bus), bus, root_gb=0 if cdrom else None)
+        disk = self.image_disk(context, instance, image, target(bus), bus, root_gb=0 if cdrom else None,
+                               report=report)
         disk.device = disk_words.CDROM if cdrom else disk_words.DISK
         return disk
 
     def image_disk(self, context: RequestContext, instance: Instance, image: Image, target: str, bus: str,
-                   name: str = 'disk', root_gb: int | None = None) -> xml.Disk:
+                   name: str = 'disk', root_gb: int | None = None,
+                   report: progress.Report = progress.ignore) -> xml.Disk:
         """The Disk of a new file made of an image.
 
         :param root_gb: GiB that it grows to; 0: as large as the image; None: as the server's
+        :param report: of the whole build, of which the disk is not the end
         :raises ImageUnacceptable: it is larger than the server's root disk may be
         """
-        base = self.cache.fetch(context, image)
+        base = self.cache.fetch(context, image, progress.part(report, 0, FETCHED))
         root_gb = instance.root_gb if root_gb is None else root_gb
         size = max(root_gb * GIB, _aligned(base.virtual_size))
         limit = instance.root_gb * GIB or self.total_bytes()
@@ -423,7 +429,8 @@ class Storage:
                 image_id=image['id'],
                 reason=f'its virtual size of {base.virtual_size} bytes is over the {limit} bytes of the root disk')
         place = self._new(instance.uuid, guest_options.encrypts(instance))
-        return place.from_image(self.path(instance.uuid, name), image['id'], base, size, target, bus)
+        return place.from_image(self.path(instance.uuid, name), image['id'], base, size, target, bus,
+                                progress.part(report, FETCHED, MADE))
 
     def blanks(self, uuid: str, sizes: Mapping[str, int], present: Sequence[xml.Disk],
                volumes: Sequence[Volume] = (), taken: Collection[str] = (), encrypted: bool = False) -> list[xml.Disk]:
