@@ -7,9 +7,9 @@ One all-in-one is a process of its own; the client is this one, one connection o
 million bytes, is on the disk when the server answers, and is not in the memory of the machine when it is read. The
 disk's own rate is that of a file of the same bytes in the same directory, written in pieces of 1 MiB and synced, and
 read in such pieces. What one thread needs for a digest, and a connection for the bytes, is printed beside it, and
-which of them bounds each row. Rounds go through all rows, so that each meets the same neighbours; rates, and those in parts of
-the disk's in the same round, are medians. "CPU" is the processor time of the server, "memory" how much its process grew
-to at most while the row ran.
+which of them bounds each row. Rounds go through all rows, so that each meets the same neighbours; rates, and those in
+parts of the disk's in the same round, are medians. "CPU" is the processor time of the server, "memory" how much its
+process grew to at most while the row ran.
 """
 import argparse
 import hashlib
