@@ -78,6 +78,10 @@ AWSCLI = (
     ('', 'authorize-security-group-egress --group-id {group} --protocol udp --port 53 --cidr 10.0.0.0/8'),
     ('', 'describe-security-groups --group-ids {group}'),
     ('', 'describe-security-group-rules --filters Name=group-id,Values={group}'),
+    ('', 'update-security-group-rule-descriptions-ingress --group-id {group} --security-group-rule-descriptions '
+         'SecurityGroupRuleId={rule},Description=ssh'),
+    ('', 'update-security-group-rule-descriptions-egress --group-id {group} --ip-permissions '
+         "'IpProtocol=udp,FromPort=53,ToPort=53,IpRanges=[{{CidrIp=10.0.0.0/8,Description=names}}]'"),
     ('', 'revoke-security-group-ingress --group-id {group} --security-group-rule-ids {rule}'),
     ('', 'revoke-security-group-egress --group-id {group} --protocol udp --port 53 --cidr 10.0.0.0/8'),
     ('', 'create-placement-group --group-name walk --strategy spread'), ('', 'describe-placement-groups'),

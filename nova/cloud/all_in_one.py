@@ -23,6 +23,7 @@ from nova import policy
 from nova.api import proxy_headers
 from nova.cloud import apis
 from nova.cloud import assembly
+from nova.cloud import block_storage
 from nova.cloud import consoles
 from nova.cloud import drivers
 from nova.cloud import first_start
@@ -282,7 +283,11 @@ class Cloud:
             return []
         return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(self.volumes), rules))]
 
-    def _authenticated(self, application: auth.App, rules: policy.Policy) -> auth.EmbeddedAuth:
+    def _authenticated(self, application: auth.App, rules: policy.Policy) -> auth.App:
+        """A face behind the Identity service that [identity] backend names, as the compute API is."""
+        if self.conf.identity.backend != 'embedded':
+            return block_storage.authenticated(self.conf, self.api_db, log.Face(application, self.auditor), rules,
+                                               _public)
         return auth.EmbeddedAuth(log.Face(application, self.auditor), self.identity, public=_public,
                                  fault=auth.identity_fault, auth_uri=auth.identity_uri(self.conf),
                                  is_admin=rules.is_admin)

@@ -24,14 +24,13 @@ from nova.virt import metadata
 FINAL = (exception.BadRequest, exception.Forbidden, exception.NotFound, exception.Conflict)
 
 
-def spawn_request(host: Host, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
+def spawn_request(host: Host, task: tasks.Task, instance: objects.Instance, spec: objects.RequestSpec,
                   network_info: list[dict[str, typing.Any]], block_devices: list[dict[str, typing.Any]],
                   ) -> virt.SpawnRequest:
     """What a driver needs to make the guest.
 
     The image is what the server's row names, which a rebuild may have changed.
 
-    :param ctx: of the task
     :raises BuildFailed: the flavor or the image asks for what this host cannot do, and no scheduler has said so: the
         host was forced, or the server is on it already
     """
@@ -40,7 +39,7 @@ def spawn_request(host: Host, ctx: context.RequestContext, instance: objects.Ins
     if instance.image_id:
         image = spec.image
         if (image or {}).get('id') != instance.image_id:
-            image = host.images.show(ctx, instance.image_id)
+            image = host.images.show(task.ctx, instance.image_id)
     files = [(each['path'], base64.b64decode(each['contents'])) for each in spec.injected_files or ()]
     drive = None
     if instance.config_drive:
@@ -48,7 +47,8 @@ def spawn_request(host: Host, ctx: context.RequestContext, instance: objects.Ins
                                block_devices)
     return virt.SpawnRequest(image=image, network_info=network_info, block_devices=block_devices,
                              injected_files=files, admin_password=spec.admin_password, config_drive=drive,
-                             await_networks=_network_wait(host, ctx, instance, network_info))
+                             await_networks=_network_wait(host, task.ctx, instance, network_info),
+                             report=task.gauge())
 
 
 def _network_wait(host: Host, ctx: context.RequestContext, instance: objects.Instance,
@@ -123,7 +123,7 @@ class Builder:
             return
         task.undo(host.driver.destroy, ctx, server, network_info)
         devices = self._volumes.connect(ctx, server, spec)
-        host.driver.spawn(task.ctx, server, spawn_request(host, task.ctx, server, spec, network_info, devices))
+        host.driver.spawn(task.ctx, server, spawn_request(host, task, server, spec, network_info, devices))
         self._volumes.complete(ctx, server, devices)
         task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow(), network_info=network_info)
 

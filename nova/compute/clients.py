@@ -6,6 +6,7 @@ import typing
 
 from nova import context
 from nova import objects
+from nova.runtime import progress
 
 Row = dict[str, typing.Any]
 Vif = dict[str, typing.Any]              # nova/objects/network_info.py
@@ -221,9 +222,11 @@ class Images(typing.Protocol):
 
     def show(self, ctx: context.RequestContext, image_id: str) -> Row: ...
 
-    def download(self, ctx: context.RequestContext, image_id: str, path: str) -> None: ...
+    def download(self, ctx: context.RequestContext, image_id: str, path: str,
+                 moved: progress.Moved = progress.ignore) -> None: ...
 
-    def upload(self, ctx: context.RequestContext, image_id: str, path: str, disk_format: str) -> None: ...
+    def upload(self, ctx: context.RequestContext, image_id: str, path: str, disk_format: str,
+               moved: progress.Moved = progress.ignore) -> None: ...
 
     def update(self, ctx: context.RequestContext, image_id: str, values: Row) -> Row: ...
 

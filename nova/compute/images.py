@@ -43,15 +43,8 @@ def remove(host: Host, ctx: context.RequestContext, image_id: str) -> None:
 
 
 def _take(host: Host, task: tasks.Task, image_id: str) -> None:
-    """Make the root disk of a task's server the data of an image, and show how far its copy is."""
-    def copied(percent: int) -> None:
-        try:
-            task.step(states.IMAGE_PENDING_UPLOAD, progress=percent)
-        except (exception.InstanceChanged, exception.InstanceNotFound):
-            raise
-        except exception.NovaException as error:             # the image matters more
-            LOG.info('The progress of %s is not shown: %s', task.instance.uuid, error)
-    host.driver_with(virt.Snapshot).snapshot(task.ctx, task.instance, image_id, task.step, copied)
+    """Make the root disk of a task's server the data of an image."""
+    host.driver_with(virt.Snapshot).snapshot(task.ctx, task.instance, image_id, task.step, task.gauge())
 
 
 class Snapshots:

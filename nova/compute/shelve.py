@@ -54,13 +54,13 @@ class Shelve:
             host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             if image_id and not whole:
                 host.driver_with(virt.Snapshot).snapshot(
-                    task.ctx, server, image_id, lambda state: task.step(_STEPS[state]))
+                    task.ctx, server, image_id, lambda state: task.step(_STEPS[state]), task.gauge())
             shelved = {'vm_state': task.after, 'power_state': host.driver.power_state(server),
                        'system_metadata': {IMAGE: image_id, SINCE: utils.utcnow().isoformat()}}
             if image_id and host.conf.shelved_offload_time:
                 task.ends(**shelved)
             else:
-                task.step(states.SHELVING_OFFLOADING, **shelved)
+                task.step(states.SHELVING_OFFLOADING, progress=0, **shelved)
                 task.keep()              # from here on it goes forward only
                 self._leave_host(ctx, task)
 
@@ -126,7 +126,7 @@ class Shelve:
                        networks: list[dict[str, typing.Any]]) -> None:
         host, ctx, server = self._host, task.ctx, task.instance
         devices = self._volumes.connect(ctx, server, spec)
-        request = build.spawn_request(host, ctx, server, spec, networks, devices)
+        request = build.spawn_request(host, task, server, spec, networks, devices)
         if image_id:
             request.image = host.images.show(ctx, image_id)
         host.driver.spawn(ctx, server, request)

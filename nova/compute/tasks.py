@@ -12,6 +12,7 @@ import collections.abc
 import contextlib
 import functools
 import logging
+import time
 import typing
 
 from nova import actions
@@ -25,6 +26,8 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
+SPACING = 10                    # hundredths, and
+SPACING_S = 1                   # seconds, at least, between two values of progress: each is a write of the conductor
 
 _Params = typing.ParamSpec('_Params')
 
@@ -108,6 +111,15 @@ class Task(Undo):
             expect=self._expected())
         self._holds = (task_state,)
 
+    def gauge(self) -> 'Gauge':
+        """What shows how far this task is."""
+        return Gauge(self)
+
+    def show(self, percent: int) -> None:
+        """Show how far it is; raises as ``step`` does."""
+        self._host.conductor.update_instance(self._ctx, instance_uuid=self.instance.uuid, values={'progress': percent},
+                                             expect=self._expected())
+
     def end(self) -> None:
         """Write the end; InstanceChanged, InstanceNotFound: the task was overtaken."""
         self._finish()
@@ -137,6 +149,30 @@ class Task(Undo):
 
     def _expected(self) -> dict[str, list[typing.Any]]:
         return {'task_state': list(self._holds), 'host': [self._host.name]}
+
+
+class Gauge:
+    """Shows how far a task is, in at most nine writes: a driver may report as often as it likes, and a task that is
+    short shows nothing.
+    """
+
+    def __init__(self, current: Task) -> None:
+        self._task, self._shown, self._next = current, 0, time.monotonic() + SPACING_S
+
+    def __call__(self, percent: int) -> None:
+        """
+        :raises InstanceChanged, InstanceNotFound: the server is not in this task's hands any more
+        """
+        now = time.monotonic()
+        if percent < self._shown + SPACING or now < self._next:
+            return
+        self._shown, self._next = percent, now + SPACING_S
+        try:
+            self._task.show(percent)
+        except (exception.InstanceChanged, exception.InstanceNotFound):
+            raise
+        except exception.NovaException as error:             # the task matters more
+            LOG.info('The progress of %s is not shown: %s', self._task.instance.uuid, error)
 
 
 @contextlib.contextmanager

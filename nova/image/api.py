@@ -20,6 +20,7 @@ from nova.image.embedded import search
 from nova.image.inspector import inspect_file
 from nova.image.inspector import verify
 from nova.runtime import disk_space
+from nova.runtime import progress
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -59,9 +60,10 @@ class Images:
         """Remove the image; raises ImageNotFound, Forbidden (protected, or not the caller's)."""
         raise NotImplementedError
 
-    def download(self, ctx: RequestContext, image_id: str, path: Any) -> Any:
+    def download(self, ctx: RequestContext, image_id: str, path: Any, moved: progress.Moved = progress.ignore) -> Any:
         """Write the data to ``path`` (mode 0600), all of it or none; checksum and headers are verified.
 
+        :param moved: called now and then with the bytes that have come
         :raises ImageNotFound, ImageInactive, ImageUnacceptable, Forbidden:
         """
         raise NotImplementedError
@@ -86,10 +88,11 @@ class Images:
             os.unlink(path)
 
     def upload(self, ctx: RequestContext, image_id: str, path: Any, disk_format: str,
-               container_format: Any = None) -> Any:
+               container_format: Any = None, moved: progress.Moved = progress.ignore) -> Any:
         """Make a file the data of a queued image.
 
         :param container_format: None is bare, or the disk format for aki, ari and ami
+        :param moved: called now and then with the bytes that have gone
         :raises ImageUnacceptable: the file is not what ``disk_format`` says, or refers to other files
         :raises QuotaExceeded: the image's project may not have so many bytes
         :raises InsufficientStorage: the store has no room for it
@@ -134,12 +137,13 @@ class EmbeddedImages(Images):
     def delete(self, ctx: RequestContext, image_id: str) -> None:
         self.store.delete(ctx, image_id)
 
-    def download(self, ctx: RequestContext, image_id: str, path: str) -> None:
+    def download(self, ctx: RequestContext, image_id: str, path: str,
+                 moved: progress.Moved = progress.ignore) -> None:
         image, source = self.store.open(ctx, image_id)
         if source is None:
             raise exception.ImageInactive(image_id=image_id)
         with source, complete_file(path) as (temporary, target):
-            files.copy(source, target)
+            files.copy(source, target, moved)
             files.verify_download(temporary, image, self.store.max_virtual_size)
 
     @contextlib.contextmanager
@@ -159,10 +163,10 @@ class EmbeddedImages(Images):
                 yield place
 
     def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str,
-               container_format: Any = None) -> None:
+               container_format: Any = None, moved: progress.Moved = progress.ignore) -> None:
         set_formats(self, ctx, image_id, disk_format, container_format)
         with open(path, 'rb') as file:
-            self.store.upload(ctx, image_id, files.chunks_of(file), os.fstat(file.fileno()).st_size,
+            self.store.upload(ctx, image_id, progress.Reader(file, moved), os.fstat(file.fileno()).st_size,
                               disk_space.used_bytes(path))
 
 

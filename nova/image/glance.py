@@ -10,6 +10,7 @@ from nova import exception
 from nova.image import api
 from nova.image import fields
 from nova.image.embedded import files
+from nova.runtime import progress
 from nova.runtime import rest_client
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class GlanceImages(api.Images):
     def delete(self, ctx: RequestContext, image_id: str) -> None:
         self._call(ctx, 'DELETE', f'/images/{_id(image_id)}', image_id)
 
-    def download(self, ctx: RequestContext, image_id: str, path: str) -> None:
+    def download(self, ctx: RequestContext, image_id: str, path: str,
+                 moved: progress.Moved = progress.ignore) -> None:
         image = self.show(ctx, image_id)
         if image['status'] != 'active':
             raise exception.ImageInactive(image_id=image_id)
@@ -72,17 +74,19 @@ class GlanceImages(api.Images):
                 if image['size'] is not None and received > image['size']:
                     break
                 target.write(chunk)
+                moved(received)
             if image['size'] is not None and received != image['size']:
                 raise exception.ImageUnacceptable(image_id=image_id, reason='its size is not that of its data')
             target.flush()
             files.verify_download(temporary, image, self.max_virtual_size)
 
     def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str,
-               container_format: Any = None) -> None:
+               container_format: Any = None, moved: progress.Moved = progress.ignore) -> None:
         api.verify_file(path, disk_format, image_id, self.max_virtual_size)
         api.set_formats(self, ctx, image_id, disk_format, container_format)
         with open(path, 'rb') as file:
-            self._call(ctx, 'PUT', f'/images/{_id(image_id)}/file', image_id, data=file,
+            self._call(ctx, 'PUT', f'/images/{_id(image_id)}/file', image_id,
+                       data=progress.Reader(file, moved),
                        headers={'Content-Type': 'application/octet-stream'})
 
     def _call(self, ctx: RequestContext, method: str, path: str, image_id: str | None = None,

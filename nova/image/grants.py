@@ -22,6 +22,7 @@ from typing import Any
 
 from nova import context
 from nova import exception
+from nova.runtime import progress
 
 
 KEY_BYTES = 32
@@ -132,11 +133,14 @@ class GrantedImages:
     def show(self, ctx: context.RequestContext, image_id: str) -> dict[str, Any]:
         return self._ask(ctx, image_id, False, lambda who: self._images.show(who, image_id))
 
-    def download(self, ctx: context.RequestContext, image_id: str, path: str) -> None:
-        self._ask(ctx, image_id, False, lambda who: self._images.download(who, image_id, path))
+    def download(self, ctx: context.RequestContext, image_id: str, path: str,
+                 moved: progress.Moved = progress.ignore) -> None:
+        self._ask(ctx, image_id, False, lambda who: self._images.download(who, image_id, path, moved))
 
-    def upload(self, ctx: context.RequestContext, image_id: str, path: str, disk_format: str) -> None:
-        self._ask(ctx, image_id, True, lambda who: self._images.upload(who, image_id, path, disk_format))
+    def upload(self, ctx: context.RequestContext, image_id: str, path: str, disk_format: str,
+               moved: progress.Moved = progress.ignore) -> None:
+        self._ask(ctx, image_id, True,
+                  lambda who: self._images.upload(who, image_id, path, disk_format, moved=moved))
 
     def update(self, ctx: context.RequestContext, image_id: str, values: dict[str, dict[str, str]]) -> dict[str, str]:
         return self._ask(ctx, image_id, True, lambda who: self._images.update(who, image_id, values))

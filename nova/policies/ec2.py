@@ -27,7 +27,8 @@ WRITES = (
     'ModifyNetworkInterfaceAttribute', 'ModifyVolume', 'MonitorInstances', 'RebootInstances', 'RegisterImage',
     'ReleaseAddress', 'ReplaceRoute', 'ReplaceRouteTableAssociation', 'ResetImageAttribute',
     'RevokeSecurityGroupEgress', 'RevokeSecurityGroupIngress', 'RunInstances', 'StartInstances', 'StopInstances',
-    'TerminateInstances', 'UnmonitorInstances',
+    'TerminateInstances', 'UnmonitorInstances', 'UpdateSecurityGroupRuleDescriptionsEgress',
+    'UpdateSecurityGroupRuleDescriptionsIngress',
 )
 PATH = '/services/Cloud'
 

@@ -202,7 +202,7 @@ class Images(image_api.Images):
         return {**IMAGE, 'id': image_id, 'owner': 'p', 'status': 'queued' if image_id in self.unfinished else 'active',
                 'properties': {**IMAGE['properties'], **properties}}
 
-    def upload(self, ctx, image_id, path, disk_format, container_format=None):
+    def upload(self, ctx, image_id, path, disk_format, container_format=None, moved=None):
         if self.failure:
             raise self.failure
         with open(path, 'rb') as file:
@@ -337,11 +337,11 @@ class Cloud:
         driver, entered, killed = self.computes[host].driver, threading.Event(), threading.Event()
         method = driver.machine.operation
 
-        def held(name):
+        def held(name, *more):
             if name == operation:
                 entered.set()
                 killed.wait(30)
-            return method(name)
+            return method(name, *more)
         driver.machine.operation = held
         act()
         assert entered.wait(20), f'nobody does {operation}'

@@ -14,6 +14,7 @@ from typing import Any, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
+from nova.runtime import progress
 from nova.virt import monitors
 
 if TYPE_CHECKING:
@@ -64,11 +65,16 @@ class ImageSource(typing.Protocol):
     def show(self, context: RequestContext, image_id: str) -> dict[str, Any]:
         """{'id', 'disk_format', 'container_format', 'size', 'checksum', 'os_hash_value', 'properties', …}."""
 
-    def download(self, context: RequestContext, image_id: str, path: Any) -> None:
-        """Write the image's bytes to ``path``, checksum verified; raises ImageNotFound, ImageUnacceptable."""
+    def download(self, context: RequestContext, image_id: str, path: Any,
+                 moved: progress.Moved = progress.ignore) -> None:
+        """Write the image's bytes to ``path``, checksum verified; raises ImageNotFound, ImageUnacceptable.
 
-    def upload(self, context: RequestContext, image_id: str, path: Any, disk_format: str) -> None:
-        """Upload the file as the data of an image that exists and is queued."""
+        :param moved: called now and then with the bytes that have come
+        """
+
+    def upload(self, context: RequestContext, image_id: str, path: Any, disk_format: str,
+               moved: progress.Moved = progress.ignore) -> None:
+        """Upload the file as the data of an image that exists and is queued; ``moved`` as for ``download``."""
 
 
 @dataclasses.dataclass
@@ -83,6 +89,8 @@ class SpawnRequest:
     config_drive    {path in the drive: bytes}, or None when the server gets no config drive
     await_networks  to be called when the VIFs are plugged and before the guest runs, and raises when its network cannot
                     be had; None: there is nothing to wait for
+    report          to be called now and then with the hundredths that are done; when it raises, the build is given up
+                    and the error goes on
     """
 
     image: dict[str, Any] | None
@@ -92,6 +100,7 @@ class SpawnRequest:
     admin_password: str | None = None
     config_drive: dict[str, bytes] | None = None
     await_networks: Callable[[], None] | None = None
+    report: progress.Report = progress.ignore
 
 
 class ComputeDriver:
@@ -239,12 +248,12 @@ class Suspend:
 class Snapshot:
     feature = 'snapshot'
 
-    def snapshot(self, context: RequestContext, instance: Any, image_id: str, progress: Any,
-                 copied: Callable[[int], None] = lambda percent: None) -> Any:
-        """Upload the root disk as the data of ``image_id``; report each step with ``progress(task_state)``.
+    def snapshot(self, context: RequestContext, instance: Any, image_id: str, step: Callable[[str], None],
+                 report: progress.Report = progress.ignore) -> Any:
+        """Upload the root disk as the data of ``image_id``; say each step with ``step(task_state)``.
 
-        :param copied: called now and then, when more of the disk is copied, with its hundredths; when it raises, the
-            copy is given up and the error goes on
+        :param report: called now and then with the hundredths of copy and upload that are done; when it raises, the
+            snapshot is given up and the error goes on
         """
         raise NotImplementedError
 

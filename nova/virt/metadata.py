@@ -23,6 +23,8 @@ EC2_VERSIONS = ('1.0', '2007-01-19', '2007-03-01', '2007-08-29', '2007-10-10', '
                 '2008-09-01', '2009-04-04')
 OPENSTACK_VERSIONS = ('2012-08-10', '2013-04-04', '2013-10-17', '2015-10-15', '2016-06-30', '2016-10-06',
                       '2017-02-22', '2018-08-27', '2020-10-14')
+IDENTITY_VERSION = '2017-09-30'          # of the form of EC2's identity document
+ARCHITECTURES = {'aarch64': 'arm64', 'i686': 'i386'}             # of an image, in EC2's words
 RANDOM_SEED_BYTES = 512
 GROW = "#cloud-config\ngrowpart: {mode: auto, devices: ['/']}\nresize_rootfs: true\n"
 
@@ -68,8 +70,32 @@ def _interface(instance: Instance, vif: dict[str, Any], index: int, domain: str)
     return found
 
 
-def ec2_tree(instance: Instance, domain: str = '') -> dict[str, Any]:
-    """The tree under /latest: directories are dicts, leaves are strings."""
+def identity_document(instance: Instance, region: str) -> bytes:
+    """The content of EC2's ``dynamic/instance-identity/document``; nobody signs it, and products have no codes here."""
+    launched = instance.launched_at or instance.created_at
+    found = {'accountId': instance.project_id, 'architecture': _architecture(instance),
+             'availabilityZone': instance.availability_zone, 'billingProducts': None, 'devpayProductCodes': None,
+             'marketplaceProductCodes': None, 'imageId': utils.ec2_id(instance.image_id, 'ami'),
+             'instanceId': utils.ec2_id(instance.uuid), 'instanceType': instance.flavor['name'],
+             'kernelId': utils.ec2_id(instance.kernel_id, 'aki'), 'ramdiskId': utils.ec2_id(instance.ramdisk_id, 'ari'),
+             'pendingTime': launched.strftime('%Y-%m-%dT%H:%M:%SZ'),
+             'privateIp': next(iter(addresses(instance.network_info, 4)), None), 'region': region,
+             'version': IDENTITY_VERSION}
+    return utils.dump_json(found).encode()
+
+
+def _architecture(instance: Instance) -> str | None:
+    """In EC2's words; None: the image does not say."""
+    named = str((instance.image_properties or {}).get('hw_architecture')
+                or (instance.image_properties or {}).get('architecture') or '')
+    return ARCHITECTURES.get(named, named or None)
+
+
+def ec2_tree(instance: Instance, domain: str = '', region: str = '') -> dict[str, Any]:
+    """The tree under /latest: directories are dicts, leaves are strings.
+
+    :param region: of the EC2 API; '' leaves out what names it
+    """
     fixed = (addresses(instance.network_info, 4) or [''])[0]
     root = (instance.root_device_name or '/dev/vda').removeprefix('/dev/')
     meta_data: dict[str, Any] = {
@@ -101,6 +127,9 @@ def ec2_tree(instance: Instance, domain: str = '') -> dict[str, Any]:
         meta_data['public-keys'] = {'0': _NamedDirectory(instance.key_name or '', {
             'openssh-key': instance.key_data.strip() + '\n'})}
     tree: dict[str, Any] = {'meta-data': meta_data}
+    if region:
+        meta_data['placement']['region'] = region
+        tree['dynamic'] = {'instance-identity': {'document': identity_document(instance, region)}}
     if instance.user_data:
         tree['user-data'] = base64.b64decode(instance.user_data)
     return tree

@@ -6,9 +6,10 @@ usage: tools/bench/objectstore.py [--size 1000] [--rounds 5] [--thread-model nat
 One all-in-one is a process of its own; the client is this one, one connection of plain sockets. An object has --size
 million bytes, is on the disk when the server answers, and is not in the memory of the machine when it is read. The
 disk's own rate is that of a file of the same bytes in the same directory, written in pieces of 1 MiB and synced, and
-read in such pieces. Rounds go through all rows, so that each meets the same neighbours; rates, and those in parts of
-the disk's in the same round, are medians. "CPU" is the processor time of the server, "memory" how much its process grew
-to at most while the row ran.
+read in such pieces. What one thread needs for a digest, and a connection for the bytes, is printed beside it, and
+which of them bounds each row. Rounds go through all rows, so that each meets the same neighbours; rates, and those in
+parts of the disk's in the same round, are medians. "CPU" is the processor time of the server, "memory" how much its
+process grew to at most while the row ran.
 """
 import argparse
 import hashlib
@@ -110,11 +111,50 @@ class Bench:
                     f'memory +{max(0, memory[name]) / 2 ** 20:.1f} MiB')
             rate = self.size / statistics.median(found) / 10 ** 6
             print(f'{name:36} {rate:7.0f} MB/s' + ('' if name.startswith('disk') else more))
+        disk = self.rate(statistics.median(seconds['disk, written and synced']))
+        read = self.rate(statistics.median(seconds['disk, read']))
+        parts = {name: self.rate(function()) for name, function in {
+            'SHA-256': lambda: self.count(hashlib.sha256), 'MD5': lambda: self.count(hashlib.md5),
+            'a local connection': self.carry}.items()}
+        for name, rate in parts.items():
+            print(f'{name + ", the same bytes":36} {rate:7.0f} MB/s')
+        wire = parts['a local connection']
+        for name, most in {'PutObject, unsigned': {'the disk': disk, 'a local connection': wire},
+                           'PutObject, with its SHA-256': {'the disk': disk, 'a local connection': wire,
+                                                           'SHA-256': parts['SHA-256']},
+                           'GetObject': {'the disk': read, 'a local connection': wire}}.items():
+            slowest = min(most, key=most.get)
+            print(f'{name}: at most {most[slowest]:.0f} MB/s by {slowest}, and reaches '
+                  f'{self.rate(statistics.median(seconds[name])) / most[slowest]:.0%} of that')
+
+    def rate(self, seconds):
+        """MB/s of the object in so many seconds."""
+        return self.size / seconds / 10 ** 6
+
+    def count(self, kind):
+        """Seconds that one thread needs for the digest of the object, in pieces as the server reads them."""
+        digest, piece = kind(), self.piece[:CHUNK]
         begun = time.perf_counter()
-        for piece in self.pieces():
-            hashlib.md5(piece)
-        rate = self.size / (time.perf_counter() - begun) / 10 ** 6
-        print(f'{"MD5 of the same bytes, one thread":36} {rate:7.0f} MB/s')
+        for _ in range(self.size // CHUNK):
+            digest.update(piece)
+        return time.perf_counter() - begun
+
+    def carry(self):
+        """Seconds that the object needs from one socket of this process to another one, and nothing else."""
+        def send(sock):
+            for piece in self.pieces():
+                sock.sendall(piece)
+            sock.close()
+        with socket.create_server(('127.0.0.1', 0)) as server:
+            begun = time.perf_counter()
+            thread = threading.Thread(target=send, args=(socket.create_connection(server.getsockname()),))
+            thread.start()
+            taken, buffer = server.accept()[0], bytearray(PIECE)
+            with taken:
+                while taken.recv_into(buffer):
+                    pass
+        thread.join()
+        return time.perf_counter() - begun
 
     def pieces(self):
         left = self.size

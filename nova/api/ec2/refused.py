@@ -36,6 +36,8 @@ REASONS = (
      'ImportImage DescribeImportImageTasks ImportSnapshot DescribeImportSnapshotTasks CancelImportTask '
      'ImportInstance ImportVolume ExportImage DescribeExportImageTasks CreateInstanceExportTask DescribeExportTasks '
      'BundleInstance DescribeBundleTasks CancelBundleTask CreateStoreImageTask DescribeStoreImageTasks'),
+    ('A rule keeps its id as long as it is what it was: revoke it and authorize another one; descriptions change.',
+     'ModifySecurityGroupRules'),
     ('Traffic is not recorded.', 'CreateFlowLogs DescribeFlowLogs DeleteFlowLogs'),
 )
 OF: dict[str, str] = {name: reason for reason, names in REASONS for name in names.split()}

@@ -62,7 +62,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         super().__init__(self._rows())
         self.api_db, self.cells = api_db, cells
         self.secret = conf.metadata.shared_secret.encode()
-        self.domain = conf.metadata.dhcp_domain
+        self.domain, self.region = conf.metadata.dhcp_domain, conf.ec2.region
         self.tokens = tokens.Tokens(lambda: api_db.run(metadata_keys.obtain))
         self._master = b''
         self.required = conf.metadata.tokens == tokens.REQUIRED
@@ -118,7 +118,7 @@ class MetadataApi(application.Api['MetadataRequest']):
     def _ec2(self, req: MetadataRequest, version: str, **parts: str) -> bytes:
         if version not in metadata.EC2_VERSIONS and version != 'latest':
             raise exception.NotFound()
-        return _walk(metadata.ec2_tree(self._reader(req), self.domain), parts.values())
+        return _walk(metadata.ec2_tree(self._reader(req), self.domain, self.region), parts.values())
 
     def _openstack_versions(self, req: MetadataRequest) -> bytes:
         # cloud-init looks here first; without a token it goes on to other formats

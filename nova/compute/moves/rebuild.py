@@ -48,7 +48,7 @@ class Rebuild:
                 host.volumes.reimage_root(ctx, instance_uuid=server.uuid, image_id=image_id)
                 devices = self._volumes.connect(ctx, server, spec)
             vifs = host.set_up_networks(ctx, server)
-            host.driver.spawn(task.ctx, server, build.spawn_request(host, task.ctx, server, spec, vifs, devices))
+            host.driver.spawn(task.ctx, server, build.spawn_request(host, task, server, spec, vifs, devices))
             self._volumes.complete(ctx, server, devices)
             if task.after == states.STOPPED:
                 host.driver.power_off(server)
@@ -92,7 +92,7 @@ class Evacuation:
             if shared:
                 host.driver.power_on_here(ctx, server, vifs, devices)
             else:
-                host.driver.spawn(task.ctx, server, build.spawn_request(host, task.ctx, server, spec, vifs, devices))
+                host.driver.spawn(task.ctx, server, build.spawn_request(host, task, server, spec, vifs, devices))
             volumes.complete(ctx, server, devices)
             if request['leave_stopped'] or task.after == states.STOPPED:
                 host.driver.power_off(server)

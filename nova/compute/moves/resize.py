@@ -80,7 +80,7 @@ class Resize:
             task.undo(driver.drop_migrated, ctx, server, server.network_info)
             networks = host.set_up_networks(ctx, server)
             devices = self._volumes.connect(ctx, server, spec)
-            request = build.spawn_request(host, task.ctx, server, spec, networks, devices)
+            request = build.spawn_request(host, task, server, spec, networks, devices)
             driver.finish_migration(task.ctx, server, migration.arguments['guest'], request,
                                     power_on=server.vm_state == states.ACTIVE)
             self._volumes.complete(ctx, server, devices)

@@ -14,10 +14,12 @@ from nova import exception
 from nova.image import inspector
 from nova.runtime import concurrency
 from nova.runtime import disk_space
+from nova.runtime import progress
 
 LOG = logging.getLogger(__name__)
 
 CHUNK = 256 * 1024
+COPIED = 64 * 1024 * 1024        # bytes that the kernel copies at once
 ZEROS = bytes(CHUNK)
 FICLONE = 0x40049409             # ioctl of Linux: share the blocks until one side writes
 PART = '.part'
@@ -143,7 +145,7 @@ def chunks_of(file: Any, size: int = CHUNK) -> Iterator[bytes | None]:
         yield chunk
 
 
-def copy(source: Any, target: Any) -> None:
+def copy(source: Any, target: Any, moved: progress.Moved = progress.ignore) -> None:
     """Copy between open files within the kernel: shared blocks where the filesystem can, holes stay holes."""
     try:
         fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
@@ -159,22 +161,24 @@ def copy(source: Any, target: Any) -> None:
                 break
             raise
         offset = os.lseek(source.fileno(), start, os.SEEK_HOLE)
-        _copy_range(source, target, start, offset)
+        _copy_range(source, target, start, offset, moved)
     os.truncate(target.fileno(), size)
 
 
-def _copy_range(source: Any, target: Any, start: int, end: int) -> None:
+def _copy_range(source: Any, target: Any, start: int, end: int, moved: progress.Moved) -> None:
     while start < end:
+        size = min(end - start, COPIED)
         try:
-            copied = os.copy_file_range(source.fileno(), target.fileno(), end - start, start, start)
+            copied = os.copy_file_range(source.fileno(), target.fileno(), size, start, start)
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
                 raise
             os.lseek(target.fileno(), start, os.SEEK_SET)
-            copied = os.sendfile(target.fileno(), source.fileno(), start, end - start)
+            copied = os.sendfile(target.fileno(), source.fileno(), start, size)
         if not copied:
             raise OSError(errno.EIO, 'the file became shorter while it was copied')
         start += copied
+        moved(start)
 
 
 def verify_download(path: str, image: dict[str, Any], max_virtual_size: int) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.compute import tasks
 from nova.db.servers import instances
 from nova.tests import core
 from nova.tests import waiting
@@ -138,18 +139,67 @@ def test_snapshot(cloud):
     assert cloud.images.data['i1'].startswith(b'fake disk')
 
 
-def test_how_far_a_snapshot_is(cloud, monkeypatch):
+@pytest.mark.parametrize(('action', 'arguments'), [('createImage', {}), ('shelve', {'clean_shutdown': False})])
+def test_how_far_a_snapshot_is(cloud, monkeypatch, action, arguments):
     """The progress of a server stood at 0 while its disk was copied."""
     uuid, seen = cloud.boot(), []
     upload = cloud.images.upload
+    monkeypatch.setattr(tasks, 'SPACING_S', 0)
+    cloud.computes['host1'].driver.delays['snapshot'] = 0.1
 
-    def look(*args):
+    def look(*args, **named):
         seen.append(cloud.row(uuid)['progress'])
-        upload(*args)
+        upload(*args, **named)
     monkeypatch.setattr(cloud.images, 'upload', look)
-    cloud.act(uuid, 'createImage', image_id='i1')
+    cloud.images.unfinished.add('i1')
+    cloud.act(uuid, action, image_id='i1', **arguments)
     cloud.settle()
-    assert seen == [50] and cloud.row(uuid)['progress'] == 0 and cloud.images.data['i1']
+    assert seen == [90] and cloud.row(uuid)['progress'] == 0 and cloud.images.data['i1']
+
+
+def test_how_far_a_build_is(cloud, monkeypatch):
+    """The progress of a server stood at 0 while it was built. A report costs a write, so most are not shown."""
+    driver, seen = cloud.computes['host1'].driver, []
+    monkeypatch.setattr(tasks, 'SPACING_S', 0)
+    spawn = driver.spawn
+
+    def report(context, instance, request):
+        for percent in (0, 9, 10, 11, 19, 20, 5, 95, 96):
+            request.report(percent)
+            seen.append(cloud.row(instance.uuid)['progress'])
+        spawn(context, instance, request)
+    monkeypatch.setattr(driver, 'spawn', report)
+    uuid = cloud.boot()
+    assert seen == [0, 0, 10, 10, 10, 20, 20, 95, 95]
+    assert cloud.row(uuid)['progress'] == 0 and cloud.row(uuid)['vm_state'] == states.ACTIVE
+
+
+def test_a_short_build_shows_no_progress(cloud, monkeypatch):
+    driver, shown = cloud.computes['host1'].driver, []
+    spawn = driver.spawn
+
+    def report(context, instance, request):
+        for percent in range(100):
+            request.report(percent)
+        shown.append(cloud.row(instance.uuid)['progress'])
+        spawn(context, instance, request)
+    monkeypatch.setattr(driver, 'spawn', report)
+    cloud.boot()
+    assert shown == [0]
+
+
+def test_a_build_whose_server_is_deleted_meanwhile_ends_at_its_next_report(cloud, monkeypatch):
+    driver, went_on = cloud.computes['host1'].driver, []
+    monkeypatch.setattr(tasks, 'SPACING_S', 0)
+
+    def spawn(context, instance, request):
+        cloud.delete(instance.uuid)
+        request.report(50)
+        went_on.append(instance.uuid)
+    monkeypatch.setattr(driver, 'spawn', spawn)
+    uuid, = cloud.create()
+    cloud.settle()
+    assert not went_on and cloud.gone(uuid) and not driver.guests()
 
 
 def test_failed_snapshot_removes_the_image(cloud):

@@ -171,6 +171,30 @@ def test_key_pairs(ec2):
     assert ec2.describe_key_pairs()['KeyPairs'] == []
 
 
+def _describe_rules(ec2, group, permission, rule):
+    """Descriptions of rules are set by their ids and by what they allow; what is not there changes nothing."""
+    def shown():
+        found, = ec2.describe_security_group_rules(SecurityGroupRuleIds=[rule])['SecurityGroupRules']
+        return found.get('Description')
+
+    def described(text):
+        return {**permission, 'IpRanges': [{**permission['IpRanges'][0], 'Description': text}]}
+    change = ec2.update_security_group_rule_descriptions_ingress
+    change(GroupId=group, SecurityGroupRuleDescriptions=[{'SecurityGroupRuleId': rule, 'Description': 'the web'}])
+    assert shown() == 'the web'
+    change(GroupName='web', IpPermissions=[described('all')])
+    assert shown() == 'all'
+    other = {**described('none'), 'ToPort': 82}
+    assert refused(change, GroupId=group, IpPermissions=[described('half'), other])[0] == 'InvalidPermission.NotFound'
+    assert refused(ec2.update_security_group_rule_descriptions_egress, GroupId=group, SecurityGroupRuleDescriptions=[
+        {'SecurityGroupRuleId': rule}])[0] == 'InvalidSecurityGroupRuleId.NotFound'
+    assert refused(change, GroupId=group)[0] == 'MissingParameter' and shown() == 'all'
+    change(GroupId=group, SecurityGroupRuleDescriptions=[{'SecurityGroupRuleId': rule}])
+    assert shown() is None
+    assert refused(ec2.modify_security_group_rules, GroupId=group, SecurityGroupRules=[
+        {'SecurityGroupRuleId': rule}])[0] == 'UnsupportedOperation'
+
+
 def test_security_groups(ec2):
     made = ec2.create_security_group(GroupName='web', Description='of the web')['GroupId']
     assert refused(ec2.create_security_group, GroupName='web', Description='') == ('InvalidGroup.Duplicate', 400)
@@ -186,6 +210,7 @@ def test_security_groups(ec2):
     assert len(shown['IpPermissions']) == 3
     pairs = [part for row in shown['IpPermissions'] for part in row.get('UserIdGroupPairs') or ()]
     assert [part['GroupId'] for part in pairs] == [made]
+    _describe_rules(ec2, made, permission, rule['SecurityGroupRuleId'])
     ec2.revoke_security_group_ingress(GroupId=made, IpPermissions=[permission])
     assert refused(ec2.revoke_security_group_ingress, GroupId=made, IpPermissions=[permission]) == (
         'InvalidPermission.NotFound', 400)
@@ -448,7 +473,12 @@ def test_launch_templates(cloud, ec2, image, flavor):
     assert ec2.describe_launch_templates()['LaunchTemplates'][0]['LatestVersionNumber'] == 2
     assert ec2.create_launch_template_version(**by_id, LaunchTemplateData={'InstanceType': flavor})[
         'LaunchTemplateVersion']['VersionNumber'] == 4, 'a number never comes again'
+    once = {**by_id, 'DefaultVersion': '4', 'ClientToken': 'default'}
+    assert ec2.modify_launch_template(**once)['LaunchTemplate']['DefaultVersionNumber'] == 4
     assert ec2.modify_launch_template(**by_id, DefaultVersion='2')['LaunchTemplate']['DefaultVersionNumber'] == 2
+    ec2.modify_launch_template(**once)                 # repeated, as a client does that has lost the answer
+    assert ec2.describe_launch_templates()['LaunchTemplates'][0]['DefaultVersionNumber'] == 2
+    assert refused(ec2.modify_launch_template, **{**once, 'DefaultVersion': '1'})[0] == 'IdempotentParameterMismatch'
     gone = ec2.delete_launch_template_versions(**by_id, Versions=['1', '2', '9'])
     assert [row['VersionNumber'] for row in gone['SuccessfullyDeletedLaunchTemplateVersions']] == [1]
     assert [(row['VersionNumber'], row['ResponseError']['Code'])

@@ -36,7 +36,7 @@ class Images:
     def show(self, _context, image_id):
         return {'id': image_id, 'disk_format': IMAGES[image_id], 'properties': {}}
 
-    def download(self, _context, image_id, path):
+    def download(self, _context, image_id, path, _moved=None):
         with open(f'{path}.raw', 'wb') as file:
             file.write(CONTENT)
             file.truncate(16 << 20)

@@ -75,7 +75,7 @@ class Images:
     def show(self, _context, image_id):
         return {'id': image_id, 'disk_format': 'raw', 'properties': {}}
 
-    def download(self, _context, image_id, path):
+    def download(self, _context, image_id, path, _moved=None):
         pathlib.Path(path).write_bytes(self.data)
 
 

@@ -27,7 +27,7 @@ VERSION, one = isolation.VERSION, isolation.one
 
 @pytest.fixture(scope='module')
 def identity(tmp_path_factory):
-    """callers.Identity of a cloud whose compute API asks a Keystone; images are the cloud's own."""
+    """callers.Identity of a cloud whose compute API asks a Keystone, and so do its images, networks and volumes."""
     with keystone.running() as (url, password), pytest.MonkeyPatch.context() as patch:
         for name, value in {'auth_type': 'password', 'auth_url': url + '/v3', 'www_authenticate_uri': url + '/v3',
                             'username': keystone.ADMIN, 'password': password, 'project_name': 'admin',
@@ -39,7 +39,7 @@ def identity(tmp_path_factory):
             made = callers.Identity(callers.Caller(cloud.url, auth, VERSION, identity=url), VERSION)
             made.databases = {'api': f'sqlite:///{cloud.state_path}/api.sqlite',
                               'cell': f'sqlite:///{cloud.state_path}/cell1.sqlite'}
-            made.image = cloud.admin().upload_image(name='everybodys', visibility='public')
+            made.image = made.admin.upload_image(name='everybodys', visibility='public')
             yield made
 
 
@@ -239,19 +239,13 @@ project_domain_id = default
             process.wait()
 
 
-def test_the_ec2_daemon_asks_keystone_and_its_catalog(identity, owner, tmp_path):
-    """nova-api-ec2 as a process, with compute alone in Keystone's catalog: a life of an instance."""
-    made = identity.admin.post('/identity/v3/services', {'service': {
-        'type': 'compute', 'name': 'nova'}}).json()['service']
-    identity.admin.post('/identity/v3/endpoints', {'endpoint': {
-        'service_id': made['id'], 'interface': 'public', 'region_id': 'RegionOne',
-        'url': identity.admin.url + '/compute/v2.1'}})
-    server = owner.boot(identity.image, name='ec2', networks='none', metadata={'Name': 'ec2'})['id']
-    owner.wait_for(server)
-    port, config = servers.free_port(), tmp_path / 'nova.conf'
+@contextlib.contextmanager
+def _ec2_daemon(owner, directory, identity):
+    """function(kind of client, more keys): a boto3 client of a nova-api-ec2 that is a process of its own."""
+    port, config = servers.free_port(), directory / 'nova.conf'
     config.write_text(f'''
 [DEFAULT]
-state_path = {tmp_path}
+state_path = {directory}
 [api_database]
 connection = {identity.databases['api']}
 [database]
@@ -275,10 +269,19 @@ project_domain_id = default
         keys = {'aws_access_key_id': pair['access'], 'aws_secret_access_key': pair['secret'], **more}
         return boto3.client(kind, endpoint_url=f'http://127.0.0.1:{port}/services/Cloud', region_name='RegionOne',
                             config=botocore.config.Config(retries={'max_attempts': 0}), **keys)
-    log = tmp_path / 'log'
+    log = directory / 'log'
     with servers._running([prepared.BIN / 'nova-api-ec2', '--config-file', config], log,
                           env=prepared.environment()) as process:
         servers._wait(lambda: _listens(port), process, log)
+        yield client
+
+
+def test_the_ec2_daemon_asks_keystone_and_its_catalog(identity, owner, tmp_path):
+    """nova-api-ec2 as a process, with compute alone in Keystone's catalog: a life of an instance."""
+    _offer(identity, 'compute', '/compute/v2.1')
+    server = owner.boot(identity.image, name='ec2', networks='none', metadata={'Name': 'ec2'})['id']
+    owner.wait_for(server)
+    with _ec2_daemon(owner, tmp_path, identity) as client:
         assert client('sts').get_caller_identity()['Account'] == owner.project_id
         ec2, quick = client('ec2'), {'WaiterConfig': {'Delay': 0.2, 'MaxAttempts': 200}}
         with pytest.raises(botocore.exceptions.ClientError, match='AuthFailure'):
@@ -309,6 +312,92 @@ project_domain_id = default
         ec2.get_waiter('instance_terminated').wait(InstanceIds=[made], **quick)
         ec2.delete_placement_group(GroupName='ec2')
         ec2.delete_key_pair(KeyName='ec2')
+
+
+@pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='takes minutes: set NOVA_TEST_LONG=1')
+def test_the_ec2_daemon_asks_the_services_of_keystones_catalog(identity, owner, tmp_path):
+    """Images, networks and volumes over HTTP, each behind Keystone, as the user who signs."""
+    for kind, path in (('compute', '/compute/v2.1'), ('image', '/image'), ('network', '/network'),
+                       ('volumev3', '/volume/v3')):
+        _offer(identity, kind, path)
+    with _ec2_daemon(owner, tmp_path, identity) as client:
+        _walk_images_networks_and_volumes(client('ec2'), owner, {'WaiterConfig': {'Delay': 1, 'MaxAttempts': 100}})
+
+
+def _offer(identity, kind, path):
+    """Put a service of the cloud into Keystone's catalog, once."""
+    if identity.admin.get(f'/identity/v3/services?type={kind}').json()['services']:
+        return
+    made = identity.admin.post('/identity/v3/services', {'service': {'type': kind, 'name': kind}}).json()['service']
+    answer = identity.admin.post('/identity/v3/endpoints', {'endpoint': {
+        'service_id': made['id'], 'interface': 'public', 'region_id': 'RegionOne',
+        'url': identity.admin.url + path}})
+    assert answer.status_code == 201, answer.text
+
+
+def _walk_images_networks_and_volumes(ec2, owner, quick):
+    image, = [row for row in ec2.describe_images()['Images'] if row['Name'] == 'everybodys']
+    ami, project = image['ImageId'], owner.project_id
+    assert image['Public'] and image['OwnerId'] != project
+    # a VPC with a subnet, a gateway and a group
+    vpc = ec2.create_vpc(CidrBlock='10.91.0.0/16')['Vpc']['VpcId']
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock='10.91.1.0/24')['Subnet']['SubnetId']
+    assert ec2.describe_subnets(SubnetIds=[subnet])['Subnets'][0]['VpcId'] == vpc
+    group = ec2.create_security_group(GroupName='walk', Description='walk', VpcId=vpc)['GroupId']
+    allowed = {'IpProtocol': 'tcp', 'FromPort': 22, 'ToPort': 22, 'IpRanges': [{'CidrIp': '10.0.0.0/8'}]}
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[allowed])
+    shown, = ec2.describe_security_groups(GroupIds=[group])['SecurityGroups']
+    assert shown['OwnerId'] == project and shown['IpPermissions'][0]['IpRanges'] == [{'CidrIp': '10.0.0.0/8'}]
+    table = ec2.create_route_table(VpcId=vpc)['RouteTable']['RouteTableId']
+    ec2.delete_route_table(RouteTableId=table)
+    # an instance in it, with a volume, a snapshot of that and an image of it
+    made = ec2.run_instances(ImageId=ami, InstanceType='m1.tiny', MinCount=1, MaxCount=1, SubnetId=subnet,
+                             SecurityGroupIds=[group], ClientToken='walk')['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[made], **quick)
+    one = ec2.describe_instances(InstanceIds=[made])['Reservations'][0]['Instances'][0]
+    assert one['SubnetId'] == subnet and one['PrivateIpAddress'].startswith('10.91.1.')
+    assert one['SecurityGroups'] == [{'GroupId': group, 'GroupName': 'walk'}] and one['ImageId'] == ami
+    interface, = ec2.describe_network_interfaces(
+        Filters=[{'Name': 'attachment.instance-id', 'Values': [made]}])['NetworkInterfaces']
+    assert interface['PrivateIpAddress'] == one['PrivateIpAddress']
+    zone = ec2.describe_availability_zones()['AvailabilityZones'][0]['ZoneName']
+    volume = ec2.create_volume(Size=1, AvailabilityZone=zone)['VolumeId']
+    ec2.get_waiter('volume_available').wait(VolumeIds=[volume], **quick)
+    ec2.attach_volume(VolumeId=volume, InstanceId=made, Device='/dev/vdb')
+    ec2.get_waiter('volume_in_use').wait(VolumeIds=[volume], **quick)
+    attached, = ec2.describe_volumes(VolumeIds=[volume])['Volumes'][0]['Attachments']
+    assert attached['InstanceId'] == made
+    ec2.detach_volume(VolumeId=volume)
+    ec2.get_waiter('volume_available').wait(VolumeIds=[volume], **quick)
+    snapshot = ec2.create_snapshot(VolumeId=volume, Description='walk')['SnapshotId']
+    ec2.get_waiter('snapshot_completed').wait(SnapshotIds=[snapshot], **quick)
+    copy = ec2.create_image(InstanceId=made, Name='copy')['ImageId']
+    ec2.get_waiter('image_available').wait(ImageIds=[copy], **quick)
+    ec2.modify_image_attribute(ImageId=copy, Description={'Value': 'a copy'})
+    shown, = ec2.describe_images(ImageIds=[copy], Owners=['self'])['Images']
+    assert (shown['Description'], shown['OwnerId'], shown['Public']) == ('a copy', project, False)
+    with pytest.raises(botocore.exceptions.ClientError, match='UnauthorizedOperation'):
+        ec2.deregister_image(ImageId=ami)                         # another project's
+    ec2.deregister_image(ImageId=copy)
+    ec2.terminate_instances(InstanceIds=[made])
+    ec2.get_waiter('instance_terminated').wait(InstanceIds=[made], **quick)
+    ec2.delete_snapshot(SnapshotId=snapshot)
+    for delete, what in ((ec2.delete_volume, {'VolumeId': volume}), (ec2.delete_security_group, {'GroupId': group}),
+                         (ec2.delete_subnet, {'SubnetId': subnet}), (ec2.delete_vpc, {'VpcId': vpc})):
+        _repeat(delete, what)
+    assert vpc not in {row['VpcId'] for row in ec2.describe_vpcs()['Vpcs']}
+
+
+def _repeat(delete, what):
+    """What was let go of a moment ago is not free at once."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return delete(**what)
+        except botocore.exceptions.ClientError as error:
+            if 'InUse' not in str(error) and 'DependencyViolation' not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
 
 
 def _listens(port):

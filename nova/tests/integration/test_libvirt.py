@@ -71,12 +71,12 @@ class Images:
     def show(self, _context, image_id):
         return {'id': image_id, 'disk_format': self.rows[image_id][0], 'properties': {}}
 
-    def download(self, _context, image_id, path):
+    def download(self, _context, image_id, path, _moved=None):
         self.downloads.append(image_id)
         time.sleep(self.delay)
         shutil.copyfile(GUEST / self.rows[image_id][1], path)
 
-    def upload(self, _context, image_id, path, disk_format):
+    def upload(self, _context, image_id, path, disk_format, moved=None):
         self.uploads[image_id] = (pathlib.Path(path).read_bytes(), disk_format)
 
 
@@ -445,7 +445,7 @@ def test_snapshot_is_one_whole_qcow2(rig, instance, prepare, tmp_path, monkeypat
 def test_failed_upload_leaves_the_guest_and_no_file(rig, instance, monkeypatch):
     spawn(rig, instance)
 
-    def upload(_context, image_id, path, disk_format):
+    def upload(_context, image_id, path, disk_format, moved=None):
         raise exception.ImageNotFound(image_id=image_id)
 
     monkeypatch.setattr(rig.images, 'upload', upload)

@@ -20,7 +20,7 @@ class Uploads:
     def __init__(self):
         self.found = {}
 
-    def upload(self, _context, image_id, path, disk_format):
+    def upload(self, _context, image_id, path, disk_format, moved=None):
         with open(path, 'rb') as file:
             self.found[image_id] = (file.read(), disk_format)
 

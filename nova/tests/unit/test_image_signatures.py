@@ -146,7 +146,7 @@ class Source:
     def __init__(self, data):
         self.data, self.downloads = data, 0
 
-    def download(self, _context, _image_id, path):
+    def download(self, _context, _image_id, path, _moved=None):
         self.downloads += 1
         with open(path, 'wb') as file:
             file.write(self.data)

@@ -11,6 +11,7 @@ import pytest
 
 from nova import exception
 from nova.runtime import disk_space
+from nova.runtime import progress
 from nova.tests.contract import driver_contract
 from nova.virt import driver
 from nova.virt.libvirt import configdrive
@@ -41,10 +42,11 @@ class Images:
     def show(self, _context, image_id):
         return {'id': image_id, 'disk_format': 'aki', 'properties': {}}
 
-    def download(self, _context, image_id, path):
+    def download(self, _context, image_id, path, moved=None):
         self.downloads += 1
         time.sleep(self.slow)
         shutil.copyfile(self.files[image_id], path)
+        moved(os.path.getsize(path) // 2)
 
 
 @pytest.fixture
@@ -95,6 +97,21 @@ def test_image_is_downloaded_once_by_parallel_requests(store, images, raw):
     for thread in threads:
         thread.join()
     assert images.downloads == 1 and len(set(found)) == 1 and len(found) == 5
+
+
+def test_how_much_of_an_image_is_here_is_reported(store, images, raw, tmp_path):
+    image, seen = {**images.add('one', raw, 'raw'), 'size': 4096}, []
+    request = driver.SpawnRequest(image=image, network_info=[], report=seen.append)
+    store.create(None, driver_contract.make_instance(), request)
+    assert seen == [new_disks.FETCHED // 2]
+    with progress.watched(str(raw), [str(raw), str(raw)], seen.append):      # a tool that says nothing
+        time.sleep(progress.LOOK_S * 1.5)
+    assert seen[1:] == [50]
+
+    def stop(percent):
+        raise exception.InstanceChanged(instance_id=str(percent))
+    with pytest.raises(exception.InstanceChanged, match='50'), progress.watched(str(raw), [str(raw), str(raw)], stop):
+        time.sleep(progress.LOOK_S * 1.5)
 
 
 def refused(store, images, path, declared):

@@ -44,6 +44,7 @@ def instance_row(**values):
         'locked': False, 'display_name': 'web server', 'hostname': 'web-server', 'reservation_id': 'r-1',
         'launch_index': 0, 'image_id': str(uuid.uuid4()), 'kernel_id': None, 'ramdisk_id': None,
         'availability_zone': 'nova', 'root_device_name': '/dev/vda', 'key_name': 'mykey', 'key_data': KEY,
+        'launched_at': None,
         'user_data': base64.b64encode(b'#!/bin/sh\necho hi\n').decode(), 'config_drive': False,
         'disk_config': 'MANUAL', 'metadata': {'role': 'web'}, 'flavor_id': '1', 'flavor': flavor, 'vcpus': 1,
         'memory_mb': 64, 'root_gb': 1, 'ephemeral_gb': 0, 'image_properties': {}, 'network_info': network_info(),
@@ -194,6 +195,24 @@ def test_a_guest_is_known_by_its_address(service):
     assert 'device-number' in get(service, macs).text.split('\n')
     assert get(service, '/latest/meta-data/nothing').status_int == 404
     assert get(service, '/1999-01-01/meta-data').status_int == 404
+
+
+def test_a_guest_reads_who_it_is(service):
+    """EC2's identity document; what nobody can say here, as its signature, is not there."""
+    _app, row = service
+    assert get(service, '/latest').text.split('\n') == ['dynamic/', 'meta-data/', 'user-data']
+    assert get(service, '/latest/dynamic').text == 'instance-identity/'
+    assert get(service, '/latest/dynamic/instance-identity').text == 'document'
+    found = json.loads(get(service, '/latest/dynamic/instance-identity/document').body)
+    assert {name: value for name, value in found.items() if value is not None} == {
+        'accountId': 'project-1', 'availabilityZone': 'nova', 'imageId': utils.ec2_id(row['image_id'], 'ami'),
+        'instanceId': utils.ec2_id(row['uuid']), 'instanceType': 'm1.tiny', 'privateIp': '10.0.0.5',
+        'pendingTime': NOW.strftime('%Y-%m-%dT%H:%M:%SZ'), 'region': 'RegionOne', 'version': '2017-09-30'}
+    assert get(service, '/latest/meta-data/placement/region').text == 'RegionOne'
+    for path in ('dynamic/instance-identity/signature', 'meta-data/iam/info', 'meta-data/services/domain'):
+        assert get(service, '/latest/' + path).status_int == 404
+    arm = metadata.identity_document(make_instance(image_properties={'hw_architecture': 'aarch64'}), 'RegionOne')
+    assert json.loads(arm)['architecture'] == 'arm64'
 
 
 def test_openstack_documents(service):

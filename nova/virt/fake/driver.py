@@ -17,6 +17,7 @@ from nova.hardware import cpus
 from nova.hardware import guest_options
 from nova.hardware import host as hardware_host
 from nova.objects import numa
+from nova.runtime import progress
 from nova.virt import driver
 from nova.virt import monitors
 from nova.virt.fake import adoption
@@ -110,7 +111,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
         return self.machine.guest(instance)['power_state']
 
     def spawn(self, context: RequestContext, instance: Any, request: Any) -> None:
-        with self.machine.operation('spawn'):
+        with self.machine.operation('spawn', request.report):
             self.check_maintenance(instance)
             for path, _content in request.injected_files:
                 if '\0' in path:
@@ -168,14 +169,13 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
         with self.machine.operation('resume'):
             self.machine.set_state(instance, states.RUNNING, 'resumed')
 
-    def snapshot(self, context: RequestContext, instance: Any, image_id: str, progress: Any,
-                 copied: Callable[[int], None] = lambda percent: None) -> None:
-        with self.machine.operation('snapshot'):
+    def snapshot(self, context: RequestContext, instance: Any, image_id: str, step: Callable[[str], None],
+                 report: progress.Report = progress.ignore) -> None:
+        with self.machine.operation('snapshot', report):
             self.machine.guest(instance)
-            progress(states.IMAGE_PENDING_UPLOAD)
+            step(states.IMAGE_PENDING_UPLOAD)
             with self.machine.disk() as path:
-                copied(50)
-                progress(states.IMAGE_UPLOADING)
+                step(states.IMAGE_UPLOADING)
                 self.images.upload(context, image_id, path, 'raw')
 
     def change_by_itself(self, uuid: str, power_state: int) -> None:

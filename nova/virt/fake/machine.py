@@ -18,9 +18,11 @@ import orjson
 
 from nova import exception
 from nova.objects import instance as instance_object
+from nova.runtime import progress
 from nova.virt.fake import pci
 
 CONSOLE_LINES = 1000         # of a guest that are kept
+STEPS = 10                   # of an operation that takes time and says how far it is
 DISK_BYTES = 1024 * 1024     # of a snapshot
 
 
@@ -70,10 +72,16 @@ class Machine:
             _replace(self.guests_file, orjson.dumps(self.guests))
 
     @contextlib.contextmanager
-    def operation(self, name: str) -> Iterator[None]:
-        """Take as long as configured, and fail as often."""
-        if self.delays.get(name):
-            time.sleep(self.delays[name])
+    def operation(self, name: str, report: progress.Report = progress.ignore) -> Iterator[None]:
+        """Take as long as configured, and fail as often.
+
+        :param report: told how far it is, as long as it takes
+        """
+        seconds, steps = self.delays.get(name, 0), 1 if report is progress.ignore else STEPS
+        for step in range(1, steps + 1) if seconds else ():
+            time.sleep(seconds / steps)
+            if step < steps:
+                report(100 * step // steps)
         self.fail(name)
         yield
 

@@ -33,6 +33,7 @@ from nova.virt.libvirt import guest_operations
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt.local_disks import guest_interfaces
 from nova.virt.libvirt.local_disks import injection
+from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt.moves import cold
@@ -214,6 +215,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             self.storage.remove(uuid, again=True)         # also disks of another host
             try:
                 disks, boot_files = self.storage.new_disks.create(context, instance, request)
+                request.report(new_disks.MADE)
                 self._inject(disks, request)
                 guest = self._guest_of(instance, request, disks, boot_files)
                 self.storage.save(guest)

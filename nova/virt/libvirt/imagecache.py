@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.runtime import progress
 from nova.virt.libvirt import files
 
 if TYPE_CHECKING:
@@ -61,11 +62,13 @@ class ImageCache:
         self._directory, self._images, self._qemu_img = directory, images, qemu_img
         self._inspect, self._max_age, self._verify = inspect, max_age, verify
 
-    def fetch(self, context: RequestContext, image: dict[str, Any]) -> Base:
+    def fetch(self, context: RequestContext, image: dict[str, Any],
+              report: progress.Report = progress.ignore) -> Base:
         """The Base of an image, downloaded when it is not here yet.
 
         :param context: of the task, for the ImageSource
         :param image: dict as ImageSource.show gives it
+        :param report: told how much of it has come
         :raises ImageUnacceptable: its format is not supported, or its data has another one
         """
         image_id, disk_format = image['id'], image.get('disk_format')
@@ -77,19 +80,19 @@ class ImageCache:
         path = os.path.join(self._directory, f'{image_id}.{FORMATS[disk_format]}')
         with files.lock(path + '.lock'):
             if not os.path.exists(path):
-                self._download(context, image, path)
+                self._download(context, image, path, report)
             elif self._verify:           # who asks may trust other certificates than who had it downloaded
                 self._verify(context, image, path)
             protect(path)
             os.utime(path)               # last use: what remove_unused goes by
         return Base(path, FORMATS[disk_format], _virtual_size(path, FORMATS[disk_format]))
 
-    def _download(self, context: RequestContext, image: dict[str, Any], path: str) -> None:
+    def _download(self, context: RequestContext, image: dict[str, Any], path: str, report: progress.Report) -> None:
         image_id, disk_format = image['id'], image['disk_format']
         part = path + '.part'
         files.remove(part)               # of a download that a crash ended
         try:
-            self._images.download(context, image_id, part)
+            self._images.download(context, image_id, part, progress.of_bytes(report, image.get('size')))
             os.chmod(part, MODE)
             if self._verify:
                 self._verify(context, image, part)

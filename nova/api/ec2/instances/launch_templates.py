@@ -168,11 +168,16 @@ def modify_launch_template(req: operations.Request, given: operations.Given) -> 
     template = _template(req, given)
     if not given.get('DefaultVersion'):
         raise errors.missing('DefaultVersion')
-    number = _version(req, template, given['DefaultVersion'])['number']
-    if not _written(req, db.set_default, template['id'], number):
-        raise errors.Ec2Error('InvalidLaunchTemplateId.VersionNotFound',
-                              f'The launch template has no version {number}.')
-    return {'LaunchTemplate': _shown(req, {**template, 'default_version': number})}
+
+    def change() -> str:
+        number = _version(req, template, given['DefaultVersion'])['number']
+        if not _written(req, db.set_default, template['id'], number):
+            raise errors.Ec2Error('InvalidLaunchTemplateId.VersionNotFound',
+                                  f'The launch template has no version {number}.')
+        return str(number)
+    # a repeated request shows what the first one did, and changes nothing that came after it
+    number = client_tokens.once(req, 'ModifyLaunchTemplate', given, lambda: None, change)
+    return {'LaunchTemplate': _shown(req, {**_template(req, given), 'default_version': int(number)})}
 
 
 def delete_launch_template(req: operations.Request, given: operations.Given) -> Row:
@@ -255,7 +260,7 @@ OPERATIONS = [
                    'LaunchTemplateName LaunchTemplateData VersionDescription ClientToken TagSpecifications'),
     operations.row('DescribeLaunchTemplates', describe_launch_templates,
                    'LaunchTemplateIds LaunchTemplateNames' + operations.PAGED),
-    operations.row('ModifyLaunchTemplate', modify_launch_template, ONE + 'DefaultVersion', 'ClientToken'),
+    operations.row('ModifyLaunchTemplate', modify_launch_template, ONE + 'DefaultVersion ClientToken'),
     operations.row('DeleteLaunchTemplate', delete_launch_template, ONE),
     operations.row('CreateLaunchTemplateVersion', create_launch_template_version,
                    ONE + 'LaunchTemplateData SourceVersion VersionDescription ClientToken'),

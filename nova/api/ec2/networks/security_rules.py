@@ -84,15 +84,44 @@ def _revoke(direction: str) -> operations.Handler:
                 raise errors.not_found('sgr', given['SecurityGroupRuleIds'][0])
         else:
             for rule in _wanted(req, given, direction):
-                rule.pop('description', None)
-                found = next((row['id'] for row in present if _same(row, rule)), None)
-                if found is None:
-                    raise errors.Ec2Error('InvalidPermission.NotFound', 'The group has no such rule.')
-                chosen.append(found)
+                chosen.append(_present(present, rule)['id'])
         for rule_id in dict.fromkeys(chosen):
             req.call('network', 'DELETE', f'/security-group-rules/{rule_id}')
         return {'Return': True}
     return handler
+
+
+def _describe(direction: str) -> operations.Handler:
+    """Set the descriptions of rules of a group; one that is left out is taken away."""
+    def handler(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+        group = security_groups.group_of(req, given)
+        present = [rule for rule in group['security_group_rules'] if rule['direction'] == direction]
+        wanted: dict[str, str] = {}
+        for part in given.get('SecurityGroupRuleDescriptions') or ():
+            rule_id = req.ids.uuid('sgr', part.get('SecurityGroupRuleId') or '')
+            if rule_id not in {rule['id'] for rule in present}:
+                raise errors.not_found('sgr', part['SecurityGroupRuleId'])
+            wanted[rule_id] = part.get('Description') or ''
+        if given.get('IpPermissions') or not wanted:
+            for rule in _wanted(req, given, direction):
+                wanted[_present(present, rule)['id']] = rule.get('description') or ''
+        for rule_id, text in wanted.items():              # all of them are there
+            try:
+                req.call('network', 'PUT', f'/security-group-rules/{rule_id}',
+                         {'security_group_rule': {'description': text}})
+            except errors.ServiceRefused as refused:
+                if refused.status in (404, 405, 501):     # Neutron has no update of a rule
+                    raise errors.unsupported('The network service of this cloud changes no rule.') from None
+                raise
+        return {'Return': True}
+    return handler
+
+
+def _present(present: list[dict[str, Any]], rule: dict[str, Any]) -> dict[str, Any]:
+    for row in present:
+        if _same(row, rule):
+            return row
+    raise errors.Ec2Error('InvalidPermission.NotFound', 'The group has no such rule.')
 
 
 _ANYWHERE = (None, '0.0.0.0/0', '::/0')
@@ -144,6 +173,8 @@ OPERATIONS = [
     operations.row('RevokeSecurityGroupIngress', _revoke('ingress'),
                    _RULES + ' GroupName SecurityGroupRuleIds'),
     operations.row('RevokeSecurityGroupEgress', _revoke('egress'), _RULES + ' SecurityGroupRuleIds'),
+    *(operations.row(f'UpdateSecurityGroupRuleDescriptions{way.capitalize()}', _describe(way),
+                     'GroupId GroupName IpPermissions SecurityGroupRuleDescriptions') for way in ('ingress', 'egress')),
     operations.row('DescribeSecurityGroupRules', describe_security_group_rules,
                    'SecurityGroupRuleIds' + operations.PAGED),
 ]

@@ -22,6 +22,7 @@ from nova import states
 from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import privileges
+from nova.runtime import progress
 from nova.virt import driver
 from nova.virt import image_signatures
 from nova.virt import traits
@@ -40,6 +41,7 @@ from nova.virt.libvirt.containers import domain
 from nova.virt.libvirt.containers import unpack
 from nova.virt.libvirt.containers import users
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import new_disks
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -163,7 +165,8 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
     def _create(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         """Make the directory of a container with its file system."""
         uuid = instance.uuid
-        found = self.storage.cache.fetch(context, request.image)             # type: ignore[arg-type]
+        found = self.storage.cache.fetch(context, request.image,             # type: ignore[arg-type]
+                                         progress.part(request.report, 0, new_disks.FETCHED))
         if found.format != 'raw':
             raise exception.ImageUnacceptable(image_id=request.image['id'], reason=(      # type: ignore[index]
                 'containers are made of images with the disk format raw whose data is a tar archive'))

@@ -10,6 +10,7 @@ from typing import Any
 
 from nova import exception
 from nova import states
+from nova.runtime import progress
 from nova.virt import driver
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import xml
@@ -19,30 +20,32 @@ from nova.virt.libvirt.local_disks import encrypted
 LOG = logging.getLogger(__name__)
 
 POLL = 0.2                               # seconds between two looks at a copy
-REPORT_S = 1                             # between two reports of how far it is, each of which is a write
+REPORT_S = 1                             # between two questions to QEMU how far it is
+COPIED = 50                              # hundredths of a snapshot that are done when its copy is, before the upload
 OPERATION = 'make a snapshot'
 
 
 class Snapshots(agent.Agent, driver.Snapshot):
     """A guest that runs is copied as it is at one moment, at which its agent, if it has one, has brought it to rest."""
 
-    def snapshot(self, context: Any, instance: Any, image_id: str, progress: Any,
-                 copied: Callable[[int], None] = lambda percent: None) -> None:
+    def snapshot(self, context: Any, instance: Any, image_id: str, step: Callable[[str], None],
+                 report: progress.Report = progress.ignore) -> None:
         guest = self.hands.known(instance.uuid)
         if guest.disks[0].secret:        # before a byte of it is written
             raise exception.VirtError(operation=OPERATION, reason=encrypted.NO_COPY)
-        progress(states.IMAGE_PENDING_UPLOAD)
+        step(states.IMAGE_PENDING_UPLOAD)
         try:
             root = guest.disks[0]
             sources = [] if root.source else [path for path in (root.file, root.backing_file) if path]
             with self.hands.storage.snapshot_path(instance.uuid, sources) as path:
-                self._copy_root(instance, guest, path, copied)
-                progress(states.IMAGE_UPLOADING)
-                self.hands.images.upload(context, image_id, path, 'qcow2')
+                self._copy_root(instance, guest, path, progress.part(report, 0, COPIED))
+                step(states.IMAGE_UPLOADING)
+                sent = progress.of_bytes(progress.part(report, COPIED, 100), os.path.getsize(path))
+                self.hands.images.upload(context, image_id, path, 'qcow2', moved=sent)
         except OSError as error:
             raise exception.VirtError(operation=OPERATION, reason=error.strerror) from error
 
-    def _copy_root(self, instance: Any, guest: Any, path: str, copied: Callable[[int], None]) -> None:
+    def _copy_root(self, instance: Any, guest: Any, path: str, copied: progress.Report) -> None:
         """The root disk as it is at this moment, as one qcow2 file."""
         root, *others = guest.disks
         if self.is_active(guest.uuid):
@@ -55,7 +58,10 @@ class Snapshots(agent.Agent, driver.Snapshot):
                 raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)          # the guest went off meanwhile: its disk rests now
-        self.hands.storage.of(root).copy(root, path)
+        # what lies in a pool comes into a file that is not this one at first: nothing is known of that
+        sources = [each for each in (root.file, root.backing_file) if each and not root.source]
+        with progress.watched(path, sources, copied):
+            self.hands.storage.of(root).copy(root, path)
 
     def is_active(self, uuid: str) -> bool:
         try:
@@ -86,9 +92,9 @@ class Snapshots(agent.Agent, driver.Snapshot):
             return False
         return True
 
-    def _ends_well(self, uuid: str, copied: Callable[[int], None] = lambda percent: None) -> bool:
+    def _ends_well(self, uuid: str, copied: progress.Report = progress.ignore) -> bool:
         hypervisor, deadline = self.hands.hypervisor, time.monotonic() + self.hands.copy_seconds
-        report_at, shown = time.monotonic() + REPORT_S, 0
+        report_at = time.monotonic() + REPORT_S
         try:
             while time.monotonic() < deadline:
                 done = hypervisor.guest(OPERATION, uuid, guests.backup_done)
@@ -96,10 +102,7 @@ class Snapshots(agent.Agent, driver.Snapshot):
                     return bool(done)
                 self.hands.storage.check_room()
                 if time.monotonic() > report_at:
-                    percent = hypervisor.guest(OPERATION, uuid, guests.backup_percent)
-                    if percent > shown:
-                        copied(percent)
-                        shown = percent
+                    copied(hypervisor.guest(OPERATION, uuid, guests.backup_percent))
                     report_at = time.monotonic() + REPORT_S
                 time.sleep(POLL)
             hypervisor.guest(OPERATION, uuid, guests.abort_job)

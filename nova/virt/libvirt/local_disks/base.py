@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import typing
 
+from nova.runtime import progress
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
 
@@ -51,8 +52,8 @@ class Place(typing.Protocol):
         """
 
     def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
-                   bus: str) -> xml.Disk:
-        """A new disk of ``size`` bytes that begins with what a checked image has."""
+                   bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
+        """A new disk of ``size`` bytes that begins with what a checked image has; ``report`` is told how far it is."""
 
     def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
         """A new disk with the content of the raw file at its path, which is the disk or is gone afterwards."""

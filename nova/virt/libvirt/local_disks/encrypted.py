@@ -10,6 +10,7 @@ import os
 import typing
 
 from nova import exception
+from nova.runtime import progress
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
@@ -31,7 +32,7 @@ class Encrypted(local_files.Files):
         self.cache, self._secret, self._key = cache, secret, key
 
     def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
-                   bus: str) -> xml.Disk:
+                   bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
         self.qemu_img.create(path, 'qcow2', size, base.path, base.format, key=self._key())
         files.give_to_guest(path)
         return xml.Disk(path, 'qcow2', target, bus, cache=self.cache, backing_file=base.path,

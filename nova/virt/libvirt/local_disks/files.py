@@ -6,6 +6,7 @@ import subprocess
 import typing
 
 from nova import exception
+from nova.runtime import progress
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt.local_disks import reflink
@@ -95,7 +96,7 @@ class Qcow2(Files):
     """Root disks are overlays on cached images."""
 
     def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
-                   bus: str) -> xml.Disk:
+                   bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
         self.qemu_img.create(path, 'qcow2', size, base.path, base.format)
         files.give_to_guest(path)
         return xml.Disk(path, 'qcow2', target, bus, cache=self.cache, backing_file=base.path,
@@ -106,9 +107,10 @@ class Raw(Files):
     """Root disks are copies of cached images, which share their blocks where the file system can."""
 
     def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
-                   bus: str) -> xml.Disk:
+                   bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
         if base.format != 'raw' or not reflink.clone(base.path, path):
-            self.qemu_img.convert(base.path, base.format, path, 'raw')
+            with progress.watched(path, [base.path], report):
+                self.qemu_img.convert(base.path, base.format, path, 'raw')
         os.truncate(path, size)
         files.give_to_guest(path)
         return xml.Disk(path, 'raw', target, bus, cache=self.cache)

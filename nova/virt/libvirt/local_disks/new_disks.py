@@ -13,6 +13,7 @@ from nova import exception
 from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
 from nova.runtime import disk_space
+from nova.runtime import progress
 from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
 from nova.virt.libvirt import qemu_img
@@ -34,6 +35,7 @@ LOG = logging.getLogger(__name__)
 MAKE = {'swap': ['mkswap', '-q'],
         **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
         'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
+FETCHED, MADE = 70, 90                   # hundredths of a build that are done when the image is here, and the root disk
 LETTERS = 'abcdefghijklmnopqrstuvwxyz'
 Image = dict[str, Any]                   # as ImageSource.show gives it
 Device = dict[str, Any]                  # a row of block_device_mappings
@@ -65,7 +67,8 @@ class NewDisks:
         bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
         wanted, target = _requested(request.block_devices), _targets(volume_letters(request.block_devices))
         place = self._storage.place_of_new(uuid, encrypted)
-        disks = [self._root(context, instance, request.image, wanted, target, bus)] if request.image else []
+        disks = [self._root(context, instance, request.image, wanted, target, bus,
+                            request.report)] if request.image else []
         for name, size, row in _blanks(instance, wanted):
             own = row.get('disk_bus') or bus
             disks.append(self._blank(place, uuid, name, size, target(own), own, row.get('guest_format')))
@@ -76,7 +79,7 @@ class NewDisks:
         return disks, boot_files
 
     def _root(self, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
-              target: Callable[[str], str], bus: str) -> xml.Disk:
+              target: Callable[[str], str], bus: str, report: progress.Report) -> xml.Disk:
         """The Disk that the guest boots from: as the request says, a CD-ROM, too, which has the size of its image."""
         row = wanted.root or {}
         cdrom = row.get('device_type') == disk_words.CDROM
@@ -86,18 +89,21 @@ class NewDisks:
                                       if cdrom else bus)
         if bus not in xml.DISK_BUSES:
             raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not known')
-        disk = self.image_disk(context, instance, image, target(bus), bus, root_gb=0 if cdrom else None)
+        disk = self.image_disk(context, instance, image, target(bus), bus, root_gb=0 if cdrom else None,
+                               report=report)
         disk.device = disk_words.CDROM if cdrom else disk_words.DISK
         return disk
 
     def image_disk(self, context: RequestContext, instance: Instance, image: Image, target: str, bus: str,
-                   name: str = 'disk', root_gb: int | None = None) -> xml.Disk:
+                   name: str = 'disk', root_gb: int | None = None,
+                   report: progress.Report = progress.ignore) -> xml.Disk:
         """The Disk of a new file made of an image.
 
         :param root_gb: GiB that it grows to; 0: as large as the image; None: as the server's
+        :param report: of the whole build, of which the disk is not the end
         :raises ImageUnacceptable: it is larger than the server's root disk may be
         """
-        base = self._storage.cache.fetch(context, image)
+        base = self._storage.cache.fetch(context, image, progress.part(report, 0, FETCHED))
         root_gb = instance.root_gb if root_gb is None else root_gb
         size = max(root_gb * qemu_img.GIB, _aligned(base.virtual_size))
         limit = instance.root_gb * qemu_img.GIB or self._storage.total_bytes()
@@ -106,7 +112,8 @@ class NewDisks:
                 image_id=image['id'],
                 reason=f'its virtual size of {base.virtual_size} bytes is over the {limit} bytes of the root disk')
         place = self._storage.place_of_new(instance.uuid, guest_options.encrypts(instance))
-        return place.from_image(self._storage.path(instance.uuid, name), image['id'], base, size, target, bus)
+        return place.from_image(self._storage.path(instance.uuid, name), image['id'], base, size, target, bus,
+                                progress.part(report, FETCHED, MADE))
 
     def blanks(self, uuid: str, sizes: Mapping[str, int], present: Sequence[xml.Disk],
                volumes: Sequence[Volume] = (), taken: Collection[str] = (), encrypted: bool = False) -> list[xml.Disk]:

@@ -18,6 +18,7 @@ import time
 import typing
 
 from nova import exception
+from nova.runtime import progress
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
@@ -32,6 +33,7 @@ IMAGE, PART = 'image_', '.part'
 RECORD, NOTE = '_record', 'nova'         # the image that says whose a guest's disks are, and under which key
 CACHE = 'writeback'                      # librbd's own: QEMU passes each flush of the guest to it
 COPY = 'disk.copy'                       # of a disk, in the guest's directory while a snapshot is made
+CONVERTED = 50                          # hundredths of a disk that are done when its image is raw, before the import
 
 
 class Rbd:
@@ -74,10 +76,10 @@ class Rbd:
     # ---- disks ----
 
     def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
-                   bus: str) -> xml.Disk:
+                   bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
         snapshot, image = f'{IMAGE}{image_id}@{BASE}', name_of(path)
         if not self._clone(snapshot, image):
-            self._bring(image_id, base, path)
+            self._bring(image_id, base, path, progress.part(report, 0, CONVERTED))
             if not self._clone(snapshot, image):
                 raise exception.VirtError(operation='make a disk', reason='the image has left the pool meanwhile')
         if size > base.virtual_size:
@@ -87,17 +89,19 @@ class Rbd:
     def _clone(self, snapshot: str, image: str) -> bool:
         return self._pool.try_rbd(errno.ENOENT, 'make a disk', 'clone', snapshot, f'{self._pool.name}/{image}')
 
-    def _bring(self, image_id: str, base: imagecache.Base, path: str) -> None:
+    def _bring(self, image_id: str, base: imagecache.Base, path: str, report: progress.Report) -> None:
         """Bring an image into the pool, where another host may be faster.
 
         :param path: of a file that may be made meanwhile
+        :param report: told how much of that file is there
         """
         name = f'{IMAGE}{image_id}'
         part = name + self._part
         try:
             source = base.path
             if base.format != 'raw':
-                self._qemu_img.convert(base.path, base.format, path, 'raw')
+                with progress.watched(path, [base.path], report):
+                    self._qemu_img.convert(base.path, base.format, path, 'raw')
                 source = path
             self._remove_image(part)     # of an attempt that did not come to its end
             self._import(source, part)
