@@ -1,9 +1,11 @@
 """Local disks of a real QEMU guest as its request and the host's configuration say."""
 import errno
 import os
+import subprocess
 
 import pytest
 
+from nova import states
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
 
@@ -45,7 +47,46 @@ def instance_file(rig, instance, name):
     return rig.driver.storage.path(instance.uuid, name)
 
 
-def test_formats_buses_and_threads(configured, volumes):
+@pytest.fixture
+def small(state_path):
+    """A volume of a GiB whose export has its file on a file system of SIZE."""
+    place, export = state_path / 'small', state_path / 'export'
+    for path in (place, export):
+        path.mkdir(mode=0o711)
+    subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={SIZE},mode=711', 'tmpfs', place], check=True)
+    made = with_volumes.Volume(place, '/dev/vdc')
+    process = subprocess.Popen(
+        ['qemu-storage-daemon', '--blockdev', f'driver=file,node-name=file,filename={made.path},locking=off',
+         '--nbd-server', f'addr.type=unix,addr.path={export}/socket',
+         '--export', 'type=nbd,id=e,node-name=file,name=volume,writable=on'])
+    with_volumes.wait_for((export / 'socket').exists, 20, 'the export')
+    (export / 'socket').chmod(0o666)
+    made.device['connection_info'] = {'driver_volume_type': 'nbd', 'data': {
+        'socket': f'{export}/socket', 'export': 'volume'}}
+    yield made
+    process.kill()
+    process.wait()
+    subprocess.run(['umount', place], check=True)
+
+
+def stand_still(rig, instance, volume, caplog):
+    """A guest that writes to a full disk waits, and the log says for what; it goes on when there is room."""
+    rig.driver.attach_volume(None, instance, volume.device)
+    with_volumes.wait_for(lambda: 'vdc' in with_volumes.run(rig, instance, 'ls /sys/block'), 60, 'the volume')
+    rig.type(instance, f"tr '\\0' x </dev/zero | dd of=/dev/vdc bs=64k count={SIZE >> 15} iflag=fullblock conv=fsync "
+                       "2>/dev/null; X=wr; echo ${X}itten")
+    with_volumes.wait_for(lambda: rig.driver.power_state(instance) == states.POWER_PAUSED, 120, 'the guest to stop')
+    with_volumes.wait_for(lambda: f'Guest {instance.uuid} stands still at a write to its disk vdb: there is no room'
+                          in caplog.text, 20, 'the log')
+    with_volumes.wait_for(lambda: (instance.uuid, states.POWER_PAUSED) in rig.events, 20, 'the event')
+    subprocess.run(['mount', '-o', f'remount,size={4 * SIZE}', volume.path.parent], check=True)
+    rig.driver.unpause(instance)
+    with_volumes.wait_for(lambda: b'written' in rig.console(instance), 120, 'the write to end')
+    assert volume.read(2 * SIZE) == b'x' * 2 * SIZE and rig.driver.power_state(instance) == states.RUNNING
+    rig.driver.detach_volume(None, instance, volume.device)
+
+
+def test_formats_buses_and_threads(configured, volumes, small, caplog):
     rig = configured
     instance = test_libvirt.make_instance(ephemeral_gb=1, flavor={'name': 'f', 'swap': 16, 'extra_specs': {}})
     rows = [{'source_type': 'image', 'destination_type': 'local', 'boot_index': 0},
@@ -81,6 +122,8 @@ def test_formats_buses_and_threads(configured, volumes):
         assert data(later.path) == 0
         with_volumes.run(rig, instance, 'blkdiscard /dev/vdc')
         assert data(later.path) is None
+        rig.driver.detach_volume(None, instance, later.device)
+        stand_still(rig, instance, small, caplog)
         overlay = instance_file(rig, instance, 'disk')
         with_volumes.run(rig, instance, FILL.format('/root/file'))
         full = used(overlay)

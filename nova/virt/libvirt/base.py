@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from nova.virt.libvirt import xml
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+
+LOG = logging.getLogger(__name__)
 
 POLL = 0.2                               # seconds between two looks at something that a guest does
 SHUTDOWN_RETRY_S = 10                    # after which a guest gets the request to shut down again
@@ -74,7 +77,17 @@ class LibvirtBase(driver.ComputeDriver):
         if not self.storage.exists(uuid):
             return
         with contextlib.suppress(exception.GuestNotFound):
-            self.on_event(uuid, self.hypervisor.power_state(uuid))
+            state = self.hypervisor.power_state(uuid)
+            if state == states.POWER_PAUSED:
+                self._explain(uuid)
+            self.on_event(uuid, state)
+
+    def _explain(self, uuid: str) -> None:
+        """Log why a guest stands still, where nobody has paused it."""
+        with contextlib.suppress(exception.VirtError):           # libvirt's containers have no such disks
+            for target, wrong in self.hypervisor.disk_errors(uuid).items():
+                LOG.error('Guest %s stands still at a write to its disk %s: %s. Nothing is lost; unpause the server '
+                          'when that is mended.', uuid, target, wrong)
 
     def guests(self) -> dict[str, int]:
         return self.hypervisor.guests()

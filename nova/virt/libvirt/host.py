@@ -41,6 +41,7 @@ POWER_STATES = {
     libvirt.VIR_DOMAIN_CRASHED: states.CRASHED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: states.POWER_SUSPENDED,
 }
+DISK_ERRORS = {libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE: 'there is no room for it'}
 DENIED = (libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED, libvirt.VIR_ERR_AUTH_UNAVAILABLE,
           libvirt.VIR_ERR_ACCESS_DENIED, libvirt.VIR_ERR_OPERATION_DENIED)
 CONTAINER = 'exe'                        # libvirt's type of its system: its memory is never saved
@@ -161,6 +162,11 @@ class Host:
 
     def power_state(self, uuid: str) -> int:
         return self.run('read the power state', lambda connection, uuid: state_of(_find(connection, uuid)), uuid)
+
+    def disk_errors(self, uuid: str) -> dict[str, str]:
+        """{target: what is wrong} of the disks that a guest stands still for: QEMU stops it where a file is full."""
+        found = self.guest('look at the disks', uuid, lambda domain: domain.diskErrors())
+        return {target: DISK_ERRORS.get(code, 'it cannot be read or written') for target, code in found.items()}
 
     def guest(self, operation: str, uuid: str, function: Callable[..., Any], *args: Any) -> Any:
         """``function(domain, *args)`` on the guest's domain; see ``run``."""
