@@ -14,6 +14,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db.engine import Connection
+from nova.db.networks import leases as db_leases
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import revisions
@@ -31,6 +32,7 @@ from nova.network import security
 from nova.network import selection
 from nova.network.agents.served import AgentHosts
 from nova.network.agents.combined import Combined
+from nova.network.agents.leases import LeaseReports
 from nova.network.host.network import HostNetwork
 from nova.network.host.network import dns_name
 from nova.network.host.network import extras
@@ -81,7 +83,8 @@ class NetworkManager:
         self.migrations = migrate.Migrations(self._network)
         self._given: collections.deque[tuple[float, str]] = collections.deque()      # (when, server), oldest first
         attachments, migrations = self.attachments, self.migrations
-        agent_hosts = AgentHosts(api_db, self.gateways)
+        self._leases = LeaseReports(driver, self._record_leases)
+        agent_hosts = AgentHosts(conf, api_db, self.gateways)
         self.methods = Methods(INTERFACE, {
             'allocate_for_instance': self.allocate_for_instance,
             'deallocate_for_instance': self.deallocate_for_instance,
@@ -93,7 +96,8 @@ class NetworkManager:
             'unprepare_for_instance': migrations.unprepare_for_instance,
             'network_info': migrations.network_info,
             'refresh_security': self.refresh_security,
-            'report_host': agent_hosts.report_host, 'host_state': agent_hosts.host_state,
+            'report_host': agent_hosts.report_host, 'report_leases': agent_hosts.report_leases,
+            'host_state': agent_hosts.host_state,
         })
 
     def start(self) -> None:
@@ -110,6 +114,10 @@ class NetworkManager:
         """Periodic: say that this host is there, and follow what no notification has said."""
         if self.gateways.report() != self._plumbed:
             self._plumb()
+        self._leases.report()
+
+    def _record_leases(self, leases: list[dict[str, Any]]) -> None:
+        self.api_db.run(db_leases.record, self.host, leases)
 
     def _plumb_once(self) -> None:
         for kind in self.driver.refresh(self.load):
@@ -128,6 +136,7 @@ class NetworkManager:
     def sync(self) -> None:
         """Periodic: repair what others changed on the host, and free the addresses whose quarantine is over."""
         self._plumb()
+        self._leases.report(whole=True)
         self.api_db.run(networks.forget_resting, ipam.quarantine(2 * self.conf.network.dhcp_lease_time))
 
     def load(self) -> Any:
@@ -136,7 +145,7 @@ class NetworkManager:
         with self.api_db.reader() as conn:
             self._loaded = revisions.current(conn)          # before the rest, which is at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
-                                  self._address, key)
+                                  self._address, key, self.conf.network.routing == 'distributed')
 
     # ---- rows of the interface -------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Reads from the database what one host's plumbing is made from."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from nova.db.engine import Connection
@@ -20,13 +20,14 @@ from nova.network.host.state import Subnet
 
 
 def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dict[str, str] | None = None,
-         tunnel: str = '', metadata_key: str = '') -> HostState:
+         tunnel: str = '', metadata_key: str = '', distributed: bool = False) -> HostState:
     """The HostState of a host, in eight statements; more where networks between hosts or routers are there.
 
     :param devname: port id -> name of its device
     :param physical: {physical network: bridge of the operator}
     :param tunnel: this host's address between hosts
     :param metadata_key: with which its relay signs
+    :param distributed: whether routers of networks of its guests have a part on it, wherever they are
     """
     physical = physical or {}
     rows = ports.on_host(conn, host)
@@ -34,13 +35,13 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     fixed = networks.addresses_of(conn, idents)
     groups = security_groups.of_ports(conn, idents)
     rules = _rules(conn, {group for of_port in groups.values() for group in of_port})
-    routed = host_routers.load(conn, host)
     flat = networks.page(conn, t.networks, (t.networks.c.bridge != '') & (t.networks.c.network_type == networks.FLAT),
                          [('id', 'asc')], None, None)
+    known = {row['id']: row for row in flat}
+    routed = host_routers.load(conn, host, _inhabited(rows, known) if distributed else None)
     routed_ids = ({row['network_id'] for row in rows} | routed.network_ids) - {row['id'] for row in flat}
     crossing = {row['id']: row for row in networks.many(conn, t.networks, routed_ids)}
     wired = {row['bridge']: physical[row['physical_network']] for row in flat if row['physical_network'] in physical}
-    known = {row['id']: row for row in flat}
     limits = qos.of_ports(conn, rows, known | crossing)
     subnets: dict[str, list[Any]] = {}
     for row in networks.many(conn, t.subnets, known, 'network_id'):
@@ -49,6 +50,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
                 row['cidr'], row['gateway_ip'], row['enable_dhcp'], row['dns_nameservers'], row['host_routes']
             )
         )
+    cross = host_overlays.load(conn, crossing, host, physical, routed.substitutes, routed.partly)
     return HostState(
         networks=[
             Network(row['id'], row['bridge'], row['mtu'], row['is_default'] and not row['external'],
@@ -72,13 +74,22 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
         ],
         rules=rules,
         members=_members(conn, remote_groups(rules)),
-        overlays=host_overlays.load(conn, crossing, host, physical),
-        routers=routed.routers,
+        overlays=cross.overlays,
+        routers=[host_routers.among(router, cross.neighbours) for router in routed.routers],
         outside=wired,
         tunnel=tunnel,
         host=host,
         metadata_key=metadata_key,
     )
+
+
+def _inhabited(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:
+    """{network id: the projects of the guests' ports there} of networks between hosts."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if row['network_id'] not in flat:
+            found.setdefault(row['network_id'], set()).add(row['project_id'])
+    return found
 
 
 def filters(conn: Connection, host: str, known: set[str]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:
