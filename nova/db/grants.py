@@ -45,6 +45,7 @@ NETWORK = (
     Grant(API, 'qos_rules', READ),                       # limits of ports
     Grant(API, 'default_security_group_rules', READ),    # what a project's first group begins with
     Grant(API, 'network_hosts', WRITE),
+    Grant(API, 'network_leases', WRITE),
     Grant(API, 'network_revisions', ('SELECT', 'INSERT', 'UPDATE')),
     *(Grant(API, table, ('SELECT', 'INSERT', 'UPDATE')) for table in (
         'security_groups', 'default_security_groups', 'security_group_rules')),      # a project's first group

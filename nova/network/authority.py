@@ -68,6 +68,7 @@ RIGHTS = {
     'leave_host': (own_host,),                   # ports that are on the caller
     'report_host': (own_host,),
     'host_state': (own_host,),                   # rows of ports and routers that are on the caller
+    'report_leases': (own_host,),                # of addresses that ports on the caller have
     'refresh_security': (admission.anything,),   # a look at what the database says
 }
 

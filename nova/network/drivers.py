@@ -37,6 +37,17 @@ def refilter(driver: NetworkDriver, state: Any) -> list[str]:
     return driver.refresh(lambda: state)
 
 
+def leases(driver: NetworkDriver, whole: bool) -> list[dict[str, Any]]:
+    """[{'mac', 'address', 'until': Unix time}] of leases that began or ended since this was last asked.
+
+    A driver may have ``leases(whole)``: one that serves DHCP by itself.
+
+    :param whole: all leases, which may have been renewed
+    """
+    found = getattr(driver, 'leases', None)
+    return list(found(whole)) if found is not None else []
+
+
 def load(conf: ConfigOpts, helper: Any = None) -> NetworkDriver:
     """The driver that [network] driver names.
 

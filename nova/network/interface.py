@@ -4,10 +4,11 @@
 """
 from nova.rpc.interface import Interface, Method, Newer
 
+MAX_LEASES = 500
 REPORT_TIMEOUT_S = 3         # the next one comes soon: an answer that is lost with a connection is not waited for
 
 INTERFACE = Interface(
-    'network', '1.2',
+    'network', '1.3',
     # addresses, ports and host plumbing for a server about to be built; idempotent per server.
     # requested_networks as in RequestSpec; security_groups: list of names -> list of VIFs (objects/network_info.py)
     Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True),
@@ -41,11 +42,15 @@ INTERFACE = Interface(
     # hosts are plumbed by, any JSON; when it is another one than before, host_state may be as well
     Method('report_host', ('host', 'address', 'routers'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S),
     # -> what the plumbing of a host is made from (host_state.HostState) as JSON has it. physical: {physical network:
-    # bridge of the host}, address: of the host between hosts. known: {} or {'revision': that of
-    # what it has, 'members': [ids of the groups whose members it has]} -> what it has not: {'revision'} alone, with
-    # 'rules' and 'members' where only rules of groups are other ones, else with 'state'
+    # bridge of the host}, address: of the host between hosts. known: {'parts': whether it takes parts of routers} and,
+    # where it has something, {'revision': of that, 'members': [ids of the groups whose members it has]} -> what it
+    # has not: {'revision'} alone, with 'rules' and 'members' where only rules of groups are other ones, else with
+    # 'state'
     Method('host_state', ('host', 'physical', 'address', 'known'), call=True, since='1.1',
            newer=(Newer('known', '1.2', optional=True),)),
+    # leases of DHCP that began, ended or were renewed on a host: [{'mac', 'address', 'until': Unix time}], at most
+    # MAX_LEASES; of what is no address of a port there nothing is kept
+    Method('report_leases', ('host', 'leases'), call=True, since='1.3', optional=True, timeout=REPORT_TIMEOUT_S),
 )
 
 AGENT = Interface(

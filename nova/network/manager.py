@@ -14,6 +14,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db.engine import Connection
+from nova.db.networks import leases as db_leases
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import revisions
@@ -29,6 +30,7 @@ from nova.network import selection
 from nova.network.agents.served import AgentHosts
 from nova.network.agents.combined import Combined
 from nova.network.agents import joined
+from nova.network.agents.leases import LeaseReports
 from nova.network.host.network import HostNetwork
 from nova.network.interface import INTERFACE
 from nova.objects import network_info
@@ -78,7 +80,8 @@ class NetworkManager:
         self._given: collections.deque[tuple[float, str]] = collections.deque()      # (when, server), oldest first
         self.attachments = attachments = attach.Attachments(self._network)
         self.migrations = migrations = migrate.Migrations(self._network)
-        agent_hosts = AgentHosts(api_db, self.gateways)
+        self._leases = LeaseReports(driver, self._record_leases)
+        agent_hosts = AgentHosts(conf, api_db, self.gateways)
         self.methods = Methods(INTERFACE, {
             'allocate_for_instance': self.allocate_for_instance,
             'deallocate_for_instance': self.deallocate_for_instance,
@@ -90,7 +93,8 @@ class NetworkManager:
             'unprepare_for_instance': migrations.unprepare_for_instance,
             'network_info': migrations.network_info,
             'refresh_security': self.refresh_security,
-            'report_host': agent_hosts.report_host, 'host_state': agent_hosts.host_state,
+            'report_host': agent_hosts.report_host, 'report_leases': agent_hosts.report_leases,
+            'host_state': agent_hosts.host_state,
         })
 
     def start(self) -> None:
@@ -107,6 +111,10 @@ class NetworkManager:
         """Periodic: say that this host is there, and follow what no notification has said."""
         if self.gateways.report() != self._plumbed:
             self._plumb()
+        self._leases.report()
+
+    def _record_leases(self, leases: list[dict[str, Any]]) -> None:
+        self.api_db.run(db_leases.record, self.host, leases)
 
     def _plumb_once(self) -> None:
         for kind in self.driver.refresh(self.load):
@@ -125,6 +133,7 @@ class NetworkManager:
     def sync(self) -> None:
         """Periodic: repair what others changed on the host, and free the addresses whose quarantine is over."""
         self._plumb()
+        self._leases.report(whole=True)
         self.api_db.run(networks.forget_resting, ipam.quarantine(2 * self.conf.network.dhcp_lease_time))
 
     def load(self) -> Any:
@@ -133,7 +142,7 @@ class NetworkManager:
         with self.api_db.reader() as conn:
             self._loaded = revisions.current(conn)          # before the rest, which is at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
-                                  self._address, key)
+                                  self._address, key, self.conf.network.routing == 'distributed')
 
     # ---- rows of the interface -------------------------------------------------------
 

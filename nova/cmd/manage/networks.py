@@ -86,13 +86,16 @@ def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disa
 
 
 def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:
-    """List the addresses that ports have, and those that are reserved."""
+    """List the addresses that ports have, and those that are reserved; of leased ones until when."""
+    from nova import utils
     from nova.db.networks import addresses
+    now = utils.utcnow()
     with _api_db(conf).reader() as conn:
         found = addresses.taken(conn, host)
-    tables.print_table(('Address', 'Network', 'MAC', 'Server', 'Host'), [
+    tables.print_table(('Address', 'Network', 'MAC', 'Server', 'Host', 'Leased until'), [
         (row.address, row.name, row.mac_address or '', RESERVED if row.mac_address is None else row.device_id,
-         row.host or '') for row in found])
+         row.host or '', row.until.isoformat(' ', 'seconds') if row.until and row.until > now else '')
+        for row in found])
 
 
 def reserve(conf: cfg.ConfigOpts, address: str) -> None:

@@ -12,14 +12,17 @@ from nova.db.tables import network as t
 
 
 def taken(conn: sa.Connection, host: str | None = None) -> Sequence[Any]:
-    """Rows (address, network's name, mac_address, device_id, host) of addresses that ports have or that are reserved.
+    """Rows (address, network's name, mac_address, device_id, host, until) of addresses that ports have or that are
+    reserved; until: the end of its lease, None without one.
 
     :param host: only of ports that are there
     """
-    a, p = t.addresses.c, t.ports.c
-    statement = sa.select(a.address, t.networks.c.name, p.mac_address, p.device_id, p.host).select_from(
+    a, p, lease = t.addresses.c, t.ports.c, t.leases.c
+    statement = sa.select(a.address, t.networks.c.name, p.mac_address, p.device_id, p.host, lease.until).select_from(
         t.addresses.join(t.subnets, t.subnets.c.id == a.subnet_id).join(
-            t.networks, t.networks.c.id == t.subnets.c.network_id).outerjoin(t.ports, p.id == a.port_id)).where(
+            t.networks, t.networks.c.id == t.subnets.c.network_id).outerjoin(t.ports, p.id == a.port_id).outerjoin(
+                t.leases, sa.and_(lease.subnet_id == a.subnet_id, lease.number == a.number,
+                                  lease.port_id == a.port_id))).where(
                 a.port_id.is_not(None)).order_by(t.networks.c.name, a.subnet_id, a.number)
     return conn.execute(statement if host is None else statement.where(p.host == host)).all()
 

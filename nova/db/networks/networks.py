@@ -310,9 +310,12 @@ def used_addresses(conn: sa.Connection, subnet_id: str, address: str | None = No
 
 
 def forget_resting(conn: sa.Connection, before: datetime) -> None:
-    """Drop rows of addresses that rested long enough."""
-    c = t.addresses.c
-    conn.execute(sa.delete(t.addresses).where(c.port_id.is_(None), c.released_at < before))
+    """Drop rows of addresses that rested long enough, or whose lease has ended since they were given back."""
+    c, lease = t.addresses.c, t.leases.c
+    ended = sa.exists().where(lease.subnet_id == c.subnet_id, lease.number == c.number, lease.until > c.released_at,
+                              lease.until < utils.utcnow())
+    conn.execute(sa.delete(t.addresses).where(c.port_id.is_(None), sa.or_(c.released_at < before, ended)))
+    conn.execute(sa.delete(t.leases).where(lease.until < before))
 
 
 # ---- pages ----------------------------------------------------------------------

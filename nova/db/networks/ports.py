@@ -54,7 +54,7 @@ def device_by_network(conn: sa.Connection, network_id: str, address: str, host: 
 
 
 def device_by_router(conn: sa.Connection, router_id: str, address: str, host: str) -> str | None:
-    """The server, wherever it is, that has an address in a subnet of a router; None, too, when the router is not on
+    """The server that has an address in a subnet of a router; None, too, when neither the router nor the server is on
     this host, or when the address does not say whose a request is.
 
     A router leads answers where its routes say, and packets come to it from all of its networks. So it is the router of
@@ -63,15 +63,16 @@ def device_by_router(conn: sa.Connection, router_id: str, address: str, host: st
     """
     of_router = sa.select(t.router_interfaces.c.subnet_id).join(
         t.routers, t.routers.c.id == t.router_interfaces.c.router_id).where(
-            t.routers.c.id == router_id, t.routers.c.host == host)
+            t.routers.c.id == router_id)
+    here = sa.or_(t.ports.c.host == host, sa.exists().where(t.routers.c.id == router_id, t.routers.c.host == host))
     behind = sa.select(t.subnets.c.network_id).where(t.subnets.c.id.in_(of_router))
     given = sa.exists().where(t.networks.c.id == t.ports.c.network_id, t.networks.c.shared,
                               t.networks.c.project_id == t.routers.c.project_id).correlate(t.ports, t.routers)
     trusted = sa.exists().where(t.routers.c.id == router_id, sa.or_(
         t.routers.c.project_id == t.ports.c.project_id, given)).correlate(t.ports)
     another = sa.exists().where(_OTHER.c.network_id.in_(behind), _OF_ANOTHER).correlate(t.ports)
-    return conn.execute(_AT.where(t.addresses.c.address == address, t.addresses.c.subnet_id.in_(of_router), trusted,
-                                  ~another)).scalar()
+    return conn.execute(_AT.where(t.addresses.c.address == address, t.addresses.c.subnet_id.in_(of_router), here,
+                                  trusted, ~another)).scalar()
 
 
 _ONE = sa.select(sa.literal(1).label('one')).subquery()

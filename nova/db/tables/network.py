@@ -91,6 +91,18 @@ hosts = table(
     sa.Column('seen_at', types.DateTime, nullable=False),
 )
 
+# The last lease of an address by DHCP, as dnsmasq has told.
+leases = table(
+    'network_leases',
+    sa.Column('subnet_id', _id, primary_key=True),
+    sa.Column('number', sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column('address', sa.String(39), nullable=False, index=True),
+    sa.Column('port_id', _id, nullable=False),                       # whose it was
+    sa.Column('mac_address', sa.String(17), nullable=False),
+    sa.Column('host', _text, nullable=False),
+    sa.Column('until', types.DateTime, nullable=False),              # its end, also one in the past
+)
+
 # How often what hosts are plumbed by was changed: the sum of a kind. Several rows, so that writers seldom meet.
 revisions = table(
     'network_revisions',

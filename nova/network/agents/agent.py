@@ -15,6 +15,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.network import drivers
 from nova.network.agents.combined import Combined
+from nova.network.agents.leases import LeaseReports
 from nova.network.host import state as host_state
 from nova.network.interface import AGENT
 from nova.rpc import admission
@@ -34,6 +35,9 @@ class Services(Protocol):
     def host_state(self, context: nova_context.RequestContext, *, host: str, physical: dict[str, str],
                    address: str, known: dict[str, Any]) -> dict[str, Any]: ...
 
+    def report_leases(self, context: nova_context.RequestContext, *, host: str,
+                      leases: list[dict[str, Any]]) -> None: ...
+
 
 class NetworkAgent:
     """
@@ -50,6 +54,7 @@ class NetworkAgent:
         self._conf, self._host, self._driver, self._services = conf, host, driver, services
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self._plumb = Combined(self._plumb_once)
+        self._leases = LeaseReports(driver, self._report_leases)
         self._whole = threading.Event()     # the next run asks for all of the state, and looks at all of the host
         self._revision: list[int] = []      # of what this host has, and
         self._state: host_state.HostState | None = None
@@ -68,11 +73,16 @@ class NetworkAgent:
         if self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
                                       routers=self._conf.network.routers) != self._revision:
             self._plumb()
+        self._leases.report()
 
     def sync(self) -> None:
         """Periodic: repair what others changed on the host."""
         self._whole.set()
         self._plumb()
+        self._leases.report(whole=True)
+
+    def _report_leases(self, leases: list[dict[str, Any]]) -> None:
+        self._services.report_leases(nova_context.admin_context(), host=self._host, leases=leases)
 
     def messages_lost(self) -> None:
         """A change may have been among them."""
@@ -101,8 +111,9 @@ class NetworkAgent:
 
     def _follow(self, whole: bool) -> None:
         # before the driver begins: without an answer nothing on the host is touched
-        known = {} if whole or self._state is None or not self._revision else {
-            'revision': self._revision, 'members': sorted(self._state.members)}
+        known: dict[str, Any] = {'parts': True}
+        if not whole and self._state is not None and self._revision:
+            known |= {'revision': self._revision, 'members': sorted(self._state.members)}
         answer = self._services.host_state(
             nova_context.admin_context(), host=self._host, physical=dict(self._conf.network.physical_networks),
             address=self._address, known=known)

@@ -4,14 +4,18 @@ from __future__ import annotations
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.db.networks import leases as db_leases
 from nova.db.networks import revisions
 from nova.network.host import load as host_load
 from nova.network.host import state as host_state
 from nova.network import relay_keys
+from nova.network.interface import MAX_LEASES
 from nova.network.linux import checked
 from nova.objects import network_info
 
 if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
     from nova.context import RequestContext
     from nova.db.engine import Database
     from nova.network import gateways
@@ -25,8 +29,8 @@ class AgentHosts:
     :param hosts: gateways.Gateways of the service
     """
 
-    def __init__(self, api_db: Database, hosts: gateways.Gateways) -> None:
-        self._api_db, self._hosts = api_db, hosts
+    def __init__(self, conf: ConfigOpts, api_db: Database, hosts: gateways.Gateways) -> None:
+        self._conf, self._api_db, self._hosts = conf, api_db, hosts
         self._relay_keys: dict[str, relay_keys.RelayKey] = {}
 
     def report_host(self, context: RequestContext, host: str, address: str, routers: bool) -> list[int]:
@@ -35,6 +39,19 @@ class AgentHosts:
         :raises InvalidInput: the address is none
         """
         return self._hosts.report_of(host, _address(address), bool(routers))
+
+    def report_leases(self, context: RequestContext, host: str, leases: list[dict[str, Any]]) -> None:
+        """Leases of DHCP on a host began, ended or were renewed.
+
+        :raises InvalidInput: they are not as interface.py says
+        """
+        if not isinstance(leases, list) or len(leases) > MAX_LEASES:
+            raise exception.InvalidInput(reason=f'leases is no list of at most {MAX_LEASES}')
+        try:
+            rows = [checked.lease(each) for each in leases]
+        except ValueError as error:
+            raise exception.InvalidInput(reason=str(error)) from None
+        self._api_db.run(db_leases.record, host, rows)
 
     def host_state(self, context: RequestContext, host: str, physical: dict[str, str], address: str,
                    known: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -55,8 +72,9 @@ class AgentHosts:
             if rest and rest[0] == revision[0]:
                 rules, fresh = host_load.filters(conn, host, members)
                 return {**found, 'rules': host_state.rules_as_json(rules), 'members': fresh}
-            state = host_state.as_json(
-                host_load.load(conn, host, network_info.devname, physical, _address(address), key))
+            distributed = self._conf.network.routing == 'distributed' and bool((known or {}).get('parts'))
+            state = host_state.as_json(host_load.load(
+                conn, host, network_info.devname, physical, _address(address), key, distributed))
         return state if known is None else {**found, 'state': state}
 
 

@@ -1,7 +1,7 @@
 """Reads from the database what one host's plumbing is made from."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from nova.db.engine import Connection
@@ -20,13 +20,14 @@ from nova.network.host.state import Subnet
 
 
 def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dict[str, str] | None = None,
-         tunnel: str = '', metadata_key: str = '') -> HostState:
+         tunnel: str = '', metadata_key: str = '', distributed: bool = False) -> HostState:
     """The HostState of a host, in eight statements; more where networks between hosts or routers are there.
 
     :param devname: port id -> name of its device
     :param physical: {physical network: bridge of the operator}
     :param tunnel: this host's address between hosts
     :param metadata_key: of its relay's signatures
+    :param distributed: whether routers of networks of its guests have a part on it, wherever they are
     """
     physical = physical or {}
     rows = ports.on_host(conn, host)
@@ -34,10 +35,10 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     fixed = networks.addresses_of(conn, idents)
     groups = security_groups.of_ports(conn, idents)
     rules = _rules(conn, {group for of_port in groups.values() for group in of_port})
-    routed = host_routers.load(conn, host)
     flat = {row['id']: row for row in networks.page(
         conn, t.networks, (t.networks.c.bridge != '') & (t.networks.c.network_type == networks.FLAT),
         [('id', 'asc')], None, None)}
+    routed = host_routers.load(conn, host, _inhabited(rows, flat) if distributed else None)
     crossing = {row['id']: row for row in networks.many(
         conn, t.networks, ({row['network_id'] for row in rows} | routed.network_ids) - flat.keys())}
     wired = {row['bridge']: physical[row['physical_network']] for row in flat.values()
@@ -45,14 +46,15 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     known = flat | crossing
     limits = qos.of_ports(conn, rows, known)
     subnets = _subnets(conn, flat)
+    cross = host_overlays.load(conn, crossing, host, physical, routed.substitutes, routed.partly)
     return HostState(
         networks=[_network(row, subnets.get(ident, [])) for ident, row in flat.items() if row['bridge'] not in wired],
         ports=[_port(row, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, limits)
                for row in rows if row['network_id'] in known],
         rules=rules,
         members=_members(conn, remote_groups(rules)),
-        overlays=host_overlays.load(conn, crossing, host, physical),
-        routers=routed.routers,
+        overlays=cross.overlays,
+        routers=[host_routers.among(router, cross.neighbours) for router in routed.routers],
         outside=wired,
         tunnel=tunnel,
         host=host,
@@ -84,6 +86,15 @@ def _port(row: Mapping[str, Any], device: str, bridge: str, fixed: dict[str, lis
     pairs = [dict(pair) for pair in row['allowed_address_pairs'] or ()]
     return Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
                 row['port_security_enabled'], limits.get(ident, []))
+
+
+def _inhabited(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:
+    """{network id: the projects of the guests' ports there} of networks between hosts."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if row['network_id'] not in flat:
+            found.setdefault(row['network_id'], set()).add(row['project_id'])
+    return found
 
 
 def filters(conn: Connection, host: str, known: set[str]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:

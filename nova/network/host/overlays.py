@@ -1,6 +1,7 @@
 """The networks between hosts as one host needs them."""
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 import dataclasses
 from typing import Any
 
@@ -14,25 +15,51 @@ from nova.network.host.state import Overlay
 from nova.network.host.state import OverlaySubnet
 
 
-def load(conn: Connection, rows: dict[str, Any], host: str,
-         physical: dict[str, str]) -> list[Overlay]:
+@dataclasses.dataclass
+class Crossing:
+    """``neighbours``: {bridge: [[address, MAC]]} of guests whose addresses no other port of the network may have."""
+
+    overlays: list[Overlay]
+    neighbours: dict[str, list[list[str]]]
+
+
+def load(conn: Connection, rows: dict[str, Any], host: str, physical: dict[str, str],
+         substitutes: Mapping[str, str | None] | None = None, partly: Collection[str] = ()) -> Crossing:
     """Overlays of networks (rows by id), in five statements, six where one is a VLAN; none where there are none.
 
     :param physical: {physical network: bridge of the operator}
+    :param substitutes: see routers.Routed
+    :param partly: ids of those that have no guest here, and are not served
     """
     if not rows:
-        return []
+        return Crossing([], {})
     numbers = networks.segments_of(conn, rows)
     ports, subnets = _by_network(networks.many(conn, t.ports, rows, 'network_id')), _by_network(
         networks.many(conn, t.subnets, rows, 'network_id'))
     fixed = networks.addresses_of(conn, [row['id'] for found in ports.values() for row in found])
     places = {row['host']: row['address'] for row in hosts.every(conn)}
     vlans = networks.vlans_of(conn, [ident for ident, row in rows.items() if row['network_type'] == networks.VLAN])
-    found = [_overlay(row, numbers[ident], ports.get(ident, []), subnets.get(ident, []), fixed, places, host)
+    found = [_overlay(row, numbers[ident], ports.get(ident, []), subnets.get(ident, []), fixed, places, host,
+                      substitutes or {})
              for ident, row in sorted(rows.items()) if ident in numbers]
-    return [dataclasses.replace(each, remotes=[], vlan=vlans[each.id],
-                                trunk=physical.get(rows[each.id]['physical_network'])) if each.id in vlans else each
-            for each in found]
+    return Crossing([_placed(each, vlans, physical, rows[each.id], each.id in partly) for each in found],
+                    {row['bridge']: _neighbours(ports.get(ident, []), fixed) for ident, row in rows.items()})
+
+
+def _placed(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], row: Any, partly: bool) -> Overlay:
+    if partly:
+        overlay = dataclasses.replace(overlay, mac=None, subnets=[], leases=[])
+    if overlay.id not in vlans:
+        return overlay
+    return dataclasses.replace(overlay, remotes=[], vlan=vlans[overlay.id], trunk=physical.get(row['physical_network']))
+
+
+def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]]:
+    """Of guests on hosts alone. Where a port may send with an address of another one, nobody knows who has it now."""
+    several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
+    return sorted([entry['ip_address'], port['mac_address']] for port in ports
+                  if port['host'] and not port['device_owner'].startswith('network:')
+                  for entry in fixed.get(port['id'], ()) if entry['ip_address'] not in several)
 
 
 def _holders(row: Any, ports: list[Any]) -> dict[str, str]:
@@ -62,7 +89,7 @@ def _by_network(rows: list[Any]) -> dict[str, list[Any]]:
 
 
 def _overlay(row: Any, number: int, ports: list[Any], subnets: list[Any], fixed: dict[str, list[Any]],
-             places: dict[str, str], host: str) -> Overlay:
+             places: dict[str, str], host: str, substitutes: Mapping[str, str | None]) -> Overlay:
     service = next((port for port in ports if port['device_owner'] == db_ports.DHCP), None)
     served = {entry['subnet_id']: entry['ip_address'] for entry in fixed.get(service['id'], ())} if service else {}
     holders = _holders(row, ports)
@@ -71,7 +98,8 @@ def _overlay(row: Any, number: int, ports: list[Any], subnets: list[Any], fixed:
                'options': _options(port) if host in (port['host'], port['migrating_to']) else []}
               for port in ports if not port['device_owner'].startswith('network:')
               for entry in fixed.get(port['id'], ())]
-    remotes = [[port['mac_address'], places[place]] for port in ports
+    remotes = [[mac, places[place]] for port in ports
+               if (mac := substitutes.get(port['id'], port['mac_address'])) is not None
                for place in {port['host'], port['migrating_to']} - {host, ''} if place in places]
     return Overlay(
         id=row['id'], bridge=row['bridge'], number=number, mtu=row['mtu'], mac=service and service['mac_address'],

@@ -1,4 +1,4 @@
-"""The routers of one host as it needs them."""
+"""The routers of one host as it needs them: those that are on it, and parts of those on others."""
 from __future__ import annotations
 
 import dataclasses
@@ -10,31 +10,80 @@ from nova.db.networks import networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
+from nova.network.host.state import ALONE
+from nova.network.host.state import GATEWAY
+from nova.network.host.state import gateway_mac
 from nova.network.host.state import Leg
+from nova.network.host.state import PART
 from nova.network.host.state import Router
+from nova.network.host.state import WHOLE
 
 
 @dataclasses.dataclass
 class Routed:
-    """``network_ids``: of all networks that the routers are in."""
+    """
+    network_ids   of all networks that the routers are in
+    partly        of those that are here because of parts alone, besides those that were asked for
+    substitutes   {id of a part's port: the MAC that means the router on the host that has it, None where none has}
+    """
 
     routers: list[Router]
     network_ids: set[str]
+    partly: set[str] = dataclasses.field(default_factory=set)
+    substitutes: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
 
-def load(conn: Connection, host: str) -> Routed:
-    """The routers of a host, in one statement where it has none, else in seven."""
+def load(conn: Connection, host: str, inhabited: dict[str, set[str]] | None = None) -> Routed:
+    """The routers of a host, in one statement where it has none, else in seven.
+
+    :param inhabited: {id of a network that its guests are in: their projects}; routers of these have a part here, in
+                      two statements more. None: each router is on one host alone
+    """
     rows = db.of_host(conn, host)
-    if not rows:
+    ports = _ports(conn, rows)
+    parts = db.elsewhere(conn, inhabited, set().union(*inhabited.values()), host) if inhabited else []
+    if not rows and not parts:
         return Routed([], set())
-    idents = [row['id'] for row in rows]
-    ports = [port for port in networks.many(conn, t.ports, idents, 'device_id')
-             if port['device_owner'] in (db_ports.GATEWAY, db_ports.INTERFACE)]
+    if parts:
+        ports += [port for port in _ports(conn, parts) if port['device_owner'] == db_ports.INTERFACE]
+    return _routed(conn, rows, parts, ports, None if inhabited is None else set(inhabited))
+
+
+def _ports(conn: Connection, rows: list[Any]) -> list[Any]:
+    return [port for port in networks.many(conn, t.ports, [row['id'] for row in rows], 'device_id')
+            if port['device_owner'] in (db_ports.GATEWAY, db_ports.INTERFACE)]
+
+
+def _routed(conn: Connection, rows: list[Any], parts: list[Any], ports: list[Any],
+            inhabited: set[str] | None) -> Routed:
+    nets = {row['id']: row for row in networks.many(conn, t.networks, {port['network_id'] for port in ports})}
+    joined = {port['device_id'] for port in ports
+              if port['network_id'] in (inhabited or ()) and _everywhere(nets[port['network_id']])}
+    away = {row['id']: row['host'] for row in parts if row['id'] in joined}
+    here = {row['id'] for row in rows}
+    ports = [port for port in ports if port['device_id'] in here
+             or port['device_id'] in away and _everywhere(nets[port['network_id']])]
+    found = _routers(conn, rows + [row for row in parts if row['id'] in away], ports, nets, inhabited is not None, away)
+    reached = {port['network_id'] for port in ports}
+    if inhabited is None:
+        return Routed(found, reached)
+    served = inhabited | {port['network_id'] for port in ports if port['device_id'] in here}
+    return Routed(found, reached, reached - served, {
+        port['id']: gateway_mac(port['mac_address']) if away[port['device_id']] else None
+        for port in ports if port['device_id'] in away})
+
+
+def _everywhere(network: Any) -> bool:
+    """Between hosts without switches that learn where a MAC is: of others each host would say that it is there."""
+    return bool(network['network_type'] == networks.OVERLAY)
+
+
+def _routers(conn: Connection, rows: list[Any], ports: list[Any], nets: dict[str, Any], distributed: bool,
+             away: dict[str, str]) -> list[Router]:
     fixed = networks.addresses_of(conn, [port['id'] for port in ports])
     subnets = {row['id']: row for row in networks.many(
         conn, t.subnets, {entry['subnet_id'] for held in fixed.values() for entry in held})}
-    nets = {row['id']: row for row in networks.many(conn, t.networks, {port['network_id'] for port in ports})}
-    floating = networks.many(conn, t.floating_ips, idents, 'router_id')
+    floating = networks.many(conn, t.floating_ips, [row['id'] for row in rows if row['id'] not in away], 'router_id')
     forwarded = db.forwardings(conn, [row['id'] for row in floating])
     found = []
     for row in rows:
@@ -44,24 +93,45 @@ def load(conn: Connection, host: str) -> Routed:
         mine = [each for each in floating if each['router_id'] == row['id']]
         found.append(Router(
             id=row['id'], up=row['admin_state_up'],
-            inside=[_leg(port, nets, subnets, fixed) for port in internal],
+            inside=[_leg(port, nets, subnets, fixed, everywhere=distributed and _everywhere(nets[port['network_id']]))
+                    for port in internal],
             outside=outside and _leg(outside, nets, subnets, fixed, [each['floating_ip_address'] for each in mine]),
             gateway=_gateway(outside, subnets, fixed), snat=row['enable_snat'], routes=row['routes'],
             floating=sorted([each['floating_ip_address'], each['fixed_ip_address']]
                             for each in mine if each['fixed_ip_address']),
-            forwarded=_forwarded(mine, forwarded)))
-    return Routed(found, {port['network_id'] for port in ports})
+            forwarded=_forwarded(mine, forwarded), role=_role(row, distributed, away)))
+    return found
+
+
+def _role(row: Any, distributed: bool, away: dict[str, str]) -> str:
+    if row['id'] in away:
+        return PART if row['host'] else ALONE
+    return GATEWAY if distributed else WHOLE
 
 
 def _leg(port: Any, nets: dict[str, Any], subnets: dict[str, Any], fixed: dict[str, list[Any]],
-         more: list[str] | None = None) -> Leg:
+         more: list[str] | None = None, everywhere: bool = False) -> Leg:
     network, held = nets[port['network_id']], fixed.get(port['id'], [])
     on = [subnets[entry['subnet_id']] for entry in held]
     return Leg(
         port=port['id'], mac=port['mac_address'], bridge=network['bridge'], mtu=network['mtu'],
         addresses=[f"{entry['ip_address']}/{ipaddress.ip_network(subnet['cidr']).prefixlen}"
                    for entry, subnet in zip(held, on, strict=True)] + [f'{each}/32' for each in sorted(more or ())],
-        modes=[[subnet['cidr'], subnet['ipv6_ra_mode']] for subnet in on if subnet['ipv6_ra_mode']])
+        modes=[[subnet['cidr'], subnet['ipv6_ra_mode']] for subnet in on if subnet['ipv6_ra_mode']],
+        everywhere=everywhere)
+
+
+def among(router: Router, neighbours: dict[str, list[list[str]]]) -> Router:
+    """The router with the neighbours of its legs that are everywhere.
+
+    :param neighbours: see overlays.Crossing
+    """
+    def leg(each: Leg) -> Leg:
+        ranges = [ipaddress.ip_interface(address).network for address in each.addresses]
+        return dataclasses.replace(each, neighbours=[
+            known for known in neighbours.get(each.bridge, ())
+            if any(ipaddress.ip_address(known[0]) in cidr for cidr in ranges)])
+    return dataclasses.replace(router, inside=[leg(each) if each.everywhere else each for each in router.inside])
 
 
 def _gateway(outside: Any, subnets: dict[str, Any], fixed: dict[str, list[Any]]) -> str | None:

@@ -91,6 +91,8 @@ class Leg:
     mtu: int
     addresses: list[Any]
     modes: list[Any] = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] that it advertises
+    everywhere: bool = False                # each host with guests of its network has it, with this MAC
+    neighbours: list[Any] = dataclasses.field(default_factory=list)    # then: [[address, MAC]] of its network's guests
 
 
 @dataclasses.dataclass
@@ -101,6 +103,8 @@ class Router:
     snat         whether what has no floating address leaves under the router's
     floating     [[floating address, fixed address]]
     forwarded    [[floating address, protocol, port, fixed address, port there]]
+    role         WHOLE: it is on this host alone. GATEWAY: here is the way out, and other hosts have parts. PART: it
+                 leads between its networks, and sends all else to the GATEWAY. ALONE: a PART while no host is GATEWAY
     """
 
     id: str
@@ -112,6 +116,16 @@ class Router:
     routes: list[Any]
     floating: list[Any]
     forwarded: list[Any]
+    role: str = 'whole'
+
+
+WHOLE, GATEWAY, PART, ALONE = ROLES = ('whole', 'gateway', 'part', 'alone')
+PARTS = (PART, ALONE)
+
+
+def gateway_mac(mac: str) -> str:
+    """The MAC by which parts of a router send to its GATEWAY through a network where all of them have ``mac``."""
+    return f'{int(mac[:2], 16) ^ 0x08:02x}{mac[2:]}'
 
 
 @dataclasses.dataclass
@@ -143,6 +157,11 @@ def as_json(state: HostState) -> dict[str, Any]:
     for each in made['overlays']:           # agents of a release before VLANs take no field that they do not know
         if each['vlan'] is None:
             del each['vlan'], each['trunk']
+    for each in made['routers']:            # nor those of a release before parts of routers
+        if each['role'] == WHOLE:
+            del each['role']
+            for leg in filter(None, [*each['inside'], each['outside']]):
+                del leg['everywhere'], leg['neighbours']
     return {**made, 'rules': rules_as_json(state.rules)}
 
 

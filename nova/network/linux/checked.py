@@ -102,6 +102,7 @@ _mode = _one_of('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
 _route = _object(destination=prefix, nexthop=address)
 _mtu, _port = _number(68, 65535), _number(1, 65535)
 limits = _items(_tuple(_one_of('egress', 'ingress'), _number(1, 80_000_000), _number(0, 80_000_000)))
+lease = _object(mac=_mac, address=address, until=_number(0, (1 << 32) - 1))
 pair = _object(ip_address=address, mac_address=_maybe(_mac))
 
 
@@ -119,7 +120,7 @@ FIELDS: dict[type, dict[str, Check]] = {
         'routes': _items(_route), 'mode': _maybe(_mode)},
     host_state.Leg: {
         'port': _ident, 'mac': _mac, 'bridge': _bridge, 'mtu': _mtu, 'addresses': _items(_interface),
-        'modes': _items(_tuple(prefix, _mode))},
+        'modes': _items(_tuple(prefix, _mode)), 'everywhere': _flag, 'neighbours': _items(_tuple(address, _mac))},
     host_state.Overlay: {
         'id': _ident, 'bridge': _bridge, 'number': _number(1, (1 << 16) - 1), 'mtu': _mtu, 'mac': _maybe(_mac),
         'subnets': _items(lambda given: build(host_state.OverlaySubnet, given)),
@@ -129,8 +130,11 @@ FIELDS: dict[type, dict[str, Check]] = {
         'id': _ident, 'up': _flag, 'inside': _items(lambda given: build(host_state.Leg, given)),
         'outside': _maybe(lambda given: build(host_state.Leg, given)), 'gateway': _maybe(address), 'snat': _flag,
         'routes': _items(_route), 'floating': _items(_tuple(address, address)),
-        'forwarded': _items(_tuple(address, _one_of('tcp', 'udp'), _port, address, _port))},
+        'forwarded': _items(_tuple(address, _one_of('tcp', 'udp'), _port, address, _port)),
+        'role': _one_of(*host_state.ROLES)},
 }
+
+LATER = ('vlan', 'trunk', 'role', 'everywhere', 'neighbours')      # as_json leaves them out where they say nothing
 
 
 def build(kind: type, given: Any) -> Any:
@@ -138,8 +142,9 @@ def build(kind: type, given: Any) -> Any:
 
     :raises ValueError: something in it is not what it should be; the sentence says what
     """
-    checks = FIELDS[kind]
-    if not isinstance(given, dict) or given.keys() != checks.keys():
+    checks, fields = FIELDS[kind], dataclasses.fields(kind)
+    assert checks.keys() == {field.name for field in fields}
+    later = {field.name for field in fields if field.name in LATER}
+    if not isinstance(given, dict) or given.keys() | later != checks.keys():
         raise ValueError(f'an object has other fields than {", ".join(checks)}')
-    assert checks.keys() == {field.name for field in dataclasses.fields(kind)}
     return kind(**{key: checks[key](value) for key, value in given.items()})

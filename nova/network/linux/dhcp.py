@@ -17,6 +17,7 @@ import time
 
 if TYPE_CHECKING:
     from nova.network.host.state import Network, Subnet
+    from nova.network.linux.leases import Leases
 
 STOP_S = 5
 
@@ -27,9 +28,11 @@ class Dhcp:
     :param run: a Runner
     :param bridge: its name
     :param directory: where its files live
+    :param told: who is told of its leases, None: nobody
     """
 
-    def __init__(self, run: Any, bridge: str, directory: pathlib.Path) -> None:
+    def __init__(self, run: Any, bridge: str, directory: pathlib.Path, told: Leases | None = None) -> None:
+        self._told = told
         self.run, self.bridge, self.directory = run, bridge, pathlib.Path(directory)
         self.pid_file, self.hosts = self.directory / 'pid', self.directory / 'hosts'
         self.leases = self.directory / 'leases'
@@ -91,13 +94,14 @@ class Dhcp:
         :param changed: another file that it reads again was written
         """
         changed = write(self.hosts, text) or changed
+        before, arguments = self._told.prepare(arguments) if self._told else ([], arguments)
         pid = self.pid()
         if pid and (self._stale(text) or command_line(pid) != arguments):
             self.stop()
             pid = None
         if pid is None:
             self._forget(self._stale(text))
-            self.run(*arguments)
+            self.run(*before, *arguments)
         elif changed:
             os.kill(pid, signal.SIGHUP)
 

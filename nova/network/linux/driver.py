@@ -21,6 +21,7 @@ from nova import exception
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import frames
+from nova.network.linux import leases
 from nova.network.linux import limits
 from nova.network.linux import metadata
 from nova.network.linux import namespaces
@@ -57,6 +58,7 @@ class LinuxDriver:
         self._mended: list[str] = []
         self._known: set[str] = set()             # namespaces that were there before
         self._routers: dict[str, router.RouterPlumbing] = {}
+        self._leases = leases.Leases(self.directory / 'leases')
         self.limits = limits.Limits(self.run, self.table)
         self.relay = metadata.MetadataRelay(self.run)
 
@@ -90,7 +92,7 @@ class LinuxDriver:
         self.limits.apply(state.ports, self._tables)
         for network in served:
             bridge.ensure(self.run, network)
-            server = dhcp.Dhcp(self.run, network.bridge, self.directory / network.bridge)
+            server = dhcp.Dhcp(self.run, network.bridge, self.directory / network.bridge, self._leases)
             dhcp.make_directory(server.directory)
             if dhcp.served(network):
                 server.apply(network, [port for port in state.ports if port.bridge == network.bridge],
@@ -135,7 +137,16 @@ class LinuxDriver:
 
     def _bridges(self) -> list[str]:
         """Names of the bridges that this cloud made in the host's own routing table."""
-        return [name for name in bridge.ours(self.directory) if name not in ('overlays', 'routers')]
+        return [name for name in bridge.ours(self.directory) if name not in ('overlays', 'routers', 'leases')]
+
+    def leases(self, whole: bool) -> list[dict[str, Any]]:
+        """[{'mac', 'address', 'until'}]: leases that began or ended since this was last asked.
+
+        :param whole: all that there are besides, which may have been renewed
+        """
+        servers = [self.directory / name for name in self._bridges()] + [
+            self.overlays / name for name in overlay.ours(self.overlays)] if whole else []
+        return self._leases.read(servers)
 
     def _space(self, kind: str, ident: str) -> str:
         return f'{self.conf.network.bridge}-{kind}-{ident}'
@@ -146,7 +157,8 @@ class LinuxDriver:
         name = self._space('n', state.id)
         space = namespaces.Namespace(self.run, name)
         device = frames.service_name(state)
-        server = services.Services(space.run, device, self.overlays / state.bridge, self.conf.metadata.dhcp_domain)
+        server = services.Services(space.run, device, self.overlays / state.bridge, self.conf.metadata.dhcp_domain,
+                                   self._leases)
         served = [(subnet.dhcp, subnet.cidr) for subnet in state.subnets if subnet.dhcp]
         if not state.mac or not served:
             server.stop()

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from nova.network.host.state import Leg, Overlay, Port
 
 
+DHCP_LIMIT = '5/second burst 20 packets'         # of a guest: each lease that begins or ends starts a process
+
+
 def joined(values: Any) -> str:
     """An anonymous set."""
     return '{ %s }' % ', '.join(values)
@@ -45,10 +48,13 @@ def from_guest(port: Port) -> list[str]:
     metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (f'ip saddr != {joined(own)} drop' if own else 'drop')
     if not port.secured:
         # of either kind: the kernel takes a frame with the tag 0 for one without, behind rules that see another type
-        return ['ether type { 8021q, 8021ad } drop', metadata, 'accept']
+        # and who gets what a host has put together does not see the fragments
+        return ['ether type { 8021q, 8021ad } drop', metadata, *_FRAGMENTS, 'accept']
     known = claims(port)
     rules = [metadata] if port.pairs else []
     rules += [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
+    rules += [f'ether type {family} udp sport {client} udp dport {server} limit rate over {DHCP_LIMIT} drop'
+              for family, client, server in (('ip', 68, 67), ('ip6', 546, 547))]
     for mac, addresses in known.items():
         only = f'ether saddr {mac} ' if len(known) > 1 else ''
         if four := of_version(addresses, 4):
@@ -64,8 +70,16 @@ def from_guest(port: Port) -> list[str]:
     return rules + ['drop']
 
 
+# A neighbour's message comes in one piece (RFC 6980). Headers that go on in a later one hide what it is (RFC 7113):
+# what a fragmented packet has is no further header, of options, a route, fragments, authentication, mobility, HIP or
+# shim6.
+_FRAGMENTS = ('ether type ip6 frag nexthdr { 0, 43, 44, 51, 60, 135, 139, 140 } drop',
+              'ether type ip6 exthdr frag exists icmpv6 type 133-137 drop')
+
+
 def _from_guest_6(only: str, own: list[str]) -> list[str]:
     return [
+        *_FRAGMENTS,
         f'{only}ether type ip6 icmpv6 type nd-router-advert drop',
         f'{only}ether type ip6 udp sport 547 drop',
         *[f'{only}ether type ip6 icmpv6 type nd-neighbor-advert @th,64,128 {int(ipaddress.ip_address(each)):#x} '
@@ -87,6 +101,7 @@ def to_guest(port: Port, servers: list[str]) -> list[str]:
             rules.append(f'ether type ip ip saddr {joined(dhcp)} udp sport 67 udp dport 68 accept')
     if six := of_version(known, 6):
         own = [link_local(mac) for mac in claims(port)] + six
+        rules += _FRAGMENTS
         rules.append(f'ether type ip6 ip6 daddr {joined([*dict.fromkeys(own), "ff00::/8"])} accept')
     return rules + ['drop']
 

@@ -10,6 +10,7 @@ Operation             Arguments                                              Nee
                                                                              SYS_ADMIN for namespaces
 ``network.refilter``  ``rules`` and ``members`` of a HostState, in place of    NET_ADMIN
                       those of the last refresh
+``network.leases``    ``whole``: a truth value                                nothing: files of its own
 ``network.teardown``  none                                                   the same
 ====================  =====================================================  ===================================
 
@@ -62,6 +63,9 @@ class RemoteDriver:
     def refilter(self, rules: dict[str, list[Any]], members: dict[str, list[str]]) -> bool:
         return bool(self._helper.call('network.refilter', rules=host_state.rules_as_json(rules), members=members))
 
+    def leases(self, whole: bool) -> list[dict[str, Any]]:
+        return list(self._helper.call('network.leases', whole=whole))
+
     def teardown(self) -> None:
         self._helper.call('network.teardown')
 
@@ -88,8 +92,12 @@ def operations(conf: ConfigOpts) -> dict[str, Callable[..., Any]]:
         with lock:
             return driver.refilter(checked_rules, checked_members)
 
+    def leases(whole: Any) -> list[dict[str, Any]]:
+        with lock:
+            return driver.leases(bool(whole))
+
     return {'network.start': driver.start, 'network.refresh': refresh, 'network.refilter': refilter,
-            'network.teardown': driver.teardown}
+            'network.leases': leases, 'network.teardown': driver.teardown}
 
 
 def state_of(given: Any, bridge: str) -> host_state.HostState:
@@ -123,7 +131,7 @@ def _members(given: Any) -> dict[str, list[str]]:
 
 
 def _overlay(given: Any) -> host_state.Overlay:
-    found: host_state.Overlay = checked.build(host_state.Overlay, {'vlan': None, 'trunk': None, **_dict(given)})
+    found: host_state.Overlay = checked.build(host_state.Overlay, given)
     return found
 
 

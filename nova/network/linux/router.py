@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import pathlib
 
 from nova.network import relay
 from nova.network.host.state import Leg
+from nova.network.host.state import PARTS
 from nova.network.host.state import Router
+from nova.network.host.state import WHOLE
 from nova.network.linux import frames
 from nova.network.linux import runner
 from nova.network.linux import services
@@ -17,7 +20,9 @@ SETTINGS = {'net__ipv4__ip_forward': '1', 'net__ipv6__conf__all__forwarding': '1
             # neighbours learn of an address that came here at once (gratuitous ARP)
             'net__ipv4__conf__all__arp_notify': '1', 'net__ipv4__conf__default__arp_notify': '1',
             # an address is answered for on the interface that has it alone
-            'net__ipv4__conf__all__arp_ignore': '1'}
+            'net__ipv4__conf__all__arp_ignore': '1',
+            # the same link-local address is on other hosts, and would be found to be taken
+            'net__ipv6__conf__all__accept_dad': '0', 'net__ipv6__conf__default__accept_dad': '0'}
 
 
 class RouterPlumbing:
@@ -39,6 +44,7 @@ class RouterPlumbing:
         made = self.space.ensure()
         if made:
             self.space.set(**SETTINGS)
+        part = router.role in PARTS
         legs = [leg for leg in [*router.inside, router.outside] if leg is not None] if router.up else []
         for name in set(self.space.devices()) - {frames.router_name(leg) for leg in legs}:
             self.space.unlink(name)
@@ -48,12 +54,31 @@ class RouterPlumbing:
             self.space.link(frames.router_name(leg), leg.bridge, leg.mac, leg.mtu)
             if self.space.addresses(frames.router_name(leg), leg.addresses):            # arp_notify looks at this alone
                 self.space.run('ip', 'link', 'set', 'dev', frames.router_name(leg), 'address', leg.mac)
-        routes = {route['destination']: route['nexthop'] for route in router.routes} if router.up else {}
+        self._neighbours(legs)
+        routes = {route['destination']: route['nexthop'] for route in router.routes} if router.up and not part else {}
         if router.gateway and router.up:
             routes.setdefault('default', router.gateway)
         self.space.routes(routes)
         self.advertiser.advertise([(frames.router_name(leg), cidr, mode) for leg in legs for cidr, mode in leg.modes])
         return made
+
+    def _neighbours(self, legs: list[Leg]) -> None:
+        """Have these for permanent neighbours and no others: a router that is everywhere does not hear their answers.
+        """
+        wanted = set()
+        for leg in legs:
+            wanted |= {(address, frames.router_name(leg), mac) for address, mac in leg.neighbours}
+            if any(':' in address for address in leg.addresses):
+                wanted |= {(frames.link_local(mac), frames.router_name(leg), mac) for _address, mac in leg.neighbours}
+        text = self.space.run('ip', '-json', 'neighbour', 'show', 'nud', 'permanent')
+        known = {(entry['dst'], entry['dev'], entry.get('lladdr')) for entry in json.loads(text or '[]')}
+        lines = [f'neighbour replace {address} lladdr {mac} nud permanent dev {device}'
+                 for address, device, mac in sorted(wanted - known)]
+        kept = {each[:2] for each in wanted}
+        lines += [f'neighbour del {address} dev {device}' for address, device, _mac in sorted(known - wanted)
+                  if (address, device) not in kept]
+        if lines:
+            self.space.run('ip', '-force', '-batch', '-', stdin='\n'.join(lines) + '\n')
 
     def _filter(self, text: str, made: bool) -> None:
         present = not made and f'table inet {TABLE}\n' in self.space.run('nft', 'list', 'tables')
@@ -70,12 +95,13 @@ class RouterPlumbing:
 def script(router: Router) -> str:
     """The text for nft of a router's translation; replaces the table at once, and connections go on."""
     lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
-    for name, hook, kind, rules in (
+    # a part tracks no connections: the answers to what it leads may go through the part of another host
+    for name, hook, kind, rules in [
             ('sources', 'prerouting priority -150', 'filter', _sources(router)),
-            ('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
-            ('postrouting', 'postrouting priority 100', 'nat', _outwards(router)),
-            ('forward', 'forward priority 0', 'filter', _forward(router)),
-            ('input', 'input priority 0', 'filter', _input(router))):
+            *([('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
+               ('postrouting', 'postrouting priority 100', 'nat', _outwards(router)),
+               ('forward', 'forward priority 0', 'filter', _forward(router))] if router.role not in PARTS else []),
+            ('input', 'input priority 0', 'filter', _input(router))]:
         lines += [f'  chain {name} {{', f'    type {kind} hook {hook}; policy accept;',
                   *('    ' + rule for rule in rules), '  }']
     return '\n'.join([*lines, '}']) + '\n'
@@ -129,9 +155,12 @@ def _input(router: Router) -> list[str]:
 
 
 def _forward(router: Router) -> list[str]:
-    rules = ['ct state invalid drop']
-    if router.outside is not None and router.snat:
-        name = frames.router_name(router.outside)
+    if router.outside is None:
+        return ['ct state invalid drop'] if router.role == WHOLE else []
+    name = frames.router_name(router.outside)
+    rules = ['ct state invalid drop'] if router.role == WHOLE else [
+        f'iifname "{name}" ct state invalid drop', f'oifname "{name}" ct state invalid drop']
+    if router.snat:
         rules += [f'iifname "{name}" meta nfproto ipv4 ct status dnat accept',
                   f'iifname "{name}" meta nfproto ipv4 ct state != {{ established, related }} drop']
     return rules

@@ -27,6 +27,7 @@ from typing import Any, TYPE_CHECKING
 
 from nova.network import relay
 from nova.network import group_rules
+from nova.network.linux import anycast
 from nova.network.linux import frames
 
 if TYPE_CHECKING:
@@ -131,6 +132,12 @@ def _chain(name: str, rules: list[str], hook: tuple[str, str, int] | None = None
     return [f'chain {name} {{', *['    ' + rule for rule in head + rules], '}']
 
 
+def _addresses(name: str, kind: str, known: list[str]) -> list[str]:
+    """A named set."""
+    elements = [f'    elements = {_set(known)}'] if known else []
+    return [f'set {name} {{', f'    type {kind}', *elements, '}']
+
+
 def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
     elements = [f'    elements = {_set(f"{left} : goto {chain}" for left, chain in pairs)}'] if pairs else []
     return [f'map {name} {{', f'    type {key} : verdict', *elements, '}']
@@ -145,7 +152,8 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
     for port in state.ports:
         body += _chain('from_' + port.device, frames.from_guest(port))
         body += _chain('to_' + port.device, frames.to_guest(port, servers.get(port.bridge, [])))
-    tunnels = [(frames.tunnel_name(overlay), frames.to_others(overlay)) for overlay in state.overlays]
+    tunnels = [(frames.tunnel_name(overlay), anycast.to_others(state, overlay.bridge) + frames.to_others(overlay))
+               for overlay in state.overlays]
     for name, rules in tunnels:
         body += _chain('to_' + name, rules)
     body += _chain('stray', ['drop'])
@@ -155,6 +163,12 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
             *[(_quote(device), 'stray') for device in strays],
             *[(_quote(name), 'to_' + name) for name, _rules in tunnels if side == 'to']])
     body += _chain('prerouting', ['iifname vmap @from_guest'], ('filter', 'prerouting', -300))
+    for name, kind, elements in anycast.sets(state):
+        body += _addresses(name, kind, elements)
+    for name, rules in anycast.chains(state):
+        body += _chain(name, rules)
+    if rules := anycast.rules(state):                        # behind what a guest may send
+        body += _chain('gateways', rules, ('filter', 'prerouting', -200))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
     if state.overlays:                # the host itself is no part of them: it answers no ARP there, and takes nothing
         bridges = {overlay.bridge for overlay in state.overlays}
@@ -171,9 +185,7 @@ def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tupl
                host_ports: tuple[Any, ...]) -> list[str]:
     body = [*_group_bodies(state), *_port_bodies(state.ports), *_check_bodies(state.overlays)]
     if state.overlays:
-        # two networks may have the same addresses: each has a table of connections of its own
-        zones = ', '.join(f'{_quote(overlay.bridge)} : {overlay.number}' for overlay in state.overlays)
-        body += _chain('zones', [f'ct zone set iifname map {{ {zones} }}'], ('filter', 'prerouting', -300))
+        body += _zone_bodies(state)
     if served or state.overlays:
         body += _hook_bodies(state, served, metadata, host_ports)
     return body
@@ -184,9 +196,8 @@ def _group_bodies(state: HostState) -> list[str]:
     body = []
     for group, addresses in sorted(state.members.items()):
         for version in (4, 6):
-            known = frames.of_version(addresses, version)
-            elements = [f'    elements = {_set(known)}'] if known else []
-            body += [f'set members{_SIX[version]}_{_hex(group)} {{', f'    type ipv{version}_addr', *elements, '}']
+            body += _addresses(f'members{_SIX[version]}_{_hex(group)}', f'ipv{version}_addr',
+                               frames.of_version(addresses, version))
     for group, rows in sorted(state.rules.items()):
         for direction in ('egress', 'ingress'):
             body += _chain(f'{direction}_{_hex(group)}',
@@ -205,6 +216,26 @@ def _port_bodies(ports: list[Port]) -> list[str]:
                 (f'{_quote(bridge)} . {address}', f'{direction}_{name}')
                 for name, _ports, keys in owners for bridge, address in keys if frames.of_version([address], version)])
     return body
+
+
+def _zone_bodies(state: HostState) -> list[str]:
+    """Two networks may have the same addresses: each has a table of connections of its own.
+
+    With a router on each host, one direction alone of what passes between guests of other hosts may come by here: only
+    connections of guests that are here are followed.
+    """
+    overlays = {overlay.bridge: overlay.number for overlay in state.overlays}
+    zones = ', '.join(f'{_quote(bridge)} : {number}' for bridge, number in overlays.items())
+    known = [key for _name, _ports, keys in _owners(state.ports) for key in keys if key[0] in overlays]
+    body = []
+    for version in (4, 6):
+        body += _addresses('guests' + _SIX[version], f'ifname . ipv{version}_addr', [
+            f'{_quote(bridge)} . {address}' for bridge, address in known if frames.of_version([address], version)])
+    body += _chain('tracked', [f'ct zone set iifname map {{ {zones} }}'])
+    return body + _chain('zones', [
+        *(f'iifname . {family} {end} @guests{_SIX[version]} goto tracked'
+          for family, version in (('ip', 4), ('ip6', 6)) for end in ('saddr', 'daddr')),
+        f'iifname {_set(map(_quote, overlays))} notrack'], ('filter', 'prerouting', -300))
 
 
 def _check_bodies(overlays: list[Overlay]) -> list[str]:

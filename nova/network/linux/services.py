@@ -11,6 +11,7 @@ from nova.network.host.state import OverlaySubnet
 from nova.network.linux import dhcp
 from nova.network.linux import frames
 from nova.network.linux import runner
+from nova.network.linux.leases import Leases
 
 WEEK_S = 7 * 86400                # an advertised prefix stays valid without renewal
 
@@ -22,10 +23,12 @@ class Services(dhcp.Dhcp):
     :param device: the device there
     :param directory: where its files live
     :param domain: of the guests' names, '' for none
+    :param told: who is told of its leases, None: nobody
     """
 
-    def __init__(self, run: runner.Runner, device: str, directory: pathlib.Path, domain: str) -> None:
-        super().__init__(run, device, directory)
+    def __init__(self, run: runner.Runner, device: str, directory: pathlib.Path, domain: str,
+                 told: Leases | None = None) -> None:
+        super().__init__(run, device, directory, told)
         self.names, self.options, self.domain = self.directory / 'names', self.directory / 'options', domain
 
     def arguments_of(self, overlay: Overlay, lease_time: int, more_servers: list[str]) -> list[str]:

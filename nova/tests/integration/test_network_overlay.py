@@ -22,6 +22,7 @@ from nova import objects
 from nova.api.metadata import app
 from nova.db import engine
 from nova.db.cells import cells
+from nova.db.networks import addresses
 from nova.db.networks import networks
 from nova.db.networks import routers as db_routers
 from nova.db.servers import instances
@@ -67,7 +68,7 @@ echo "$ip|$dns|$mtu|$tftp"
 class World:
     """Two hosts, the wires between them, and the outside."""
 
-    def __init__(self, path, agents=False):
+    def __init__(self, path, agents=False, hosts=2):
         self.tag = uuid.uuid4().hex[:6]
         self.bus = self.served = None
         self.spaces, self.path = [], path
@@ -79,7 +80,7 @@ class World:
         run('ip', '-n', self.outer, 'address', 'add', '172.24.4.1/24', 'dev', 'ext')
         if agents:
             self.serve()
-        self.hosts = [(AgentHost if agents else Host)(self, number) for number in (1, 2)]
+        self.hosts = [(AgentHost if agents else Host)(self, number) for number in range(1, hosts + 1)]
         for host in self.hosts:
             host.manager.start()
         for host in self.hosts:
@@ -144,14 +145,18 @@ class World:
         return network['id']
 
     def router(self, network, user='demo', external=None):
-        for host in self.hosts:                     # one that has been silent for seven seconds gets no router
-            host.manager.report()
+        self.report()                               # one that has been silent for seven seconds gets no router
         router = self.make(user, 'routers', name='r', **(
             {'external_gateway_info': {'network_id': external}} if external else {}))
         subnets = self.face(user, 'GET', f'subnets?network_id={network}').json()['subnets']
         for subnet in subnets:
             self.put(user, f"routers/{router['id']}/add_router_interface", {'subnet_id': subnet['id']})
         return router['id']
+
+    def report(self):
+        """Each host says that it is there, and follows what no notification has said."""
+        for host in self.hosts:
+            host.manager.report()
 
     def server_of(self, guest):
         """The address of DHCP in the network of a guest."""
@@ -248,6 +253,9 @@ class Checked:
         sent = json.loads(json.dumps(host_state.as_json(state)))
         return self.linux.refresh(lambda: remote.state_of(sent, self.bridge))
 
+    def leases(self, whole):
+        return self.linux.leases(whole)
+
     def teardown(self):
         self.linux.teardown()
 
@@ -330,6 +338,12 @@ def test_two_hosts_of_one_project(world):
     assert told[0] == first.address and told[2] == '1450'
     name_server = told[1].split()[0]
     assert second.dhcp()[0] == second.address
+
+    def leased():
+        world.report()
+        with world.face.db.reader() as conn:
+            return {row.mac_address for row in addresses.taken(conn) if row.until is not None}
+    assert wait_for(leased, 2) == {first.mac, second.mac}
     for guest in apart:
         assert guest.dhcp()[0] == guest.address
     assert first.resolves('second.cloud.test', name_server) == [second.address]
@@ -410,7 +424,7 @@ def test_hosts_without_a_database(agents):
     answer = agents.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
         'security_group_id': group, 'direction': 'ingress'}})
     assert answer.status_code == 201
-    assert pings_from(agents.outer, outside)
+    assert pings_from(agents.outer, outside, 20)                # agents follow beside this test
     # the service is away: guests and DHCP go on, and no host takes that for having nothing
     agents.unserve()
     assert first.dhcp()[0] == first.address and first.pings(second.address)

@@ -235,6 +235,7 @@ def test_what_was_mended_is_counted(fleet):
 
 @pytest.mark.parametrize('method, arguments', [
     ('report_host', {'address': '192.0.2.9', 'routers': True}),
+    ('report_leases', {'leases': []}),
     ('host_state', {'physical': {}, 'address': '192.0.2.9'})])
 def test_a_host_asks_for_itself_alone(fleet, method, arguments):
     with pytest.raises(exception.HostForbidden):
@@ -316,3 +317,16 @@ def test_an_agent_loads_no_database_code():
             'print([name for name in sys.modules if name in ("sqlalchemy", "oslo_db", "nova.db")])')
     found = subprocess.run([sys.executable, '-W', 'ignore', '-c', code], check=True, text=True, stdout=subprocess.PIPE)
     assert found.stdout.split('\n')[-2] == '[]'
+
+
+def test_an_agent_of_an_older_release_gets_no_parts_of_routers(fleet, monkeypatch):
+    asked = []
+    monkeypatch.setattr('nova.network.agents.served.host_load.load',
+                        lambda *arguments: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
+    for known in (None, {}, {'parts': True}):
+        fleet.of_host.host_state(context.admin_context(), host='host1', physical={}, address='192.0.2.9',
+                                 **({} if known is None else {'known': known}))
+    fleet.rig.conf.set_override('routing', 'central', group='network')
+    fleet.of_host.host_state(context.admin_context(), host='host1', physical={}, address='192.0.2.9',
+                             known={'parts': True})
+    assert asked == [False, False, True, False]

@@ -1,5 +1,6 @@
 """What the privileged part of nova-network takes for the state of a host, and what it refuses."""
 import copy
+import dataclasses
 import uuid
 
 import pytest
@@ -105,6 +106,15 @@ def crossing(path, value):
 
 def test_networks_between_hosts_arrive_as_they_were_sent():
     assert remote.state_of(host_state.as_json(CROSSING), 'nova-br') == CROSSING
+    leg = dataclasses.replace(LEG, everywhere=True, neighbours=[['10.0.0.5', 'fa:16:3e:00:00:04']])
+    part = dataclasses.replace(CROSSING, routers=[dataclasses.replace(
+        CROSSING.routers[0], inside=[leg], outside=None, role=host_state.PART)])
+    assert remote.state_of(host_state.as_json(part), 'nova-br') == part
+
+
+def test_an_agent_of_an_older_release_takes_routers_of_one_host():
+    router = host_state.as_json(CROSSING)['routers'][0]
+    assert not {'role', 'everywhere', 'neighbours'} & {*router, *router['inside'][0], *router['outside']}
 
 
 @pytest.mark.parametrize(('path', 'value'), [
@@ -116,6 +126,7 @@ def test_networks_between_hosts_arrive_as_they_were_sent():
     (('overlays', 0, 'subnets', 0, 'mode'), 'x'), (('routers', 0, 'id'), 'a/b'), (('routers', 0, 'up'), 1),
     (('routers', 0, 'inside', 0, 'port'), '-x'), (('routers', 0, 'inside', 0, 'addresses'), ['10.0.0.1/24 dev eth0']),
     (('routers', 0, 'floating', 0), [NFT, '10.0.0.5']), (('routers', 0, 'forwarded', 0, 1), 'tcp accept'),
+    (('routers', 0, 'role'), 'x'), (('routers', 0, 'inside', 0, 'neighbours'), [['10.0.0.5', 'fa:16 dev x']]),
     (('routers', 0, 'routes', 0, 'nexthop'), 'fe80::1%eth0'), (('routers', 0, 'more'), 1), (('tunnel',), 'x'),
     (('outside',), {'eth0': 'br-wire'}), (('outside',), {'br0123456789ac': '../x'}),
 ])

@@ -1,0 +1,34 @@
+"""Leases of addresses by DHCP, as the hosts' servers tell of them."""
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db import engine
+from nova.db.tables import network as t
+
+
+def record(conn: sa.Connection, host: str, leases: list[dict[str, Any]]) -> None:
+    """Keep leases of ports on a host, and the ends of those that were kept before; of others nothing.
+
+    :param leases: [{'mac', 'address', 'until': Unix time}]
+    """
+    until = {(each['mac'], each['address']): utils.from_timestamp(each['until']) for each in leases}
+    if not until:
+        return
+    a, p, lease = t.addresses.c, t.ports.c, t.leases.c
+    addresses = sorted({address for _mac, address in until})
+    rows = conn.execute(sa.select(a.subnet_id, a.number, a.address, a.port_id, p.mac_address).join(
+        t.ports, p.id == a.port_id).where(a.address.in_(addresses), sa.or_(p.host == host, p.migrating_to == host)))
+    fresh = [{**row._mapping, 'host': host, 'until': until[row.mac_address, row.address]} for row in rows
+             if (row.mac_address, row.address) in until]
+    held = {(row['mac_address'], row['address']) for row in fresh}
+    for row in fresh:
+        conn.execute(sa.delete(t.leases).where(lease.subnet_id == row['subnet_id'], lease.number == row['number']))
+    if fresh:
+        engine.insert_many_ignore(conn, t.leases, fresh)
+    for mac, address in sorted(until.keys() - held):            # the guest is gone; it gave its address back, perhaps
+        conn.execute(sa.update(t.leases).where(lease.address == address, lease.mac_address == mac, lease.host == host)
+                     .values(until=until[mac, address]))

@@ -1,0 +1,143 @@
+"""Leases of DHCP: from what dnsmasq calls to what operators see, and an address that is free when its lease is over."""
+import datetime
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.db.networks import addresses
+from nova.db.tables import network as t
+from nova.network.agents import leases as reports
+from nova.network.linux import dhcpbridge
+from nova.network.linux import leases
+from nova.tests.unit import test_network_manager as unit
+
+MAC = 'fa:16:3e:00:00:01'
+
+
+def called(directory, *arguments, **more):
+    environ = {'PATH': os.environ['PATH'], dhcpbridge.DIRECTORY: str(directory), **more}
+    code = 'import sys\nfrom nova.network.linux.dhcpbridge import main\nsys.exit(main())'
+    return subprocess.run([sys.executable, '-c', code, *arguments], env=environ, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(('arguments', 'environ', 'lasts'), [
+    (('add', MAC, '10.0.0.5', 'name'), {'DNSMASQ_LEASE_LENGTH': '600'}, 600),
+    (('old', MAC.upper(), '10.0.0.5'), {'DNSMASQ_LEASE_EXPIRES': str(int(time.time()) + 7000)}, 7000),
+    (('add', '00:01:00:01:2c', 'fd00::5'), {'DNSMASQ_MAC': MAC, 'DNSMASQ_LEASE_LENGTH': '60'}, 60),
+    (('del', MAC, '10.0.0.5'), {'DNSMASQ_LEASE_EXPIRES': '0'}, 0),
+])
+def test_dnsmasq_calls(tmp_path, arguments, environ, lasts):
+    begun = time.time()
+    assert main(tmp_path, arguments, environ) == 0
+    lease, = leases.Leases(tmp_path).read([])
+    assert (lease['mac'], lease['address']) == (MAC, arguments[2])
+    assert begun + min(lasts, 600) - 1 <= lease['until'] <= time.time() + lasts + 1
+    # what has ended is read once, and its file is not left
+    assert len(list(tmp_path.iterdir())) == (lasts > 0) and leases.Leases(tmp_path).read([]) == [lease] * (lasts > 0)
+
+
+def main(directory, arguments, environ):
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ('DNSMASQ_LEASE_EXPIRES', 'DNSMASQ_LEASE_LENGTH', 'DNSMASQ_MAC'):
+            patch.delenv(name, raising=False)
+        for name, value in {dhcpbridge.DIRECTORY: str(directory), **environ}.items():
+            patch.setenv(name, value)
+        return dhcpbridge.main(list(arguments))
+
+
+def test_the_command_says_what_is_wrong(tmp_path):
+    assert called(tmp_path, 'add', MAC, '../../etc/passwd').returncode == 2
+    assert 'no address' in called(tmp_path, 'add', MAC, '../x').stderr
+    assert called(tmp_path, 'tftp', '17', '10.0.0.5').returncode == 0
+    assert called(tmp_path, 'add', '../../x', '10.0.0.5').returncode == 0
+    assert 'not set' in called('', 'add', MAC, '10.0.0.5').stderr and list(tmp_path.iterdir()) == []
+    assert 'dhcp-script' in called(tmp_path, '--help').stdout
+
+
+def test_a_renewed_lease_is_dnsmasqs_own(tmp_path):
+    server = tmp_path / 'server'
+    server.mkdir()
+    (server / 'hosts').write_text(f'{MAC},10.0.0.5,set:x,one\n{MAC},[fd00::5],set:x,one\n')
+    (server / 'leases').write_text(f'2100000000 {MAC} 10.0.0.5 one 01:{MAC}\n'
+                                   '2100000000 fa:16:3e:00:00:99 10.0.0.6 * *\n'
+                                   'duid 00:01:00:01\n2000000001 123 fd00::5 one 00:01\nnonsense\n')
+    assert leases.Leases(tmp_path / 'files').read([server]) == [
+        {'mac': MAC, 'address': '10.0.0.5', 'until': 2100000000},
+        {'mac': MAC, 'address': 'fd00::5', 'until': 2000000001}]
+
+
+class Driver:
+    def __init__(self):
+        self.found = []
+
+    def leases(self, whole):
+        return self.found
+
+
+def test_what_nobody_took_is_told_again():
+    driver, told, errors = Driver(), [], [exception.Unavailable(reason='away')]
+
+    def tell(rows):
+        if errors:
+            raise errors.pop()
+        told.append(rows)
+    report = reports.LeaseReports(driver, tell)
+    driver.found = [{'mac': MAC, 'address': '10.0.0.5', 'until': 2100000000}]
+    report.report()
+    driver.found = []
+    report.report()
+    assert told == [[{'mac': MAC, 'address': '10.0.0.5', 'until': 2100000000}]]
+    driver.found = told[0]
+    report.report(whole=True)
+    assert len(told) == 1
+
+
+@pytest.fixture
+def rig(tmp_path):
+    return unit.Rig(tmp_path)
+
+
+def record(rig, vif, until, host='host1', mac=None):
+    address = vif['network']['subnets'][0]['ips'][0]['address']
+    rig.methods['report_leases'](None, host=host, leases=[
+        {'mac': mac or vif['address'], 'address': address, 'until': int(until)}])
+    return address
+
+
+def test_operators_see_leases_and_an_address_is_free_after_its_lease(rig):
+    instance = unit.make_instance()
+    vif, = rig.allocate(instance)
+    now = time.time()
+    address = record(rig, vif, now + 600, host='other')
+    record(rig, vif, now + 600, mac='fa:16:3e:99:99:99')
+    with rig.db.reader() as conn:
+        assert addresses.taken(conn)[0].until is None, 'another host, another MAC'
+    record(rig, vif, now + 600)
+    with rig.db.reader() as conn:
+        row, = addresses.taken(conn)
+    assert abs(row.until - utils.utcnow() - datetime.timedelta(seconds=600)) < datetime.timedelta(seconds=20)
+    rig.manager.deallocate_for_instance(rig.context, instance_uuid=instance.uuid, host=None)
+
+    def rests():
+        rig.manager.sync()
+        with rig.db.reader() as conn:
+            return address in conn.execute(sa.select(t.addresses.c.address)).scalars().all()
+    assert rests()
+    with rig.db.writer() as conn:                              # the guest's host tells that the lease has ended
+        conn.execute(sa.update(t.addresses).values(released_at=utils.utcnow() - datetime.timedelta(seconds=9)))
+    record(rig, vif, time.time() - 3)
+    assert not rests()
+
+
+@pytest.mark.parametrize('given', [
+    'x', [1], [{'mac': 'x', 'address': '10.0.0.5', 'until': 1}], [{'mac': MAC, 'address': '10.0.0.5', 'until': -1}],
+    [{'mac': MAC, 'address': '10.0.0.5', 'until': 1}] * 501])
+def test_a_host_may_say_what_it_likes(rig, given):
+    with pytest.raises(exception.InvalidInput):
+        rig.methods['report_leases'](None, host='host1', leases=given)
