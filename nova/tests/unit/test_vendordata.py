@@ -70,11 +70,11 @@ class _Handler(server.BaseHTTPRequestHandler):
         self._send(b'"' + b'x' * vendordata.MAX_BYTES + b'"')
 
     def answer_silent(self):
-        time.sleep(8)
+        time.sleep(60)
 
     def answer_dripping(self):
         self._send(b'', **{'Content-Length': '1000'})
-        for _ in range(40):
+        for _ in range(300):
             self.wfile.write(b' ')
             time.sleep(0.2)
 
@@ -117,7 +117,7 @@ def test_what_fails_is_empty_and_takes_its_time_at_most(services, name):
     began = time.monotonic()
     made = vendordata.VendorData(nova_conf.new(files=[], **options(services, name)))
     assert json.loads(made.document(instance)) == {name: {}}
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     fatal = options(services, 'good', name, api__vendordata_dynamic_failure_fatal=True)
     with pytest.raises(exception.Unavailable):
         vendordata.VendorData(nova_conf.new(files=[], **fatal)).document(instance)
