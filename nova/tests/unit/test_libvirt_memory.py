@@ -59,8 +59,8 @@ def test_a_host_of_files_offers_no_large_pages():
 
 
 @pytest.mark.parametrize('here, there, fine', [
-    ('file', 'file', True), ('anonymous', 'memfd', True), ('file', 'anonymous', False), ('memfd', 'file', False)])
-def test_memory_in_files_goes_to_its_like(here, there, fine):
+    ('file', 'file', True), ('anonymous', 'memfd', False), ('file', 'anonymous', False), ('memfd', 'file', False)])
+def test_memory_goes_to_its_like(here, there, fine):
     if fine:
         live_migration._check_memory(guests.guest(memory_source=here), there)
     else:

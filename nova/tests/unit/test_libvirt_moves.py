@@ -66,9 +66,11 @@ def test_what_is_this_hosts_own_is_not_taken_from_another(tmp_path):
     one, two = store(tmp_path / 'one', 'one'), store(tmp_path / 'two', 'two')
     hostile = {**sent(one), 'volumes': [{'source': {'type': 'file', 'path': '/etc/shadow'}}], 'nvram': '/etc/passwd',
                'hostdevs': [{'address': '0000:00:1f.0'}], 'consoles': {'serial': {'paths': ['/run/any.sock']}},
-               'rescued': {'disks': [{'file': '/etc/shadow'}]}}
+               'rescued': {'disks': [{'file': '/etc/shadow'}]}, 'memory_source': 'file',
+               'shares': [{'program': '/etc/run-as-root', 'directory': '/', 'tag': 'x', 'share_id': 'x'}]}
     guest = arrival.unpacked(hostile, UUID, two, 'qemu', [VIF])
     assert (guest.volumes, guest.hostdevs, guest.consoles, guest.rescued) == ([], [], {}, None)
+    assert (guest.shares, guest.memory_source) == ([], 'anonymous')
     assert guest.nvram == two.path(UUID, 'disk.nvram') and '/etc/' not in json.dumps(xml.dataclasses.asdict(guest))
     assert not set(arrival.OWN) & set(arrival.packed(record_with_files(one)))
 

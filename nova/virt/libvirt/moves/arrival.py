@@ -22,8 +22,8 @@ TARGET = re.compile(r'[a-z]{2}[a-z]\Z')
 FORMATS = ('raw', 'qcow2')
 DISKS = 26                               # a guest of volumes alone has none
 # What each host makes for itself, of what the conductor says and of its own options. By another host's word the path
-# of a volume, or the address of a device, would be a way to what is here.
-OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted')
+# of a volume, the address of a device, or the program of a share would be a way to what is here.
+OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'shares', 'memory_source')
 NOT_KEPT = ('size', 'pooled', 'source')
 SETTING = 255                            # characters of a value
 BOOT_FILES = ('kernel', 'ramdisk')

@@ -150,7 +150,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                            block_devices: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
         uuid = instance.uuid
         guest = arrival.unpacked(facts['guest'], uuid, self.storage, self.virt_type, network_info)
-        guest.numa = facts.get('numa_topology')
+        guest.numa, guest.memory_source = facts.get('numa_topology'), self.memory_source
         guest.volumes = self.hands.volumes_of(instance, block_devices, guest.machine, guest.disks, [])
         try:
             return self._make_ready(context, guest, facts)
@@ -410,8 +410,8 @@ def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
 
 
 def _check_memory(guest: xml.Guest, there: str) -> None:
-    """:raises MigrationPreCheckError: the memory of one host alone is in files: the hosts count it differently"""
-    if memory.FILE in (guest.memory_source, there) and guest.memory_source != there:
+    """:raises MigrationPreCheckError: the hosts have memory from different places, and may count it differently"""
+    if guest.memory_source != there:
         raise exception.MigrationPreCheckError(reason=(
             f'its memory is of the kind {guest.memory_source} here, and would be of the kind {there} there; it can be '
             'moved while it is off'))
