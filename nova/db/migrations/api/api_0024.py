@@ -3,7 +3,7 @@ from alembic import op
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-revision = 'api_0025'
+revision = 'api_0024'
 down_revision = 'api_0023'
 branch_labels = None
 depends_on = None
