@@ -6,6 +6,7 @@ import pytest
 
 from nova import conf as configuration
 from nova import exception
+from nova.runtime import progress
 from nova.tests.unit import test_libvirt_storage as base
 from nova.virt.libvirt import files
 from nova.virt.libvirt import qemu_img
@@ -23,7 +24,7 @@ images = base.images
 class Allocated(local_files.Files):
     """The example: raw files whose room is taken when they are made, so that no guest meets a full disk later."""
 
-    def from_image(self, path, image_id, base, size, target, bus):
+    def from_image(self, path, image_id, base, size, target, bus, report=progress.ignore):
         self.qemu_img.convert(base.path, base.format, path, 'raw')
         with open(path, 'r+b') as file:
             os.posix_fallocate(file.fileno(), 0, size)

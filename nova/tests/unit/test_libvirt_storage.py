@@ -102,7 +102,7 @@ def test_image_is_downloaded_once_by_parallel_requests(store, images, raw):
 def test_how_much_of_an_image_is_here_is_reported(store, images, raw, tmp_path):
     image, seen = {**images.add('one', raw, 'raw'), 'size': 4096}, []
     request = driver.SpawnRequest(image=image, network_info=[], report=seen.append)
-    store.create(None, driver_contract.make_instance(), request)
+    store.new_disks.create(None, driver_contract.make_instance(), request)
     assert seen == [new_disks.FETCHED // 2]
     with progress.watched(str(raw), [str(raw), str(raw)], seen.append):      # a tool that says nothing
         time.sleep(progress.LOOK_S * 1.5)
