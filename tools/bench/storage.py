@@ -18,10 +18,12 @@ import uuid
 from nova.virt import driver
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import files
 
 MIB = 1024 ** 2
 MAKE = {'ext4': ['mkfs.ext4', '-q', '-F'], 'xfs': ['mkfs.xfs', '-q', '-m', 'reflink=1'], 'btrfs': ['mkfs.btrfs', '-q']}
 ROUNDS = 5
+PLACES = {'qcow2': files.Qcow2, 'raw': files.Raw}
 
 
 class Images:
@@ -30,7 +32,7 @@ class Images:
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
 
-    def download(self, _context: Any, _image_id: str, path: str) -> None:
+    def download(self, _context: Any, _image_id: str, path: str, _moved: Any = None) -> None:
         with open(path, 'wb') as file:
             file.write(self._path.read_bytes())
 
@@ -40,6 +42,7 @@ class Instance:
 
     root_gb, ephemeral_gb, kernel_id, ramdisk_id = 1, 0, None, None
     flavor: dict[str, int] = {'swap': 0}
+    image_properties: dict[str, str] = {}
 
     def __init__(self) -> None:
         self.uuid = str(uuid.uuid4())
@@ -67,7 +70,8 @@ def used(directory: pathlib.Path) -> int:
 
 
 def measure(directory: pathlib.Path, images: Images, images_type: str) -> None:
-    made = storage.Storage(str(directory / images_type), images, qemu_img.QemuImg(600), images_type=images_type)
+    path, tool = str(directory / images_type), qemu_img.QemuImg(600)
+    made = storage.Storage(path, images, tool, disks=PLACES[images_type](path, tool))
     made.prepare()
     request = driver.SpawnRequest(image={'id': 'image', 'disk_format': 'raw', 'properties': {}}, network_info=[],
                                   config_drive=None, block_devices=[])
