@@ -78,7 +78,7 @@ STORAGE = (
     ('Limits of local disks, also changed by a resize', None, SHOWN,
      'integration/test_libvirt_growth.py::test_a_running_guest_grows', 'of flavors with a maximum'),
     ('Limits of volumes (QoS of the front-end)', None, CALLS,
-     'unit/test_libvirt_volumes.py::test_limits_of_the_block_storage', 'the XML'),
+     'unit/test_libvirt_volumes.py::test_what_the_block_storage_lets_the_hypervisor_bound', 'the XML'),
     ('Discard, zeros detected, I/O threads, cache modes', None, SHOWN,
      'integration/test_libvirt_local_disks.py::test_formats_buses_and_threads',
      'QEMU is told so; that zeros of a guest became holes was not seen'),

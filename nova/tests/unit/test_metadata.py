@@ -279,7 +279,7 @@ def test_a_host_speaks_for_its_own_guests_alone(service):
     assert relayed(service).text == utils.ec2_id(service[1]['uuid'])
     assert relayed(service, 'host2').status_int == 404                       # the guest is on host1
     assert relayed(service, 'host2', 'router', 'r').status_int == 200
-    assert relayed(service, 'host1', 'router', 'r').status_int == 200        # a part of the router is where its guests are
+    assert relayed(service, 'host1', 'router', 'r').status_int == 200        # a part of it is there
     assert relayed(service, 'host3', 'router', 'r').status_int == 404
     assert relayed(service, ident='m').status_int == relayed(service, address='10.0.0.6').status_int == 404
     assert relayed(service, master=b'another').status_int == 403
