@@ -64,6 +64,7 @@ class NeutronManager:
             'network_info': self.network_info,
             'refresh_security': self.refresh_security,
             'report_host': self.report_host,
+            'report_leases': self.report_leases,
             'host_state': self.host_state})
 
     def begin(self) -> None:
@@ -227,6 +228,10 @@ class NeutronManager:
         """:raises InvalidInput: always; the Networking service has agents of its own"""
         raise exception.InvalidInput(reason='[network] backend is neutron, whose hosts have no agent of this network '
                                             'service: take [network] agent out of their configuration.')
+
+    def report_leases(self, context: nova_context.RequestContext, host: str, leases: list[Document]) -> None:
+        """:raises InvalidInput: always"""
+        self.report_host(context, host, '', False)
 
     def host_state(self, context: nova_context.RequestContext, host: str, physical: dict[str, str],
                    address: str, known: Document | None = None) -> None:
