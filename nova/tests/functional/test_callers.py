@@ -41,7 +41,7 @@ PARTS = {
     'network': {'networks': 'private_network', 'subnets': 'private_subnet', 'ports': 'port',
                 'security-groups': 'group', 'security-group-rules': 'rule', 'routers': 'router',
                 'floatingips': 'floating_ip', 'port_forwardings': 'port_forwarding', 'rbac-policies': 'share',
-                'subnetpools': 'subnet_pool',
+                'subnetpools': 'subnet_pool', 'default-security-group-rules': None,
                 'tags': 'tag', 'agents': None, 'network-ip-availabilities': 'private_network', 'extensions': None},
     'volume': {'volumes': 'volume', 'metadata': 'metadata_key', 'snapshots': 'volume_snapshot',
                'attachments': 'attachment', 'types': None, 'os-quota-sets': 'project', 'backups': 'backup',
