@@ -3,6 +3,7 @@ import collections
 import itertools
 import os
 import threading
+import zlib
 
 import pytest
 
@@ -16,32 +17,36 @@ LONG = ('test_lost_replies_cloud.py', 'test_identity_clients.py', 'test_core_los
         'test_http_workers.py', 'test_callers.py', 'test_consoles.py', 'test_attacks.py', 'test_network_clients.py',
         'test_login_flood.py', 'test_image_clients.py', 'test_certificates.py', 'test_cells_cloud.py')
 
+# Files of what the models of threads do differently: listeners, waits, workers, races, queues, tasks that go on while
+# others run. They run on both models.
+BOTH = ('test_attacks.py', 'test_cells_cloud.py', 'test_consoles.py', 'test_core_', 'test_disorder_cloud.py',
+        'test_events.py', 'test_growing_cloud.py', 'test_heartbeats.py', 'test_http_', 'test_interfaces.py',
+        'test_live_cloud.py', 'test_login_flood.py', 'test_moves_cloud.py', 'test_other_actions.py',
+        'test_outside_services.py', 'test_overload.py', 'test_prefer_wait.py', 'test_restart.py',
+        'test_servers_cells.py', 'test_servers_races.py', 'test_tls_listener.py', 'test_volumes.py',
+        'test_volumes_races.py', 'test_volumes_recovery.py', 'test_write_batch.py')
 # Files whose tests start no thread: a request is answered by the thread that sends it, over SQLite, and neither model
-# switches there. With NOVA_TEST_ALTERNATE=1 each runs on one model, every other one on native threads. `threadless`
-# holds them to it; those of their tests that need threads have the mark `threads`, and run on both.
+# switches there. `threadless` holds them to it; those of their tests that need threads have the mark `threads`, and run
+# on both.
 THREADLESS = (
     'test_api_requests.py', 'test_api_versions.py', 'test_bulk_action.py', 'test_categories.py', 'test_flavors.py',
     'test_hosts.py', 'test_idempotency.py', 'test_image_proxy.py', 'test_instance_actions.py', 'test_keypairs.py',
     'test_live_api.py', 'test_moves_api.py', 'test_placement_explain.py', 'test_quotas.py', 'test_rate_limits.py',
     'test_servers_actions.py', 'test_servers_create.py', 'test_servers_fuzz.py', 'test_servers_list.py',
     'test_usage.py')
-# Files about what a face answers whom, and clients, which are processes of their own: thousands of requests whose way
-# through threads is that of the tests of clouds, which run on both.
-ANSWERS = ('test_fuzz_faces.py', 'test_callers.py', 'test_caller_references.py', 'test_identity_clients.py',
-           'test_image_clients.py', 'test_network_clients.py')
 # Files whose tests have one form and a subject each: every other test runs on one model, the rest on the other. Both
 # models have the form, and each subject is had once.
 HALVES = ('test_lost_replies_cloud.py',)
 
 
 def _for_other_model(item, number):
+    """With NOVA_TEST_ALTERNATE=1 what is not of BOTH runs on one model; which one is a matter of the file's name."""
     name = item.path.name
     if name in HALVES:
         return concurrency.MODELS[number % 2] != concurrency.model()
-    for files in THREADLESS, ANSWERS:
-        if name in files and not item.get_closest_marker('threads'):
-            return concurrency.MODELS[files.index(name) % 2] != concurrency.model()
-    return False
+    if name.startswith(BOTH) or item.get_closest_marker('threads'):
+        return False
+    return concurrency.MODELS[zlib.crc32(name.encode()) % 2] != concurrency.model()
 
 
 @pytest.fixture(autouse=True)
