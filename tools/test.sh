@@ -194,9 +194,9 @@ by_servers() {
         esac
         parts[$part]+="$file "
     done
-    for part in host namespaces moving databases clients fleets brokers; do        # the longest first
+    for part in host brokers namespaces moving clients fleets databases; do        # the longest first
         # shellcheck disable=SC2086
-        beside "$part" -rsfE --durations=8 ${parts[$part]} "$@"
+        beside "$part" -rsfE --durations=15 ${parts[$part]} "$@"
     done
     shown
 }
