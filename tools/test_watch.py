@@ -24,11 +24,23 @@ def alive(pid: int) -> bool:
     return state.rpartition(')')[2].split()[0] != 'Z'
 
 
+def _began_later(pid: int, file: pathlib.Path) -> bool:
+    """Whether a process is younger than what is said of it: another one has got the number."""
+    try:
+        ticks = int(pathlib.Path('/proc', str(pid), 'stat').read_text().rpartition(')')[2].split()[19])
+        up = float(pathlib.Path('/proc/uptime').read_text().split()[0])
+        return time.time() - up + ticks / os.sysconf('SC_CLK_TCK') > file.stat().st_mtime + 1
+    except OSError:
+        return True
+
+
 def running(directory: pathlib.Path) -> list[tuple[int, int, str]]:
     """Process, the time when it began with what it does, and that."""
     found = []
     for name in os.listdir(directory) if directory.exists() else ():
         words = (directory / name).read_text().split(' ', 1) if name.isdigit() and alive(int(name)) else []
+        if words and _began_later(int(name), directory / name):
+            continue
         if len(words) == 2:
             found.append((int(name), int(words[0]), words[1].strip()))
     return sorted(found, key=lambda row: row[1])
