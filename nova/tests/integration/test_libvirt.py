@@ -458,7 +458,7 @@ def test_failed_upload_leaves_the_guest_and_no_file(rig, instance, monkeypatch):
 def test_destroy_during_a_snapshot_leaves_nothing(rig, instance, monkeypatch):
     """Class I."""
     spawn(rig, instance)
-    monkeypatch.setattr(rig.images, 'upload', lambda *_args: rig.driver.destroy(None, instance, []))
+    monkeypatch.setattr(rig.images, 'upload', lambda *_args, **_more: rig.driver.destroy(None, instance, []))
     rig.driver.snapshot(None, instance, 'snap', lambda step: None)
     assert rig.leftovers(instance.uuid) == []
 

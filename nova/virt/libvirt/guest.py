@@ -174,11 +174,11 @@ def backup_done(domain: libvirt.virDomain) -> bool | None:
     return ended.get('type') == libvirt.VIR_DOMAIN_JOB_COMPLETED and bool(ended.get('success', True))
 
 
-def backup_percent(domain: libvirt.virDomain) -> int:
-    """Hundredths of the disks that are copied; 0 when the copy has ended meanwhile."""
+def backup_percent(domain: libvirt.virDomain) -> int | None:
+    """Hundredths of the disks that are copied; None when the copy has ended meanwhile."""
     stats = domain.jobStats()
     total = int(stats.get('disk_total', 0))
-    return min(100, 100 * int(stats.get('disk_processed', 0)) // total) if total else 0
+    return min(100, 100 * int(stats.get('disk_processed', 0)) // total) if total else None
 
 
 def abort_job(domain: libvirt.virDomain) -> None:

@@ -102,7 +102,9 @@ class Snapshots(agent.Agent, driver.Snapshot):
                     return bool(done)
                 self.hands.storage.check_room()
                 if time.monotonic() > report_at:
-                    copied(hypervisor.guest(OPERATION, uuid, guests.backup_percent))
+                    percent = hypervisor.guest(OPERATION, uuid, guests.backup_percent)
+                    if percent is not None:
+                        copied(percent)
                     report_at = time.monotonic() + REPORT_S
                 time.sleep(POLL)
             hypervisor.guest(OPERATION, uuid, guests.abort_job)
