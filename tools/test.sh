@@ -9,7 +9,7 @@
 # integration  real parts: libvirt and QEMU, MariaDB, PostgreSQL, RabbitMQ, real clients (as root, installed here)
 # pep8         style and layers
 #
-# NOVA_TEST_MINUTES (75) bounds the whole; what runs then is named, shown and ended.
+# NOVA_TEST_MINUTES (84) bounds the whole; what runs then is named, shown and ended.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 suite=${1:-all}
@@ -22,7 +22,7 @@ log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
 trap 'end_meanwhile; rm -rf "$log" "$log".*' EXIT
 export NOVA_TEST_RUNNING=$log.running
 mkdir "$NOVA_TEST_RUNNING"
-python3 "$here/test_watch.py" "$log" $$ --minutes "${NOVA_TEST_MINUTES:-75}" &
+python3 "$here/test_watch.py" "$log" $$ --minutes "${NOVA_TEST_MINUTES:-84}" &
 disown                               # no job of those that are counted and waited for
 overdue() { [ -e "$log.overdue" ]; }
 failed=() took=() unsteady=()
@@ -243,6 +243,6 @@ bill() {
 if [ "$suite" = all ]; then run "bill of materials" bill; fi
 
 report
-! overdue || fail "Not ended within ${NOVA_TEST_MINUTES:-75} minutes. Failed or not begun: ${failed[*]}"
+! overdue || fail "Not ended within ${NOVA_TEST_MINUTES:-84} minutes. Failed or not begun: ${failed[*]}"
 [ ${#failed[@]} = 0 ] || fail "Failed: ${failed[*]}"
 say "All green."

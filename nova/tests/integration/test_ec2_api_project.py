@@ -6,13 +6,14 @@ import sys
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests.integration import test_client_suites as suites
 
 SECONDS = 1200             # on a busy machine
 SCRIPT = suites.TOOLS / 'ec2' / 'ec2_api_walk.py'
 
 
-@pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='takes minutes: set NOVA_TEST_LONG=1')
+@long_runs.only
 def test_ec2_api_runs_on_this_clouds_services(tmp_path):
     """Setting a subnet's gateway aside while a router is on it, and the DHCP options dns-server and netbios-ns of a
     port, were refused: it could make no subnet and no instance of a VPC with DHCP options."""

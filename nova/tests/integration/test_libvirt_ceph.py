@@ -5,6 +5,7 @@ import uuid
 import pytest
 
 from nova.tests import ceph as cephs
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
 
@@ -76,6 +77,7 @@ def test_a_volume_comes_and_goes(ceph, image, rig, instance):
     assert 'Watchers: none' in ceph.rbd('status', volume['volume_id'])
 
 
+@long_runs.only
 def test_a_guest_boots_from_a_volume_and_goes_on_when_ceph_was_away(ceph, image, rig):
     root = device(ceph, image(test_libvirt.GUEST / 'guest.qcow2'), '/dev/vda', boot_index=0)
     guest = test_libvirt.make_instance(root_gb=0)

@@ -18,6 +18,7 @@ from keystoneauth1 import loading
 
 from nova import context
 from nova.tests import ceph as cephs
+from nova.tests import long_runs
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.integration import servers
 from nova.tests.integration import test_libvirt
@@ -244,6 +245,7 @@ def act(user, server, name, values):
     return answer
 
 
+@long_runs.only
 def test_a_guest_sees_and_keeps_its_data(cloud, cinder, user):
     rig = Guest(cloud)
     server = boot(user, source_type='image', uuid=user.image)

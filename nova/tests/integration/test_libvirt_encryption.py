@@ -10,6 +10,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
 from nova.tests.integration import test_libvirt_resize
 from nova.tests.integration import test_libvirt_volumes
@@ -131,6 +132,7 @@ def test_a_resize_keeps_the_key_and_a_copy_in_the_clear_is_refused(rig, instance
     assert test_libvirt_resize.size(root) == test_libvirt_resize.GIB and len(keys) == 1
 
 
+@long_runs.only
 def test_what_a_rescue_makes_is_encrypted_too(rig, instance, keys):
     spawn(rig, instance)
     rig.booted(instance)
