@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests import warm_client
 from nova.tests.integration import test_libvirt
 
@@ -115,7 +116,7 @@ def fake_rig():
         made.cloud.close()
 
 
-@pytest.fixture(params=['fake', 'libvirt'])
+@pytest.fixture(params=[pytest.param('fake', marks=long_runs.only), 'libvirt'])
 def rig(request, tmp_path):
     if request.param == 'libvirt':
         reason = test_libvirt._REASON or (None if shutil.which('dnsmasq') else 'dnsmasq is not installed')

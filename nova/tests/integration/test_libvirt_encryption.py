@@ -112,6 +112,7 @@ def test_what_a_guest_writes_is_nowhere_on_its_host(rig, instance, keys, caplog)
     assert instance.uuid not in libvirt_secrets()
 
 
+@long_runs.only
 def test_a_resize_keeps_the_key_and_a_copy_in_the_clear_is_refused(rig, instance, keys):
     spawn(rig, instance)
     with pytest.raises(exception.VirtError, match='encrypted, and the copy would not be'):

@@ -9,6 +9,7 @@ import pytest
 
 from nova import exception
 from nova.hardware import growth
+from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.integration import test_libvirt as base
 from nova.virt.libvirt.life import growth as life_growth
@@ -108,6 +109,7 @@ def test_a_guest_without_room_stays_as_it_is(rig, instance):
     assert seen(instance) == before
 
 
+@long_runs.only
 def test_memory_without_the_cpus_is_taken_back(rig, instance):
     """QEMU refuses the CPUs: the guest, which has not taken the memory up, gives it back."""
     begin(rig, instance, **MOST)

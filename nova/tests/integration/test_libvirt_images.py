@@ -9,6 +9,7 @@ import tempfile
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests import multiboot
 from nova.tests import waiting
 from nova.tests.functional import cloud as cloud_fixture
@@ -151,6 +152,7 @@ def test_an_image_that_is_not_lent_any_more(victim, client, kernel, secret):
     assert answer.status_code == 400 and secret in answer.text
 
 
+@long_runs.only
 def test_an_image_that_is_changed_while_its_server_is_shelved(victim, client, kernel, secret):
     """The copy of a shelved server belongs to the user, who can write any properties into it."""
     server = boot(client, filled(client, root(client, kernel_id=kernel)))

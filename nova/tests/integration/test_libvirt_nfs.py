@@ -13,6 +13,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
 from nova.virt.libvirt.volumes import probe
@@ -95,6 +96,7 @@ def server(tmp_path):
     made.stop()
 
 
+@long_runs.only
 def test_a_volume_of_a_server_of_files_that_hangs_for_a_while(server, rig, instance, monkeypatch):
     monkeypatch.setattr(probe, 'ANSWER_S', 2)
     path = server.files / 'volume-1'

@@ -10,6 +10,7 @@ from nova.hardware import cpus
 from nova.hardware import fit
 from nova.hardware import guest_request
 from nova.objects import numa
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
 from nova.virt import driver
 
@@ -83,6 +84,7 @@ def test_a_pinned_guest_runs_on_its_cpus(rig, instance):
                   'the guest to count')
 
 
+@long_runs.only
 def test_a_guest_with_a_node_stays_on_it(rig, instance):
     topology = place(rig, instance, numa_nodes='1')
     base.spawn(rig, instance)

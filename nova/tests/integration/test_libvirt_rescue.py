@@ -8,6 +8,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
 
 pytestmark = base.pytestmark
@@ -70,8 +71,9 @@ def test_a_broken_guest_is_repaired(rig, instance):
     assert rescue_files(rig, instance) == []
 
 
-@pytest.mark.parametrize('device, bus, name', [('disk', 'scsi', 'sda'), ('disk', 'usb', 'sda'),
-                                               ('cdrom', 'ide', 'hda')])
+@pytest.mark.parametrize('device, bus, name', [
+    pytest.param('disk', 'scsi', 'sda', marks=long_runs.only), pytest.param('disk', 'usb', 'sda', marks=long_runs.only),
+    ('cdrom', 'ide', 'hda')])
 def test_a_stable_rescue_adds_a_disk(rig, instance, device, bus, name):
     """Every device stays what it is; the boot loader that runs is that of the rescue disk (emulated, and by the BIOS,
     all but SCSI takes minutes: the others are seen in the definition of the guest that runs)."""

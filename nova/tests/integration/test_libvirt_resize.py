@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from nova import exception
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
 from nova.virt import driver
 
@@ -91,6 +92,7 @@ def test_a_header_that_a_guest_wrote_is_data(state_path):
     assert not list(pathlib.Path(rig.driver.storage.directory).glob(f'{instance.uuid}*'))
 
 
+@long_runs.only
 def test_the_image_of_a_guest_that_was_put_aside_stays_cached(rig, instance):
     base.spawn(rig, instance)
     rig.driver.send_guest(None, instance, rig.driver.host, [], 0)

@@ -9,6 +9,7 @@ import types
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests import warm_client
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.integration import test_libvirt
@@ -110,6 +111,7 @@ def test_a_guest_sees_and_keeps_its_data(cloud, openstack):
     openstack('server delete --wait again')
 
 
+@long_runs.only
 def test_a_server_of_an_image_of_volumes_boots(cloud, openstack):
     """openstackclient names the image as a local disk, too: the guest of ``createImage`` of a server on volumes got an
     empty one."""
