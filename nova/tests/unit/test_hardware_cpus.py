@@ -30,6 +30,7 @@ def test_show(cpuset, text):
     assert cpus.show(cpuset) == text
 
 
+@hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])       # a busy machine
 @hypothesis.given(st.frozensets(st.integers(0, 300), min_size=1))
 def test_what_is_shown_is_parsed_again(cpuset):
     assert cpus.parse(cpus.show(cpuset)) == cpuset
