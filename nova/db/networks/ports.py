@@ -28,7 +28,7 @@ def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
 
 
 _AT = sa.select(t.ports.c.device_id).join(t.addresses, t.addresses.c.port_id == t.ports.c.id).where(
-    t.ports.c.device_id != '', t.ports.c.device_owner.not_like('network:router_%'))
+    t.ports.c.device_id != '', t.ports.c.device_owner.not_like('network:%'))
 
 
 _OTHER = t.ports.alias('other')

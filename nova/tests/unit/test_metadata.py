@@ -21,6 +21,7 @@ from nova.cmd import api_metadata
 from nova.db import engine
 from nova.db import schema as migration
 from nova.db.cells import cells
+from nova.db.networks import ports as db_ports
 from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.db.services import metadata_keys
@@ -284,6 +285,18 @@ def test_a_host_speaks_for_its_own_guests_alone(service):
     assert relayed(service, ident='m').status_int == relayed(service, address='10.0.0.6').status_int == 404
     assert relayed(service, master=b'another').status_int == 403
     assert get(service, '/latest/meta-data', **{relay.NETWORK: 'n', relay.GUEST: '10.0.0.5'}).status_int == 403
+
+
+@pytest.mark.parametrize('owner', ['network:dhcp', 'network:floatingip', 'network:router_interface'])
+def test_a_port_of_the_network_service_is_no_guest(service, owner):
+    """Such ports have ids of devices, too, which were taken for servers'."""
+    api_db, ports = service[0].api.api_db, tables_network.ports
+    with api_db.writer() as conn:
+        conn.execute(ports.update().values(device_owner=owner))
+    with api_db.reader() as conn:
+        assert db_ports.device_at(conn, '10.0.0.5') is None
+        assert db_ports.device_by_network(conn, 'n', '10.0.0.5', 'host1') is None
+    assert get(service, '/latest/meta-data/instance-id').status_int == 404
 
 
 @pytest.mark.parametrize('loose', [{'port_security_enabled': False},
