@@ -340,7 +340,7 @@ def fetched(cloud, directory, count):
     client, asked = cloud.client(version='2.60'), []
     image = client.upload_image((directory / 'guest.qcow2').read_bytes(), 'guest', disk_format='qcow2')
     download = cloud.images.download
-    cloud.images.download = lambda ctx, ident, path: asked.append(ident) or download(ctx, ident, path)
+    cloud.images.download = lambda ctx, ident, *more: asked.append(ident) or download(ctx, ident, *more)
     try:
         begun = time.perf_counter()
         with concurrent.futures.ThreadPoolExecutor(CONCURRENCY) as pool:
