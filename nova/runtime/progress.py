@@ -27,12 +27,16 @@ def ignore(_value: int) -> None:
 
 def part(report: Report, begin: int, end: int) -> Report:
     """The Report of a part of the work, which is the hundredths from ``begin`` to ``end`` of it all."""
+    if report is ignore:
+        return ignore
     return lambda percent: report(begin + (end - begin) * max(0, min(percent, 100)) // 100)
 
 
 def of_bytes(report: Report, whole: int | None) -> Moved:
     """Report how many of ``whole`` bytes have come; nothing, where it is not known how many there are."""
-    return lambda moved: report(100 * moved // whole) if whole else None
+    if report is ignore or not whole:
+        return ignore
+    return lambda moved: report(100 * moved // whole)
 
 
 @contextlib.contextmanager

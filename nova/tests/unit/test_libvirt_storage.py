@@ -114,6 +114,13 @@ def test_how_much_of_an_image_is_here_is_reported(store, images, raw, tmp_path):
         time.sleep(progress.LOOK_S * 1.5)
 
 
+def test_a_part_of_work_that_has_no_report_has_none():
+    """Files are watched by a thread: none was to start for work that nothing follows."""
+    part = progress.part(progress.ignore, 0, 50)
+    assert part is progress.ignore and progress.of_bytes(part, 4096) is progress.ignore
+    assert progress.of_bytes([].append, None) is progress.ignore
+
+
 def refused(store, images, path, declared):
     image = images.add('bad', path, declared)
     with pytest.raises(exception.ImageUnacceptable) as caught:
