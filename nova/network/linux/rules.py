@@ -33,6 +33,8 @@ from nova.network.linux import frames
 if TYPE_CHECKING:
     from nova.network.host.state import HostState, Network, Overlay, Port
 
+    Owners = list[tuple[str, list[Port], list[tuple[str, str]]]]              # see _owners
+
 METADATA = relay.ADDRESS
 _SIX = {4: '', 6: '6'}            # ends of the names of sets and maps
 
@@ -183,9 +185,10 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
 
 def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
                host_ports: tuple[Any, ...]) -> list[str]:
-    body = [*_group_bodies(state), *_port_bodies(state.ports), *_check_bodies(state.overlays)]
+    owners = _owners(state.ports)
+    body = [*_group_bodies(state), *_port_bodies(owners), *_check_bodies(state.overlays)]
     if state.overlays:
-        body += _zone_bodies(state)
+        body += _zone_bodies(state.overlays, owners)
     if served or state.overlays:
         body += _hook_bodies(state, served, metadata, host_ports)
     return body
@@ -205,9 +208,9 @@ def _group_bodies(state: HostState) -> list[str]:
     return body
 
 
-def _port_bodies(ports: list[Port]) -> list[str]:
+def _port_bodies(owners: Owners) -> list[str]:
     """A chain of the groups of each port, and the maps that find it by bridge and address."""
-    owners, body = _owners(ports), []
+    body = []
     for direction in ('egress', 'ingress'):
         for name, owned, _keys in owners:
             body += _chain(f'{direction}_{name}', _groups(direction, owned))
@@ -218,15 +221,15 @@ def _port_bodies(ports: list[Port]) -> list[str]:
     return body
 
 
-def _zone_bodies(state: HostState) -> list[str]:
+def _zone_bodies(overlays: list[Overlay], owners: Owners) -> list[str]:
     """Two networks may have the same addresses: each has a table of connections of its own.
 
     With a router on each host, one direction alone of what passes between guests of other hosts may come by here: only
     connections of guests that are here are followed.
     """
-    overlays = {overlay.bridge: overlay.number for overlay in state.overlays}
-    zones = ', '.join(f'{_quote(bridge)} : {number}' for bridge, number in overlays.items())
-    known = [key for _name, _ports, keys in _owners(state.ports) for key in keys if key[0] in overlays]
+    numbers = {overlay.bridge: overlay.number for overlay in overlays}
+    zones = ', '.join(f'{_quote(bridge)} : {number}' for bridge, number in numbers.items())
+    known = [key for _name, _ports, keys in owners for key in keys if key[0] in numbers]
     body = []
     for version in (4, 6):
         body += _addresses('guests' + _SIX[version], f'ifname . ipv{version}_addr', [
@@ -235,7 +238,7 @@ def _zone_bodies(state: HostState) -> list[str]:
     return body + _chain('zones', [
         *(f'iifname . {family} {end} @guests{_SIX[version]} goto tracked'
           for family, version in (('ip', 4), ('ip6', 6)) for end in ('saddr', 'daddr')),
-        f'iifname {_set(map(_quote, overlays))} notrack'], ('filter', 'prerouting', -300))
+        f'iifname {_set(map(_quote, numbers))} notrack'], ('filter', 'prerouting', -300))
 
 
 def _check_bodies(overlays: list[Overlay]) -> list[str]:
@@ -283,7 +286,7 @@ def _apart(served: list[Network], overlays: list[str]) -> list[str]:
     return rules
 
 
-def _owners(ports: list[Port]) -> list[tuple[str, list[Port], list[tuple[str, str]]]]:
+def _owners(ports: list[Port]) -> Owners:
     """[(name of chains, the ports that share them, the (bridge, address) by which packets are known as theirs)].
 
     One a port, and one for each further address that ports may send with: several may.
