@@ -21,11 +21,6 @@ from nova.network.host.state import Router
 from nova.network.linux import frames
 
 
-def tunnel_of(leg: Leg) -> str:
-    """The device by which frames of its network leave the host."""
-    return 'vx' + leg.bridge[2:]
-
-
 def to_others(state: HostState, bridge: str) -> list[str]:
     """Statements about frames that leave the host through an overlay: what is for a router here stays here."""
     rules = []
@@ -65,7 +60,7 @@ def rules(state: HostState) -> list[str]:
     found = []
     for router in state.routers:
         for leg in _legs(router):
-            through = f'iifname "{tunnel_of(leg)}" '
+            through = f'iifname "{frames.vxlan_name(leg.bridge)}" '
             if router.role == GATEWAY:
                 found.append(f'{through}ether daddr {gateway_mac(leg.mac)} ether daddr set {leg.mac} accept')
                 continue

@@ -108,7 +108,12 @@ def to_guest(port: Port, servers: list[str]) -> list[str]:
 
 def tunnel_name(overlay: Overlay) -> str:
     """The device by which an overlay's frames leave the host."""
-    return ('vx' if overlay.vlan is None else 'vl') + overlay.bridge[2:]
+    return vxlan_name(overlay.bridge) if overlay.vlan is None else 'vl' + overlay.bridge[2:]
+
+
+def vxlan_name(bridge: str) -> str:
+    """The device by which the frames of an overlay with this bridge leave the host, where it is a VXLAN."""
+    return 'vx' + bridge[2:]
 
 
 def service_name(overlay: Overlay) -> str:
