@@ -9,22 +9,15 @@ from collections.abc import Iterable
 import contextlib
 import json
 import pathlib
-import shutil
-import sys
 import time
 from typing import Any
 
 from nova.network.linux import dhcp
 from nova.network.linux import dhcpbridge
+from nova.runtime import programs
 
 COMMAND = 'nova-dhcpbridge'
 MAX = 65536                      # files that are read: dnsmasq has no more leases
-
-
-def command() -> str | None:
-    """The path of nova-dhcpbridge, beside this Python or on the path; None where it is not installed."""
-    beside = pathlib.Path(sys.executable).with_name(COMMAND)
-    return str(beside) if beside.exists() else shutil.which(COMMAND)
 
 
 class Leases:
@@ -38,7 +31,7 @@ class Leases:
 
     def prepare(self, arguments: list[str]) -> tuple[list[str], list[str]]:
         """(arguments before dnsmasq, dnsmasq's with what tells it to call nova-dhcpbridge)."""
-        script = command()
+        script = programs.installed(COMMAND)
         if script is None:
             return [], arguments
         dhcp.make_directory(self.directory)

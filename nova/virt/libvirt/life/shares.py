@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import sys
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
+from nova.runtime import programs
 from nova.virt import driver
 from nova.virt import share_exports as exports
 from nova.virt import virtiofsd
@@ -69,9 +68,7 @@ class Shares(hands.Feature, driver.Shares):
 
         :raises VirtError: there is none
         """
-        configured = self.hands.share_program
-        beside = os.path.join(os.path.dirname(sys.executable), PROGRAM)
-        found = configured or (beside if os.access(beside, os.X_OK) else shutil.which(PROGRAM))
+        found = self.hands.share_program or programs.installed(PROGRAM)
         if not found or not os.access(found, os.X_OK):
             raise _refusal(f'{found or PROGRAM} is not a program of this host; see [libvirt] share_program.')
         return found
