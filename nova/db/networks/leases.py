@@ -25,9 +25,9 @@ def record(conn: sa.Connection, host: str, leases: list[dict[str, Any]]) -> None
     fresh = [{**row._mapping, 'host': host, 'until': until[row.mac_address, row.address]} for row in rows
              if (row.mac_address, row.address) in until]
     held = {(row['mac_address'], row['address']) for row in fresh}
-    for row in fresh:
-        conn.execute(sa.delete(t.leases).where(lease.subnet_id == row['subnet_id'], lease.number == row['number']))
     if fresh:
+        conn.execute(sa.delete(t.leases).where(sa.tuple_(lease.subnet_id, lease.number).in_(
+            [(row['subnet_id'], row['number']) for row in fresh])))
         engine.insert_many_ignore(conn, t.leases, fresh)
     for mac, address in sorted(until.keys() - held):            # the guest is gone; it gave its address back, perhaps
         conn.execute(sa.update(t.leases).where(lease.address == address, lease.mac_address == mac, lease.host == host)

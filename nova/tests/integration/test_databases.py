@@ -14,6 +14,7 @@ from nova import utils
 from nova.db import engine
 from nova.db import schema as migration
 from nova.db.images import images
+from nova.db.networks import leases
 from nova.db.placement import compute_nodes
 from nova.db.servers import instance_actions
 from nova.db.servers import usage
@@ -23,6 +24,7 @@ from nova.db.services import task_log
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import image as tables_image
+from nova.db.tables import network as tables_network
 from nova.tests import older
 from nova.tests import races
 from nova.tests import server_rows
@@ -235,6 +237,27 @@ def test_names_belong_to_one_and_heartbeats_are_written_together(make):
         assert heartbeats.known(conn, ['h3', 'none']) == {('h3', 'nova-compute'): (numbers[3], 'i3')}
         assert heartbeats.registered(conn, 'h3', 'nova-compute', 2, 'i3')['last_seen_at'] is not None
         assert heartbeats.registered(conn, 'h3', 'nova-compute', 2, 'other') is None
+
+
+def test_leases_take_the_place_of_those_before(make):
+    db, t = make('leases'), tables_network
+    tables_api.metadata.create_all(db.engine)
+    here = [{'mac': f'fa:16:3e:00:00:0{number}', 'address': f'10.0.0.{number}'} for number in (1, 2, 3)]
+    subnets, made = ['a', 'a', 'b'], dict.fromkeys(('created_at', 'updated_at'), utils.utcnow())
+    with db.writer() as conn:
+        conn.execute(sa.insert(t.ports), [
+            {'id': each['mac'], 'network_id': 'n', 'mac_address': each['mac'], 'host': 'host1', **made}
+            for each in here])
+        conn.execute(sa.insert(t.addresses), [
+            {'subnet_id': subnet, 'number': number, 'address': each['address'], 'port_id': each['mac']}
+            for number, (subnet, each) in enumerate(zip(subnets, here, strict=True), 1)])
+    for until in (2000000000, 2100000000):
+        db.run(leases.record, 'host1', [{**each, 'until': until} for each in here])
+    db.run(leases.record, 'host1', [{**here[1], 'until': 2000000001}])
+    with db.reader() as conn:
+        kept = conn.execute(sa.select(t.leases.c.address, t.leases.c.until).order_by(t.leases.c.number)).all()
+    assert kept == [(each['address'], utils.from_timestamp(until))
+                    for each, until in zip(here, (2100000000, 2000000001, 2100000000), strict=True)]
 
 
 def test_an_image_is_one_select(make):
