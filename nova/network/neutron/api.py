@@ -9,12 +9,12 @@ from oslo_config.cfg import ConfigOpts
 from oslo_utils import timeutils
 
 from nova import exception
+from nova.conf.placement import placement as placement_options
 from nova.network.neutron import choice
 from nova.network.neutron import client
 from nova.network.neutron import devices
 from nova.network.neutron import floating
 from nova.network.neutron import groups
-from nova.network.neutron import placement
 from nova.network.neutron import vifs
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class API:
 
     def __init__(self, conf: ConfigOpts, neutron: client.Neutron | None = None) -> None:
         self.conf, self.neutron = conf, neutron or client.Neutron(conf)
-        self._guaranteed = placement.enabled(conf)
+        self._guaranteed = placement_options.enabled(conf)
 
     def groups_of(self, context: RequestContext) -> groups.Groups:
         """Operations on security groups in the name of the caller."""

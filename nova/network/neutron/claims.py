@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
+from nova.conf.placement import placement as placement_options
 from nova.network.neutron import placement
 from nova.network.neutron import requests
 from nova.network.neutron import vifs
@@ -24,7 +25,7 @@ class Claims:
     """
 
     def __init__(self, conf: ConfigOpts, nodes: Callable[[], list[tuple[str, str, str]]]) -> None:
-        self._placement = placement.Placement(conf) if placement.enabled(conf) else None
+        self._placement = placement.Placement(conf) if placement_options.enabled(conf) else None
         self._nodes = nodes
 
     @property

@@ -33,11 +33,6 @@ _CONSUMERS = uuid.UUID('5b3f36a1-6a9c-4d8a-b9a5-8b1f5a6f0d2e')
 Document = dict[str, Any]
 
 
-def enabled(conf: ConfigOpts) -> bool:
-    """Whether there is such a service."""
-    return bool(conf.network.backend == 'neutron' and conf.placement.auth_type)
-
-
 def consumer(port_id: str, server: str, host: str) -> str:
     """Id of what holds the claim of a server's port on a host."""
     return str(uuid.uuid5(_CONSUMERS, f'{port_id}/{server}/{host}'))
@@ -96,14 +91,12 @@ class Placement:
     # ---- claims
 
     def claim(self, ctx: RequestContext, port: Document, server: str, host: str, node: str) -> Any:
-        """Allocate what a port requests of a host -> what the profile of its binding says of that, None of a port that
-        requests nothing. Done again it gives the same.
+        """Allocate what a port requests of a host -> what the profile of its binding says of that. Done again it gives
+        the same.
 
         :param node: name of the host's provider
         :raises PortBindingFailed: the host has not, or has no more, what is requested
         """
-        if not requests.groups(port):
-            return None
         ident = consumer(port['id'], server, host)
         for _ in range(TRIES):
             there = self._call(ctx, 'GET', f'/allocations/{ident}').get('allocations') or {}

@@ -5,6 +5,7 @@ import typing
 
 import numpy as np
 
+from nova.conf.placement import placement as placement_options
 from nova.scheduler.filters import base
 
 if typing.TYPE_CHECKING:
@@ -28,7 +29,7 @@ class NetworkResourcesFilter(base.Filter):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self._finder: reach.Finder | None = None
-        if conf.network.backend == 'neutron' and conf.placement.auth_type:
+        if placement_options.enabled(conf):
             from nova.network.neutron import reach           # what it loads is left out where it is not needed
 
             self._finder = reach.Finder(conf)
