@@ -1,6 +1,7 @@
 """nova-compute: the guests of one host. It needs no database.
 
-Two processes when root starts it: one does what nova.virt.libvirt.remote lists; the other is an ordinary user.
+Two processes when root starts it: one does what nova.virt.libvirt.privileged.remote lists; the other is an ordinary
+user.
 """
 from __future__ import annotations
 

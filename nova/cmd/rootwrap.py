@@ -1,7 +1,8 @@
 """nova-rootwrap CONFIG COMMAND [WORD...]: commands of deployments of before, as root, by sudo.
 
-No command is run. Each stands for a step of the privileged part of nova-compute (nova/virt/libvirt/rootwrap.py), which
-checks its arguments; all others are refused. nova-compute itself does not call it: it has that part as a process.
+No command is run. Each stands for a step of the privileged part of nova-compute, which checks its arguments; all
+others are refused (nova/virt/libvirt/privileged/rootwrap.py). nova-compute itself does not call it: it has that part as
+a process.
 
 Exit codes are those that such programs have had: 0; 1: the step failed; 96: it is not known here; 97: the configuration
 is wrong; 98: no command; 99: refused.
@@ -81,9 +82,9 @@ def _run(words: Sequence[str], files: list[str] | None) -> int:
     """
     from nova import conf as nova_conf
     from nova.runtime import privileges
-    from nova.virt.libvirt import remote
-    from nova.virt.libvirt import rootwrap
     from nova.virt.libvirt import storage
+    from nova.virt.libvirt.privileged import remote
+    from nova.virt.libvirt.privileged import rootwrap
 
     conf = nova_conf.new(files=files)
     directory, user = storage.instances_directory(conf.state_path), _caller()

@@ -23,9 +23,9 @@ from nova.tests.functional import cloud as clouds
 from nova.virt import driver
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
-from nova.virt.libvirt import remote
 from nova.virt.libvirt import storage
 from nova.virt.libvirt.containers import driver as containers
+from nova.virt.libvirt.privileged import remote
 
 TOOL = pathlib.Path(__file__).parents[3] / 'tools' / 'libvirt-lxc.sh'
 DRIVERS = list(pathlib.Path('/usr/lib').glob('*/libvirt/connection-driver/libvirt_driver_lxc.so'))

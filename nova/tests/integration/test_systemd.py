@@ -14,7 +14,7 @@ from nova.network.linux import remote as network_remote
 from nova.tests.contract import test_systemd as units
 from nova.tests.integration import prepared
 from nova.tests.integration import systemd_machine
-from nova.virt.libvirt import remote as guest_remote
+from nova.virt.libvirt.privileged import remote as guest_remote
 
 CLIENT = {'OS_CLIENT_CONFIG_FILE': '/var/lib/nova/clouds.yaml', 'OS_CLOUD': 'nova-admin'}
 # What systemd does by itself, soon enough for a test.

@@ -14,12 +14,12 @@ import pytest
 
 from nova import conf as configuration
 from nova import exception
-from nova.virt.libvirt import remote
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import domain
 from nova.virt.libvirt.containers import unpack
 from nova.virt.libvirt.containers import users
+from nova.virt.libvirt.privileged import remote
 
 UUID = str(uuid.UUID(int=1))
 NOBODY = 65534

@@ -13,8 +13,8 @@ from nova import conf as configuration
 from nova import exception
 from nova.runtime import privileges
 from nova.virt.libvirt import files
-from nova.virt.libvirt import remote
 from nova.virt.libvirt import storage
+from nova.virt.libvirt.privileged import remote
 
 MIB = 2 ** 20
 UUID, OTHER = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))

@@ -14,7 +14,7 @@ import pytest
 
 from nova.cmd import rootwrap as command
 from nova.tests.unit import test_libvirt_remote as privileged
-from nova.virt.libvirt import rootwrap
+from nova.virt.libvirt.privileged import rootwrap
 
 ETC = pathlib.Path(__file__).resolve().parents[3] / 'etc/nova'
 UUID = str(uuid.UUID(int=1))

@@ -38,7 +38,6 @@ from nova.virt.libvirt import interfaces
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt.moves import cold
 from nova.virt.libvirt.moves import live_migration
-from nova.virt.libvirt import remote
 from nova.virt.libvirt import resize
 from nova.virt.libvirt.moves import fencing
 from nova.virt.libvirt.moves import outgoing
@@ -46,9 +45,10 @@ from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import steps
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.privileged import remote
+from nova.virt.libvirt.privileged import steps
 from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import feature as volumes
 from nova.virt.libvirt.volumes import operations as volume_operations
@@ -81,7 +81,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
     :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it;
                           raises when the image must not be used
-    :param helper: privileges.Helper with the operations of nova.virt.libvirt.remote; None: this process does all itself
+    :param helper: privileges.Helper with the operations of nova.virt.libvirt.privileged.remote; None: this process does
+        all itself
     """
 
     def __init__(self, conf: cfg.ConfigOpts, host: str, images: driver.ImageSource,

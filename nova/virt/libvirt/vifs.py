@@ -14,7 +14,7 @@ Type               Before the guest starts                                   The
 =================  ========================================================  ==========================================
 
 os-vif's plugin is used without its process for privileged steps and without a global configuration: what plugs is the
-privileged part of the compute service already (nova.virt.libvirt.remote).
+privileged part of the compute service already (nova.virt.libvirt.privileged.remote).
 """
 from __future__ import annotations
 

@@ -31,9 +31,7 @@ from nova.virt.libvirt import console
 from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import host as hosts
-from nova.virt.libvirt import remote
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import steps
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import consoles
@@ -42,6 +40,8 @@ from nova.virt.libvirt.containers import unpack
 from nova.virt.libvirt.containers import users
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.privileged import remote
+from nova.virt.libvirt.privileged import steps
 
 if TYPE_CHECKING:
     from nova.context import RequestContext

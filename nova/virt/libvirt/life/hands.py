@@ -9,8 +9,8 @@ from typing import Any, TYPE_CHECKING
 if TYPE_CHECKING:
     from nova.virt.driver import ImageSource
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.remote import RemoteSteps
-    from nova.virt.libvirt.steps import LocalSteps
+    from nova.virt.libvirt.privileged.remote import RemoteSteps
+    from nova.virt.libvirt.privileged.steps import LocalSteps
     from nova.virt.libvirt.storage import Storage
     from nova.virt.libvirt.volumes.disk import Volume
     from nova.virt.libvirt.xml import Guest

@@ -42,8 +42,8 @@ from nova.virt import sandbox
 from nova.virt.libvirt import files
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt import qemu_img
-from nova.virt.libvirt import steps
 from nova.virt.libvirt import vifs
+from nova.virt.libvirt.privileged import steps
 
 CALLERS = 16                             # operations at once: a copy of a disk takes minutes
 CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID,

@@ -1,7 +1,7 @@
 """What the driver does that an ordinary user may not do: programs on strangers' bytes as another user, files of root.
 
-A process that is root, or that has to do without, does it by itself: LocalSteps. nova.virt.libvirt.remote has the steps
-of a process that has given up its rights.
+A process that is root, or that has to do without, does it by itself: LocalSteps. The module remote has the steps of a
+process that has given up its rights.
 """
 from __future__ import annotations
 
