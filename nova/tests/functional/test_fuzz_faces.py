@@ -5,7 +5,6 @@ asks for changes nothing.
 """
 import http.client
 import json
-import os
 import random
 import re
 import urllib.parse
@@ -18,11 +17,12 @@ from nova.identity.face import handlers as identity_handlers
 from nova.image import fields as image_fields
 from nova.image.face import handlers as image_handlers
 from nova.network.face import app as network_app
+from nova.tests import long_runs
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
 from nova.volume.face import handlers as volume_handlers
 
-ROUNDS = 20 if os.environ.get('NOVA_TEST_LONG') else 6           # requests of each route
+ROUNDS = 20 if long_runs.LONG else 6           # requests of each route
 INTERNALS = re.compile(
     r'Traceback|File "|\.py\b|sqlalchemy|sqlite|SELECT |INSERT |<class|object at 0x|NoneType|KeyError')
 

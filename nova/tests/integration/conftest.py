@@ -2,10 +2,11 @@
 
 Real guests and servers are slow on a full machine: their tests have a longer limit than others, if no mark gives one.
 """
-import os
 import signal
 
 import pytest
+
+from nova.tests import long_runs
 
 LIMIT_S = 600
 LONG_S = 7200                # with NOVA_TEST_LONG, of every test
@@ -21,7 +22,7 @@ signal.signal(signal.SIGTERM, _interrupt)
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if os.environ.get('NOVA_TEST_LONG'):
+        if long_runs.LONG:
             item.add_marker(pytest.mark.timeout(LONG_S), append=False)
         elif not item.get_closest_marker('timeout'):
             item.add_marker(pytest.mark.timeout(LIMIT_S))

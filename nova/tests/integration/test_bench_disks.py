@@ -6,11 +6,12 @@ import sys
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
 
 BENCH = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'bench'
-pytestmark = [pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='takes minutes: NOVA_TEST_LONG=1'),
-              pytest.mark.skipif(not BENCH.exists(), reason='tools are not part of an installed nova')]
+pytestmark = [long_runs.only, pytest.mark.skipif(
+    not BENCH.exists(), reason='tools are not part of an installed nova')]
 
 
 def printed(script, *words):

@@ -8,26 +8,28 @@ import sys
 
 import pytest
 
+from nova.tests import long_runs
+
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
-LONG = bool(os.environ.get('NOVA_TEST_LONG'))
 # What neighbours of ours prove in less time runs with NOVA_TEST_LONG alone: refusals (contract tests and the fuzzers),
 # the same live migrations at older microversions, multi-attached volumes, choices of a host, and buses of rescue disks,
 # which a fake driver does not have.
 PROVEN = ('negative|LiveMigrationTest|LiveMigrationWithoutHost|LiveMigrationRemoteConsoles|MultiAttach|on_multinodes'
           '|ServerStableDeviceRescueTest')
-TEMPEST = ((r'compute\.' if LONG else rf'compute\.(?!.*({PROVEN}))')
+TEMPEST = ((r'compute\.' if long_runs.LONG else rf'compute\.(?!.*({PROVEN}))')
            + r'(servers\.test_(server_actions|server_group|server_rescue|servers|list_servers|attach_inter)'
            r'|volumes\.test_attach|admin\.test_(live_migration|aggregates|servers)|keypairs|flavors)')
 # Each command of novaclient's tests takes seconds to start. Its groups of servers at three microversions are those of
 # test_placement_clients.py.
-NOVACLIENT = 'TestServersBootNovaClient ' + ('or TestServerGroupClient' if LONG else 'and not legacy')
+NOVACLIENT = 'TestServersBootNovaClient ' + ('or TestServerGroupClient' if long_runs.LONG else 'and not legacy')
 # script, its options, tests that must have passed at least
 RUNS = (
-    ('tempest', ['--only', TEMPEST], 150 if LONG else 80),
+    ('tempest', ['--only', TEMPEST], 150 if long_runs.LONG else 80),
     ('client_suites', ['--suite', 'openstacksdk'], 14),
     ('client_suites', ['--suite', 'novaclient', '--only', NOVACLIENT], 2),
     # its subjects are those of functional/test_network_*.py, with the unmodified client there
-    *([('tempest_networks', ['--only', r'network\.(test_(ports|routers|floating)|admin)'], 60)] if LONG else []),
+    *([('tempest_networks', ['--only', r'network\.(test_(ports|routers|floating)|admin)'], 60)]
+      if long_runs.LONG else []),
 )
 SECONDS = 1200             # on a busy machine
 pytestmark = pytest.mark.timeout(SECONDS + 60)

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests.functional import cloud as fixture
 from nova.tests.integration import servers
 
@@ -147,7 +148,7 @@ def test_races(database):
     kind, url_of = database
     name = {'mariadb': 'MYSQL', 'postgresql': 'POSTGRESQL'}[kind]
     environ = {**os.environ, f'NOVA_TEST_{name}_URL': url_of('races')}
-    races = LOCKS + (OTHERS if os.environ.get('NOVA_TEST_LONG') else OTHERS[SERVERS.index(kind)::2])
+    races = LOCKS + (OTHERS if long_runs.LONG else OTHERS[SERVERS.index(kind)::2])
     done = subprocess.run([sys.executable, '-m', 'pytest', '-q', '-rp', '-p', 'no:cacheprovider', *races,
                            '-k', name.lower()], env=environ, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -13,6 +13,7 @@ import botocore.exceptions
 import pytest
 
 from nova import utils
+from nova.tests import long_runs
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_callers as matrix
@@ -314,7 +315,7 @@ def test_the_ec2_daemon_asks_keystone_and_its_catalog(identity, owner, tmp_path)
         ec2.delete_key_pair(KeyName='ec2')
 
 
-@pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='takes minutes: set NOVA_TEST_LONG=1')
+@long_runs.only
 def test_the_ec2_daemon_asks_the_services_of_keystones_catalog(identity, owner, tmp_path):
     """Images, networks and volumes over HTTP, each behind Keystone, as the user who signs."""
     for kind, path in (('compute', '/compute/v2.1'), ('image', '/image'), ('network', '/network'),

@@ -2,7 +2,6 @@
 import base64
 import contextlib
 import json
-import os
 import pathlib
 import subprocess
 import uuid
@@ -11,6 +10,7 @@ import pytest
 
 from nova import exception
 from nova.tests import ceph as cephs
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
 
@@ -21,7 +21,6 @@ SECRET = '0d3e0a5e-52b0-4a41-9b5b-3a1c4a8c2f01'
 IMAGE = f'image_{test_libvirt.DISK_ID}'
 GIB = 1 << 30
 
-LONG = pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='takes minutes: set NOVA_TEST_LONG=1')
 
 
 @pytest.fixture(scope='module')
@@ -109,7 +108,7 @@ def test_a_server_lives_in_the_pool_and_leaves_nothing(ceph, rig, instance, stat
     assert ceph.images() == [IMAGE]
 
 
-@LONG
+@long_runs.only
 def test_a_resize_grows_and_a_revert_takes_it_back(ceph, rig, instance):
     test_libvirt.spawn(rig, instance)
     rig.booted(instance)
@@ -134,7 +133,7 @@ def test_a_resize_grows_and_a_revert_takes_it_back(ceph, rig, instance):
     assert 'before' in text and 'after-False' in text and 'after-True' not in text
 
 
-@LONG
+@long_runs.only
 def test_a_rescue_comes_and_goes(ceph, rig, instance):
     test_libvirt.spawn(rig, instance)
     rig.driver.rescue(None, instance, [], rig.image, 'x', [])
@@ -145,7 +144,7 @@ def test_a_rescue_comes_and_goes(ceph, rig, instance):
     assert disks(ceph, instance) == ['disk']
 
 
-@LONG
+@long_runs.only
 def test_another_host_without_the_record_takes_nothing(ceph, rig, instance, options, tmp_path_factory):
     """It can neither make the server anew nor remove its disks."""
     test_libvirt.spawn(rig, instance)
@@ -164,7 +163,7 @@ def test_another_host_without_the_record_takes_nothing(ceph, rig, instance, opti
     assert disks(ceph, instance) == ['disk']
 
 
-@LONG
+@long_runs.only
 def test_two_hosts_that_share_the_record_share_the_disks(ceph, rig, instance, options, state_path):
     """The second takes over what the first has left when it died, with its data."""
     test_libvirt.spawn(rig, instance)

@@ -4,7 +4,6 @@ Its network service has an account of the databases with the rights of nova/db/g
 """
 import contextlib
 import json
-import os
 import time
 
 import pytest
@@ -18,6 +17,7 @@ from nova.cloud import assembly
 from nova.conductor import interface as conductor_interface
 from nova.db import engine
 from nova.rpc import bus as rpc_bus
+from nova.tests import long_runs
 from nova.tests.integration import daemons
 from nova.tests.integration import servers
 
@@ -25,7 +25,7 @@ BOUND_S = 60
 
 
 # What differs between the databases is who may do what: with the second one in long runs alone.
-@pytest.fixture(scope='module', params=['mariadb', *(['postgresql'] if os.environ.get('NOVA_TEST_LONG') else [])])
+@pytest.fixture(scope='module', params=['mariadb', *(['postgresql'] if long_runs.LONG else [])])
 def fleet(request, tmp_path_factory):
     with contextlib.ExitStack() as stack:
         broker = stack.enter_context(servers.rabbitmq())

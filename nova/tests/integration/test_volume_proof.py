@@ -1,7 +1,6 @@
 """The short form of tools/volume_proof.py, and that it sees what it looks for."""
 import collections
 import importlib.util
-import os
 import pathlib
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ import uuid
 import pytest
 
 from nova.tests import ceph
+from nova.tests import long_runs
 
 TOOL = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'volume_proof.py'
 
@@ -26,7 +26,7 @@ def test_nothing_that_was_acknowledged_is_lost():
     assert ' 0 violations' in done.stdout and ' 0 acknowledged writes' not in done.stdout
 
 
-@pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='takes two minutes; NOVA_TEST_LONG=1 runs it')
+@long_runs.only
 def test_nothing_that_ceph_acknowledged_is_lost():
     if reason := ceph.missing():
         pytest.skip(reason)

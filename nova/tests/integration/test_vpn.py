@@ -15,6 +15,7 @@ import pytest
 
 from nova.network.linux import driver
 from nova.network.linux import runner
+from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as whole
@@ -29,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason='needs root'),
     pytest.mark.skipif(bool(_MISSING), reason='not installed: ' + ', '.join(_MISSING)),
     pytest.mark.skipif(not IMAGE.exists(), reason=f'tools/vpn-image.sh has not made {IMAGE}'),
-    pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='takes minutes: set NOVA_TEST_LONG=1')]
+    long_runs.only]
 
 run = runner.Runner()
 BOOT_S, CONNECT_S = 240, 90         # of a guest without KVM, on a busy machine
