@@ -1,6 +1,6 @@
 """Beside tools/test.sh: says what its processes do, and ends them when they take too long.
 
-usage: python3 tools/test_watch.py LOG PID [--minutes 75] [--every 300]
+usage: python3 tools/test_watch.py LOG PID --minutes N [--every 300]
 
 Each process of pytest keeps a file in LOG.running (nova/tests/limits.py). Every few minutes they are shown, so that the
 output of a run that is killed tells what it was at. After so many minutes LOG.overdue is made, what runs is shown with
@@ -111,7 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('log')
     parser.add_argument('pid', type=int)
-    parser.add_argument('--minutes', type=float, default=75)
+    parser.add_argument('--minutes', type=float, required=True)
     parser.add_argument('--every', type=float, default=300, metavar='SECONDS')
     given = parser.parse_args()
     directory = pathlib.Path(f'{given.log}.running')

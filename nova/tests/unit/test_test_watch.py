@@ -72,7 +72,7 @@ def test_what_takes_too_long_is_named_and_ended(tmp_path, run):
 
 def test_it_says_now_and_then_what_runs_and_ends_with_the_script(tmp_path, run):
     script, test = run
-    watch = _watch(tmp_path, script.pid, '--every', '1')
+    watch = _watch(tmp_path, script.pid, '--minutes', '75', '--every', '1')
     assert 'runs:' in watch.stdout.readline()
     assert watch.stdout.readline().endswith('brokers test_x.py::test_of_all\n')
     first = (tmp_path / 'first').read_text().strip()
