@@ -235,7 +235,7 @@ class Cloud:
     def _application(self) -> auth.App:
         rules = policy.Policy(self.conf)
         compute = apis.api(self.conf, self.bus, self.api_db, self.cells, self.images, rules, self.identity,
-                               self.volumes)
+                           self.volumes)
         self.auditor = log.Auditor(self.api_db, notify.new(self.conf))
         mounts = wsgi.Mounts([
             wsgi.Mount('/identity', log.Face(identity_app.Application(

@@ -79,7 +79,7 @@ def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: 
     if identity_service is not None:
         offered['identity_service'] = offers.offer(identity_service)
     return metrics.Measured(deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend,
-                                            global_conf=offered))
+                                           global_conf=offered))
 
 
 def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: Application,

@@ -15,7 +15,7 @@ from nova.web.routes import Route
 UPDATE = 'os_compute_api:servers:update'
 
 FIELD_RULES = (server_fields.ATTRIBUTES, server_fields.EXTRA_SPECS, server_fields.HOST_STATUS,
-                server_fields.HOST_UNKNOWN)
+               server_fields.HOST_UNKNOWN)
 
 # key of a body -> column
 _COLUMNS = {'name': 'display_name', 'accessIPv4': 'access_ip_v4', 'accessIPv6': 'access_ip_v6',

@@ -1,23 +1,16 @@
 """The filters of one host as an nftables script: a pure function of its ports, groups and rules.
 
-Two tables. The ``bridge`` table looks at frames where they enter from and leave to a guest's device: a guest
-can send
-only with its own MAC and addresses, cannot play DHCP server, and gets only what is meant for it. What it
-says about
-the sender can be relied on, so the ``inet`` table knows guests by address: it filters by security groups,
-with
-connection tracking, keeps networks apart, protects the host, redirects metadata and translates addresses on
-the way out.
+Two tables. The ``bridge`` table looks at frames where they enter from and leave to a guest's device: a guest can send
+only with its own MAC and addresses, cannot play DHCP server, and gets only what is meant for it. What it says about the
+sender can be relied on, so the ``inet`` table knows guests by address: it filters by security groups, with connection
+tracking, keeps networks apart, protects the host, redirects metadata and translates addresses on the way out.
 
-The ``inet`` hooks see bridged packets through the kernel's br_netfilter, switched on for our bridges alone.
-The
-bridge family's own connection tracking (nf_conntrack_bridge) would not do: many kernels lack it, and routed
-traffic
-of guests never meets it.
+The ``inet`` hooks see bridged packets through the kernel's br_netfilter, switched on for our bridges alone. The bridge
+family's own connection tracking (nf_conntrack_bridge) would not do: many kernels lack it, and routed traffic of guests
+never meets it.
 
-Only replies pass because of a tracked connection. Its first direction is held against the rules packet by
-packet,
-so that a rule that is removed ends running connections, too.
+Only replies pass because of a tracked connection. Its first direction is held against the rules packet by packet, so
+that a rule that is removed ends running connections, too.
 """
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import node_claims
     from nova.scheduler import pipeline
 
-Overcommit = fit.Overcommit                      # Numa has a method of the module's name
+Overcommit = fit.Overcommit              # Numa has a method of the module's name
 
 
 class Numa(special_resources.SpecialResource):

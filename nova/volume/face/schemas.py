@@ -59,7 +59,7 @@ def named(given: dict[str, typing.Any]) -> dict[str, typing.Any]:
 
 
 def action(noun: str, name: str, handler: typing.Callable[..., typing.Any], status: int = 202, admin: bool = False,
-            schema: dict[str, typing.Any] | None = None) -> Route:
+           schema: dict[str, typing.Any] | None = None) -> Route:
     return Route('POST', f'/{noun}/{{ident}}/action', handler, TRUSTED if admin else None, status=status, action=name,
                  body=schema and Given(name, schema))
 

@@ -86,7 +86,7 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
         others = own if stable else []
         target = free_target(bus, {disk.target for disk in others})
         disk = stored.new_disks.image_disk(context, instance, image, target, bus, DISK,
-                                 root_gb=instance.root_gb if device == 'disk' else 0)
+                                           root_gb=instance.root_gb if device == 'disk' else 0)
         disk.readonly = device == 'cdrom'
         disks = [*own, disk] if stable else classic(disk, own, records.elsewhere(guest))
         if sum(each.bus == 'ide' for each in disks) > xml.IDE_DISKS:
@@ -101,7 +101,7 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
         return self.hands.storage.new_disks.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
-                                               encrypted=disk.secret is not None)
+                                                         encrypted=disk.secret is not None)
 
 
 def kind(guest: Any, image: Any) -> tuple[str, str]:

@@ -23,7 +23,6 @@ KEPT = '_kept'                           # end of the name of such a directory
 
 class KeptGuests:
     """
-
     :param stored: the guests
     :param pool, host: as of Storage
     """
