@@ -226,7 +226,7 @@ _NEXT_EVENT = 'sent with the next event of the server'
 _COPY = 'the image would have their content without encryption'
 _HELD = 'the state of virtiofsd stays with its host'
 _OTHER_HOST = 'the share is open to the host that the server is on'
-_ANEW = 'the guest is made anew, without them'
+_REBUILT = 'the guest is made anew, without them'
 
 ROWS = (
     Action('os-start', (STOPPED,), (states.POWERING_ON,), _RULE + 'servers:start', after=ACTIVE, host=True,
@@ -259,7 +259,7 @@ ROWS = (
     Action('rebuild', (ACTIVE, STOPPED, ERROR),
            (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING), _RULE + 'servers:rebuild',
            after=ACTIVE, keeps_stopped=True, on_failure=ERROR, started=states.REBUILDING, method='rebuild_instance',
-           restart=repeat('rebuild_instance', preserve_ephemeral=False), notification='rebuild', no_shares=_ANEW),
+           restart=repeat('rebuild_instance', preserve_ephemeral=False), notification='rebuild', no_shares=_REBUILT),
     # on its new host it is a rebuild, which a restart there leaves to a conductor
     Action('evacuate', (ACTIVE, STOPPED, ERROR), (states.REBUILDING,), _RULE + 'os-evacuate', after=ACTIVE,
            keeps_stopped=True, task_states=ANY, locked=False, host=True, conductor='continue_evacuation',

@@ -69,7 +69,7 @@ def _read(path: str) -> configparser.ConfigParser:
 
 
 def _check(path: pathlib.Path) -> None:
-    """:raises ValueError: somebody else may write it"""
+    """:raises ValueError: another user may write it"""
     found = path.stat()
     if found.st_uid != 0 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ValueError(f'{path} must belong to root, and others may not write it.')
@@ -110,7 +110,7 @@ def _run(words: Sequence[str], files: list[str] | None) -> int:
 
 
 def _caller() -> pwd.struct_passwd:
-    """Who called sudo; root, where nobody did."""
+    """The user who called sudo; root without sudo."""
     number = os.environ.get('SUDO_UID', '0')
     return pwd.getpwuid(int(number) if number.isascii() and number.isdecimal() else 0)
 

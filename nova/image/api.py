@@ -70,10 +70,10 @@ class Images:
 
     @contextlib.contextmanager
     def readable(self, ctx: RequestContext, image_id: str, path: str, group: int | None = None) -> Iterator[str]:
-        """The path of a file with the data, for the time of the block; nobody writes to it.
+        """The path of a file with the data, for the time of the block; nothing writes to it.
 
         Nothing that was made of it may be used before the block has ended without an error: its checksum may be
-        compared beside.
+        compared meanwhile.
         :param path: where it is put, unless it can be read where it lies
         :param group: number of a group that may read it, too
         :raises ImageNotFound, ImageInactive, ImageUnacceptable, Forbidden:
@@ -159,7 +159,7 @@ class EmbeddedImages(Images):
                     self.store.files.lend(image['data_id'], group)
             except FileNotFoundError:                # deleted since it was opened
                 raise exception.ImageNotFound(image_id=image_id) from None
-            with self.store.digests.beside(image, source):
+            with self.store.digests.checked(image, source):
                 yield place
 
     def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str,

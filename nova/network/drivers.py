@@ -38,7 +38,7 @@ def refilter(driver: NetworkDriver, state: Any) -> list[str]:
 
 
 def leases(driver: NetworkDriver, whole: bool) -> list[dict[str, Any]]:
-    """[{'mac', 'address', 'until': Unix time}] of leases that began or ended since this was last asked.
+    """[{'mac', 'address', 'until': Unix time}] of leases that began or ended since the last call.
 
     A driver may have ``leases(whole)``: one that serves DHCP by itself.
 

@@ -7,5 +7,5 @@ import sys
 
 
 def installed(name: str) -> str | None:
-    """The path of a command of this installation: beside this Python, else on the path; None where there is none."""
+    """The path of a command of this installation: with this Python, else on the path. None: it is not there."""
     return shutil.which(name, path=os.path.dirname(sys.executable)) or shutil.which(name)

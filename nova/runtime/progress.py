@@ -22,7 +22,7 @@ LOOK_S = 1                               # between two looks at a file that grow
 
 
 def ignore(_value: int) -> None:
-    """The Report of work that nobody follows."""
+    """The Report of work whose progress is not wanted."""
 
 
 def part(report: Report, begin: int, end: int) -> Report:
@@ -73,7 +73,7 @@ def _follow(path: str, moved: Moved, over: threading.Event, errors: list[Excepti
 
 
 class Reader:
-    """A file for an HTTP client that tells how much of it was read.
+    """A file for an HTTP client that reports how much of it was read.
 
     :param file: open for reading, at its beginning
     """

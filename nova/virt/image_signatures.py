@@ -3,9 +3,9 @@
 An image has four properties: its signature (base64), how it was made (hash method, key type) and the id of the
 certificate (https://docs.openstack.org/glance/latest/user/signature.html). The certificates that count are files of a
 directory of the host, ``<id>.pem``, which the operator has put there, or those that the Key Manager service has for who
-makes the server. Whoever may store one there can sign: such a signature alone says that the data is what was signed. A
-user who names certificates in ``trusted_image_certificates`` gets a guest only if one of them is the signer's or has
-issued it.
+makes the server. A user who may store one there can sign: such a signature alone says that the data is what was
+signed. A user who names certificates in ``trusted_image_certificates`` gets a guest only if one of them is the signer's
+or has issued it.
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Verifier:
     """
     :param directory: of the certificates; '': there are none here
     :param elsewhere: gives the function that gives a certificate, PEM or DER, of a context and an id, or raises; it is
-        asked for those that the directory has not. None: nobody has others. Without both no image can be verified
+        called for those that the directory has not. None: there are no others. Without both no image can be verified
     """
 
     def __init__(self, directory: str, elsewhere: Callable[[], Fetch | None] = lambda: None) -> None:

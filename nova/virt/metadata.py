@@ -71,7 +71,7 @@ def _interface(instance: Instance, vif: dict[str, Any], index: int, domain: str)
 
 
 def identity_document(instance: Instance, region: str) -> bytes:
-    """The content of EC2's ``dynamic/instance-identity/document``; nobody signs it, and products have no codes here."""
+    """The content of EC2's ``dynamic/instance-identity/document``, without a signature and codes of products."""
     launched = instance.launched_at or instance.created_at
     found = {'accountId': instance.project_id, 'architecture': _architecture(instance),
              'availabilityZone': instance.availability_zone, 'billingProducts': None, 'devpayProductCodes': None,

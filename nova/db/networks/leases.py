@@ -1,4 +1,4 @@
-"""Leases of addresses by DHCP, as the hosts' servers tell of them."""
+"""Leases of addresses by DHCP, as the hosts' servers report them."""
 from __future__ import annotations
 
 from typing import Any

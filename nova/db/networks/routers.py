@@ -131,9 +131,9 @@ def elsewhere(conn: sa.Connection, network_ids: Any, project_ids: Any, host: str
     of, held = t.router_interfaces.c, t.addresses.c
     is_gateway = sa.exists().where(held.port_id == of.port_id, held.subnet_id == of.subnet_id,
                                    held.address == t.subnets.c.gateway_ip)
-    inside = sa.select(of.router_id).join(t.subnets, t.subnets.c.id == of.subnet_id).join(
+    concerned = sa.select(of.router_id).join(t.subnets, t.subnets.c.id == of.subnet_id).join(
         t.routers, t.routers.c.id == of.router_id).where(
             t.subnets.c.network_id.in_(list(network_ids)),
             sa.or_(t.routers.c.project_id.in_(list(project_ids)), is_gateway))
     return statements.dicts(conn.execute(sa.select(t.routers).where(
-        t.routers.c.host != host, t.routers.c.id.in_(inside)).order_by(t.routers.c.id)))
+        t.routers.c.host != host, t.routers.c.id.in_(concerned)).order_by(t.routers.c.id)))

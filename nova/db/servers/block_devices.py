@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from nova.db.tables.rows import BlockDeviceMappingsRow
 
-# What guests are told of their disks. Who answers them reads these columns alone: connection_info has secrets.
+# What guests may read of their disks. Who answers them reads these columns alone: connection_info has secrets.
 OF_METADATA = ('tag', 'disk_bus', 'device_name', 'volume_id')
 
 

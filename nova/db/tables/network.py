@@ -91,7 +91,7 @@ hosts = table(
     sa.Column('seen_at', types.DateTime, nullable=False),
 )
 
-# The last lease of an address by DHCP, as dnsmasq has told.
+# The last lease of an address by DHCP, as dnsmasq has reported it.
 leases = table(
     'network_leases',
     sa.Column('subnet_id', _id, primary_key=True),

@@ -6,7 +6,7 @@ longer than what most readers do with it, hence:
 
 - a file is hashed again when this process has not hashed it within the last day, or its size, its number or the time of
   its last change is not what it was then
-- that is done beside what reads the file, and whoever reads it uses nothing of it before both have ended well
+- that is done while the file is read, and its reader uses nothing of it before both have ended well
 
 See doc/source/adr/0088-images-are-read-in-place.rst.
 """
@@ -57,7 +57,7 @@ class Digests:
         return found == state and time.monotonic() - then < FRESH_S
 
     @contextlib.contextmanager
-    def beside(self, image: dict[str, Any], source: Any) -> Iterator[None]:
+    def checked(self, image: dict[str, Any], source: Any) -> Iterator[None]:
         """Hash an open file while the block reads it, unless that was done within the last day.
 
         :raises ImageUnacceptable: at the end of the block: what it read is not what was uploaded
@@ -92,7 +92,7 @@ class _Check:
         self._thread = concurrency.spawn('image-digest', self._run)
 
     def cancel(self) -> None:
-        """Its result is not asked for."""
+        """End without a result."""
         self._cancelled = True
         self._thread.join()
 

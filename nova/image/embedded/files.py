@@ -96,7 +96,7 @@ class Files:
                 LOG.info('Removed %s from the image store: no image has it.', name)
 
     def lend(self, data_id: str, group: int) -> None:
-        """Let the members of a group read a file whose name they are told; they cannot list the others."""
+        """Let the members of a group read a file whose name they know; they cannot list the others."""
         for path, mode in ((self.path(data_id), 0o640), (self.directory, 0o710)):
             if os.stat(path).st_gid != group:
                 os.chown(path, -1, group)

@@ -30,9 +30,9 @@ class _Call(Generic[_Order, _Result]):
 
 
 class Joined(Generic[_Order, _Result]):
-    """Runs a function with the orders of all callers that wait; who finds nobody at work does not wait.
+    """Runs a function with the orders of all callers that wait; a caller does not wait where none is at work.
 
-    When a run is refused, each of its orders is tried alone, so that nobody gets the fault of another one. Any other
+    When a run is refused, each of its orders is tried alone, so that no caller gets the fault of another one. Any other
     error, such as a database that is away, is an error of all.
 
     :param function: (orders) -> results, in this order; all or nothing, and it may be called again
@@ -45,7 +45,7 @@ class Joined(Generic[_Order, _Result]):
         self._waiting: dict[Hashable, list[_Call[_Order, _Result]]] = {}          # of lanes in which there is a run
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:
-        """The result of an order; only orders of one lane run together, and runs of one lane follow each other."""
+        """The result of an order; a run has orders of one lane, and runs of one lane follow each other."""
         call: _Call[_Order, _Result] = _Call(order)
         with self._lock:
             others = self._waiting.get(lane)
@@ -60,7 +60,7 @@ class Joined(Generic[_Order, _Result]):
         return call.outcome()
 
     def _lead(self, lane: Hashable, call: _Call[_Order, _Result]) -> None:
-        """Run what waits together with this call, then wake up who has a result, and who leads the next run."""
+        """Run what waits, with this call, then wake up who has a result, and who leads the next run."""
         with self._lock:
             run, self._waiting[lane] = self._divided([call, *self._waiting[lane]])
         try:

@@ -14,37 +14,37 @@ LOG = logging.getLogger(__name__)
 
 
 class LeaseReports:
-    """Tells of leases that differ from what was told before. What nobody took is told again.
+    """Reports leases that differ from what was reported before. A report that fails is repeated with the next one.
 
-    :param tell: takes at most MAX_LEASES of them
+    :param send: takes at most MAX_LEASES of them
     """
 
-    def __init__(self, driver: drivers.NetworkDriver, tell: Callable[[list[dict[str, Any]]], None]) -> None:
-        self._driver, self._tell = driver, tell
-        self._told: dict[tuple[str, str], int] = {}
-        self._untold: dict[tuple[str, str], int] = {}
+    def __init__(self, driver: drivers.NetworkDriver, send: Callable[[list[dict[str, Any]]], None]) -> None:
+        self._driver, self._send = driver, send
+        self._sent: dict[tuple[str, str], int] = {}
+        self._unsent: dict[tuple[str, str], int] = {}
 
     def report(self, whole: bool = False) -> None:
-        """Tell what is new.
+        """Report what is new.
 
         :param whole: look at all leases, which may have been renewed
         """
         for lease in drivers.leases(self._driver, whole):
             key = lease['mac'], lease['address']
-            if self._told.get(key) != lease['until']:
-                self._untold[key] = lease['until']
-        for keys in _pieces(list(self._untold)):
+            if self._sent.get(key) != lease['until']:
+                self._unsent[key] = lease['until']
+        for keys in _pieces(list(self._unsent)):
             try:
-                self._tell([{'mac': mac, 'address': address, 'until': self._untold[mac, address]}
+                self._send([{'mac': mac, 'address': address, 'until': self._unsent[mac, address]}
                             for mac, address in keys])
             except exception.Unavailable as error:
                 LOG.warning('Leases of this host were not reported, and are with its next report: %s', error)
                 return
             for key in keys:
-                self._told[key] = self._untold.pop(key)
+                self._sent[key] = self._unsent.pop(key)
         if whole:
             now = time.time()
-            self._told = {key: until for key, until in self._told.items() if until > now}
+            self._sent = {key: until for key, until in self._sent.items() if until > now}
 
 
 def _pieces(keys: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:

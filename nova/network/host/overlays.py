@@ -55,7 +55,7 @@ def _placed(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], r
 
 
 def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]]:
-    """Of guests on hosts alone. Where a port may send with an address of another one, nobody knows who has it now."""
+    """Of guests on hosts alone. Who has an address that several ports may send with is not known."""
     several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
     return sorted([entry['ip_address'], port['mac_address']] for port in ports
                   if port['host'] and not port['device_owner'].startswith('network:')

@@ -23,7 +23,7 @@ from nova.network.host.state import WHOLE
 class Routed:
     """
     network_ids   of all networks that the routers are in
-    partly        of those that are here because of parts alone, besides those that were asked for
+    partly        of those that are here because of parts alone, besides those that were requested
     substitutes   {id of a part's port: the MAC that means the router on the host that has it, None where none has}
     """
 

@@ -96,7 +96,7 @@ def _questions(leg: Leg, where: str) -> list[str]:
 def _on_its_way(router: Router, leg: Leg) -> list[str]:
     """What a guest sends to the router: answers to the GATEWAY's questions and what is for other addresses go there.
 
-    A part asks nobody: it knows its neighbours.
+    A part sends no questions: it knows its neighbours.
     """
     away = f'ether daddr set {gateway_mac(leg.mac)}' if router.role != ALONE else 'drop'
     return [f'ether type arp arp operation reply {away}',

@@ -28,11 +28,11 @@ class Dhcp:
     :param run: a Runner
     :param bridge: its name
     :param directory: where its files live
-    :param told: who is told of its leases, None: nobody
+    :param leases: where its leases are kept for reports, None: nowhere
     """
 
-    def __init__(self, run: Any, bridge: str, directory: pathlib.Path, told: Leases | None = None) -> None:
-        self._told = told
+    def __init__(self, run: Any, bridge: str, directory: pathlib.Path, leases: Leases | None = None) -> None:
+        self._leases = leases
         self.run, self.bridge, self.directory = run, bridge, pathlib.Path(directory)
         self.pid_file, self.hosts = self.directory / 'pid', self.directory / 'hosts'
         self.leases = self.directory / 'leases'
@@ -94,7 +94,7 @@ class Dhcp:
         :param changed: another file that it reads again was written
         """
         changed = write(self.hosts, text) or changed
-        before, arguments = self._told.prepare(arguments) if self._told else ([], arguments)
+        before, arguments = self._leases.prepare(arguments) if self._leases else ([], arguments)
         pid = self.pid()
         if pid and (self._stale(text) or command_line(pid) != arguments):
             self.stop()

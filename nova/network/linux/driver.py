@@ -140,7 +140,7 @@ class LinuxDriver:
         return [name for name in bridge.ours(self.directory) if name not in ('overlays', 'routers', 'leases')]
 
     def leases(self, whole: bool) -> list[dict[str, Any]]:
-        """[{'mac', 'address', 'until'}]: leases that began or ended since this was last asked.
+        """[{'mac', 'address', 'until'}]: leases that began or ended since the last call.
 
         :param whole: all that there are besides, which may have been renewed
         """

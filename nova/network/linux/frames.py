@@ -48,7 +48,7 @@ def from_guest(port: Port) -> list[str]:
     metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (f'ip saddr != {joined(own)} drop' if own else 'drop')
     if not port.secured:
         # of either kind: the kernel takes a frame with the tag 0 for one without, behind rules that see another type
-        # and who gets what a host has put together does not see the fragments
+        # and the receiver of what a host has reassembled does not see the fragments
         return ['ether type { 8021q, 8021ad } drop', metadata, *_FRAGMENTS, 'accept']
     known = claims(port)
     rules = [metadata] if port.pairs else []

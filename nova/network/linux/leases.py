@@ -30,7 +30,7 @@ class Leases:
         self._seen = 0
 
     def prepare(self, arguments: list[str]) -> tuple[list[str], list[str]]:
-        """(arguments before dnsmasq, dnsmasq's with what tells it to call nova-dhcpbridge)."""
+        """(arguments before dnsmasq, dnsmasq's with the one that makes it call nova-dhcpbridge)."""
         script = programs.installed(COMMAND)
         if script is None:
             return [], arguments
@@ -38,7 +38,7 @@ class Leases:
         return ['env', f'{dhcpbridge.DIRECTORY}={self.directory}'], [*arguments, f'--dhcp-script={script}']
 
     def read(self, servers: Iterable[pathlib.Path]) -> list[dict[str, Any]]:
-        """[{'mac', 'address', 'until'}] that nova-dhcpbridge has left since it was last asked, and all leases of these.
+        """[{'mac', 'address', 'until'}] that nova-dhcpbridge has left since the last call, and all leases of these.
 
         :param servers: directories of dnsmasqs
         """

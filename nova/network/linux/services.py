@@ -23,12 +23,12 @@ class Services(dhcp.Dhcp):
     :param device: the device there
     :param directory: where its files live
     :param domain: of the guests' names, '' for none
-    :param told: who is told of its leases, None: nobody
+    :param leases: where its leases are kept for reports, None: nowhere
     """
 
     def __init__(self, run: runner.Runner, device: str, directory: pathlib.Path, domain: str,
-                 told: Leases | None = None) -> None:
-        super().__init__(run, device, directory, told)
+                 leases: Leases | None = None) -> None:
+        super().__init__(run, device, directory, leases)
         self.names, self.options, self.domain = self.directory / 'names', self.directory / 'options', domain
 
     def arguments_of(self, overlay: Overlay, lease_time: int, more_servers: list[str]) -> list[str]:

@@ -39,9 +39,9 @@ def query(ports: Iterable[Document], root: str | None = None) -> Query:
                 found.append((f'required{suffix}', ','.join(sorted(group['required']))))
             if root is not None:
                 found.append((f'in_tree{suffix}', root))
-        together = (port.get('resource_request') or {}).get('same_subtree') or ()
-        if len(together) > 1:
-            found.append(('same_subtree', ','.join(_suffix(port, ident) for ident in together)))
+        subtree = (port.get('resource_request') or {}).get('same_subtree') or ()
+        if len(subtree) > 1:
+            found.append(('same_subtree', ','.join(_suffix(port, ident) for ident in subtree)))
     return found
 
 

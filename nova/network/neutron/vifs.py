@@ -84,7 +84,7 @@ def check_bound(port: Document, binding: Document, host: str) -> None:
 
 
 def no_guarantee(port: Document) -> exception.NetworkRequestInvalid:
-    """The refusal of a port that requests what nobody here counts."""
+    """The refusal of a port that requests what no service here counts."""
     return exception.NetworkRequestInvalid(
         reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which the scheduler '
                'does not know of hosts and therefore cannot promise.')

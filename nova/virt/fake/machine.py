@@ -75,7 +75,7 @@ class Machine:
     def operation(self, name: str, report: progress.Report = progress.ignore) -> Iterator[None]:
         """Take as long as configured, and fail as often.
 
-        :param report: told how far it is, as long as it takes
+        :param report: called with how far it is, as long as it takes
         """
         seconds, steps = self.delays.get(name, 0), 1 if report is progress.ignore else STEPS
         for step in range(1, steps + 1) if seconds else ():

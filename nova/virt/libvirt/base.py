@@ -83,7 +83,7 @@ class LibvirtBase(driver.ComputeDriver):
             self.on_event(uuid, state)
 
     def _explain(self, uuid: str) -> None:
-        """Log why a guest stands still, where nobody has paused it."""
+        """Log why a guest stands still, where no request has paused it."""
         with contextlib.suppress(exception.VirtError):           # libvirt's containers have no such disks
             for target, wrong in self.hypervisor.disk_errors(uuid).items():
                 LOG.error('Guest %s stands still at a write to its disk %s: %s. Nothing is lost; unpause the server '

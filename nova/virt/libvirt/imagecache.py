@@ -68,7 +68,7 @@ class ImageCache:
 
         :param context: of the task, for the ImageSource
         :param image: dict as ImageSource.show gives it
-        :param report: told how much of it has come
+        :param report: called with how much of it has come
         :raises ImageUnacceptable: its format is not supported, or its data has another one
         """
         image_id, disk_format = image['id'], image.get('disk_format')

@@ -28,7 +28,7 @@ from nova.virt.libvirt.life import hands
 LOG = logging.getLogger(__name__)
 
 AGENT_SECONDS = 10
-FACTS_SECONDS = 3            # of a request that somebody looks at other facts with
+FACTS_SECONDS = 3            # of a request that shows other facts, too
 MARK = 'frozen'              # of a guest that has to be thawed
 ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; else root
 _BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT

@@ -1,4 +1,4 @@
-"""What a guest says of its network interfaces, which is data: bounded, checked, believed by nobody. Pure functions."""
+"""What a guest says of its network interfaces, which is data: bounded, checked, never trusted. Pure functions."""
 from __future__ import annotations
 
 import ipaddress

@@ -53,7 +53,7 @@ class Place(typing.Protocol):
 
     def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
-        """A new disk of ``size`` bytes that begins with what a checked image has; ``report`` is told how far it is."""
+        """A new disk of ``size`` bytes that begins with what a checked image has; ``report`` gets how far it is."""
 
     def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
         """A new disk with the content of the raw file at its path, which is the disk or is gone afterwards."""

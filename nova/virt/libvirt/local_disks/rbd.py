@@ -93,7 +93,7 @@ class Rbd:
         """Bring an image into the pool, where another host may be faster.
 
         :param path: of a file that may be made meanwhile
-        :param report: told how much of that file is there
+        :param report: called with how much of that file is there
         """
         name = f'{IMAGE}{image_id}'
         part = name + self._part

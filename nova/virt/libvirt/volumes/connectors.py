@@ -238,7 +238,7 @@ class Connectors:
 
 
 def _brick(way: Way) -> typing.Any:
-    """The module of os-brick's connectors. os-brick is told where its locks are and what begins its privileged daemon:
+    """The module of os-brick's connectors. os-brick is given where its locks are and what begins its privileged daemon:
     by itself it would call sudo, whatever root helper its functions are given."""
     import os_brick
     from os_brick.initiator import connector
