@@ -13,6 +13,7 @@ from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume.face import attachments
 from nova.volume.face import backups
+from nova.volume.face import items
 from nova.volume.face import limits
 from nova.volume.face import listing
 from nova.volume.face import schemas
@@ -137,13 +138,7 @@ def show_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def add_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    given = request.body
-
-    def change(row: dict[str, Any]) -> dict[str, Any]:
-        merged = {**row['metadata'], **given}
-        if len(merged) > 128:
-            raise exception.BadRequest('A volume has at most 128 metadata items.')
-        return {'metadata': merged}
+    change = items.added('metadata', request.body, f'A volume has at most {schemas.MOST_ITEMS} metadata items.')
     return {'metadata': request.store.update(request.context, ident, change)['metadata']}
 
 
@@ -153,11 +148,7 @@ def replace_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def delete_metadata(request: VolumeRequest, ident: str, key: str) -> None:
-    def change(row: dict[str, Any]) -> dict[str, Any]:
-        if key not in row['metadata']:
-            raise exception.MetadataItemNotFound(key=key[:255])
-        return {'metadata': {name: value for name, value in row['metadata'].items() if name != key}}
-    request.store.update(request.context, ident, change)
+    request.store.update(request.context, ident, items.removed('metadata', key))
 
 
 # ---- actions on volumes ------------------------------------------------------
@@ -195,24 +186,13 @@ def force_delete(request: VolumeRequest, ident: str) -> None:
 
 
 def set_image_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    given = request.body['metadata']
-
-    def change(row: dict[str, Any]) -> dict[str, Any]:
-        merged = {**row['image_metadata'], **given}
-        if len(merged) > 128:
-            raise exception.BadRequest('A volume has at most 128 items of image metadata.')
-        return {'image_metadata': merged}
+    change = items.added('image_metadata', request.body['metadata'],
+                         f'A volume has at most {schemas.MOST_ITEMS} items of image metadata.')
     return {'metadata': request.store.update(request.context, ident, change)['image_metadata']}
 
 
 def unset_image_metadata(request: VolumeRequest, ident: str) -> None:
-    key = request.body['key']
-
-    def change(row: dict[str, Any]) -> dict[str, Any]:
-        if key not in row['image_metadata']:
-            raise exception.MetadataItemNotFound(key=key)
-        return {'image_metadata': {name: value for name, value in row['image_metadata'].items() if name != key}}
-    request.store.update(request.context, ident, change)
+    request.store.update(request.context, ident, items.removed('image_metadata', request.body['key']))
 
 
 def show_image_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:

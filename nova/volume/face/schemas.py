@@ -8,7 +8,9 @@ from nova.web import json_schema
 from nova.web.routes import Route
 
 NAME = {'type': ['string', 'null'], 'maxLength': 255}
-METADATA = {'type': ['object', 'null'], 'maxProperties': 128, 'propertyNames': {'minLength': 1, 'maxLength': 255},
+MOST_ITEMS = 128                         # of metadata
+METADATA = {'type': ['object', 'null'], 'maxProperties': MOST_ITEMS,
+            'propertyNames': {'minLength': 1, 'maxLength': 255},
             'additionalProperties': {'type': 'string', 'maxLength': 255}}
 
 NAMES = dict.fromkeys(('name', 'display_name', 'description', 'display_description'), NAME)

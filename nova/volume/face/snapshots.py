@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
 
-from nova import exception
 from nova.db.tables.volume import volume_snapshots
+from nova.volume.face import items
 from nova.volume.face import listing
 from nova.volume.face import schemas
 from nova.volume.face import views
@@ -59,11 +59,7 @@ def show_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]
 
 
 def add_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    def change(row: dict[str, Any]) -> dict[str, Any]:
-        merged = {**row['metadata'], **request.body}
-        if len(merged) > 128:
-            raise exception.BadRequest('A snapshot has at most 128 metadata items.')
-        return {'metadata': merged}
+    change = items.added('metadata', request.body, f'A snapshot has at most {schemas.MOST_ITEMS} metadata items.')
     return {'metadata': request.store.snapshots.update(request.context, ident, change)['metadata']}
 
 
@@ -73,11 +69,7 @@ def replace_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, A
 
 
 def delete_snapshot_metadata(request: VolumeRequest, ident: str, key: str) -> None:
-    def change(row: dict[str, Any]) -> dict[str, Any]:
-        if key not in row['metadata']:
-            raise exception.MetadataItemNotFound(key=key[:255])
-        return {'metadata': {name: value for name, value in row['metadata'].items() if name != key}}
-    request.store.snapshots.update(request.context, ident, change)
+    request.store.snapshots.update(request.context, ident, items.removed('metadata', key))
 
 
 def reset_snapshot_status(request: VolumeRequest, ident: str) -> None:

@@ -1,0 +1,33 @@
+"""Changes of the items of metadata that a row has in a column: of volumes, of the images on them, of snapshots."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nova import exception
+from nova.volume.face import schemas
+
+Row = dict[str, Any]
+Change = Callable[[Row], Row]            # a row -> the values to write
+
+
+def added(column: str, given: dict[str, str], refusal: str) -> Change:
+    """Add items to those that are there, or put them in their place.
+
+    :raises BadRequest: by the change, with the text of the refusal: there would be more than MOST_ITEMS
+    """
+    def change(row: Row) -> Row:
+        merged = {**row[column], **given}
+        if len(merged) > schemas.MOST_ITEMS:
+            raise exception.BadRequest(refusal)
+        return {column: merged}
+    return change
+
+
+def removed(column: str, key: str) -> Change:
+    """:raises MetadataItemNotFound: by the change: there is no such item"""
+    def change(row: Row) -> Row:
+        if key not in row[column]:
+            raise exception.MetadataItemNotFound(key=key[:255])
+        return {column: {name: value for name, value in row[column].items() if name != key}}
+    return change
