@@ -40,7 +40,7 @@ class Runs:
             threads.append(threading.Thread(target=one, args=(order,)))
             threads[-1].start()
             assert self.began.wait(30)
-            while len(self.call._waiting['lane']) < number:
+            while self.call._lanes['lane'].waiting < number:
                 threading.Event().wait(0.001)
         self.go_on.set()
         for thread in threads:
@@ -51,7 +51,7 @@ class Runs:
 def test_who_waits_is_served_in_one_run():
     runs = Runs()
     assert dict(runs.together([1, 2, 3])) == {0: 0, 1: 10, 2: 20, 3: 30}
-    assert runs.seen == [[0], [1, 2, 3]] and not runs.call._waiting
+    assert runs.seen == [[0], [1, 2, 3]] and not runs.call._lanes
     assert runs.call('lane', 5) == 50 and runs.call('other lane', 6) == 60
 
 
