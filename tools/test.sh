@@ -110,15 +110,16 @@ trap stop TERM INT HUP
 side_by_side() { pytest "$1" -n $(($(nproc) < 6 ? 3 * $(nproc) : 16)) --dist loadfile "${@:2}"; }
 # once_more STATUS NAME: runs what failed again, with nothing beside it. A test of a whole cloud can lose a race
 # on a full machine; what passes alone is named at the end of this script, since the race may be the product's, too.
-# More than $unsteady_most that fail together are a defect.
+# Files with failures are counted, as all tests of a file fail with what they share; more than $unsteady_most are a defect.
 unsteady_most=3
 once_more() {
-    local status=$1 name=$2 tests
+    local status=$1 name=$2 tests files
     mapfile -t tests < <(sed -n 's/^ *"\(.*\)": true,\?$/\1/p' "$log.$name.cache/v/cache/lastfailed" 2>/dev/null)
-    [ "$status" = 1 ] && [ ${#tests[@]} -gt 0 ] && [ ${#tests[@]} -le $unsteady_most ] || return "$status"
+    mapfile -t files < <(printf '%s\n' "${tests[@]%%::*}" | sort -u)
+    [ "$status" = 1 ] && [ ${#tests[@]} -gt 0 ] && [ ${#files[@]} -le $unsteady_most ] || return "$status"
     ! overdue || return "$status"
     printf '\n%s== once more, alone: %s\n' "$(clock)" "${tests[*]}"
-    begin "$name" "${tests[@]%%::*}" "${options[@]}" -n 0 --last-failed --session-timeout=$again_s & wait "$!" || return "$?"
+    begin "$name" "${files[@]}" "${options[@]}" -n 0 --last-failed --session-timeout=$again_s & wait "$!" || return "$?"
     unsteady+=("${tests[@]}")
 }
 again_s=600                          # and no test begins later
