@@ -4,7 +4,8 @@
 usage: tools/bench/cluster.py [figures] [boots] [heartbeats] [--computes 20] [--servers 100] [--driver pymysql]
        [--simulated 1000 10000] [--json F]
 
-figures     what users see: times of boots, deletes, stops, reads and lists, beside a calibration of the machine
+figures     what users see: times of boots, deletes, stops, reads and lists; at the end a table of them beside what is
+            wanted and beside a calibration of the machine, by which runs of different machines can be compared
 boots       servers a second from POST to ACTIVE, messages and SQL statements of one boot, memory of every daemon
 heartbeats  the load of many simulated computes: see tools/bench/simulated.py
 """
@@ -30,6 +31,21 @@ QUIET_S = 2                    # far more than a boot takes
 HEARTBEATS = ('arrive', 'service_alive', 'register_service', 'report_service', 'report_nodes')
 MANY = 8000                    # simulated computes for which a second conductor is started
 CALM_S = 10                    # seconds over which the load without servers is taken
+ADDITIONS = 5_000_000          # of the calibration
+# name of a figure: its key, what is wanted
+WANTED = {
+    'POST /servers until 202': ('median_ms', 12),
+    'one server until ACTIVE': ('median_ms', 60),
+    'POST to ACTIVE, concurrency 8': ('servers_per_s', 45),
+    'one request of 100': ('servers_per_s', 100),
+    'deletes at concurrency 8': ('servers_per_s', 60),
+    'stop, SHUTOFF, start, ACTIVE': ('median_ms', 60),
+    'GET /servers/ID, 2.1': ('median_ms', 2),
+    'GET /flavors/detail, 2.1': ('median_ms', 1.5),
+    'GET /servers/detail?limit=1000, 2.1': ('median_ms', 50),
+    'GET /servers/detail?limit=1000, 2.104': ('median_ms', 60),
+    'resident memory of an idle compute': ('mib', 55),
+}
 
 
 class Bench:
@@ -44,9 +60,9 @@ class Bench:
         self.record('machine', cores=os.cpu_count(), load=' '.join(f'{value:.1f}' for value in os.getloadavg()))
 
     def calibrate(self):
-        """How fast the machine is: 5 million additions of Python, and 200 writes that reach the disk."""
+        """How fast the machine is: additions of Python, and 200 writes that reach the disk."""
         begin, total = time.perf_counter(), 0
-        for number in range(5_000_000):
+        for number in range(ADDITIONS):
             total += number
         loop = time.perf_counter() - begin
         begin = time.perf_counter()
@@ -55,8 +71,18 @@ class Bench:
                 file.write(b'x' * 4096)
                 file.flush()
                 os.fsync(file.fileno())
-        self.record('calibration', python_loop_s=round(loop, 2), fsync_ms=round(
+        self.record('calibration', python_loop_s=round(loop, 4), fsync_ms=round(
             (time.perf_counter() - begin) * 5, 2))
+
+    def compare(self):
+        """Print what was measured beside what is wanted (rates: more is better), and times in loops."""
+        loop_ms = self.results['calibration']['python_loop_s'] * 1000
+        print(f'\n{"":44} {"measured":>9} {"wanted":>8} {"of wanted":>9} {"loops":>8}')
+        for name, (key, wanted) in WANTED.items():
+            found = self.results[name][key]
+            took = {'median_ms': found, 'servers_per_s': 1000 / found}.get(key)
+            loops = f'{took / loop_ms:8.4f}' if took is not None else f'{"":8}'
+            print(f'{name:44} {found:9} {wanted:8} {found / wanted:9.2f} {loops} {key}', flush=True)
 
     # ---- what users see
 
@@ -117,7 +143,8 @@ class Bench:
             list(pool.map(lambda ident: self.fleet.json('DELETE', f'/servers/{ident}'), idents))
         while self._left() > have - len(idents):
             time.sleep(POLL_S)
-        self.record(f'{len(idents)} deletes', servers_per_s=round(len(idents) / (time.perf_counter() - begin), 1))
+        self.record('deletes at concurrency 8', servers=len(idents), servers_per_s=round(
+            len(idents) / (time.perf_counter() - begin), 1))
 
     def _left(self):
         return sum(number for state, number in self.fleet.states().items() if state != 'deleted')
@@ -304,6 +331,7 @@ def main():
             fleet.flavor()
             bench.until_active('first')
             bench.figures(args.servers)
+            bench.compare()
             results.update({f'figures: {name}': value for name, value in bench.results.items()})
     if 'boots' in what:
         with Fleet(args.computes, driver=args.driver) as fleet:
