@@ -12,12 +12,13 @@ import pytest
 
 from nova import states
 from nova.tests import ceph as cephs
+from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
 from nova.tests.integration import test_libvirt_ceph_disks as single
 
-pytestmark = [moving.needed, single.LONG]
+pytestmark = [moving.needed, long_runs.only]
 ONE, TWO = 'compute1', 'compute2'
 SECRET = single.SECRET
 GIB = 1 << 30
