@@ -9,6 +9,7 @@ from websockets.sync import client as websocket
 from nova import actions
 from nova import states
 from nova.tests import guests_consoles as consoles
+from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
@@ -76,6 +77,7 @@ def test_live_and_cold_and_back(fleet):
     fleet.settled_at(ONE, server)
 
 
+@long_runs.only
 def test_an_abort_a_forced_end_and_a_destination_that_fails(fleet):
     server = fleet.boot(ONE)['id']
     fleet.keep(ONE, server)

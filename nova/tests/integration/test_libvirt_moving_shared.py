@@ -2,6 +2,7 @@
 import pytest
 
 from nova import states
+from nova.tests import long_runs
 from nova.tests.integration import moving
 from nova.tests.integration import moving_cloud
 
@@ -16,6 +17,7 @@ def fleet():
         made.restore()
 
 
+@long_runs.only
 def test_the_disk_stays_and_the_guest_goes_round(fleet):
     server = fleet.boot(ONE, config_drive=True)['id']
     fleet.keep(ONE, server)

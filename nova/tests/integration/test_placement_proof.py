@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
+from nova.tests import long_runs
 from nova.tests import server_rows
 from nova.tests.integration import servers
 
@@ -30,7 +31,7 @@ def tool():
         sys.path.remove(str(TOOLS))
 
 
-@pytest.mark.parametrize('database', ['mariadb', 'postgresql'])
+@pytest.mark.parametrize('database', ['mariadb', pytest.param('postgresql', marks=long_runs.only)])
 def test_no_limit_is_exceeded(tool, database, tmp_path, monkeypatch):
     monkeypatch.setitem(tool.PROJECTS, 'few', (2, {'instances': 2}))         # that few requests reach it
     counts = collections.Counter()
