@@ -13,7 +13,6 @@ import functools
 import logging
 import os
 import random
-import socket
 import sqlite3
 import threading
 import time
@@ -22,16 +21,14 @@ import weakref
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
-from oslo_db.sqlalchemy import engines
 from oslo_db.sqlalchemy import exc_filters
 
 from nova import exception
 from nova import utils
 from nova.db import errors
+from nova.db import server_engines
 from nova.runtime import commits
-from nova.runtime import concurrency
 from nova.runtime import metrics
-from nova.runtime.hooks import pymysql as pymysql_hooks
 from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
 
 LOG = logging.getLogger(__name__)
@@ -39,15 +36,8 @@ LOG = logging.getLogger(__name__)
 DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # before a transaction that lost its connection is begun again
 TRUSTED_S = 1                    # a connection that was used within so many seconds is not probed
-POOL_TIMEOUT_S = 30              # a request waits this long for a connection
-# MariaDB's default shows every SELECT the moment of the transaction's first one, which may lie before a lock.
-MYSQL_INIT = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED'
-CONNECT_RETRIES = 3              # attempts, a second apart, before a command says that the database is away
 SQLITE_BUSY_S = 30               # another process may hold SQLite's one write lock this long
 SQLITE_MODE = 0o600              # of a database's file, under every umask
-CONNECT_S = 5                    # a server that takes longer to be reached is away
-IDLE_S = 30                      # what a transaction has locked is free when nothing is said in it for so long
-SILENT_S = 20                    # a host from which not even acknowledgements come is gone; it may take time to answer
 
 
 Connection = sa.Connection       # what functions of this package take as ``conn``
@@ -99,8 +89,8 @@ class Database:
                 self.engine = self._reading = _sqlite_engine(self.url, pool_size, max_overflow)
             else:
                 sizes = (max(1, pool_size // 2), max_overflow // 2)
-                self.engine = _server_engine(self.url, *sizes, wait)
-                self._reading = _server_engine(self.url, *sizes, wait=False, reading=True)
+                self.engine = server_engines.make(self.url, *sizes, wait)
+                self._reading = server_engines.make(self.url, *sizes, wait=False, reading=True)
         except (sa.exc.ArgumentError, ValueError):
             raise exception.InvalidInput(f'The connection of the {name} database is no URL of a database that is '
                                          'supported.') from None
@@ -255,63 +245,6 @@ def _tell_no_values(engine: sa.Engine) -> None:
     sa.event.listen(engine, 'handle_error', exc_filters.handler, retval=True)
 
 
-def _server_engine(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bool = False) -> sa.Engine:
-    """
-    :param reading: each statement is a transaction of its own, without a word to begin or to end it: what GETs do most
-    """
-    mysql = url.get_backend_name() in ('mysql', 'mariadb')
-    if mysql and url.get_driver_name() == 'mysqldb' and concurrency.model() == 'eventlet':
-        raise exception.InvalidInput('mysqldb waits for the database in C, where no other green thread runs: use '
-                                     'mysql+pymysql, or native threads.')
-    if mysql:
-        url = url.update_query_dict({'init_command': MYSQL_INIT})        # what a new connection begins with
-    url = url.set(query={'connect_timeout': str(CONNECT_S), **({} if mysql else _LIBPQ_SILENCE), **url.query})
-    engine = engines.create_engine(
-        url.render_as_string(hide_password=False), max_pool_size=pool_size, max_overflow=max_overflow,
-        pool_timeout=POOL_TIMEOUT_S, connection_recycle_time=1800, max_retries=CONNECT_RETRIES if wait else 0,
-        retry_interval=1, mysql_sql_mode='TRADITIONAL', thread_checkin=False)
-    sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
-    if reading:
-        sa.event.listen(engine, 'connect', _commit_by_itself)
-    # The connection used last is taken first: it needs no probe, and those that only a peak needed are left to age.
-    sqlalchemy_hooks.last_used_first(engine)
-    engine.dispose()                         # the connection that oslo.db has tried it with; the next pool is like this
-    return engine
-
-
-# Without them a statement on a connection whose other end has vanished waits for a quarter of an hour, or for ever.
-_SILENCE = {'TCP_KEEPIDLE': SILENT_S // 2, 'TCP_KEEPINTVL': SILENT_S // 4, 'TCP_KEEPCNT': 2,
-            'TCP_USER_TIMEOUT': SILENT_S * 1000}
-_LIBPQ_SILENCE = {name: str(_SILENCE[option]) for name, option in (
-    ('keepalives_idle', 'TCP_KEEPIDLE'), ('keepalives_interval', 'TCP_KEEPINTVL'), ('keepalives_count', 'TCP_KEEPCNT'),
-    ('tcp_user_timeout', 'TCP_USER_TIMEOUT'))}
-
-
-def _prepare_postgresql(connection: Any, _record: Any) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f'SET idle_in_transaction_session_timeout = {IDLE_S * 1000}')
-    connection.commit()
-
-
-def _prepare_mysql(connection: Any, _record: Any) -> None:
-    """MySQL, unlike MariaDB, waits for an idle transaction for ever."""
-    if 'MariaDB' in connection.get_server_info():
-        with connection.cursor() as cursor:
-            cursor.execute(f'SET SESSION idle_transaction_timeout = {IDLE_S}')
-    with socket.socket(fileno=os.dup(pymysql_hooks.descriptor_of(connection))) as sock:
-        if sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for name, value in _SILENCE.items():
-                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _commit_by_itself(connection: Any, _record: Any) -> None:
-    if callable(connection.autocommit):              # of the drivers of MySQL
-        connection.autocommit(True)
-    else:
-        connection.autocommit = True
-
-
 def _frugal(engine: sa.Engine, reading: bool = False) -> Callable[[Any], None]:
     """Save a server's engine the round trips that most transactions do not need: the question whether a connection
     lives that has just been used, the rollback behind a commit, and the one behind what was only read.
@@ -393,8 +326,8 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
 
     Connections are kept: oslo.db's own engine opens one per transaction, which takes longer than most queries.
     """
-    engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,
-                              connect_args={'factory': _SqliteConnection})
+    engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow,
+                              pool_timeout=server_engines.POOL_TIMEOUT_S, connect_args={'factory': _SqliteConnection})
     exc_filters.register_engine(engine)
     sqlalchemy_hooks.replace_method(engine, 'do_begin', _begin)
 

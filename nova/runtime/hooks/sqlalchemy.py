@@ -1,4 +1,4 @@
-"""Private parts of SQLAlchemy 2.1.9: the queue of a pool, and which methods of a dialect a pool calls.
+"""Private parts of SQLAlchemy 2.1.9: which methods of a dialect a pool calls.
 
 They take an engine: nothing is imported, since not every daemon loads SQLAlchemy.
 """
@@ -6,11 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Literal
-
-
-def last_used_first(engine: Any) -> None:
-    """Take the connection that was used last first. SQLAlchemy has an option for it, which oslo.db does not pass on."""
-    engine.pool._pool.use_lifo = True
 
 
 def replace_method(engine: Any, name: Literal['do_begin', 'do_ping', 'do_rollback'], method: Callable[..., Any]) -> Any:

@@ -277,3 +277,25 @@ def test_an_image_is_one_select(make):
         assert (found['properties'], found['tags'], found['name']) == (properties, tags, 'x')
     with db.reader() as conn:
         assert images.get(conn, str(uuid.uuid4())) is None
+
+
+def test_what_a_connection_to_a_server_begins_with(make):
+    """Strict columns, the level of isolation; the connection that was used last is the next one, but not in a fork."""
+    db = make('begins')
+    if db.sqlite:
+        pytest.skip('it has no server')
+    first, second = db.engine.connect(), db.engine.connect()
+    last = second.connection.dbapi_connection
+    if first.dialect.name == 'postgresql':
+        assert first.scalar(sa.text('SHOW client_encoding')) == 'UTF8'
+    else:
+        mode, charset, level = first.execute(sa.text(
+            'SELECT @@sql_mode, @@character_set_client, @@tx_isolation')).one()
+        assert 'TRADITIONAL' in mode and charset.startswith('utf8') and level == 'READ-COMMITTED'
+    first.close()
+    second.close()
+    with db.engine.connect() as conn:
+        assert conn.connection.dbapi_connection is last
+        conn.connection.info['pid'] += 1                 # as if this process had been forked since then
+    with db.engine.connect() as conn:
+        assert conn.connection.dbapi_connection is not last and conn.scalar(sa.select(1)) == 1

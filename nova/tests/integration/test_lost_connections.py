@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from nova.db import engine
+from nova.db import server_engines
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.tests import core
@@ -166,7 +167,7 @@ def test_a_host_that_has_vanished_is_not_waited_for(wired):
 
 def test_who_stops_in_the_middle_of_a_transaction_holds_up_nobody_for_long(wired, monkeypatch):
     """A process is stopped, or its host vanishes: the database hears nothing of it, and its rows are locked."""
-    monkeypatch.setattr(engine, 'IDLE_S', 3)
+    monkeypatch.setattr(server_engines, 'IDLE_S', 3)
     database = engine.Database(wired[1]('idle'))
     TABLE.metadata.create_all(database.engine)
     database.run(lambda conn: conn.execute(sa.insert(TABLE), {'id': 1, 'n': 0}))

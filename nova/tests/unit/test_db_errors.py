@@ -11,6 +11,7 @@ from oslo_db import exception as db_exc
 from nova import exception
 from nova.cmd.manage import main as manage
 from nova.db import engine
+from nova.db import server_engines
 from nova.rpc import bus
 from nova.runtime import concurrency
 from nova.tests.unit import test_rpc
@@ -76,7 +77,7 @@ def test_a_transaction_that_loses_its_connection_is_begun_again_before_its_commi
 @pytest.mark.parametrize('code', [1040, 1044, 1045], ids=['too many', 'database', 'password'])
 def test_who_is_refused_by_mariadb_is_told_so_in_a_sentence(code, monkeypatch, tmp_path, capsys):
     """A wrong password in nova.conf ended every command and daemon with a traceback of 160 lines."""
-    monkeypatch.setattr(engine, 'CONNECT_RETRIES', 0)
+    monkeypatch.setattr(server_engines, 'CONNECT_RETRIES', 0)
     payload = b'\xff' + struct.pack('<H', code) + b"#28000Access denied for user 'nova'"
 
     class Refusing(socketserver.BaseRequestHandler):

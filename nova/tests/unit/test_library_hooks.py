@@ -211,22 +211,6 @@ def test_the_options_that_oslo_messaging_registers_globally_are_on_a_private_con
     assert conf.oslo_messaging_tracing.tracing_enabled is False and conf.oslo_messaging_metrics.metrics_enabled is False
 
 
-def test_a_pool_of_sqlalchemy_gives_the_connection_that_was_used_last():
-    engine = sa.create_engine('sqlite://', poolclass=sa.pool.QueuePool, pool_size=3,
-                              connect_args={'check_same_thread': False})
-    assert hasattr(engine.pool, '_pool') and hasattr(engine.pool._pool, 'use_lifo'), (
-        'QueuePool has no _pool.use_lifo any more: every connection of a peak is kept alive by turns.')
-    sqlalchemy_hooks.last_used_first(engine)
-    engine.dispose()                                     # the next pool is like this one
-    first, second = engine.connect(), engine.connect()
-    last = second.connection.dbapi_connection
-    first.close()
-    second.close()
-    with engine.connect() as conn:
-        assert conn.connection.dbapi_connection is last
-    engine.dispose()
-
-
 def test_sqlalchemy_calls_the_methods_of_a_dialect_that_were_replaced():
     engine = sa.create_engine('sqlite://', poolclass=sa.pool.QueuePool, pool_pre_ping=True)
     called = []

@@ -1,0 +1,123 @@
+"""Engines for a database server: MariaDB, MySQL or PostgreSQL.
+
+oslo.db has a function for this. It is not used: its module loads SQLAlchemy's mapper of objects, 5 to 8 MB in each
+daemon, which nothing here works with. What errors mean is still read by oslo.db.
+"""
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from typing import Any
+
+from oslo_db import exception as db_exc
+from oslo_db.sqlalchemy import exc_filters
+import sqlalchemy as sa
+
+from nova import exception
+from nova.runtime import concurrency
+from nova.runtime.hooks import pymysql as pymysql_hooks
+
+LOG = logging.getLogger(__name__)
+
+POOL_TIMEOUT_S = 30              # a request waits this long for a connection
+RECYCLE_S = 1800                 # a connection that is older is replaced by a new one
+CONNECT_RETRIES = 3              # attempts, a second apart, before a command says that the database is away
+RETRY_S = 1
+CONNECT_S = 5                    # a server that takes longer to be reached is away
+IDLE_S = 30                      # what a transaction has locked is free when nothing is said in it for so long
+SILENT_S = 20                    # a host from which not even acknowledgements come is gone; it may take time to answer
+# MariaDB's default shows every SELECT the moment of the transaction's first one, which may lie before a lock.
+MYSQL_INIT = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED'
+MYSQL_MODE = 'TRADITIONAL'       # what does not fit into a column is an error, not cut off
+
+# Without them a statement on a connection whose other end has vanished waits for a quarter of an hour, or for ever.
+_SILENCE = {'TCP_KEEPIDLE': SILENT_S // 2, 'TCP_KEEPINTVL': SILENT_S // 4, 'TCP_KEEPCNT': 2,
+            'TCP_USER_TIMEOUT': SILENT_S * 1000}
+_LIBPQ_SILENCE = {name: str(_SILENCE[option]) for name, option in (
+    ('keepalives_idle', 'TCP_KEEPIDLE'), ('keepalives_interval', 'TCP_KEEPINTVL'), ('keepalives_count', 'TCP_KEEPCNT'),
+    ('tcp_user_timeout', 'TCP_USER_TIMEOUT'))}
+
+
+def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bool = False) -> sa.Engine:
+    """An engine without an open connection.
+
+    :param wait: for a server that is away
+    :param reading: each statement is a transaction of its own, without a word to begin or to end it: what GETs do most
+    :raises DBConnectionError: with ``wait``: it stays away
+    """
+    mysql = url.get_backend_name() in ('mysql', 'mariadb')
+    if mysql and url.get_driver_name() == 'mysqldb' and concurrency.model() == 'eventlet':
+        raise exception.InvalidInput('mysqldb waits for the database in C, where no other green thread runs: use '
+                                     'mysql+pymysql, or native threads.')
+    if mysql:
+        url = url.update_query_dict({'init_command': MYSQL_INIT})        # what a new connection begins with
+    words = {'charset': 'utf8'} if mysql else {'client_encoding': 'utf8', **_LIBPQ_SILENCE}
+    url = url.set(query={'connect_timeout': str(CONNECT_S), **words, **url.query})
+    # The connection used last is taken first: it needs no probe, and those that only a peak needed are left to age.
+    engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,
+                              pool_recycle=RECYCLE_S, pool_pre_ping=True, pool_use_lifo=True)
+    sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
+    if reading:
+        sa.event.listen(engine, 'connect', _commit_by_itself)
+    sa.event.listen(engine, 'connect', _note_process)
+    sa.event.listen(engine, 'checkout', _check_process)
+    exc_filters.register_engine(engine)
+    if wait:
+        _reach(engine)
+    return engine
+
+
+def _reach(engine: sa.Engine) -> None:
+    """Try a connection, and close it."""
+    for left in reversed(range(CONNECT_RETRIES)):
+        try:
+            engine.connect().close()
+            break
+        except db_exc.DBConnectionError:
+            if not left:
+                raise
+            LOG.warning('The database does not take a connection; attempts left: %s.', left)
+            time.sleep(RETRY_S)
+    engine.dispose()
+
+
+# ---- what a new connection is told
+
+def _prepare_postgresql(connection: Any, _record: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f'SET idle_in_transaction_session_timeout = {IDLE_S * 1000}')
+    connection.commit()
+
+
+def _prepare_mysql(connection: Any, _record: Any) -> None:
+    """MySQL, unlike MariaDB, waits for an idle transaction for ever."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET SESSION sql_mode = '{MYSQL_MODE}'")
+        if 'MariaDB' in connection.get_server_info():
+            cursor.execute(f'SET SESSION idle_transaction_timeout = {IDLE_S}')
+    with socket.socket(fileno=os.dup(pymysql_hooks.descriptor_of(connection))) as sock:
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in _SILENCE.items():
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _commit_by_itself(connection: Any, _record: Any) -> None:
+    if callable(connection.autocommit):              # of the drivers of MySQL
+        connection.autocommit(True)
+    else:
+        connection.autocommit = True
+
+
+# ---- a process that was forked has the connections of its parent, which it must not talk on
+
+def _note_process(_connection: Any, record: Any) -> None:
+    record.info['pid'] = os.getpid()
+
+
+def _check_process(_connection: Any, record: Any, _proxy: Any) -> None:
+    """:raises DisconnectionError: the pool makes a new connection instead"""
+    if record.info['pid'] != os.getpid():
+        raise sa.exc.DisconnectionError('the connection is of the process before the fork')
