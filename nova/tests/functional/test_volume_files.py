@@ -27,6 +27,13 @@ HOST = {'host': 'h1', 'ip': '192.0.2.1'}
 SERVER = '11111111-2222-3333-4444-555555555555'
 
 
+def begin(path, length, at=0):
+    """Bytes of a file, which is not read as a whole: a volume has a GiB at least."""
+    with open(path, 'rb') as file:
+        file.seek(at)
+        return file.read(length)
+
+
 class Home:
     def __init__(self, directory):
         self.directory = directory
@@ -56,9 +63,7 @@ class Home:
             file.write(data)
 
     def read(self, volume_id, length=5, at=0):
-        with open(self.path(volume_id), 'rb') as file:
-            file.seek(at)
-            return file.read(length)
+        return begin(self.path(volume_id), length, at)
 
     def ended(self, ask):
         """What ``ask`` gives once it is not being made any more."""

@@ -14,6 +14,7 @@ import pytest
 from nova import exception
 from nova import states
 from nova.tests import long_runs
+from nova.tests.functional.test_volume_files import begin
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
 from nova.virt.libvirt.volumes import probe
@@ -117,7 +118,7 @@ def test_a_volume_of_a_server_of_files_that_hangs_for_a_while(server, rig, insta
     rig.driver.attach_volume(None, instance, device)
     with_volumes.wait_for(lambda: 'vdb' in with_volumes.run(rig, instance, 'ls /sys/block'), 60, 'the disk to be seen')
     with_volumes.write(rig, instance, '/dev/vdb', 'first')
-    assert path.read_bytes()[:5] == b'first'
+    assert begin(path, 5) == b'first'
     os.truncate(path, 2 << 30)
     rig.driver.extend_volume(None, instance, {**device, 'volume_size': 2})
     with_volumes.write(rig, instance, '/dev/vdb', 'beyond', block=300000)

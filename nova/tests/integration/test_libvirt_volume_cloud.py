@@ -12,6 +12,7 @@ import pytest
 from nova.tests import long_runs
 from nova.tests import warm_client
 from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.functional.test_volume_files import begin
 from nova.tests.integration import test_libvirt
 from nova.tests.waiting import wait_for
 
@@ -90,7 +91,7 @@ def test_a_guest_sees_and_keeps_its_data(cloud, openstack):
     openstack('volume create --snapshot snap copy')
     status(openstack, 'volume', 'copy', 'available')
     copy = openstack('volume show copy -c id -f value')
-    assert (volumes / copy).read_bytes()[:6] == b'before' and (volumes / data).read_bytes()[:5] == b'after'
+    assert begin(volumes / copy, 6) == b'before' and begin(volumes / data, 5) == b'after'
     # an image of the server, which is snapshots of its volumes
     type_line(rig, guest, 'echo kept >/root/file; sync')
     openstack('server image create --name copied --wait web')
