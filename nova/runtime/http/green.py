@@ -5,6 +5,7 @@ priority, and an answer that waits for its reader does not count there.
 """
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -47,6 +48,7 @@ class Green:
         self.dispatcher = priorities.Dispatcher(plan, lambda conn: conn.turn.set(), trusted)
         self.turned = time.monotonic()
         self._conns: set[Any] = set()
+        self._ahead = threading.Lock()           # of connections whose next request has come already
         self._stopping = False
         self._thread = None
 
@@ -123,7 +125,7 @@ class Green:
     def _serve(self, conn: Any) -> None:
         try:
             while self._one(conn):
-                pass
+                self._give_way(conn)
         except (OSError, ValueError):
             pass                                 # the client is away
         except Exception:
@@ -133,6 +135,14 @@ class Green:
             self._room.leave(conn)
             if not conn.handed_over:
                 conn.close()
+
+    def _give_way(self, conn: Any) -> None:
+        """Let all that waits go before the connection's next request; of requests that are here already one at a time.
+
+        A thread of this model goes on until it waits, which a client that sends requests without end never lets it.
+        """
+        with self._ahead if conn.arrival.data else contextlib.nullcontext():
+            eventlet.sleep(0)
 
     def _one(self, conn: Any) -> bool:
         """Read a request and answer it; whether another one may follow."""
