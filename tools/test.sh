@@ -5,7 +5,7 @@
 #
 # unit         pure parts
 # functional   whole clouds in one process with the fake driver, over HTTP, on native and on green threads
-# contract     rows against facts: fields, routes, policies, RPC interfaces, drivers; budgets of calls and SQL
+# contract     rows against facts: fields, routes, policies, RPC interfaces, drivers; budgets of calls and SQL; floods
 # integration  real parts: libvirt and QEMU, MariaDB, PostgreSQL, RabbitMQ, real clients (as root, installed here)
 # pep8         style and layers
 #
@@ -224,6 +224,7 @@ if wants pep8; then run "style and layers" outcome style; fi
 if wants contract; then
     run "contract" side_by_side contract nova/tests/contract "$@"
     run "budgets" pytest budgets nova/tests/perf "$@"
+    NOVA_THREAD_MODEL=eventlet run "floods, green threads" pytest floods nova/tests/perf/test_*_flood.py "$@"
 fi
 if wants functional; then
     export NOVA_TEST_ALTERNATE=1

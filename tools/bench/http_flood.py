@@ -5,7 +5,7 @@ usage: tools/bench/http_flood.py [--model native|eventlet] [--count 500] [--clie
 
 It prints for each request of the honest clients how often it was answered, its median and its worst time in ms, alone
 and beside the flood, and what was wrong. Exit code 1: an answer was wrong, or a median more than doubled (plus 250 ms).
-The test of the same kind, which takes some 20 seconds, is nova/tests/functional/test_http_flood.py.
+The test of the same kind, which takes some 20 seconds, is nova/tests/perf/test_http_flood.py.
 """
 import argparse
 import pathlib
@@ -36,8 +36,8 @@ def main():
     concurrency.setup(given.model)
 
     from nova.tests.functional import cloud as cloud_fixture
-    from nova.tests.functional import http_flood
-    from nova.tests.functional import test_http_flood as asked
+    from nova.tests.perf import http_flood
+    from nova.tests.perf import test_http_flood as asked
 
     sizes = {'count': given.count, 'clients': given.clients, 'usual_s': given.usual, 'flood_s': given.seconds}
     wrong = []

@@ -15,16 +15,16 @@ from nova.tests.functional import base
 # The files that take longest: they come first, so that no process has one of them left when the others have ended.
 LONG = ('test_lost_replies_cloud.py', 'test_identity_clients.py', 'test_core_lost_replies.py', 'test_fuzz_faces.py',
         'test_http_workers.py', 'test_callers.py', 'test_consoles.py', 'test_attacks.py', 'test_network_clients.py',
-        'test_login_flood.py', 'test_image_clients.py', 'test_certificates.py', 'test_cells_cloud.py')
+        'test_image_clients.py', 'test_certificates.py', 'test_cells_cloud.py')
 
 # Files of what the models of threads do differently: listeners, waits, workers, races, queues, tasks that go on while
 # others run. They run on both models.
 BOTH = ('test_attacks.py', 'test_cells_cloud.py', 'test_consoles.py', 'test_core_', 'test_disorder_cloud.py',
         'test_events.py', 'test_growing_cloud.py', 'test_heartbeats.py', 'test_http_', 'test_interfaces.py',
-        'test_live_cloud.py', 'test_login_flood.py', 'test_moves_cloud.py', 'test_other_actions.py',
-        'test_outside_services.py', 'test_overload.py', 'test_prefer_wait.py', 'test_restart.py',
-        'test_servers_cells.py', 'test_servers_races.py', 'test_tls_listener.py', 'test_volumes.py',
-        'test_volumes_races.py', 'test_volumes_recovery.py', 'test_write_batch.py')
+        'test_live_cloud.py', 'test_moves_cloud.py', 'test_other_actions.py', 'test_outside_services.py',
+        'test_overload.py', 'test_prefer_wait.py', 'test_restart.py', 'test_servers_cells.py',
+        'test_servers_races.py', 'test_tls_listener.py', 'test_volumes.py', 'test_volumes_races.py',
+        'test_volumes_recovery.py', 'test_write_batch.py')
 # Files whose tests start no thread: a request is answered by the thread that sends it, over SQLite, and neither model
 # switches there. `threadless` holds them to it; those of their tests that need threads have the mark `threads`, and run
 # on both.

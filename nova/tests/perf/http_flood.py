@@ -171,7 +171,7 @@ def honest(**settings):
     return result(start('honest', **settings))
 
 
-def compare(host, port, asks, paths, large, *, count=500, clients=20, usual_s=2, flood_s=6):
+def compare(host, port, asks, paths, large, *, count=500, clients=20, usual_s=1, flood_s=4):
     """Measure honest clients alone, then beside a flood.
 
     :param asks: [(method, path, headers, body, status expected)] of the honest ones

@@ -12,7 +12,7 @@ from nova.tests.functional import cloud as cloud_fixture
 
 ROUNDS = 11                     # as in production: a tenth of a second and more
 PATHS = ('/compute/v2.1/servers', '/image/v2/images', '/network/v2.0/networks', '/identity/v3/projects?name=demo')
-FLOOR_S = 0.25                  # of a machine that does other things, too
+FLOOR_S = 0.25                  # what the machine itself does now and then
 
 
 def gets(client, seconds):
@@ -37,9 +37,9 @@ def test_a_flood_of_logins_delays_nobody_else(tmp_path):
         port = int(cloud.url.rpartition(':')[2])
         password = yaml.safe_load(cloud.clouds_yaml.read_text())['clouds']['nova-demo']['auth']['password']
         client = cloud.client()
-        usual = statistics.median(gets(client, 2))
+        usual = statistics.median(gets(client, 1))
         with login_flood.running(port) as answers:
-            found = gets(client, 4)
+            found = gets(client, 3)
             one = hash_time()                    # with so little processor as there is now
             honest = [login_flood.ask(port, '127.0.0.2', login_flood.request('demo', password)) for _ in range(5)]
         assert set(answers) <= {401, 503} and answers[401] > 4
