@@ -24,7 +24,7 @@ OWN = {'conductor': 'differences that the audit has mended = 0', 'scheduler': 'n
 
 @pytest.fixture(scope='module')
 def deployment(tmp_path_factory):
-    """(directory, {daemon: process}, {daemon: port})."""
+    """(directory, {daemon: process}, {daemon: port}); all of them are up."""
     directory = tmp_path_factory.mktemp('operator')
     started, ports = {}, {'api': servers.free_port(), 'api_metadata': servers.free_port()}
     text = CONFIG.format(url=servers.virtual_host().url, state=directory, host='host1', port=ports['api'],
@@ -43,6 +43,7 @@ def deployment(tmp_path_factory):
                 [sys.executable, '-W', 'ignore', '-c', f'import sys; from nova.cmd import {name}; '
                  f'sys.exit({name}.main())', '--config-file', directory / config],
                 stdout=logs[-1], stderr=logs[-1], env=dict(os.environ))
+        _up(directory, started, ports)
         yield directory, started, ports
     finally:
         for process in started.values():
@@ -50,6 +51,17 @@ def deployment(tmp_path_factory):
             process.wait()
         for log in logs:
             log.close()
+
+
+def _up(directory, started, ports):
+    def reporting():
+        for name, process in started.items():
+            assert process.poll() is None, (directory / f'{name}.log').read_text()[-3000:]
+        return _manage(directory, 'service', 'list')[1].count(' up ') == 4
+    _wait(reporting, directory / 'compute.log')
+    _wait(lambda: _manage(directory, 'service', 'describe_resource', 'host1')[0] == 0, directory / 'compute.log')
+    for name, port in ports.items():
+        _wait(lambda port=port: servers.answers(port), directory / f'{name}.log')
 
 
 def _wait(condition, log, seconds=240):
@@ -66,16 +78,7 @@ def _manage(directory, *arguments):
 
 
 def test_every_daemon_reports_on_itself(deployment):
-    directory, started, ports = deployment
-
-    def reporting():
-        for name, process in started.items():
-            assert process.poll() is None, (directory / f'{name}.log').read_text()[-3000:]
-        return _manage(directory, 'service', 'list')[1].count(' up ') == 4
-    _wait(reporting, directory / 'compute.log')
-    _wait(lambda: _manage(directory, 'service', 'describe_resource', 'host1')[0] == 0, directory / 'compute.log')
-    for name, port in ports.items():                # before they listen for it, the signal would end them
-        _wait(lambda port=port: servers.answers(port), directory / f'{name}.log')
+    directory, started, _ports = deployment          # before they listen for it, the signal would end them
     for process in started.values():
         process.send_signal(signal.SIGUSR1)
     for name in started:
