@@ -35,7 +35,8 @@ def cloud(database, tmp_path_factory):
     with fixture.running(tmp_path_factory.mktemp(kind) / 'state', ['host1', 'spare'],
                          api_database__connection=url_of('whole_api'),
                          database__connection=url_of('whole_cell')) as made:
-        made.admin().put('/os-services/disable', {'host': 'spare', 'binary': 'nova-compute'})      # gets no servers
+        disabled = made.admin().put('/os-services/disable', {'host': 'spare', 'binary': 'nova-compute'})
+        assert disabled.status_code == 200, disabled.text                    # it gets no servers
         yield made
 
 
@@ -100,14 +101,17 @@ def test_the_quota_holds_under_parallel_requests(cloud):
 
 
 def at_once(function, count):
-    """Codes of the answers to ``function(number)``, all asked at the same moment."""
+    """Codes of the answers to ``function(number)``, all asked at the same moment; a failing test shows the answers."""
     barrier = threading.Barrier(count)
 
     def run(number):
         barrier.wait()
-        return function(number).status_code
+        return function(number)
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
-        return sorted(pool.map(run, range(count)))
+        answers = list(pool.map(run, range(count)))
+    for answer in answers:
+        print(answer.status_code, answer.text[:500])
+    return sorted(answer.status_code for answer in answers)
 
 
 def test_one_name_and_one_zone_of_many_requests(cloud):

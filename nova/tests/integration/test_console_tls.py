@@ -2,10 +2,10 @@
 
 libvirt sets up the same with vnc_tls, spice_tls and chardev_tls of its qemu.conf.
 """
+import contextlib
 import shutil
 import socket
 import subprocess
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -20,17 +20,10 @@ from nova.tests import guests_consoles as guests
 from nova.tests import waiting
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import test_consoles as plain
+from nova.tests.integration import servers
 
 QEMU = shutil.which('qemu-system-x86_64')
 pytestmark = pytest.mark.skipif(QEMU is None, reason='qemu-system-x86 is not installed')
-
-
-def free_port():
-    while True:
-        with socket.create_server(('127.0.0.1', 0)) as probe:
-            port = probe.getsockname()[1]
-        if port > 5900:
-            return port
 
 
 class Qemu:
@@ -40,7 +33,7 @@ class Qemu:
     """
 
     def __init__(self, directory):
-        self.vnc, self.spice, self.serial = free_port(), free_port(), free_port()
+        self.vnc, self.spice, self.serial = (servers.free_port() for _ in range(3))
         self._process = subprocess.Popen([
             QEMU, '-machine', 'pc', '-accel', 'tcg', '-m', '16', '-nodefaults', '-vga', 'std',
             '-object', f'tls-creds-x509,id=tls,dir={directory},endpoint=server,verify-peer=on',
@@ -127,10 +120,12 @@ def test_a_port_with_tls_and_certificates_of_both_sides(cloud, client, server, q
         reader.until(b'\r\n')
         # QEMU 7.2 takes a part of a TLS record, and looks for the rest when the next record comes.
         socket.send(b'{"execute": "qmp_capabilities"}')
-        for _ in range(5):
-            time.sleep(0.5)
+
+        def returned():
             socket.send(b'\n')
-        reader.until(b'"return"')
+            with contextlib.suppress(TimeoutError):
+                return reader.until(b'"return"', 0.5)
+        waiting.wait_for(returned, 60, 'QEMU to answer')
 
 
 def test_spice_with_tls(cloud, client, server, qemu):

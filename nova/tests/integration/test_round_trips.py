@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from nova.db import engine
+from nova.tests import waiting
 from nova.tests.integration import servers
 
 TABLE = sa.Table('counted', sa.MetaData(), sa.Column('a', sa.Integer, primary_key=True))
@@ -40,6 +41,13 @@ def kill(database):
     with other.writer() as conn:
         for number in numbers:
             conn.execute(sa.text(f'KILL {number}' if mysql else f'SELECT pg_terminate_backend({number})'))
+
+    def gone():                              # a server says that it will end one before it does
+        with other.reader() as conn:
+            left = conn.execute(sa.text('SELECT id FROM information_schema.processlist' if mysql else
+                                        'SELECT pid FROM pg_stat_activity')).scalars()
+            return not set(numbers) & set(left)
+    waiting.wait_for(gone, 60, 'the connections to end')
     other.dispose()
 
 
