@@ -88,7 +88,7 @@ class Walk:
             driver.failures.clear()
             driver.delays.clear()
 
-    def until(self, condition, timeout=30):
+    def until(self, condition, timeout=120):
         deadline = time.monotonic() + timeout
         while not condition():
             assert time.monotonic() < deadline, 'it takes too long'

@@ -456,7 +456,7 @@ def told(event_type):
 
 
 def until(function):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (found := function()):
         assert time.monotonic() < deadline
         time.sleep(0.02)

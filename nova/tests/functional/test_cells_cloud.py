@@ -78,7 +78,7 @@ def act(client, server_id, body, version=None):
     return answer
 
 
-def wait(condition, timeout=20):
+def wait(condition, timeout=120):
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline

@@ -1,9 +1,9 @@
 """Aggregates, flavors, images and hints decide where servers go, in a whole cloud over HTTP."""
 import json
-import time
 
 import pytest
 
+from nova.tests import waiting
 from nova.tests.functional import cloud
 
 HOSTS = ('host1', 'host2', 'host3')
@@ -51,12 +51,12 @@ def test_where_servers_go(running, image):
         answer = user.post('/servers', body, version='2.37')
         assert answer.status_code == code, answer.text
         server = answer.json()['server']['id']
-        for _ in range(200):
+
+        def built():
             shown = admin.get(f'/servers/{server}').json()['server']
-            if shown['status'] != 'BUILD':
-                return server, shown['OS-EXT-SRV-ATTR:host'], shown.get('fault', {}).get('message')
-            time.sleep(0.05)
-        raise AssertionError(shown)
+            return shown['status'] != 'BUILD' and shown
+        shown = waiting.wait_for(built, 120, 'the server to be built')
+        return server, shown['OS-EXT-SRV-ATTR:host'], shown.get('fault', {}).get('message')
 
     fast = flavor(admin, 'fast', **{'aggregate_instance_extra_specs:ssd': 'true',
                                     'aggregate_instance_extra_specs:kind': '<or> b <or> c'})

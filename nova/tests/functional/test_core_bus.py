@@ -39,7 +39,7 @@ def cloud(tmp_path):
 
 
 def wait(condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -47,7 +47,7 @@ def move(cloud, number):
         return server_migrations.get(conn, number)
 
 
-def wait(condition, what, seconds=20):
+def wait(condition, what, seconds=120):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what

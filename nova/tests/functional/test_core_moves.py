@@ -86,7 +86,7 @@ def cloud(tmp_path):
     cloud.close()
 
 
-def wait(condition, seconds=20):
+def wait(condition, seconds=120):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

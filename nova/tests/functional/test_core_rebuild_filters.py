@@ -91,7 +91,7 @@ def test_what_was_allowed_is_not_asked_again(cloud):
     row, spec = cloud.row(uuid), cloud.conductor.methods.get_request_spec(None, uuid)
     previous = {'image': spec.image, 'columns': {'image_id': row['image_id'], 'image_properties': {}}}
     cloud.act(uuid, 'rebuild', {'image_id': other}, spec=spec, preserve_ephemeral=False, previous=previous)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while cloud.row(uuid)['task_state'] != states.REBUILD_SPAWNING:
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -77,7 +77,7 @@ def test_the_hosts_do_not_go_down_with_the_database(tmp_path):
 def test_killed_between_the_guest_and_its_row(cloud):
     cloud.bus.lost = lambda topic, method, server: method == 'end_task'
     uuid, = cloud.create()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while 'conductor.end_task' not in cloud.bus.messages:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -135,7 +135,7 @@ def test_killed_between_the_upload_and_the_end_of_a_snapshot(cloud):
     cloud.images.unfinished.add('i1')
     cloud.bus.lost = lambda topic, method, server: method == 'end_task'
     cloud.act(uuid, 'createImage', image_id='i1')
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while 'i1' not in cloud.images.data:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -249,7 +249,7 @@ def test_strays_of_a_host_that_was_cut_off(cloud):
     compute = cloud.computes['host1']
     assert cloud.gone(uuid) and set(compute.driver.guests()) == {uuid, stays}
     compute.came_back()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while uuid in compute.driver.guests():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -372,7 +372,7 @@ def test_the_only_process_takes_over_at_once(cloud):
     cloud.bus.lost = None
     cloud.conductor.start()
     cloud.conductor.take_over()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while cloud.row(waiting)['vm_state'] != states.ACTIVE or not cloud.gone(deleted):
         assert time.monotonic() < deadline
         time.sleep(0.01)

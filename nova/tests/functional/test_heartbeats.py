@@ -24,7 +24,7 @@ from nova.tests import schemas
 from nova.tests.functional import cloud
 
 
-def wait_for(condition, timeout=20):
+def wait_for(condition, timeout=120):
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, 'waited too long'

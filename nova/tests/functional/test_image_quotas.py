@@ -35,7 +35,7 @@ def user(cloud):
     until(lambda: usage(found)['image_size_total']['usage'] == 0)
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=120):
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, 'it did not happen in time'

@@ -83,7 +83,7 @@ def message(answer):
     return fault['message']
 
 
-def wait_until(condition, timeout=20):
+def wait_until(condition, timeout=120):
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline

@@ -63,7 +63,7 @@ def check_now(cloud, server_id):
     assert cloud.cell_db.run(claims.audit) == []
 
 
-def wait(condition, what, seconds=30):
+def wait(condition, what, seconds=120):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what

@@ -309,7 +309,7 @@ def test_a_host_hears_itself(fleet):
     server.start()
     fleet.servers.append(server)
     server.probe(context.admin_context(), 'token')
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not came and time.monotonic() < deadline:
         time.sleep(0.02)
     assert came == ['token']

@@ -68,7 +68,7 @@ def watched(tmp_path_factory):
 
 def eventually(watched, before, wanted):
     """What has changed, once all of ``wanted`` has: the last counters are written after the answer."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while True:
         changed = watched.changes(before)
         missing = {each: (number, changed.get(each)) for each, number in wanted.items() if changed.get(each) != number}

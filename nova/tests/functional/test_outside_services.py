@@ -105,7 +105,7 @@ def test_a_service_with_the_manager_of_an_option(cloud, conf):
         assert client.add(caller, number=3) == 3
         assert client.add(caller, number=4, server='elsewhere') == 7
         assert not hasattr(client, 'report')
-        assert made.manager.ran.wait(10)
+        assert made.manager.ran.wait(120)
         assert [(row['host'], row['state']) for row in listed(cloud, 'nova-counter')] == [('elsewhere', 'up')]
         assert all(well for well, _details in made.alive().values())
         made.periodic_tasks()
@@ -127,7 +127,7 @@ def test_tasks_by_the_arguments_of_create(conf):
     often = service.Service.create(binary='nova-own', manager=OwnTasks, periodic_interval_max=0.05, conf=conf())
     often.start()
     try:
-        assert often.manager.ran.wait(10)
+        assert often.manager.ran.wait(120)
     finally:
         often.stop(10)
     late = service.Service.create(binary='nova-counter', manager=CounterManager, periodic_fuzzy_delay=36000,

@@ -67,7 +67,7 @@ class Home:
 
     def ended(self, ask):
         """What ``ask`` gives once it is not being made any more."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while (found := ask())['status'] in ('creating', 'downloading'):
             assert time.monotonic() < deadline
             time.sleep(0.02)

@@ -55,7 +55,7 @@ def show(user, volume_id):
     return user.get(f'/volume/v3/volumes/{volume_id}').json().get('volume')
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=120):
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, 'it did not happen in time'

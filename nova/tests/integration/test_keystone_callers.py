@@ -220,7 +220,7 @@ project_domain_id = default
             connection.putrequest('PUT', url.partition(str(port))[2])
             connection.putheader('Content-Length', str(8 << 20))
             connection.endheaders()
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while not list((state / 'objects' / 'contents').rglob('*.part')):
                 connection.send(b'x' * 65536)
                 assert time.monotonic() < deadline
@@ -391,7 +391,7 @@ def _walk_images_networks_and_volumes(ec2, owner, quick):
 
 def _repeat(delete, what):
     """What was let go of a moment ago is not free at once."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         try:
             return delete(**what)

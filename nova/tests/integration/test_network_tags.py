@@ -103,7 +103,7 @@ def answered(guest, source, tag, seconds=0.5):
 
 def test_no_tag_hides_who_asks_for_metadata(places):
     """With the tag 0 of 802.1ad a guest got the metadata of the server whose address it sent from."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while not answered(places, OWN, b''):
         assert time.monotonic() < deadline
     assert {name: answered(places, ANOTHER, tag) for name, tag in TAGS.items()} == dict.fromkeys(TAGS, False)

@@ -47,7 +47,7 @@ class Rig:
                 errors.append(type(error))
         thread = threading.Thread(target=run)
         thread.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while self.instance.uuid not in self.here._jobs:
             assert time.monotonic() < deadline
             time.sleep(0.001)

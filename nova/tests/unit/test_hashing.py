@@ -19,7 +19,7 @@ class Held:
 
     @staticmethod
     def until(condition):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline
             time.sleep(0.005)

@@ -230,7 +230,7 @@ def test_the_rest_leaves_a_face_its_threads(served):
         for _ in range(20):
             stack.enter_context(connected(server, b'GET /wait HTTP/1.1\r\nHost: x\r\n\r\n'))
         with connected(server, b'GET /wait/login HTTP/1.1\r\nHost: x\r\n\r\n'):
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 120
             while '/wait/login' not in application.seen:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
@@ -247,7 +247,7 @@ def test_clients_of_one_face_take_turns(served):
         stack.enter_context(connected(server, b'GET /other HTTP/1.1\r\nHost: x\r\n\r\n', '127.0.0.3'))
         time.sleep(0.3)
         application.gate.set()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while len(application.seen) < 21:
             assert time.monotonic() < deadline
             time.sleep(0.01)

@@ -71,7 +71,7 @@ def make(manager, reporter=None, topic=None, **options):
     return made, transport.client(WORK)
 
 
-def wait_for(condition, timeout=20):
+def wait_for(condition, timeout=120):
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, 'waited too long'
