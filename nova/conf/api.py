@@ -11,8 +11,9 @@ OPTIONS = [
                     'User data and personality files of one server must fit.'),
     cfg.BoolOpt('nova_network_resources', default=False,
                 help='Whether resources that only a network service within the compute service had are there again, '
-                     'for programs that use them: addresses (os-fixed-ips), all floating addresses '
-                     '(os-floating-ips-bulk), deleting networks (os-networks), os-virtual-interfaces, on the '
+                     'for programs that use them: addresses (os-fixed-ips), ranges of floating addresses '
+                     '(os-floating-ips-bulk), networks that are made, deleted and given to projects (os-networks, '
+                     'os-tenant-networks), os-security-group-default-rules, os-virtual-interfaces, on the '
                      'embedded one; certificates of nova-cert (os-certificates). False: 410, as everywhere.'),
     cfg.MultiStrOpt('rate_limits', default=[],
                     help='One rate a line, "VERB URI REGEX VALUE UNIT": a project may send VALUE requests a UNIT '

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, TYPE_CHECKING
 
+from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.networks import addresses
@@ -111,6 +112,53 @@ def give_network(api_db: Database, ident: str, project: str | None) -> None:
 
     :raises NetworkNotFound:
     """
+    api_db.run(give, ident, project)
+
+
+def give(conn: Connection, ident: str, project: str | None) -> None:
+    """The same in a transaction: its subnets go with it.
+
+    :raises NetworkNotFound:
+    """
     values = {'project_id': project or '', 'shared': project is None}
-    if not api_db.run(lambda conn: networks.update(conn, t.networks, ident, values)):
+    if not networks.update(conn, t.networks, ident, values):
         raise exception.NetworkNotFound(network_id=ident)
+    for subnet in networks.many(conn, t.subnets, [ident], 'network_id'):
+        networks.update(conn, t.subnets, subnet['id'], {'project_id': values['project_id']})
+
+
+def take_network(api_db: Database, context: nova_context.RequestContext, ident: str | None) -> None:
+    """Give the caller's project a network that is for all.
+
+    :param ident: None: one in which nobody has a port
+    :raises NetworkNotFound: none that the caller may see
+    :raises NetworkInUse: other projects have ports there
+    :raises Conflict: it is a project's, or one that all need; or none is free
+    """
+    project = nova_context.the_project(context.project_id)
+
+    def free(conn: Connection) -> str:
+        c = t.networks.c
+        for row in networks.page(conn, t.networks, networks.visible(context) & (c.project_id == '') & c.shared &
+                                 ~c.is_default & ~c.external, [('name', 'asc'), ('id', 'asc')], None, None):
+            if not _holders(conn, row['id']):
+                return str(row['id'])
+        raise exception.Conflict('No network is free.')
+
+    def take(conn: Connection) -> None:
+        wanted = ident or free(conn)
+        seen = networks.seen(conn, t.networks, networks.visible(context), wanted[:255])
+        row = seen and networks.lock(conn, t.networks, seen['id'])
+        if not row:
+            raise exception.NetworkNotFound(network_id=wanted[:255])
+        if row['project_id'] not in ('', project) or row['is_default'] or row['external']:
+            raise exception.Conflict(f'Network {row["id"]} is not one that a project may be given.')
+        if _holders(conn, row['id']) - {project}:
+            raise exception.NetworkInUse(network_id=row['id'])
+        give(conn, row['id'], project)
+    api_db.run(take)
+
+
+def _holders(conn: Connection, ident: str) -> set[str]:
+    """The projects that have ports in a network."""
+    return {port['project_id'] for port in ports.in_network(conn, ident) if port['device_owner'] != ports.DHCP}

@@ -12,10 +12,17 @@ from nova.api.proxies import nova_network
 from nova.web.routes import Route
 
 
-def gone(req: api_request.Request, **_parts: str) -> NoReturn:
+WHY = 'What this API worked on is not part of the compute service any more.'
+
+
+def gone(req: api_request.Request, why: str = WHY, **_parts: str) -> NoReturn:
     # clients look for the second sentence
-    raise exception.Gone('What this API worked on is not part of the compute service any more. '
-                         'This resource is no longer available. No forwarding address is given.')
+    raise exception.Gone(f'{why} This resource is no longer available. No forwarding address is given.')
+
+
+def _refused(why: str, req: api_request.Request, **_parts: str) -> NoReturn:
+    """One that the embedded network service has nothing for."""
+    gone(req, why if nova_network.offered(req) else WHY)
 
 
 def _served(path: str, name: str, req: api_request.Request, **parts: Any) -> Any:
@@ -59,9 +66,11 @@ def _rows() -> Iterator[Route]:
             source = _source(path, name)
             checks = getattr(source, 'CHECKS', {}).get((path, name), ())
             body = getattr(source, 'BODIES', {}).get((path, name))
-            yield Route('POST' if action else name, f'/{path}',
-                        functools.partial(_served, path, name) if source else gone, action=action,
-                        errors=(401, 410), checks=checks, status=source.code(name) if source else 200, body=body)
+            why = nova_network.refusal(path, name)
+            handler = functools.partial(_served, path, name) if source else \
+                functools.partial(_refused, why) if why else gone
+            yield Route('POST' if action else name, f'/{path}', handler, action=action, errors=(401, 410),
+                        checks=checks, status=source.code(path, name) if source else 200, body=body)
 
 
 ROUTES = tuple(_rows())

@@ -42,7 +42,7 @@ def serve(req: api_request.Request, path: str, name: str, **parts: Any) -> api_r
     return SERVED[path, name](req, **parts)
 
 
-def code(name: str) -> int:
+def code(path: str, name: str) -> int:
     """The code of success."""
     return 200
 

@@ -224,7 +224,7 @@ def serve(req: Request, path: str, name: str, **parts: str) -> Document | None:
     return SERVED[path, name](req, **parts)
 
 
-def code(name: str) -> int:
+def code(path: str, name: str) -> int:
     """The code of success."""
     return 202 if name == 'PUT' else 200
 

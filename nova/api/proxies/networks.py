@@ -1,4 +1,4 @@
-"""Networks as the compute API showed them until 2.35: each with its first subnet."""
+"""Networks as the compute API showed them until 2.35: each with its first subnet of each version of IP."""
 import ipaddress
 from typing import Any
 
@@ -23,7 +23,11 @@ def _shown(row: api_request.Row, subnets: list[Any]) -> api_request.Document:
     view |= {'id': row['id'], 'label': row['name'], 'bridge': row['bridge'], 'mtu': row['mtu'],
              'project_id': row['project_id'] or None, 'created_at': utils.isotime(row['created_at']),
              'updated_at': utils.isotime(row['updated_at'])}
-    for subnet in subnets[:1]:
+    versions = [ipaddress.ip_network(subnet['cidr']).version for subnet in subnets]
+    for subnet in [subnets[versions.index(6)]] if 6 in versions else ():
+        view |= {'cidr_v6': subnet['cidr'], 'gateway_v6': subnet['gateway_ip'],
+                 'netmask_v6': str(ipaddress.ip_network(subnet['cidr']).netmask)}
+    for subnet in [subnets[versions.index(4)]] if 4 in versions else ():
         cidr, names = ipaddress.ip_network(subnet['cidr']), [*subnet['dns_nameservers'], None, None]
         pools = subnet['allocation_pools']
         view |= {'cidr': subnet['cidr'], 'netmask': str(cidr.netmask), 'gateway': subnet['gateway_ip'],
@@ -46,7 +50,8 @@ ADMIN_VIEW = VIEW + [Field(name, name, type=_TYPES.get(name, 'string|null')) for
 TENANT_VIEW = fields.Fields(
     Field('id', 'id', type='string format=uuid required'),
     Field('label', 'label', type='string required'),
-    Field('cidr', lambda view, req: view['cidr'] or 'None', type='oneOf(const=None / string format=cidr) required'),
+    Field('cidr', lambda view, req: view['cidr'] or view['cidr_v6'] or 'None',
+          type='oneOf(const=None / string format=cidr) required'),
 )
 
 

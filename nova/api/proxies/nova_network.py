@@ -1,16 +1,20 @@
-"""What only the network service within the compute service had: by [api] nova_network_resources, for administrators.
+"""What only the network service within the compute service had: by [api] nova_network_resources.
 
-(path, method or action) -> the handler and its last microversion. The rows are those of documents/removed.py.
+(path, method or action) -> Operation. The rows are those of documents/removed.py.
 """
-from collections.abc import Callable
 from typing import Any
 
 from nova import exception
 from nova.api import request as api_request
+from nova.api.proxies import default_rules
+from nova.api.proxies import floating_ranges
+from nova.api.proxies import network_writes
+from nova.api.proxies.served import ANY
+from nova.api.proxies.served import Operation
 from nova.api.servers import lookup as server_lookup
 from nova.network import operators
 
-LAST, LAST_INTERFACES = 35, 43
+LAST_INTERFACES = 43
 RESERVED, NETWORK_ID = 4, 12     # microversions that show whether an address is, and the network of an interface
 
 
@@ -38,18 +42,6 @@ def _unreserve(req: api_request.Request, id: str) -> None:
     operators.reserve(req.services.api_db, id, False)
 
 
-def _floating(req: api_request.Request, id: str | None = None) -> api_request.Document:
-    return {'floating_ip_info': operators.floating(req.services.api_db, id)}
-
-
-def _delete_network(req: api_request.Request, id: str) -> None:
-    operators.delete_network(req.services.api_db, id[:255])
-
-
-def _release_network(req: api_request.Request, id: str) -> None:
-    operators.give_network(req.services.api_db, id[:255], None)
-
-
 def _interfaces(req: api_request.Request, server_id: str) -> api_request.Document:
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
@@ -60,35 +52,50 @@ def _interfaces(req: api_request.Request, server_id: str) -> api_request.Documen
     return {'virtual_interfaces': [{name: vif[name] for name in names} for vif in shown]}
 
 
-SERVED: dict[tuple[str, str], tuple[Callable[..., Any], int]] = {
-    ('os-fixed-ips/{id}', 'GET'): (_show_fixed, LAST),
-    ('os-fixed-ips/{id}/action', 'reserve'): (_reserve, LAST),
-    ('os-fixed-ips/{id}/action', 'unreserve'): (_unreserve, LAST),
-    ('os-floating-ips-bulk', 'GET'): (_floating, LAST),
-    ('os-floating-ips-bulk/{id}', 'GET'): (_floating, LAST),
-    ('os-networks/{id}', 'DELETE'): (_delete_network, LAST),
-    ('os-networks/{id}/action', 'disassociate'): (_release_network, LAST),
-    ('os-networks/{id}/action', 'disassociate_project'): (_release_network, LAST),
-    ('servers/{server_id}/os-virtual-interfaces', 'GET'): (_interfaces, LAST_INTERFACES),
+_FIXED = 'nova:fixed-ips'
+SERVED: dict[tuple[str, str], Operation] = {
+    ('os-fixed-ips/{id}', 'GET'): Operation(_show_fixed, _FIXED),
+    ('os-fixed-ips/{id}/action', 'reserve'): Operation(_reserve, _FIXED, 202),
+    ('os-fixed-ips/{id}/action', 'unreserve'): Operation(_unreserve, _FIXED, 202),
+    ('servers/{server_id}/os-virtual-interfaces', 'GET'): Operation(_interfaces, None, last=LAST_INTERFACES),
+    **default_rules.SERVED, **floating_ranges.SERVED, **network_writes.SERVED,
 }
+CHECKS = {key: (row.rule,) for key, row in SERVED.items() if row.rule is not None}
+BODIES = {key: ANY for key, row in SERVED.items() if row.body is not None}
+# what the embedded network service has nothing for
+REFUSED = {
+    'os-floating-ip-dns': 'This network service publishes no names of floating IPs: it resolves those of servers '
+                          'within their networks.',
+    'os-fping': 'This network service sends no echo requests to servers.',
+    'associate_host': 'Networks of this service are on the hosts that have servers there, and on no other.',
+}
+REFUSED['disassociate_host'] = REFUSED['associate_host']
+
+
+def refusal(path: str, name: str) -> str | None:
+    """Why one of them is not had where the option is on; None: there is nothing to say."""
+    return REFUSED.get(name, REFUSED.get(path.partition('/')[0]))
 
 
 def serve(req: api_request.Request, path: str, name: str, **parts: str) -> Any:
     """What one of them answers.
 
-    :raises Gone, NotFound, PolicyDenied:
+    :raises NotFound: at this microversion there is none
+    :raises PolicyDenied, BadRequest: and what the handler raises
     """
-    handler, last = SERVED[path, name]
-    if req.version > last:
+    row = SERVED[path, name]
+    if req.version > row.last:
         raise exception.NotFound()
-    if not req.context.is_admin and handler is not _interfaces:
-        raise exception.PolicyDenied(rule='[api] nova_network_resources')
-    return handler(req, **parts)
+    if row.rule is not None:
+        req.authorize(row.rule)
+    if row.body is not None:
+        req.body = row.body.validate(req.body, req.version)
+    return row.handler(req, **parts)
 
 
-def code(name: str) -> int:
-    """The code of success of a method or an action."""
-    return 200 if name == 'GET' else 202
+def code(path: str, name: str) -> int:
+    """The code of success."""
+    return SERVED[path, name].code
 
 
 def offered(req: api_request.Request) -> bool:

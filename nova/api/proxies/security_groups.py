@@ -83,7 +83,7 @@ def delete(req: api_request.Request, id: str) -> None:
 
 # ---- rules -------------------------------------------------------------------
 
-def _port(value: Any, name: str) -> int | None:
+def port(value: Any, name: str) -> int | None:
     """A port, an ICMP type or code, or None for -1 and nothing.
 
     :raises BadRequest: no number
@@ -97,7 +97,7 @@ def _port(value: Any, name: str) -> int | None:
     return None if int(text) == -1 else int(text)
 
 
-def _network(value: Any) -> tuple[str | None, str]:
+def network(value: Any) -> tuple[str | None, str]:
     """(address range or None, ethertype).
 
     :raises BadRequest: no network
@@ -118,11 +118,11 @@ def create_rule(req: api_request.Request) -> api_request.Document:
         raise exception.BadRequest('ip_protocol is neither a name nor a number.')
     if protocol in (None, '') and not given.get('group_id'):
         raise exception.BadRequest('A rule names a protocol, or the group that it lets in.')
-    prefix, ethertype = (None, 'IPv4') if given.get('group_id') else _network(given.get('cidr'))
+    prefix, ethertype = (None, 'IPv4') if given.get('group_id') else network(given.get('cidr'))
     row, hosts = req.services.networks.groups_of(req.context).add_rule(req.context.sees, {
         'security_group_id': given['parent_group_id'], 'ethertype': ethertype, 'protocol': protocol or None,
-        'port_range_min': _port(given.get('from_port'), 'from_port'),
-        'port_range_max': _port(given.get('to_port'), 'to_port'), 'remote_ip_prefix': prefix,
+        'port_range_min': port(given.get('from_port'), 'from_port'),
+        'port_range_max': port(given.get('to_port'), 'to_port'), 'remote_ip_prefix': prefix,
         'remote_group_id': given.get('group_id') or None})
     security_groups.reload_filters(req, hosts)
     sources = req.services.networks.security_groups_by_id(req.context, {row['remote_group_id']} - {None})

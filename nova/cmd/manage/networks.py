@@ -1,8 +1,6 @@
 """nova-manage network, fixed, floating: the embedded network service's rows, without the API."""
 from __future__ import annotations
 
-import ipaddress
-import uuid
 from typing import Any, TYPE_CHECKING
 
 from nova.cmd import tables
@@ -41,7 +39,7 @@ def create_vlans(conf: cfg.ConfigOpts, vlan: int | None, vlan_start: int | None,
     from nova import exception
     from nova.network import ipam
     from nova.network.face import app
-    from nova.network.face import attributes
+    from nova.network.face import calls
     if (vlan is None) == (vlan_start is None) or vlan is not None and num_networks is not None:
         raise exception.InvalidInput('Either --vlan is expected, or --vlan-start and perhaps --num-networks.')
     if not project or not fixed_range_v4:
@@ -54,8 +52,7 @@ def create_vlans(conf: cfg.ConfigOpts, vlan: int | None, vlan_start: int | None,
     face = app.Face(conf, api_db)
 
     def make(conn: Any, path: str, **values: Any) -> str:
-        kind = app.RESOURCES[path]
-        return kind.create(conn, face, admin, attributes.parse(kind.attributes, admin, values, creating=True))
+        return calls.create(conn, face, admin, app.RESOURCES[path], values)
 
     def create(conn: Any) -> list[str]:
         made: list[str] = []
@@ -114,55 +111,14 @@ def create_floating(conf: cfg.ConfigOpts, ip_range: str, pool: str, interface: s
     """Let floating addresses be had from a range: a subnet of the network to the outside that has the pool's name,
     which is made where it is missing. Its first address is the way out.
     """
-    from nova import exception
-    from nova.db.networks import networks
-    from nova.db.tables import network as t
-    from nova.network import ipam
-    cidr = ipam.parse_cidr(ip_range)
-    if interface is not None and interface not in conf.network.physical_networks:
-        raise exception.InvalidInput(f"'{interface[:60]}' is none of [network] physical_networks.")
-
-    def create(conn: engine.Connection) -> None:
-        if any(cidr.overlaps(ipaddress.ip_network(other)) for other in networks.host_ranges(conn)):
-            raise exception.InvalidInput(f'{cidr} overlaps with another subnet.')
-        found = networks.page(conn, t.networks, (t.networks.c.name == pool) & t.networks.c.external, [('id', 'asc')],
-                              None, 1)
-        ident = found[0]['id'] if found else str(uuid.uuid4())
-        if not found:
-            networks.insert(conn, t.networks, [{
-                'id': ident, 'project_id': '', 'name': pool, 'shared': False, 'is_default': False,
-                'admin_state_up': True, 'bridge': 'br' + ident.replace('-', '')[:12], 'mtu': conf.network.mtu,
-                'network_type': networks.FLAT, 'physical_network': interface, 'external': True, 'description': ''}])
-        elif interface is not None and found[0]['physical_network'] != interface:
-            raise exception.InvalidInput(f'Pool {pool} is on another interface.')
-        gateway = cidr.network_address + 1
-        networks.insert(conn, t.subnets, [{
-            'id': str(uuid.uuid4()), 'project_id': '', 'network_id': ident, 'name': '', 'cidr': str(cidr),
-            'ip_version': 4, 'gateway_ip': str(gateway), 'enable_dhcp': False,
-            'allocation_pools': ipam.default_pools(cidr, gateway), 'dns_nameservers': [], 'host_routes': [],
-            'description': ''}])
-    _api_db(conf).run(create)
+    from nova.network import floating_ranges
+    floating_ranges.create(conf, _api_db(conf), ip_range, pool, interface)
 
 
 def delete_floating(conf: cfg.ConfigOpts, ip_range: str) -> None:
     """Take a range back from which floating addresses could be had; none of them may be in use."""
-    from nova import exception
-    from nova.db.networks import networks
-    from nova.db.tables import network as t
-    from nova.network import ipam
-    cidr = str(ipam.parse_cidr(ip_range))
-
-    def delete(conn: engine.Connection) -> None:
-        outside = networks.page(conn, t.networks, t.networks.c.external, [('id', 'asc')], None, None)
-        for subnet in networks.many(conn, t.subnets, [row['id'] for row in outside], 'network_id'):
-            if subnet['cidr'] == cidr:
-                networks.lock(conn, t.subnets, subnet['id'])
-                if networks.used_addresses(conn, subnet['id']):
-                    raise exception.Conflict(f'Addresses of {cidr} are in use.')
-                networks.remove_subnet(conn, subnet['id'])
-                return
-        raise exception.NotFound(f'No floating addresses are had from {cidr}.')
-    _api_db(conf).run(delete)
+    from nova.network import floating_ranges
+    floating_ranges.delete(_api_db(conf), ip_range)
 
 
 def list_floating(conf: cfg.ConfigOpts) -> None:

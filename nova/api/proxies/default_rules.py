@@ -1,0 +1,97 @@
+"""os-security-group-default-rules: what the default groups of new projects let in from addresses.
+
+They are templates of the Network API (face/group_templates.py). Those that this API has no words for, of outgoing
+packets, of members of the group and of other groups, are not among them.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nova import exception
+from nova.api.attachments import security_groups as views
+from nova.api.proxies import security_groups
+from nova.api.proxies.served import Operation
+from nova.api.request import Document
+from nova.api.request import Request
+from nova.db.engine import Connection
+from nova.db.networks import group_templates as db
+from nova.network.face import app
+from nova.network.face import calls
+from nova.network.face import faults
+from nova.network.face import group_templates
+from nova.web.params import Object
+from nova.web.params import Param
+
+RULE = 'nova:security-group-default-rules'
+_PATH = 'os-security-group-default-rules'
+_PROTOCOLS = ('tcp', 'udp', 'icmp')
+_NUMBER: dict[str, object] = {'type': ['integer', 'string']}
+_CREATE = Object(Param('security_group_default_rule', Object(
+    Param('ip_protocol', {'type': 'string', 'maxLength': 4}, required=True), Param('from_port', _NUMBER, required=True),
+    Param('to_port', _NUMBER, required=True), Param('cidr', {'type': ['string', 'null'], 'maxLength': 43})),
+    required=True))
+
+
+def _view(row: Mapping[str, Any]) -> Document:
+    shown = views.rule_view({**row, 'remote_group_id': None, 'security_group_id': None}, {})
+    return {name: shown[name] for name in ('id', 'ip_protocol', 'from_port', 'to_port', 'ip_range')}
+
+
+def _shown(conn: Connection) -> list[dict[str, Any]]:
+    """The templates that there are for this API."""
+    return [row for row in db.every(conn) if row['direction'] == 'ingress' and row['in_default']
+            and not row['of_group']]
+
+
+def _find(conn: Connection, ident: str) -> dict[str, Any]:
+    """:raises DefaultRuleNotFound:"""
+    found = next((row for row in _shown(conn) if row['id'] == ident), None)
+    if found is None:
+        raise faults.DefaultRuleNotFound(rule_id=ident[:40])
+    return found
+
+
+def _index(req: Request) -> Document:
+    with req.services.api_db.reader() as conn:
+        return {'security_group_default_rules': [_view(row) for row in _shown(conn)]}
+
+
+def _show(req: Request, id: str) -> Document:
+    with req.services.api_db.reader() as conn:
+        return {'security_group_default_rule': _view(_find(conn, id))}
+
+
+def _create(req: Request) -> Document:
+    given = req.body['security_group_default_rule']
+    protocol = given['ip_protocol'].lower()
+    if protocol not in _PROTOCOLS:
+        raise exception.BadRequest(f'ip_protocol is one of {", ".join(_PROTOCOLS)}.')
+    prefix, ethertype = security_groups.network(given.get('cidr'))
+    values = {
+        'direction': 'ingress', 'ethertype': ethertype, 'remote_ip_prefix': prefix,
+        'protocol': 'icmpv6' if protocol == 'icmp' and ethertype == 'IPv6' else protocol,
+        'port_range_min': security_groups.port(given['from_port'], 'from_port'),
+        'port_range_max': security_groups.port(given['to_port'], 'to_port'),
+        'used_in_default_sg': True, 'used_in_non_default_sg': False}
+    face = app.Face(req.services.conf, req.services.api_db)
+
+    def make(conn: Connection) -> dict[str, Any]:
+        return _find(conn, calls.create(conn, face, req.context, group_templates.TEMPLATES, values))
+    return {'security_group_default_rule': _view(req.services.api_db.run(make))}
+
+
+def _delete(req: Request, id: str) -> None:
+    face = app.Face(req.services.conf, req.services.api_db)
+
+    def drop(conn: Connection) -> None:
+        calls.delete(conn, face, req.context, group_templates.TEMPLATES, _find(conn, id)['id'])
+    req.services.api_db.run(drop)
+
+
+SERVED = {
+    (_PATH, 'GET'): Operation(_index, RULE),
+    (_PATH, 'POST'): Operation(_create, RULE, body=_CREATE),
+    (_PATH + '/{id}', 'GET'): Operation(_show, RULE),
+    (_PATH + '/{id}', 'DELETE'): Operation(_delete, RULE, 204),
+}

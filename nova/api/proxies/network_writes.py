@@ -1,0 +1,158 @@
+"""What os-networks and os-tenant-networks made, deleted and gave away: networks of the embedded network service.
+
+An administrator's network is for all projects unless the request names one. It is of the type that the Network API
+gives to networks of projects, or a VLAN.
+"""
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from nova import exception
+from nova.api.projects import known
+from nova.api.proxies import floating_ips
+from nova.api.proxies import networks
+from nova.api.proxies.served import Operation
+from nova.api.request import Document
+from nova.api.request import Request
+from nova.db.audit import log
+from nova.db.engine import Connection
+from nova.network import ipam
+from nova.network import operators
+from nova.network.face import app
+from nova.network.face import calls
+from nova.network.face import networks as face_networks
+from nova.web import params
+from nova.web.params import Object
+from nova.web.params import Param
+
+RULE, TENANT_RULE = 'nova:networks', 'nova:tenant-networks'
+_LABEL = Param('label', params.string(1, 255), required=True)
+_TEXT = params.nullable(params.string(1, 43))
+_VLAN = {'type': ['integer', 'string', 'null']}
+# parameters that have no counterpart here, and why
+REFUSED = {
+    **dict.fromkeys(('bridge', 'bridge_interface'), 'this service names bridges, and [network] physical_networks their '
+                    'cards'),
+    **dict.fromkeys(('multi_host', 'share_address'), 'which hosts serve a network is [network] routing'),
+    'dhcp_server': 'the address of who answers DHCP is chosen by this service',
+    'fixed_cidr': 'allowed_start and allowed_end say which addresses servers get',
+    'vpn_start': 'the port of a VPN instance is that of os-cloudpipe',
+    'priority': 'networks have no order',
+    'uuid': 'ids are given by this service',
+}
+_CREATE = Object(Param('network', Object(
+    _LABEL, *(Param(name, _TEXT) for name in ('cidr', 'cidr_v6', 'gateway', 'gateway_v6', 'dns1', 'dns2',
+                                              'allowed_start', 'allowed_end')),
+    Param('project_id', params.nullable(params.string(1, 255))), Param('vlan', _VLAN), Param('vlan_start', _VLAN),
+    Param('mtu', {'type': ['integer', 'string', 'null']}), Param('enable_dhcp', {'type': ['boolean', 'null']}),
+    *(Param(name, {}) for name in REFUSED)), required=True))
+_TENANT_CREATE = Object(Param('network', Object(_LABEL, Param('cidr', params.string(1, 43), required=True)),
+                              required=True))
+_ADD = Object(Param('id', params.nullable(params.string(1, 255)), required=True))
+
+
+def _create(req: Request) -> Document:
+    given = {name: value for name, value in req.body['network'].items() if value is not None}
+    refused = sorted(given.keys() & REFUSED.keys())
+    if refused:
+        raise exception.BadRequest(f'{refused[0]} is not taken: {REFUSED[refused[0]]}.')
+    if 'vlan' in given and 'vlan_start' in given:
+        raise exception.BadRequest('vlan and vlan_start are the same for one network: only one of them is expected.')
+    vlan, project = given.get('vlan', given.get('vlan_start')), given.get('project_id')
+    if project is not None:
+        known.check(req, project)
+    kind = {} if vlan is None else {'provider:network_type': 'vlan', 'provider:segmentation_id': vlan}
+    owner = {} if project is None else {'project_id': project}
+    ident = _make(req, {'name': given['label'], 'shared': project is None, 'mtu': given.get('mtu'), **kind, **owner},
+                  [*_subnet_v4(given), *_subnet_v6(given)], for_all=project is None)
+    return networks.show(req, ident)
+
+
+def _subnet_v4(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The subnet of version 4 that a request asks for, as the Network API makes it; none, or one."""
+    if 'cidr' not in given:
+        return []
+    pool = {name: given[name] for name in ('allowed_start', 'allowed_end') if name in given}
+    if len(pool) == 1:
+        raise exception.BadRequest('allowed_start and allowed_end are given together.')
+    return [{
+        'cidr': given['cidr'], 'ip_version': 4, **_gateway(given, 'gateway'),
+        'dns_nameservers': [given[name] for name in ('dns1', 'dns2') if name in given],
+        'enable_dhcp': given.get('enable_dhcp', True),
+        **({'allocation_pools': [{'start': pool['allowed_start'], 'end': pool['allowed_end']}]} if pool else {})}]
+
+
+def _subnet_v6(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The subnet of version 6: its guests make their addresses themselves."""
+    if 'cidr_v6' not in given:
+        return []
+    dhcp = given.get('enable_dhcp', True)
+    mode = {'ipv6_ra_mode': 'slaac', 'ipv6_address_mode': 'slaac'} if dhcp else {}
+    return [{'cidr': given['cidr_v6'], 'ip_version': 6, 'enable_dhcp': dhcp, **_gateway(given, 'gateway_v6'), **mode}]
+
+
+def _gateway(given: dict[str, Any], name: str) -> dict[str, Any]:
+    return {'gateway_ip': given[name]} if name in given else {}
+
+
+def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], for_all: bool = False) -> str:
+    """The id of a new network with subnets: all of it is made, or nothing.
+
+    :param for_all: it is no project's
+    """
+    if not subnets:
+        raise exception.BadRequest('A network has a range: cidr or cidr_v6.')
+    face = app.Face(req.services.conf, req.services.api_db)
+
+    def make(conn: Connection) -> str:
+        ident = calls.create(conn, face, req.context, face_networks.NETWORKS, network)
+        for subnet in subnets:
+            calls.create(conn, face, req.context, face_networks.SUBNETS, {
+                'network_id': ident, 'name': network['name'], **subnet})
+        log.about(ident)                 # not its subnets
+        if for_all:
+            operators.give(conn, ident, None)
+        return ident
+    ident: str = req.services.api_db.run(ipam.arbitrated(make))
+    floating_ips.tell(req, 'network')
+    return ident
+
+
+def _tenant_create(req: Request) -> Document:
+    given = req.body['network']
+    try:
+        version = ipaddress.ip_network(given['cidr'], strict=False).version
+    except ValueError:
+        raise exception.BadRequest('cidr is a network such as 10.0.0.0/24.') from None
+    subnets = _subnet_v4(given) if version == 4 else _subnet_v6({'cidr_v6': given['cidr']})
+    return networks.tenant_show(req, _make(req, {'name': given['label']}, subnets))
+
+
+def _delete(req: Request, id: str) -> None:
+    face = app.Face(req.services.conf, req.services.api_db)
+    req.services.api_db.run(lambda conn: calls.delete(conn, face, req.context, face_networks.NETWORKS, id))
+    floating_ips.tell(req, 'network')
+
+
+def _add(req: Request) -> None:
+    operators.take_network(req.services.api_db, req.context, req.body['id'])
+    floating_ips.tell(req, 'network')
+
+
+def _release(req: Request, id: str) -> None:
+    def give(conn: Connection) -> None:
+        operators.give(conn, calls.changeable(conn, req.context, face_networks.NETWORKS, id, 'update')['id'], None)
+    req.services.api_db.run(give)
+    floating_ips.tell(req, 'network')
+
+
+SERVED = {
+    ('os-networks', 'POST'): Operation(_create, RULE, body=_CREATE),
+    ('os-networks/add', 'POST'): Operation(_add, RULE, 202, body=_ADD),
+    ('os-networks/{id}', 'DELETE'): Operation(_delete, RULE, 202),
+    ('os-networks/{id}/action', 'disassociate'): Operation(_release, RULE, 202),
+    ('os-networks/{id}/action', 'disassociate_project'): Operation(_release, RULE, 202),
+    ('os-tenant-networks', 'POST'): Operation(_tenant_create, TENANT_RULE, body=_TENANT_CREATE),
+    ('os-tenant-networks/{id}', 'DELETE'): Operation(_delete, TENANT_RULE, 202),
+}

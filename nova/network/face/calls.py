@@ -1,0 +1,56 @@
+"""The operations of the Network API without HTTP: in a transaction of the caller's, in the name of a context."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TYPE_CHECKING
+
+from nova import context as nova_context
+from nova import exception
+from nova.db import engine
+from nova.db.audit import log
+from nova.db.networks import networks as db
+from nova.db.networks import tags as db_tags
+from nova.network.face import attributes
+from nova.network.face import operations
+from nova.network.face.resource import Resource
+
+if TYPE_CHECKING:
+    from nova.network.face.app import Face
+
+
+def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, resource: Resource,
+           values: Mapping[str, Any]) -> str:
+    """Make one, as a POST with these values does; its id.
+
+    :raises InvalidInput, PolicyDenied, OverQuota: and what the resource raises
+    """
+    ident = resource.create(conn, face, context, attributes.parse(resource.attributes, context, values, creating=True))
+    log.about(ident)
+    return ident
+
+
+def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, resource: Resource,
+           ident: str) -> None:
+    """Delete one, as a DELETE does.
+
+    :raises NotFound: there is none that the caller may see
+    :raises PolicyDenied: another project's
+    """
+    row = changeable(conn, context, resource, ident, 'delete')
+    resource.delete(conn, face, context, row)
+    if resource.tagged:
+        db_tags.replace(conn, row['id'], [])
+
+
+def changeable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource, ident: str,
+               verb: str) -> dict[str, Any]:
+    """A row that the caller may change.
+
+    :raises NotFound, PolicyDenied:
+    """
+    row = db.seen(conn, resource.table, resource.visible(context), ident[:operations.MAX_ID])
+    if row is None:
+        raise resource.missing(ident[:operations.MAX_ID])
+    if not resource.writable(context, row):
+        raise exception.PolicyDenied(rule=f'{verb}_{resource.singular}')
+    return row
