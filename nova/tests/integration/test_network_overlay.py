@@ -38,6 +38,7 @@ from nova.network.linux import namespaces
 from nova.network.linux import remote
 from nova.network.linux import runner
 from nova.tests import schemas
+from nova.tests.integration import networkd
 from nova.tests.integration import vlan_devices
 from nova.network.agents import agent
 from nova.network.agents import plumbed_client
@@ -953,6 +954,29 @@ def test_ipv6(world):
     assert found == wanted
     assert first.pings(found[1])
     assert wait_for(lambda: first('ip', '-6', 'route', 'show', 'default').splitlines(), 1)
+
+
+@pytest.mark.skipif(not os.path.exists(networkd.PATH), reason='not installed: systemd-networkd')
+def test_dhcpv6(world):
+    """A guest of the machine's own DHCPv6 client gets its port's address where it is stateful, the name servers of its
+    subnet both there and where it is stateless, and reaches guests of the other network by what it was given.
+    """
+    router = world.make('demo', 'routers', name='r')['id']
+    guests, servers = [], []
+    for number, mode in enumerate(('dhcpv6-stateful', 'dhcpv6-stateless')):
+        network, name_server = world.make('demo', 'networks', name=mode)['id'], f'fd00:53::{number + 1}'
+        subnet = world.make('demo', 'subnets', network_id=network, cidr=f'fd00:{number + 1}::/64', ip_version=6,
+                            ipv6_ra_mode=mode, ipv6_address_mode=mode, dns_nameservers=[name_server])
+        world.put('demo', f'routers/{router}/add_router_interface', {'subnet_id': subnet['id']})
+        guests.append(world.boot(number, network, f'g{number}'))
+        servers.append(sorted([world.server_of(guests[-1]), name_server]))
+    with networkd.Client(guests[0].space) as first, networkd.Client(guests[1].space) as second:
+        assert [first.name_servers(), second.name_servers()] == servers
+        for guest in guests:
+            assert wait_for(lambda guest=guest: [entry['local'] for link in json.loads(
+                guest('ip', '-json', '-6', 'address', 'show', 'dev', 'eth0')) for entry in link['addr_info']
+                if entry['scope'] == 'global' and not entry.get('tentative')], 1) == [guest.address]
+        assert guests[0].pings(guests[1].address, 10)
 
 
 def wait_for(look, count, seconds=20):
