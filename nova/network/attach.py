@@ -127,7 +127,7 @@ def _of_version_4(found: tuple[NetworksRow, list[SubnetsRow]]) -> tuple[Networks
 
 def claim(stock: ipam.Stock, network: NetworksRow, subnets: list[SubnetsRow], port: Mapping[str, Any],
           address: str | None) -> list[dict[str, str]]:
-    """Addresses for a port (its id and MAC): the requested one, or any; [{'subnet_id', 'ip_address'}].
+    """Addresses for a port (its id, MAC and device_owner): the requested one, or any; [{'subnet_id', 'ip_address'}].
 
     :raises NetworkRequestInvalid: no guest can have the address, or none of another project
     :raises FixedIpInUse, NoMoreFixedIps:
@@ -135,7 +135,7 @@ def claim(stock: ipam.Stock, network: NetworksRow, subnets: list[SubnetsRow], po
     wanted = [{'ip_address': address}] if address else []
     try:
         return stock.claim(network['id'], subnets, port['id'], wanted, port['mac_address'],
-                           anywhere=port['project_id'] == network['project_id'])
+                           anywhere=port['project_id'] == network['project_id'], owner=port['device_owner'])
     except exception.InvalidInput as error:
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 

@@ -196,9 +196,14 @@ class Stock:
         self._free: dict[str, list[tuple[int, bool]]] = {}            # subnet -> what was found, the next one last
 
     def claim(self, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
-              mac: str | None = None, gateways: bool = False, anywhere: bool = True) -> list[dict[str, str]]:
+              mac: str | None = None, gateways: bool = False, anywhere: bool = True,
+              owner: str = '') -> list[dict[str, str]]:
         """The addresses of a port: [{'subnet_id', 'ip_address'}]; see claim below."""
         given: list[dict[str, str]] = []
+        if subnets and not wanted:
+            subnets = for_owner(subnets, owner)
+            if not subnets:
+                raise exception.NoMoreFixedIps(network_id=network_id)
         for request, candidates in _requests(subnets, wanted, mac):
             named = bool(request.get('ip_address'))
             if request.get('subnet_id'):
@@ -248,7 +253,7 @@ class Stock:
 
 def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
           rested_before: datetime.datetime, mac: str | None = None, gateways: bool = False,
-          anywhere: bool = True) -> list[dict[str, str]]:
+          anywhere: bool = True, owner: str = '') -> list[dict[str, str]]:
     """Give a port its addresses; return [{'subnet_id', 'ip_address'}].
 
     :param wanted: list of {'subnet_id', 'ip_address'} with one or both; empty: one address of each version of IP, of
@@ -256,12 +261,19 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
     :param mac: of the port
     :param gateways: True: it is a router's, which has the gateway's address
     :param anywhere: see check_fixed
+    :param owner: its device_owner, which chooses among the subnets where nothing is wanted
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
     """
     stock = Stock(conn, rested_before)
-    given = stock.claim(network_id, subnets, port_id, wanted, mac, gateways, anywhere)
+    given = stock.claim(network_id, subnets, port_id, wanted, mac, gateways, anywhere, owner)
     stock.store()
     return given
+
+
+def for_owner(subnets: list[SubnetsRow], owner: str) -> list[SubnetsRow]:
+    """The subnets that a port may get addresses of: those for ports of its device_owner, then those for all."""
+    return [subnet for subnet in subnets if owner in (subnet['service_types'] or ())] + [
+        subnet for subnet in subnets if not subnet['service_types']]
 
 
 def _requests(subnets: list[SubnetsRow], wanted: list[dict[str, str]],

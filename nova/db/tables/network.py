@@ -144,6 +144,7 @@ subnets = table(
     sa.Column('allocation_pools', types.Json, nullable=False),       # [{'start', 'end'}]
     sa.Column('dns_nameservers', types.Json, nullable=False),        # [address]
     sa.Column('host_routes', types.Json, nullable=False),            # [{'destination', 'nexthop'}]
+    sa.Column('service_types', types.Json),                          # [device_owner] whose ports it is for; none: all
     *_described(),
 )
 

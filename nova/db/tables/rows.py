@@ -486,6 +486,7 @@ class SubnetsRow(TypedDict):
     allocation_pools: Any
     dns_nameservers: Any
     host_routes: Any
+    service_types: Any
     description: str
     created_at: datetime.datetime
     updated_at: datetime.datetime

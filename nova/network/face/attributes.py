@@ -18,6 +18,7 @@ REQUIRED = object()
 UNSET = object()           # default of an attribute whose absence means something else than null
 MAC = re.compile('[0-9a-f]{2}(:[0-9a-f]{2}){5}')
 MAX_ITEMS = 100
+DEVICE_OWNERS = ('network:', 'compute:', 'baremetal:', 'trunk:')
 Check = Callable[[typing.Any], typing.Any]
 
 
@@ -121,6 +122,15 @@ def dhcp_value(value: typing.Any) -> str:
     if not host_state.OPTION_VALUE.fullmatch(value):
         _invalid('printable ASCII without quotation marks, and without a space at an end, is expected.')
     return value
+
+
+def service_types(value: typing.Any) -> tuple[str, ...]:
+    """The device_owners whose ports a subnet is for."""
+    found = tuple(dict.fromkeys(items(text(), 20)(value)))
+    for each in found:
+        if not each.startswith(DEVICE_OWNERS):
+            _invalid(f"'{each[:60]}' is no device_owner: they begin with {', '.join(DEVICE_OWNERS)}.")
+    return found
 
 
 def ip_version(value: typing.Any) -> int:

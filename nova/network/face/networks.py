@@ -39,7 +39,7 @@ NETWORK_CONSTANTS = {
     'vlan_transparent': None,
     'l2_adjacency': True, 'dns_domain': ''}
 SUBNET_CONSTANTS: dict[str, Any] = {
-    'service_types': [], 'segment_id': None, 'dns_publish_fixed_ip': False,
+    'segment_id': None, 'dns_publish_fixed_ip': False,
     'router:external': False}
 IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
 VXLAN_BYTES = 50            # of a frame that carries another one (RFC 7348)
@@ -254,7 +254,7 @@ def subnet_views(conn: engine.Connection, context: nova_context.RequestContext,
         'subnetpool_id': row['subnetpool_id'],
         'allocation_pools': row['allocation_pools'], 'dns_nameservers': row['dns_nameservers'],
         'host_routes': row['host_routes'], 'ipv6_ra_mode': row['ipv6_ra_mode'],
-        'ipv6_address_mode': row['ipv6_address_mode'], **SUBNET_CONSTANTS,
+        'ipv6_address_mode': row['ipv6_address_mode'], 'service_types': row['service_types'] or [], **SUBNET_CONSTANTS,
     } for row in rows]
 
 
@@ -284,7 +284,7 @@ def create_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
            'ip_version': cidr.version, 'subnetpool_id': pool,
            'gateway_ip': gateway, 'enable_dhcp': values['enable_dhcp'],
            'dns_nameservers': values['dns_nameservers'] or [], 'host_routes': values['host_routes'] or [],
-           **_modes(cidr, values)}
+           'service_types': list(values['service_types']), **_modes(cidr, values)}
     _check_gateway(cidr, row, overlay)
     _check_versions(cidr, row)
     row['allocation_pools'] = _pools(cidr, row, values['allocation_pools'])
@@ -299,7 +299,8 @@ def update_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
     network = resource.found(db.get(conn, t.networks, row['network_id']),
                              exception.NetworkNotFound(network_id=row['network_id']))
     _allow(face, context, network, 'update_subnet')
-    names = ('name', 'description', 'gateway_ip', 'enable_dhcp', 'dns_nameservers', 'host_routes')
+    names = ('name', 'description', 'gateway_ip', 'enable_dhcp', 'dns_nameservers', 'host_routes',
+             'service_types')
     stored = {name: values[name] for name in names if name in values}
     stored = {name: value for name, value in stored.items() if value is not None or name == 'gateway_ip'}
     cidr, fresh = ipaddress.ip_network(row['cidr']), {**row, **stored}
@@ -445,7 +446,7 @@ SUBNETS = resource.Resource(
         'ipv6_address_mode': a.Attribute(a.one_of(None, *IPV6_MODES), put=False),
         'subnetpool_id': a.Attribute(a.maybe(a.ident), put=False),
         'use_default_subnetpool': a.Attribute(a.boolean, False, put=False),
-        'service_types': a.Attribute(a.refused('every port gets addresses of every subnet here.', []), ()),
+        'service_types': a.Attribute(a.service_types, (), admin=True),
     },
     listing=listing.Listing(t.subnets, {
         'id': t.subnets.c.id, 'name': t.subnets.c.name, 'project_id': t.subnets.c.project_id,

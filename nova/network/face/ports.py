@@ -67,7 +67,8 @@ def create(conn: engine.Connection, face: Face, context: nova_context.RequestCon
     wanted = values['fixed_ips']
     if subnets and wanted != []:
         ipam.claim(conn, network['id'], subnets, ident, wanted or [],
-                   ipam.quarantine(face.conf.network.dhcp_lease_time), mac, anywhere=resource.owner(context, network))
+                   ipam.quarantine(face.conf.network.dhcp_lease_time), mac, anywhere=resource.owner(context, network),
+                   owner=values['device_owner'])
     groups = _groups(conn, project, values['security_groups']) if security['port_security_enabled'] else []
     db_networks.insert(conn, t.ports, [{
         'id': ident, 'project_id': project, 'network_id': network['id'], 'name': values['name'],

@@ -138,7 +138,7 @@ def _add_gateway_port(conn: engine.Connection, face: Face, context: nova_context
         _check_apart(ipaddress.ip_network(subnet['cidr']), on_router)
     port = service_port(network, db_ports.GATEWAY, row['id'], row['host'])
     ipam.claim(conn, network['id'], subnets, port['id'], info.get('external_fixed_ips') or [],
-               ipam.quarantine(face.conf.network.dhcp_lease_time))
+               ipam.quarantine(face.conf.network.dhcp_lease_time), owner=db_ports.GATEWAY)
     db_networks.insert(conn, t.ports, [port])
 
 
