@@ -55,6 +55,8 @@ def parse_cidr(text: str, strict: bool = True, versions: tuple[int, ...] = (4,))
     :param versions: of IP that are possible there
     """
     try:
+        if '%' in text:
+            raise ValueError('a zone is of one host.')
         network = ipaddress.ip_network(text, strict)
     except ValueError as error:
         raise exception.InvalidInput(reason=f"'{text}' is not a valid network: {error}")

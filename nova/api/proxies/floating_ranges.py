@@ -14,7 +14,7 @@ from nova.web.params import string
 
 RULE = 'nova:floating-ips-bulk'
 _RANGE = Param('ip_range', string(1, 43), required=True)
-_NAME = nullable(string(1, 255))
+_NAME = nullable(string(1, 255, format='name'))
 _CREATE = Object(Param('floating_ips_bulk_create', Object(_RANGE, Param('pool', _NAME), Param('interface', _NAME)),
                        required=True))
 _DELETE = Object(_RANGE)

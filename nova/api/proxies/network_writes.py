@@ -142,7 +142,10 @@ def _add(req: Request) -> None:
 
 def _release(req: Request, id: str) -> None:
     def give(conn: Connection) -> None:
-        operators.give(conn, calls.changeable(conn, req.context, face_networks.NETWORKS, id, 'update')['id'], None)
+        row = calls.changeable(conn, req.context, face_networks.NETWORKS, id, 'update')
+        if row['external']:
+            raise exception.Conflict('A network to the outside is not for servers of all projects.')
+        operators.give(conn, row['id'], None)
     req.services.api_db.run(give)
     floating_ips.tell(req, 'network')
 

@@ -144,7 +144,8 @@ BAD_NETWORKS = [
     {'label': 'n', 'cidr': '10.7.0.0/24', 'cidr_v6': 'fd00:7::/80'}, {'label': 'n', 'cidr_v6': '10.7.0.0/24'},
     {'label': 'n', 'cidr': '10.7.0.0/24', 'vlan': 5, 'vlan_start': 5},
     {'label': 'n', 'cidr': '10.7.0.0/24', 'vlan': 5000},
-    {'label': 'n', 'cidr': '10.7.0.0/24', 'mtu': 'much'}, {'label': 'n', 'cidr': '10.7.0.0/24', 'dns1': 'fd00::1'},
+    {'label': 'n', 'cidr_v6': 'fd00::%eth0/64'}, {'label': 'n', 'cidr': '10.7.0.0/24', 'mtu': 'much'},
+    {'label': 'n', 'cidr': '10.7.0.0/24', 'dns1': 'fd00::1'},
     *({'label': 'n', 'cidr': '10.7.0.0/24', name: 'x'} for name in network_writes.REFUSED),
 ]
 
@@ -203,6 +204,9 @@ def test_a_range_on_a_card(api):
     admin = api.admin(project=base.PROJECT)
     given = {'ip_range': '203.0.113.0/29', 'pool': 'wired', 'interface': 'wire'}
     assert admin.post(BULK, {'floating_ips_bulk_create': given}).json == {'floating_ips_bulk_create': given}
+    with api.api_db.reader() as conn:
+        ident, = (row['id'] for row in conn.execute(t.networks.select()).mappings() if row['name'] == 'wired')
+    assert admin.post(f'/os-networks/{ident}/action', {'disassociate': None}).status == 409
     more = {'ip_range': '203.0.113.8/29', 'pool': 'wired', 'interface': None}
     assert admin.post(BULK, {'floating_ips_bulk_create': more}).json == {'floating_ips_bulk_create': {
         **more, 'interface': 'wire'}}
@@ -212,6 +216,7 @@ BAD_RANGES = [
     {}, {'ip_range': 'x'}, {'ip_range': '203.0.113.0/31'}, {'ip_range': 'fd00::/64'}, {'ip_range': '203.0.113.1/29'},
     {'ip_range': '203.0.113.0/29', 'interface': 'eth7'}, {'ip_range': '203.0.113.0/29', 'more': 1},
     {'ip_range': '203.0.113.0/29', 'pool': 'x' * 256}, {'ip_range': '203.0.113.0/29', 'pool': 5},
+    {'ip_range': '203.0.113.0/29', 'pool': 'a\nb'},
 ]
 
 

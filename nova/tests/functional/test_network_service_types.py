@@ -47,15 +47,15 @@ def _server(face, network):
 
 def test_ports_get_addresses_of_the_subnet_of_their_kind(face):
     network, (_all, servers, _other) = _network(face, (), (SERVER,), ('compute:far', 'network:dhcp'))
+    # one that is named is taken, whatever it is for
+    assert _subnets_of(_made(face, 'ports', 'demo', network_id=network, fixed_ips=[{'subnet_id': _other}])) == [_other]
+    assert _subnets_of(_made(face, 'ports', 'demo', network_id=network, fixed_ips=[
+        {'ip_address': '10.7.1.6'}])) == [servers]
     assert face('demo', 'GET', f'subnets/{servers}').json()['subnet']['service_types'] == [SERVER]
     assert _server(face, network).startswith('10.7.1.')
     assert _subnets_of(_made(face, 'ports', 'demo', network_id=network)) == [_all]
     assert _subnets_of(_made(face, 'ports', network_id=network, device_owner=SERVER)) == [servers]
     assert _subnets_of(_made(face, 'ports', network_id=network, device_owner='compute:elsewhere')) == [_all]
-    # one that is named is taken, whatever it is for
-    assert _subnets_of(_made(face, 'ports', 'demo', network_id=network, fixed_ips=[{'subnet_id': _other}])) == [_other]
-    assert _subnets_of(_made(face, 'ports', 'demo', network_id=network, fixed_ips=[
-        {'ip_address': '10.7.1.6'}])) == [servers]
 
 
 def test_a_full_subnet_leads_to_those_for_all(face):
