@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -28,6 +29,7 @@ ONE, TWO = 'compute1', 'compute2'
 AWAY_S = 1.5                             # what was killed is away for so long
 LONG_S = 20                              # and for so long its host counts as down, while libvirt goes on
 MIDDLE_S = 1.0                           # after the beginning of a step
+COPIED_S = 6                             # after which a part of the disks has come to where they are copied
 CUT_S = 45                               # longer than libvirt waits for the other end
 # of the source's network: of a cold move only what the guest has changed travels, and it has to have a middle, too
 RATES = {'live': '30mbit', 'cold': '3mbit', 'confirm': '30mbit', 'revert': '30mbit'}
@@ -43,6 +45,7 @@ class Case:
     victim   of VICTIMS
     later    seconds after that moment
     away     seconds until what was killed is started again
+    goes_on  what has come of the disks until then does not come again
     """
 
     move: str
@@ -50,6 +53,7 @@ class Case:
     victim: str
     later: float = 0
     away: float = AWAY_S
+    goes_on: bool = False
 
     @property
     def name(self) -> str:
@@ -68,6 +72,7 @@ CASES = (
       for victim in ('source', 'destination')),
     *(Case('cold', states.RESIZE_FINISH, victim, MIDDLE_S) for victim in (
         'source', 'destination', 'libvirt here', 'libvirt there', 'cable')),
+    Case('cold', states.RESIZE_FINISH, 'destination', COPIED_S, goes_on=True),
     *(Case('confirm', 'confirming', victim) for victim in ('source', 'destination')),
     *(Case('revert', states.RESIZE_REVERTING, victim) for victim in ('source', 'destination')),
 )
@@ -111,6 +116,9 @@ class Walk:
                 time.sleep(case.away)
         fleet.all_up()
         status = self._settle()
+        said = rf'The copies of the disks of {server} go on; [1-9]\d* bytes are here'
+        assert not case.goes_on or re.search(said, (fleet.directory / f'{dest}.log').read_text()), (
+            'the copies began anew')
         home = fleet.place(server)
         fleet.settled_at(home, server)
         warm = case.move == 'live'

@@ -38,6 +38,7 @@ class Resize(hands.Feature, driver.Resize):
     host: str
     sent: Callable[[str], dict[str, Any]]
     has_come: Callable[[str], bool]
+    is_arriving: Callable[[str], bool]
     finish_arrival: Callable[..., None]
     bring_tpm: Callable[[xml.Guest, dict[str, Any]], None]
 
@@ -96,7 +97,8 @@ class Resize(hands.Feature, driver.Resize):
             if self.has_come(instance.uuid):
                 self.hands.storage.owners.give_back(instance.uuid)
             # else it is the one that was taken back
-            if self.hands.storage.kept.load(instance.uuid) is not None or self.has_come(instance.uuid):
+            if (self.hands.storage.kept.load(instance.uuid) is not None or self.has_come(instance.uuid)
+                    or self.is_arriving(instance.uuid)):
                 self.hands.remove(instance.uuid)
                 self.hands.disconnect(guest.volumes if guest is not None else ())
 

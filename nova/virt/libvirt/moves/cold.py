@@ -1,10 +1,12 @@
 """Cold moves between hosts: the files of a guest that was put aside are fetched by the host where it goes.
 
 The source only says what there is. So nothing waits there for the destination, a nova-compute that is restarted on
-either side breaks nothing, and a destination that begins again begins with an empty directory.
+either side breaks nothing, and a destination that begins again takes up the copies that an arrival (arriving.py) knows
+of, or begins with an empty directory.
 """
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
@@ -23,6 +25,7 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import arriving
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
     from nova.virt.libvirt.host import Host
+
+LOG = logging.getLogger(__name__)
 
 BASE_IMAGE = 'disk.base'                 # the image below the root disk, where this host cannot have it otherwise
 
@@ -64,6 +69,10 @@ class ColdMoves(hands.Feature):
         guest = self.storage.load(uuid)
         return guest is not None and guest.moved_from is not None
 
+    def is_arriving(self, uuid: str) -> bool:
+        """Whether a cold move that did not come to its end has left copies of the guest's files, and no guest."""
+        return self.storage.load(uuid) is None and arriving.is_there(self.storage.path(uuid))
+
     def finish_arrival(self, context: RequestContext, instance: Instance, sent: dict[str, Any],
                        request: driver.SpawnRequest, power_on: bool) -> None:
         """As ``finish_migration``, for a guest of another host that shares no disks with this one."""
@@ -75,13 +84,15 @@ class ColdMoves(hands.Feature):
         if pooled and self.storage.owners.read(uuid) is None:
             raise exception.VirtError(operation='move the guest', reason=shared_storage.RECORD_NEEDED)
         with self.hands.operation(uuid):
-            self.hands.remove(uuid)           # of an attempt that did not come to its end
-            self.storage.clear_pool(moved)
             try:
+                copies = self._take_up(instance, sent['source'], pooled)
+                self.storage.clear_pool(moved)
                 disks, boot_files = self._fetch(context, instance, moved, sent['source'],
-                                                new_disks.volume_letters(request.block_devices))
+                                                new_disks.volume_letters(request.block_devices), copies)
                 made = self.hands.guest_of(instance, request, disks, boot_files)
                 made.moved_from = sent['source']['directory']
+                if copies is not None:
+                    copies.end()              # from here on the guest may write
                 self.storage.save(made)
                 self.bring_tpm(made, sent)
                 (self.hands.start if power_on else self.hands.define)(made)
@@ -93,6 +104,28 @@ class ColdMoves(hands.Feature):
                 if isinstance(error, OSError):
                     raise exception.VirtError(operation='move the guest', reason=error.strerror) from error
                 raise
+
+    def _take_up(self, instance: Instance, source: dict[str, str], pooled: bool) -> arriving.Arrival | None:
+        """What an attempt has that did not come to its end; where it is of no use, it is removed, and another begins in
+        an empty directory.
+
+        :param pooled: disks are made in the pool, and are made again
+        """
+        uuid, directory = instance.uuid, self.storage.path(instance.uuid)
+        move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}      # a disk that has grown stays so
+        if self.is_arriving(uuid) and not pooled:
+            found = arriving.Arrival.interrupted(directory, move)
+            if found is not None:
+                LOG.info('The copies of the disks of %s go on; %d bytes are here.', uuid, found.bytes_here())
+                return found
+        self.hands.remove(uuid)
+        os.mkdir(directory)
+        os.chmod(directory, storage.DIRECTORY_MODE)
+        if pooled:
+            return None
+        begun = arriving.Arrival(directory, move)
+        begun.begin()
+        return begun
 
     def bring_tpm(self, guest: xml.Guest, sent: dict[str, Any]) -> None:
         """Let the TPM of a guest that is recorded here have what it remembered on another host.
@@ -114,23 +147,22 @@ class ColdMoves(hands.Feature):
         os.unlink(path)
 
     def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: dict[str, str],
-               taken: set[str]) -> tuple[list[xml.Disk], dict[str, str]]:
-        """The guest's files in a new directory, its disks as large as its flavor says: (disks, boot files).
+               taken: set[str], copies: arriving.Arrival | None) -> tuple[list[xml.Disk], dict[str, str]]:
+        """The guest's files in its directory, its disks as large as its flavor says: (disks, boot files).
 
         :param taken: letters of the names of its volumes
+        :param copies: what has come already
         """
         uuid, timeout = instance.uuid, self.conf.libvirt.qemu_img_timeout
         directory, sizes = self.storage.path(uuid), new_disks.flavor_sizes(instance)
         disks = [disk for disk in moved.disks if sizes['disk.swap'] or os.path.basename(disk.file) != 'disk.swap']
         boot_files = {part: getattr(moved, part) for part in arrival.BOOT_FILES if getattr(moved, part)}
         variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
-        os.mkdir(directory)
-        os.chmod(directory, storage.DIRECTORY_MODE)
         if any(disk.source for disk in disks):
             pool_record.lend(self.storage, uuid, True)
         names = [os.path.basename(disk.file) for disk in disks if not disk.source]
         disk_transfer.fetch(self.uri_of(source['address']), source['directory'], [*names, *boot_files, *variables],
-                            directory, timeout)
+                            directory, timeout, copies)
         for disk in disks:
             if disk.source:
                 self.storage.of(disk).renew(disk, disk.file)

@@ -10,54 +10,54 @@ import collections.abc
 import contextlib
 import os
 import time
-from typing import Any, BinaryIO
+from typing import Any
 from xml.etree import ElementTree as etree
 
 import libvirt
 
 from nova import exception
 from nova.runtime import concurrency
-from nova.virt.libvirt import files
+from nova.virt.libvirt.moves import arriving
+from nova.virt.libvirt.moves import disk_copy
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
-BLOCK = 256 * 1024 ** 2                  # bytes after which what has come is written out, and does not come again
 ATTEMPTS, PAUSE_S = 5, 1.0               # of connections that bring nothing, one after the other; before the second
 # libvirt's words for a connection that has ended, or cannot be made
 _BROKEN = (libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INTERNAL_ERROR,
            libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_NO_CONNECT)
 
 
-def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target: str, timeout_s: float) -> None:
-    """Fetch files of a directory of another host; what is there already under its final name is left.
+def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target: str, timeout_s: float,
+          arrival: arriving.Arrival | None = None) -> None:
+    """Fetch files of a directory of another host.
 
-    A file appears under its name when it is whole. A call after a crash begins with the first that is missing. When the
-    connection breaks, it goes on after the last block that has come.
+    A file appears under its name when it is whole. When the connection breaks, the copy goes on after the last block
+    that has come; with an ``arrival`` also in a call after a restart, if the file is the same at its host. Without one,
+    what is there already under its final name is left.
 
     :param uri: of the other host's libvirt
     :param directory: there
     :param target: directory here
     :raises VirtError: the host cannot be reached, or a file is missing there or not whole here
     """
-    missing = [name for name in names if not os.path.exists(os.path.join(target, name))]
-    if not missing:
+    copies = [disk_copy.Copy(os.path.join(target, name), arrival) for name in names]
+    if all(copy.is_done() for copy in copies):
         return
     try:
-        concurrency.blocking(_fetch, uri, directory, missing, target, time.monotonic() + timeout_s)
+        concurrency.blocking(_fetch, uri, directory, copies, time.monotonic() + timeout_s)
     except libvirt.libvirtError as error:
         raise exception.VirtError(operation='fetch the disks from the other host',
                                   reason=error.get_error_message()) from error
     except OSError as error:
         raise exception.VirtError(operation='write the disks of the guest', reason=error.strerror) from error
-    for name in missing:
-        files.give_to_guest(os.path.join(target, name))
 
 
-def _fetch(uri: str, directory: str, names: list[str], target: str, deadline: float) -> None:
+def _fetch(uri: str, directory: str, copies: list[disk_copy.Copy], deadline: float) -> None:
     """On a thread of its own: takes no lock, writes no log.
 
     A connection that breaks is made again, as long as it brought something, and the copy goes on where it was.
     """
-    copies, attempt = [_Copy(os.path.join(target, name)) for name in names], 0
+    attempt = 0
     while True:
         before = sum(copy.offset for copy in copies)
         try:
@@ -72,13 +72,13 @@ def _fetch(uri: str, directory: str, names: list[str], target: str, deadline: fl
         time.sleep(PAUSE_S * 2 ** attempt)
 
 
-def _fetch_rest(uri: str, directory: str, copies: list[_Copy], deadline: float) -> None:
+def _fetch_rest(uri: str, directory: str, copies: list[disk_copy.Copy], deadline: float) -> None:
     connection = libvirt.open(uri)
     try:
         connection.setKeepAlive(KEEPALIVE_SECONDS, KEEPALIVE_COUNT)
         with pool(connection, directory) as opened:
             for copy in copies:
-                if not copy.whole:
+                if not copy.is_done():
                     copy.go_on(connection, opened.storageVolLookupByName(os.path.basename(copy.path)), deadline)
     finally:
         with contextlib.suppress(libvirt.libvirtError):
@@ -100,61 +100,3 @@ def pool(connection: Any, directory: str) -> collections.abc.Iterator[Any]:
     finally:
         with contextlib.suppress(libvirt.libvirtError):
             made.destroy()                               # forgets the pool, and leaves the files
-
-
-class _Copy:
-    """A file that comes by blocks into ``path``.part.
-
-    :ivar offset: what is before it is here, and on the disk; what is not comes again
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path, self.offset, self.whole = path, 0, False
-        self._size: int | None = None
-
-    def go_on(self, connection: Any, volume: Any, deadline: float) -> None:
-        """Fetch the rest.
-
-        :raises TimeoutError: the time is over
-        :raises VirtError: the file is not the one that it was
-        """
-        size = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
-        if self._size not in (None, size):
-            raise exception.VirtError(operation='fetch the disks from the other host',
-                                      reason=f'{os.path.basename(self.path)} has changed there meanwhile')
-        self._size = size
-        with open(self.path + '.part', 'r+b' if self.offset else 'wb') as file:
-            while self.offset < size:
-                length = min(BLOCK, size - self.offset)
-                file.seek(self.offset)
-                _download(connection, volume, file, self.offset, length, deadline)
-                file.truncate(self.offset + length)
-                file.flush()
-                os.fsync(file.fileno())
-                self.offset += length
-        os.replace(self.path + '.part', self.path)
-        self.whole = True
-
-
-def _download(connection: Any, volume: Any, file: BinaryIO, offset: int, length: int, deadline: float) -> None:
-    """Write a block of a volume where the file is; holes are left out."""
-    stream = connection.newStream(0)
-
-    def write(_stream: Any, data: bytes, _opaque: Any) -> int:
-        if time.monotonic() > deadline:
-            raise TimeoutError(0, 'it took longer than [libvirt] qemu_img_timeout allows')
-        return file.write(data)
-
-    def skip(_stream: Any, hole: int, _opaque: Any) -> None:
-        file.seek(hole, os.SEEK_CUR)
-
-    volume.download(stream, offset, length, libvirt.VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM)
-    try:
-        stream.sparseRecvAll(write, skip, None)
-        stream.finish()
-    except BaseException:
-        with contextlib.suppress(libvirt.libvirtError):
-            stream.abort()
-        raise
-    if file.tell() != offset + length:
-        raise exception.VirtError(operation='fetch the disks from the other host', reason='a block was not whole')

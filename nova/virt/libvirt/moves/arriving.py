@@ -1,0 +1,88 @@
+"""How far the files of a guest that moves here have come: a record beside them, for whoever goes on after a restart.
+
+It is there from the beginning of the copies until the guest is recorded, which is before it is started for the first
+time: what is beside it is as it was sent, or has been made of that alone.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+from typing import Any
+
+from nova.virt.libvirt import files
+
+NAME, VERSION = 'arriving.json', 1
+PART = '.part'                           # end of the name of a file that is not whole
+
+
+@dataclasses.dataclass(frozen=True)
+class Stamp:
+    """A file as libvirt of its host tells of it: while it is the same, so is the content.
+
+    size     bytes
+    written  when it was written last, with the fraction of the second; '' where libvirt does not say
+    """
+
+    size: int
+    written: str
+
+
+class Arrival:
+    """
+    :param directory: where the files arrive
+    :param move: what they are from and for; copies for another move are not taken up
+    """
+
+    def __init__(self, directory: str, move: dict[str, Any]) -> None:
+        self._directory, self._move = directory, move
+        self._files: dict[str, tuple[Stamp, int]] = {}
+
+    @classmethod
+    def interrupted(cls, directory: str, move: dict[str, Any]) -> Arrival | None:
+        """The one that has begun for such a move and not come to its end; what it does not know of is removed."""
+        values = files.read_json(os.path.join(directory, NAME))
+        if values is None or values.get('version') != VERSION or values['move'] != move:
+            return None
+        found = cls(directory, move)
+        found._files = {name: (Stamp(row['size'], row['written']), row['offset'])
+                        for name, row in values['files'].items()}
+        found._clean()
+        return found
+
+    def _clean(self) -> None:
+        known = {NAME, *self._files, *(name + PART for name in self._files)}
+        with os.scandir(self._directory) as entries:
+            for entry in entries:
+                if entry.name not in known:
+                    shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+
+    def of(self, name: str) -> tuple[Stamp | None, int]:
+        """(what the file was there, the offset before which all of it is here)"""
+        return self._files.get(name, (None, 0))
+
+    def bytes_here(self) -> int:
+        """How much of the files is here, holes among it."""
+        return sum(offset for _stamp, offset in self._files.values())
+
+    def note(self, name: str, stamp: Stamp, offset: int) -> None:
+        """Record that what is before ``offset`` is on the disk."""
+        self._files[name] = (stamp, offset)
+        self.begin()
+
+    def begin(self) -> None:
+        files.write_json(os.path.join(self._directory, NAME), {
+            'version': VERSION, 'move': self._move,
+            'files': {name: {'size': stamp.size, 'written': stamp.written, 'offset': offset}
+                      for name, (stamp, offset) in self._files.items()}})
+
+    def end(self) -> None:
+        """The guest is about to be recorded."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._directory, NAME))
+
+
+def is_there(directory: str) -> bool:
+    """Whether files arrive in a directory, or did when they were interrupted."""
+    return os.path.exists(os.path.join(directory, NAME))

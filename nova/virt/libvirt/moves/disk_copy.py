@@ -1,0 +1,116 @@
+"""One file of another host on its way here, block by block."""
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import Any, BinaryIO
+from xml.etree import ElementTree as etree
+
+import libvirt
+
+from nova import exception
+from nova.virt.libvirt import files
+from nova.virt.libvirt.moves import arriving
+
+# After a block what has come is written out, and does not come again. A block takes about as long as BLOCK_S, so that
+# an interruption costs no more, however slow the way is.
+SMALLEST, LARGEST, BLOCK_S = 1024 ** 2, 256 * 1024 ** 2, 2.0
+
+
+class Copy:
+    """A file that comes by blocks into ``path``.part, and has its name when it is whole.
+
+    :param arrival: where its progress is recorded; None: it is known to this process alone, and what is there already
+        is left as it is
+    :ivar offset: what is before it is here, and on the disk; what is not comes again
+    """
+
+    def __init__(self, path: str, arrival: arriving.Arrival | None = None) -> None:
+        self.path, self._arrival = path, arrival
+        self._part, self._block = path + arriving.PART, SMALLEST
+        self._checked = arrival is None
+        self.whole = os.path.exists(path)
+        self._stamp, self.offset = arrival.of(os.path.basename(path)) if arrival else (None, 0)
+
+    def is_done(self) -> bool:
+        """Whether nothing has to be asked of the source any more."""
+        return self.whole and self._checked
+
+    def go_on(self, connection: Any, volume: Any, deadline: float) -> None:
+        """Fetch the rest.
+
+        :raises TimeoutError: the time is over
+        :raises VirtError: the file is not the one that it was
+        """
+        stamp = stamp_of(volume)
+        if not self._checked:
+            self._check(stamp)
+        elif self._stamp not in (None, stamp):
+            raise exception.VirtError(operation='fetch the disks from the other host',
+                                      reason=f'{os.path.basename(self.path)} has changed there meanwhile')
+        self._stamp = stamp
+        if self.whole:
+            return
+        with open(self._part, 'r+b' if self.offset else 'wb') as file:
+            while self.offset < stamp.size:
+                self._fetch_block(connection, volume, file, min(self._block, stamp.size - self.offset), deadline)
+                if self._arrival is not None:
+                    self._arrival.note(os.path.basename(self.path), stamp, self.offset)
+        files.give_to_guest(self._part)
+        os.replace(self._part, self.path)
+        self.whole = True
+
+    def _check(self, stamp: arriving.Stamp) -> None:
+        """After a restart: what has come stays if it is all here and the file is the same there."""
+        part_size = os.path.getsize(self._part) if os.path.exists(self._part) else -1
+        if not stamp.written or stamp != self._stamp or not (
+                self.offset == stamp.size if self.whole else part_size >= self.offset):
+            files.remove(self.path)
+            self.whole, self.offset = False, 0
+        self._checked = True
+
+    def _fetch_block(self, connection: Any, volume: Any, file: BinaryIO, length: int, deadline: float) -> None:
+        began = time.monotonic()
+        file.truncate(self.offset)       # of a block that was not whole nothing shows through the holes of the next
+        file.seek(self.offset)
+        _download(connection, volume, file, self.offset, length, deadline)
+        file.truncate(self.offset + length)
+        file.flush()
+        os.fsync(file.fileno())
+        self.offset += length
+        took = time.monotonic() - began
+        if took < BLOCK_S / 2:
+            self._block = min(2 * self._block, LARGEST)
+        elif took > 2 * BLOCK_S:
+            self._block = max(self._block // 2, SMALLEST)
+
+
+def stamp_of(volume: Any) -> arriving.Stamp:
+    """What libvirt of the source tells of a file."""
+    size = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
+    return arriving.Stamp(size, etree.fromstring(volume.XMLDesc()).findtext('./target/timestamps/mtime') or '')
+
+
+def _download(connection: Any, volume: Any, file: BinaryIO, offset: int, length: int, deadline: float) -> None:
+    """Write a block of a volume where the file is; holes are left out."""
+    stream = connection.newStream(0)
+
+    def write(_stream: Any, data: bytes, _opaque: Any) -> int:
+        if time.monotonic() > deadline:
+            raise TimeoutError(0, 'it took longer than [libvirt] qemu_img_timeout allows')
+        return file.write(data)
+
+    def skip(_stream: Any, hole: int, _opaque: Any) -> None:
+        file.seek(hole, os.SEEK_CUR)
+
+    volume.download(stream, offset, length, libvirt.VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM)
+    try:
+        stream.sparseRecvAll(write, skip, None)
+        stream.finish()
+    except BaseException:
+        with contextlib.suppress(libvirt.libvirtError):
+            stream.abort()
+        raise
+    if file.tell() != offset + length:
+        raise exception.VirtError(operation='fetch the disks from the other host', reason='a block was not whole')
