@@ -115,6 +115,16 @@ class Rig:
     def booted(self, instance):
         wait_for(lambda: PROMPT in self.console(instance), BOOT_SECONDS, 'the guest to boot')
 
+    def booted_again(self, instance, start):
+        """Call ``start()`` and wait for the prompt of the system that it starts: the console keeps what earlier ones
+        have said; how much that is.
+        """
+        shown = self.console(instance)
+        start()
+        wait_for(lambda: self.console(instance).count(PROMPT) > shown.count(PROMPT), BOOT_SECONDS,
+                 'the guest to boot again')
+        return len(shown)
+
     def type(self, instance, line):
         """Type a line at the guest's serial console."""
         fd = _serial_port(instance.uuid)
@@ -310,11 +320,11 @@ def test_port_is_plugged_and_goes_with_the_guest(rig, instance):
         assert (port / 'brport/bridge').resolve().name == bridge
         assert (port / 'mtu').read_text().strip() == '1450'
         rig.driver.reboot(None, instance, [], True)
-        assert not port.exists(), 'a hard reboot takes the networks that the server has now'
+        wait_for(lambda: not port.exists(), 10, 'a hard reboot to take the networks that the server has now')
         rig.driver.reboot(None, instance, [vif], True)
         assert port.exists()
         rig.driver.destroy(None, instance, [vif])
-        assert not port.exists()
+        wait_for(lambda: not port.exists(), 10, 'the device to go')
     finally:
         subprocess.run(['ip', 'link', 'del', bridge], check=True)
 
@@ -329,7 +339,7 @@ def test_guest_sees_ports_come_and_go(rig, instance):
     rig.type(instance, 'until grep -s : /sys/class/net/e*/address; do sleep 1; done')       # it takes its time
     wait_for(lambda: vif['address'].encode() in rig.console(instance), BOOT_SECONDS, 'the port in the guest')
     rig.driver.detach_interface(None, instance, vif)
-    assert not port.exists()
+    wait_for(lambda: not port.exists(), 10, 'the device to go')
 
 
 def test_many_ports_on_q35(rig, instance):

@@ -117,7 +117,8 @@ def test_a_running_guest_becomes_a_server(cloud, adopt, stranger, connection):
     assert disk.exists()
     cloud.boss.delete(f'/servers/{server}')
     cloud.boss.wait_for(server, 'DELETED')
-    assert not disk.exists() and not processes(disk)
+    assert not disk.exists()
+    wait_for(lambda: not processes(disk), 10, 'the guest to end')
     assert server not in [each.UUIDString() for each in connection.listAllDomains()]
     assert not list(pathlib.Path(cloud.state_path).glob(f'**/{server}*'))
 
@@ -128,7 +129,7 @@ def test_a_resize_brings_the_disks_in(cloud, adopt, stranger):
     server = domain.UUIDString()
     code, said = adopt(domain, '--yes')
     assert (code, said.splitlines()[-1]) == (0, f'Server {server} is stopped.'), said
-    assert not processes(disk)
+    wait_for(lambda: not processes(disk), 10, 'the guest to end')
     cloud.boss.post('/flavors', {'flavor': {'id': 'wider', 'name': 'wider', 'ram': 192, 'vcpus': 1, 'disk': 2}})
     act(cloud, server, {'resize': {'flavorRef': 'wider'}}, 'VERIFY_RESIZE')
     assert disk.exists()

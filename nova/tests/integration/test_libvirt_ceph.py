@@ -74,7 +74,7 @@ def test_a_volume_comes_and_goes(ceph, image, rig, instance):
     assert first(ceph, volume['volume_id'], 5) == b'first'
     rig.driver.detach_volume(None, instance, volume)
     assert 'vdb' not in with_volumes.run(rig, instance, 'ls /sys/block')
-    assert 'Watchers: none' in ceph.rbd('status', volume['volume_id'])
+    with_volumes.wait_for(lambda: 'Watchers: none' in ceph.rbd('status', volume['volume_id']), 20, 'QEMU to close it')
 
 
 @long_runs.only

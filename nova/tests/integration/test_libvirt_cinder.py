@@ -273,7 +273,7 @@ def test_a_guest_sees_and_keeps_its_data(cloud, cinder, user):
     shown = cinder.get(f'/snapshots/detail?volume_id={root}')['snapshots']
     assert [each['name'] for each in shown] == ['snapshot for server']
     end(user, server)
-    assert cinder.attachments(server) == []
+    wait_for(lambda: cinder.attachments(server) == [], 20, 'the attachments to go')
     # another server of the same volume, with what the first one has left on both
     server = boot(user, source_type='volume', uuid=root)
     user.wait_for(server)
@@ -288,7 +288,7 @@ def test_a_guest_sees_and_keeps_its_data(cloud, cinder, user):
         name = 'vdb' if ident == data else 'vdc'
         assert text in type_line(rig, guest, f'head -c {len(text)} /dev/{name}')
     end(user, server)
-    assert cinder.attachments(server) == []
+    wait_for(lambda: cinder.attachments(server) == [], 20, 'the attachments to go')
 
 
 def test_the_volume_of_a_build_that_failed_is_given_back(cloud, ceph, cinder, user):
@@ -302,7 +302,7 @@ def test_the_volume_of_a_build_that_failed_is_given_back(cloud, ceph, cinder, us
     finally:
         give_secret(ceph)
     cinder.becomes(root, 'available')
-    assert cinder.attachments(server) == []
+    wait_for(lambda: cinder.attachments(server) == [], 20, 'the attachment to go')
     end(user, server)
 
 

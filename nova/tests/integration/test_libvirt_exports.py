@@ -112,7 +112,8 @@ def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home
     # shut out, whatever its guest still has
     home.volumes.detach(ALICE, made.id)
     fleet.type(ONE, guest, 'V=o; echo lost | dd of=$D bs=4096 conv=fsync 2>/dev/null || echo ${V}ver', 'over')
-    assert home.read(volume_id, 5) == b'after' and home.daemons() == []
+    assert home.read(volume_id, 5) == b'after'
+    wait_for(lambda: home.daemons() == [], 20, 'the exporter to end')
     fleet.drivers[ONE].detach_volume(None, guest, made.device)
 
 

@@ -14,6 +14,7 @@ from concurrent import futures
 import pytest
 
 from nova import states
+from nova.tests import waiting
 from nova.tests.integration import test_libvirt as base
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not (base.GUEST / 'guest.qcow2').exists(),
@@ -30,6 +31,14 @@ def left_of(namespaces, before):
     found = [line for line in subprocess.check_output(['ip', 'netns', 'list'], text=True).splitlines()
              if line.startswith(namespaces)]
     return found + [line for line in mounts() if line not in before]
+
+
+def command(pid):
+    """Words of a process; '' when it has ended."""
+    try:
+        return pathlib.Path(f'/proc/{pid}/cmdline').read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ''
 
 
 def mounts():
@@ -72,7 +81,19 @@ def fleet():
                 part.stop()
             prepare.remove_network()
             shutil.rmtree(directory)
-    assert left_of(settings.NAMESPACES, before) == []
+
+    def nothing_left():
+        assert left_of(settings.NAMESPACES, before) == []
+    waiting.settled(nothing_left)                        # a mount ends with the last process that is in it
+
+
+@pytest.fixture(autouse=True)
+def no_guests(fleet):
+    yield
+    for name, driver in fleet.drivers.items():
+        for uuid in fleet.hosts.guests(name):            # as virsh has it: also what was done behind a compute's back
+            fleet.hosts.virsh(name, 'undefine', uuid) if uuid not in driver.guests() else driver.destroy(
+                None, base.make_instance(uuid=uuid), [])
 
 
 def boot(fleet, name):
@@ -97,7 +118,7 @@ def test_each_host_has_its_own_guests_which_outlive_its_libvirt(fleet):
     for name, instance in servers.items():
         assert fleet.hosts.guests(name) == fleet.drivers[name].guests() == {instance.uuid: states.RUNNING}
         processes = subprocess.check_output(['ip', 'netns', 'pids', fleet.namespaces + name], text=True).split()
-        commands = [pathlib.Path(f'/proc/{pid}/cmdline').read_text() for pid in processes]
+        commands = [text for pid in processes if (text := command(pid))]
         assert [instance.uuid in text for text in commands if 'qemu-system' in text] == [True]
     assert differences(fleet, {instance.uuid: name for name, instance in servers.items()}) == []
     part, driver, instance = fleet.parts['libvirt-compute1'], fleet.drivers['compute1'], servers['compute1']

@@ -116,7 +116,7 @@ def test_a_shelved_server_comes_back_on_another_host_with_its_disk(fleet):
     fleet.keep(ONE, server)
     fleet.act(server, 'shelve')
     fleet.user_server(server, 'SHELVED_OFFLOADED')
-    assert fleet.left_of(server) == []
+    waiting.wait_for(lambda: fleet.left_of(server) == [], 20, 'what it had on its host to go')
     fleet.act(server, 'unshelve', {'host': TWO})
     fleet.user_server(server)
     fleet.settled_at(TWO, server)

@@ -94,9 +94,9 @@ def test_a_guest_reads_and_writes_its_share_until_it_is_detached(rig, instance, 
     assert str(export) not in pathlib.Path('/proc/mounts').read_text()   # of virtiofsd alone
     with pytest.raises(exception.VirtError, match='is not off'):
         rig.driver.detach_share(None, instance, found)
-    rig.driver.reboot(None, instance, [], hard=True)
-    base.wait_for(lambda: rig.console(instance).count(base.PROMPT), base.BOOT_SECONDS, 'the guest to boot')
-    answered(rig, instance, 'mkdir -p /m; mount -t virtiofs data /m; cat /m/inside; echo r$((1))ead', rb'r1ead')
+    rig.booted_again(instance, lambda: rig.driver.reboot(None, instance, [], hard=True))
+    answered(rig, instance, 'mkdir -p /m; mount -t virtiofs data /m; cat /m/inside; echo r$((1))ead',
+             rb'from-the-1st\s+r1ead')
     rig.driver.power_off(instance)
     rig.driver.detach_share(None, instance, found)
     rig.driver.detach_share(None, instance, found)
