@@ -74,7 +74,7 @@ CASES = (
         'source', 'destination', 'libvirt here', 'libvirt there', 'cable')),
     *(Case('confirm', 'confirming', victim) for victim in ('source', 'destination')),
     *(Case('revert', states.RESIZE_REVERTING, victim) for victim in ('source', 'destination')),
-    Case('cold', states.RESIZE_FINISH, 'destination', COPIED_S, goes_on=True),           # last: it makes the disk larger
+    Case('cold', states.RESIZE_FINISH, 'destination', COPIED_S, goes_on=True),       # last: the disk gets larger
 )
 # what CI has the time for
 SHORT = (Case('live', 'running', 'guest there', MIDDLE_S), Case('live', 'running', 'source', MIDDLE_S),

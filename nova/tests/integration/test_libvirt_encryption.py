@@ -137,15 +137,14 @@ def test_a_resize_keeps_the_key_and_a_copy_in_the_clear_is_refused(rig, instance
 def test_what_a_rescue_makes_is_encrypted_too(rig, instance, keys):
     spawn(rig, instance)
     rig.booted(instance)
-    rig.driver.rescue(None, instance, [], rig.image, MARK, [], {'openstack/latest/meta_data.json': MARK.encode()})
-    rig.booted(instance)
+    rig.booted_again(instance, lambda: rig.driver.rescue(
+        None, instance, [], rig.image, MARK, [], {'openstack/latest/meta_data.json': MARK.encode()}))
     found = {path.name: path.read_bytes() for path in files(rig, instance)}
     assert {'disk', 'disk.rescue', 'disk.configrescue'} <= set(found)
     assert all(LUKS in content and MARK.encode() not in content for content in found.values())
     rig.type(instance, 'blkid /dev/vdb >/dev/null; head -c 510 /dev/vdb >/dev/null && echo opened-$((40+2))')
     base.wait_for(lambda: b'opened-42' in rig.console(instance), base.BOOT_SECONDS, 'its own disk')
-    rig.driver.unrescue(None, instance, [])
-    rig.booted(instance)
+    rig.booted_again(instance, lambda: rig.driver.unrescue(None, instance, []))
     assert len(keys) == 1 and not [path for path in files(rig, instance) if 'rescue' in path.name]
 
 

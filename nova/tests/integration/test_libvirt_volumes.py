@@ -121,9 +121,7 @@ def test_a_volume_comes_grows_is_copied_changes_and_goes(rig, instance, volumes,
     assert other.read(7) == b'swapped' and data.read(5) == b'after'
     assert other.read(6, at=300000 * 4096) == b'beyond'
     # it stays through a power cycle, with its new serial number
-    before = len(rig.console(instance))
-    rig.driver.reboot(None, instance, [], True)
-    wait_for(lambda: test_libvirt.PROMPT in rig.console(instance)[before:], BOOT_SECONDS, 'the guest to boot again')
+    rig.booted_again(instance, lambda: rig.driver.reboot(None, instance, [], True))
     assert other.id[:20] in run(rig, instance, 'cat /sys/block/vdb/serial')
     assert 'swapped' in read(rig, instance, '/dev/vdb', 7)
     # and goes
@@ -264,8 +262,7 @@ def test_a_swap_that_a_crash_cut_off_after_the_guest_had_it_is_finished(rig, ins
     for _attempt in range(2):
         rig.driver.swap_volume(None, instance, old.device, new.device)
     assert rig.driver.storage.load(uuid).volumes[0].volume_id == new.id
-    rig.driver.power_on(None, instance, [])
-    rig.booted(instance)
+    rig.booted_again(instance, lambda: rig.driver.power_on(None, instance, []))
     assert 'after' in read(rig, instance, '/dev/' + fresh.target, 5)
     # a block storage that moves a volume gives it the old one's id
     for _attempt in range(2):
