@@ -31,6 +31,7 @@ ROWS = (
     ('Diagnostics', OPTIONAL, 'diagnostics', 'test_diagnostics_have_every_name'),
     ('Attach and detach a port', OPTIONAL, 'interfaces', 'test_a_port_comes_and_goes'),
     ('Consoles that users type at', CHOICE, 'consoles', 'test_a_console_is_somewhere'),
+    ('See what the screen shows', OPTIONAL, 'screenshots', 'test_a_picture_of_the_screen'),
     ('Attach, detach and swap a volume', OPTIONAL, 'volumes', None),
     ('Encrypt local disks, each server with a key of its own', OPTIONAL, 'encrypted_disks', None),
     ('Open encrypted volumes (LUKS)', OPTIONAL, 'encrypted_volumes', None),

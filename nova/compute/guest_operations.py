@@ -1,4 +1,5 @@
 """Operations on one guest that leave its server as it is: password, crash dump, diagnostics, consoles, networks."""
+import base64
 import logging
 import typing
 
@@ -8,9 +9,11 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import notifications
+from nova.compute import screenshots
 from nova.compute import tasks
 from nova.compute.host import Host
 from nova.objects import faults
+from nova.runtime import concurrency
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
@@ -87,6 +90,17 @@ class GuestOperations:
             return self._host.driver_with(virt.Consoles).console(instance, kind)
         except exception.GuestNotFound:
             raise exception.InstanceNotReady(instance_id=instance.uuid) from None
+
+    def get_console_screenshot(self, ctx: context.RequestContext, instance: objects.Instance) -> str:
+        """What the screen shows: a picture in the form JPEG, in base64.
+
+        :raises InstanceInvalidState: it does not run
+        :raises Unsupported: this host makes no pictures, or the server has no screen
+        """
+        self._running_state(instance, 'get_console_screenshot')
+        screenshots.check()
+        picture = self._host.driver_with(virt.Screenshots).screenshot(instance)
+        return base64.b64encode(concurrency.blocking(screenshots.jpeg, picture)).decode()
 
     def get_console_output(self, ctx: context.RequestContext, instance: objects.Instance, length: int | None) -> str:
         """The last ``length`` lines of the serial console, all that is kept (100 KiB) for None.

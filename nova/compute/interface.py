@@ -2,7 +2,7 @@
 from nova.rpc.interface import Interface, Method, Newer
 
 INTERFACE = Interface(
-    'compute', '1.1',
+    'compute', '1.2',
     Method('build_instance', ('instance', 'spec')),
     Method('terminate_instance', ('instance',)),
     Method('start_instance', ('instance',)),
@@ -42,6 +42,8 @@ INTERFACE = Interface(
     Method('get_diagnostics', ('instance',), call=True),
     # where a console of the kind ('vnc', 'spice', 'serial', 'mks') is -> dict, see virt.driver.Consoles
     Method('get_console', ('instance', 'kind'), call=True),
+    # what the screen shows: JPEG in base64, at most screenshots.MOST_BYTES of it -> str
+    Method('get_console_screenshot', ('instance',), call=True, timeout=30, at_once=2, since='1.2'),
     # ---- cold moves: compute/moves/resize.py; migration is an objects.Migration ----
     Method('prep_resize', ('instance', 'migration')),                # on the destination
     Method('resize_instance', ('instance', 'migration')),            # on the source

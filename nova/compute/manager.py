@@ -133,6 +133,7 @@ class ComputeManager:
             'get_diagnostics': guests.get_diagnostics,
             'get_console': guests.get_console,
             'get_console_output': guests.get_console_output,
+            'get_console_screenshot': guests.get_console_screenshot,
             'prep_resize': self._resize.prep_resize,
             'resize_instance': self._resize.resize_instance,
             'finish_resize': self._resize.finish_resize,

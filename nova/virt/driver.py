@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects import pci
 
+SCREENSHOT_BYTES = 32 * 1024 * 1024      # 3840 x 2160 points of three bytes are 24 MiB
+
 
 @dataclasses.dataclass
 class NodeResources:
@@ -411,6 +413,19 @@ class Consoles:
         raise NotImplementedError
 
 
+class Screenshots:
+    feature = 'screenshots'
+
+    def screenshot(self, instance: Any) -> bytes:
+        """What the first screen of a running guest shows: a picture in the form PPM or PNG, at most SCREENSHOT_BYTES.
+
+        :raises Unsupported: the guest has no screen
+        :raises GuestNotFound:
+        :raises VirtError: the picture is larger, or does not come in time
+        """
+        raise NotImplementedError
+
+
 class Resize:
     """Cold moves: a guest goes to another host, or changes its flavor on its own host (both ends are here then).
 
@@ -612,5 +627,5 @@ class Adoption:
 
 
 MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
-          Consoles, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, AssistedSnapshots, HostControl,
-          ImageCache, Adoption, EncryptedDisks, EncryptedVolumes)
+          Consoles, Screenshots, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, AssistedSnapshots,
+          HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes)

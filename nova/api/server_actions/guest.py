@@ -1,5 +1,5 @@
 """What is done in a guest, or seen of it: changePassword, trigger_crash_dump, injectNetworkInfo, diagnostics,
-the encrypted password that it left, its topology.
+what its screen shows, the encrypted password that it left, its topology.
 """
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +19,7 @@ from nova.web.params import Param
 from nova.web.routes import Route
 
 DIAGNOSTICS = 'os_compute_api:os-server-diagnostics'
+SCREENSHOT = 'nova:os-console-screenshot'
 PASSWORD_SHOW = 'os_compute_api:os-server-password:show'
 PASSWORD_CLEAR = 'os_compute_api:os-server-password:clear'
 TOPOLOGY = 'compute:server:topology:index'
@@ -81,6 +82,14 @@ def free_form(facts: dict[str, Any]) -> api_request.Document:
     return shown
 
 
+# ---- the screen --------------------------------------------------------------
+
+def screenshot(req: api_request.Request, server_id: str) -> api_request.Document:
+    """What the screen shows: JPEG in base64."""
+    _row, picture = server_actions.ask_host(req, server_id, SCREENSHOT, 'screenshots', 'get_console_screenshot')
+    return {'screenshot': picture}
+
+
 # ---- the password that the guest left ----------------------------------------
 
 def show_password(req: api_request.Request, server_id: str) -> api_request.Document:
@@ -136,6 +145,8 @@ ROUTES = (
             since=17),
     _action('injectNetworkInfo', inject_network_info, (401, 403, 404, 409)),
     Route('GET', _SERVER + '/diagnostics', diagnostics, policy=DIAGNOSTICS, query=server_schemas.NOTHING,
+          errors=(400, 401, 403, 404, 409, 501)),
+    Route('GET', _SERVER + '/os-console-screenshot', screenshot, policy=SCREENSHOT, query=server_schemas.NOTHING,
           errors=(400, 401, 403, 404, 409, 501)),
     Route('GET', _SERVER + '/os-server-password', show_password, policy=PASSWORD_SHOW,
           query=server_schemas.NOTHING, errors=(401, 403, 404)),

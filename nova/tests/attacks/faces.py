@@ -21,7 +21,8 @@ NAMED = (
     *(('instance', name, 'InstanceId.1', {}) for name in (
         'DescribeInstances', 'StopInstances', 'StartInstances', 'RebootInstances', 'TerminateInstances')),
     *(('instance', name, 'InstanceId', more) for name, more in (
-        ('GetConsoleOutput', {}), ('GetPasswordData', {}), ('CreateImage', {'Name': 'stolen'}),
+        ('GetConsoleOutput', {}), ('GetConsoleScreenshot', {}), ('GetPasswordData', {}),
+        ('CreateImage', {'Name': 'stolen'}),
         ('DescribeInstanceAttribute', {'Attribute': 'userData'}))),
     ('instance', 'CreateTags', 'ResourceId.1', {'Tag.1.Key': 'a', 'Tag.1.Value': 'b'}),
     ('volume', 'DescribeVolumes', 'VolumeId.1', {}), ('volume', 'DeleteVolume', 'VolumeId', {}),

@@ -17,14 +17,17 @@ The rig has
     vif()                      a VIF that can be plugged
     ports(instance)            ids of the ports that the guest has, in their order
 """
+import io
 import json
 import uuid
 
+from PIL import Image
 import pytest
 
 from nova import exception
 from nova import objects
 from nova import states
+from nova.compute import screenshots
 from nova.tests.waiting import wait_for
 from nova.virt import driver
 
@@ -300,6 +303,12 @@ class DriverContract:
             assert set(place) == {'host', 'port', 'tls_port', 'internal_access_path', 'password'}
             assert place['host'] and 0 < place['port'] < 65536
 
+    def test_a_picture_of_the_screen(self, rig, guest):
+        self.needs(rig, driver.Screenshots)
+        with Image.open(io.BytesIO(screenshots.jpeg(rig.driver.screenshot(guest))), formats=['JPEG']) as picture:
+            assert picture.width >= 64 and picture.height >= 48
+            picture.load()
+
     def test_what_has_no_guest_is_not_found(self, rig):
         unknown = make_instance()
         operations = [rig.driver.power_state, rig.driver.console_output, rig.driver.power_off]
@@ -307,6 +316,7 @@ class DriverContract:
         operations += [rig.driver.suspend] if isinstance(rig.driver, driver.Suspend) else []
         operations += [rig.driver.trigger_crash_dump] if isinstance(rig.driver, driver.CrashDump) else []
         operations += [rig.driver.diagnostics] if isinstance(rig.driver, driver.Diagnostics) else []
+        operations += [rig.driver.screenshot] if isinstance(rig.driver, driver.Screenshots) else []
         for operation in operations:
             with pytest.raises(exception.GuestNotFound):
                 operation(unknown)

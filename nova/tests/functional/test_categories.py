@@ -295,6 +295,7 @@ OF_A_SERVER = [
     ('POST', '/os-interface', {'interfaceAttachment': {}}), ('GET', '/os-volume_attachments', None),
     ('POST', '/os-volume_attachments', {'volumeAttachment': {'volumeId': NOWHERE}}),
     ('GET', '/os-instance-actions', None), ('GET', '/os-security-groups', None), ('GET', '/os-server-password', None),
+    ('GET', '/os-console-screenshot', None),
     ('POST', '/remote-consoles', {'remote_console': {'protocol': 'vnc', 'type': 'novnc'}}),
     *(('POST', '/action', body) for body in (
         {'reboot': {'type': 'SOFT'}}, {'reboot': {'type': 'HARD'}}, {'os-stop': None}, {'os-start': None},

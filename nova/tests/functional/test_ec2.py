@@ -2,7 +2,9 @@
 import base64
 from concurrent import futures
 import datetime
+import io
 import re
+import sys
 
 import boto3
 import botocore.auth
@@ -10,6 +12,7 @@ import botocore.awsrequest
 import botocore.config
 import botocore.credentials
 import botocore.exceptions
+from PIL import Image as pil
 import pytest
 import requests
 import sqlalchemy as sa
@@ -25,6 +28,7 @@ from nova.policies import ec2 as policies
 from nova.tests import waiting
 from nova.tests.functional import cloud as whole
 from nova.tests.fuzz import ec2_requests
+from nova.virt.fake import guest_operations as machine_screen
 
 PATH = '/services/Cloud'
 
@@ -127,6 +131,30 @@ def test_the_life_of_an_instance(cloud, ec2, image, flavor, demo):
     ended = ec2.terminate_instances(InstanceIds=ids)['TerminatingInstances']
     assert {row['CurrentState']['Name'] for row in ended} == {'shutting-down'}
     ec2.get_waiter('instance_terminated').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+
+
+def test_a_picture_of_the_screen(ec2, image, flavor, demo, monkeypatch):
+    made = run(ec2, image, flavor)['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[made], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    shown = ec2.get_console_screenshot(InstanceId=made)
+    assert shown['InstanceId'] == made
+    with pil.open(io.BytesIO(base64.b64decode(shown['ImageData'])), formats=['JPEG']) as picture:
+        assert picture.size == machine_screen.SCREEN and len(picture.convert('RGB').getcolors()) == 1
+    no = ('UnsupportedOperation', 400)
+    assert refused(ec2.get_console_screenshot, InstanceId=made, DryRun=True) == ('DryRunOperation', 412)
+    assert refused(ec2.get_console_screenshot, InstanceId=made, WakeUp=True) == no
+    assert refused(ec2.get_console_screenshot, InstanceId='i-' + '0' * 17) == ('InvalidInstanceID.NotFound', 400)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, 'PIL', None)
+        with pytest.raises(botocore.exceptions.ClientError, match=r'nova\[screenshots\]') as error:
+            ec2.get_console_screenshot(InstanceId=made)
+        assert error.value.response['Error']['Code'] == no[0]
+    ec2.stop_instances(InstanceIds=[made])
+    ec2.get_waiter('instance_stopped').wait(InstanceIds=[made], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    with pytest.raises(botocore.exceptions.ClientError, match='power_state shutdown') as error:
+        ec2.get_console_screenshot(InstanceId=made)
+    assert error.value.response['Error']['Code'] == no[0]
+    ec2.terminate_instances(InstanceIds=[made])
 
 
 def test_a_guest_and_the_api_say_the_same_id(cloud, ec2, image, demo):

@@ -409,6 +409,16 @@ def test_servers_that_boot_from_volumes(api):
     assert answer.status == 400 and 'volume' in answer.fault[2]
 
 
+def test_a_host_that_makes_no_pictures_is_not_asked(api):
+    """One of the release before has not the capability, and does not know the message either."""
+    server_id, path = api.add_server(), '/servers/{}/os-console-screenshot'
+    with api.cell_db.writer() as conn:
+        conn.execute(sa.update(tables_cell.compute_nodes).values(capabilities={'consoles': True}))
+    answer = api.client().get(path.format(server_id))
+    assert answer.status == 501 and 'does not support screenshots' in answer.fault[2]
+    assert api.compute.sent == []
+
+
 @pytest.mark.parametrize('path', ['remote-consoles', 'diagnostics'])
 def test_a_host_that_does_not_answer(api, path):
     server_id = api.add_server()

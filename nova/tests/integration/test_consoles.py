@@ -2,6 +2,8 @@
 
 Needs what test_libvirt.py needs; chromium, chromedriver and selenium for the browser.
 """
+import base64
+import io
 import os
 import pathlib
 import shutil
@@ -11,6 +13,7 @@ import tempfile
 import time
 import urllib.parse
 
+from PIL import Image
 import pytest
 from websockets.sync import client as websocket
 
@@ -89,6 +92,18 @@ def test_typing_at_the_screen(client, server):
         screen.type('vnc works\n')
         said(client, server, 'typed-vnc works')
         assert waiting.wait_for(lambda: screen.picture() != before, SAY_S, 'the screen to show it')
+
+
+def test_a_picture_of_the_screen(client, server):
+    """The picture shows what a viewer sees: as large, and with what the guest's system wrote."""
+    with opened(client, server, 'vnc', 'novnc') as socket:
+        size = guests.Screen(socket).begin().size
+    answer = client.get(f'/servers/{server}/os-console-screenshot')
+    assert answer.status_code == 200, answer.text
+    with Image.open(io.BytesIO(base64.b64decode(answer.json()['screenshot'])), formats=['JPEG']) as picture:
+        assert picture.size == tuple(size)
+        darkest, brightest = picture.convert('L').getextrema()
+    assert darkest < 50 and brightest > 100
 
 
 def test_the_port_of_the_screen_asks_for_a_password(cloud, client, server):

@@ -157,6 +157,14 @@ def _of_serial(element: etree.Element | None, record: dict[str, Any], my_ip: str
     return None
 
 
+def has_screen(text: str) -> bool:
+    """Whether a guest has a graphics device.
+
+    :param text: its XML
+    """
+    return any(model.get('type') != 'none' for model in etree.fromstring(text).findall('./devices/video/model'))
+
+
 def read(text: str) -> Record:
     """What a guest that has come while it ran has of consoles: the places are this host's, the passwords are those that
     it brought along.

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import time
 from typing import Any, TYPE_CHECKING
 
 import libvirt
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _STATS = (libvirt.VIR_DOMAIN_STATS_VCPU | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_INTERFACE
           | libvirt.VIR_DOMAIN_STATS_BLOCK)
+SCREENSHOT_S, _PIECE = 15, 1 << 18       # seconds, bytes
 # name of the compute API -> libvirt's
 _BLOCK = {'read_bytes': 'rd.bytes', 'read_requests': 'rd.reqs', 'write_bytes': 'wr.bytes',
           'write_requests': 'wr.reqs', 'errors_count': 'errors'}
@@ -25,7 +27,7 @@ _NET = {f'{way}_{name}': f'{way}.{theirs}' for way in ('rx', 'tx') for name, the
     ('octets', 'bytes'), ('packets', 'pkts'), ('errors', 'errs'), ('drop', 'drop'))}
 
 
-class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles):
+class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles, driver.Screenshots):
     """Mixed into the libvirt driver."""
 
     # What LibvirtDriver has.
@@ -46,6 +48,14 @@ class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles):
         if text is None or guest is None:
             raise exception.GuestNotFound(instance_id=instance.uuid)
         return graphics.place(text, kind, guest.consoles, self.conf.my_ip)
+
+    def screenshot(self, instance: Instance) -> bytes:
+        text = self.hypervisor.guest('find the screen', instance.uuid, _running)
+        if text is None:
+            raise exception.GuestNotFound(instance_id=instance.uuid)
+        if not graphics.has_screen(text):
+            raise exception.Unsupported('The server has no screen: its image asks for none, or its host gives none.')
+        return self.hypervisor.run('take a picture of the screen', _screenshot, instance.uuid)
 
     def diagnostics(self, instance: Instance) -> dict[str, Any]:
         stats = self.hypervisor.run('read the diagnostics', _stats, instance.uuid)
@@ -74,6 +84,24 @@ def used_kib(stats: dict[str, int]) -> int:
 def _running(domain: libvirt.virDomain) -> str | None:
     """Its XML while it runs, else None."""
     return domain.XMLDesc(0) if domain.isActive() else None
+
+
+def _screenshot(connection: libvirt.virConnect, uuid: str) -> bytes:
+    """
+    :raises VirtError: it is larger than a picture may be, or does not come in SCREENSHOT_S
+    """
+    until, picture = time.monotonic() + SCREENSHOT_S, bytearray()
+    stream = connection.newStream()
+    connection.lookupByUUIDString(uuid).screenshot(stream, 0)
+    while piece := stream.recv(_PIECE):
+        picture += piece
+        late = time.monotonic() > until
+        if late or len(picture) > driver.SCREENSHOT_BYTES:
+            stream.abort()
+            raise exception.VirtError(operation='take a picture of the screen', reason='it did not come in time'
+                                      if late else 'it is too large')
+    stream.finish()
+    return bytes(picture)
 
 
 def _stats(connection: libvirt.virConnect, uuid: str) -> dict[str, Any]:

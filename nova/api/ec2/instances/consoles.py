@@ -1,10 +1,11 @@
-"""What one sees of a guest from outside: its console, its password."""
+"""What one sees of a guest from outside: its console, its screen, its password."""
 from __future__ import annotations
 
 import base64
 import datetime
 from typing import Any
 
+from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2.instances import views
 
@@ -16,6 +17,22 @@ def get_console_output(req: operations.Request, given: operations.Given) -> dict
             'Output': base64.b64encode(answer['output'].encode()).decode()}
 
 
+def get_console_screenshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """
+    :raises Ec2Error: UnsupportedOperation: the server does not run, or has no screen, or its host makes no pictures
+    """
+    server = views.one_of(req, given)
+    if given.get('WakeUp'):
+        raise errors.unsupported('WakeUp is not supported: no key is pressed in a guest. Request the picture without.')
+    try:
+        answer = req.call('compute', 'GET', f'/servers/{server["id"]}/os-console-screenshot')
+    except errors.ServiceRefused as refused:
+        if refused.status in (409, 501):
+            raise errors.unsupported(refused.message) from None
+        raise
+    return {'InstanceId': req.ids.one('i', server['id']), 'ImageData': answer['screenshot']}
+
+
 def get_password_data(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     server = views.one_of(req, given)
     found = req.call('compute', 'GET', f'/servers/{server["id"]}/os-server-password')
@@ -25,5 +42,6 @@ def get_password_data(req: operations.Request, given: operations.Given) -> dict[
 
 OPERATIONS = [
     operations.row('GetConsoleOutput', get_console_output, 'InstanceId', 'Latest'),
+    operations.row('GetConsoleScreenshot', get_console_screenshot, 'InstanceId WakeUp'),
     operations.row('GetPasswordData', get_password_data, 'InstanceId'),
 ]

@@ -1,0 +1,49 @@
+"""Pictures of screens, as the compute service gives them out: JPEG of a bounded size, made by Pillow.
+
+Pillow is the package's extra ``screenshots``: it is loaded with the first picture. A guest decides what its picture
+shows and how large it is, so it is decoded in the two forms that hypervisors give alone, and its size is read before.
+"""
+import importlib.util
+import io
+
+from nova import exception
+
+FORMS = ('PPM', 'PNG')
+MOST_POINTS = 10 * 1000 * 1000          # of what is decoded: 3840 x 2400 are 9.2 million
+LARGEST = (2560, 1600)                  # points of what is given out; a larger screen is shown smaller
+QUALITIES = (85, 60, 30, 10)            # tried in this order, until a picture is small enough
+MOST_BYTES = 1024 * 1024
+
+
+def check() -> None:
+    """:raises Unsupported: Pillow is not installed"""
+    if importlib.util.find_spec('PIL') is None:
+        raise exception.Unsupported("The server's host makes no pictures of screens: the Python package pillow is not "
+                                    'installed there (nova[screenshots]).')
+
+
+def jpeg(picture: bytes) -> bytes:
+    """A picture as JPEG, at most MOST_BYTES.
+
+    :param picture: PPM or PNG
+    :raises VirtError: it is neither, broken or too large
+    """
+    from PIL import Image
+    try:
+        with Image.open(io.BytesIO(picture), formats=FORMS) as opened:
+            if opened.width * opened.height > MOST_POINTS:
+                raise _failed(f'it has {opened.width} x {opened.height} points')
+            shown = opened.convert('RGB')
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise _failed('it cannot be read') from error
+    shown.thumbnail(LARGEST)
+    for quality in QUALITIES:
+        made = io.BytesIO()
+        shown.save(made, 'JPEG', quality=quality)
+        if made.tell() <= MOST_BYTES:
+            return made.getvalue()
+    raise _failed('it shows too much for a small picture')
+
+
+def _failed(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='take a picture of the screen', reason=reason)
