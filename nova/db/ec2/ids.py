@@ -29,9 +29,7 @@ def numbers(db: engine.Database, prefix: str, uuids: Collection[str]) -> dict[st
         found = _known(conn, prefix, wanted)
     missing = [uuid for uuid in wanted if uuid not in found]
     if missing:
-        db.run(_add, prefix, missing)
-        with db.reader() as conn:
-            found |= _known(conn, prefix, missing)
+        found |= db.run(_add, prefix, missing)
     return found
 
 
@@ -87,6 +85,8 @@ def _known(conn: sa.Connection, prefix: str, wanted: list[str]) -> dict[str, int
     return found
 
 
-def _add(conn: sa.Connection, prefix: str, missing: list[str]) -> None:
-    for uuid in missing:                        # another request may have added some meanwhile
+def _add(conn: sa.Connection, prefix: str, missing: list[str]) -> dict[str, int]:
+    """Their numbers. Nothing is read before the last one is written: what another request has added is seen."""
+    for uuid in missing:
         engine.insert_ignore(conn, table, {'prefix': prefix, 'uuid': uuid, 'digits': digits_of(uuid)})
+    return _known(conn, prefix, missing)

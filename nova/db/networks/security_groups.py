@@ -106,10 +106,9 @@ def hosts_with(conn: sa.Connection, group_id: str) -> list[str]:
 
 def of_ports(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[str]]:
     """{port id: [group id]}"""
-    found: dict[Any, Any] = {}
-    for row in networks.many(conn, t.port_security_groups, port_ids, 'port_id'):
-        found.setdefault(row['port_id'], []).append(row['security_group_id'])
-    return {port: sorted(groups) for port, groups in found.items()}
+    c = t.port_security_groups.c
+    found = networks.values_of(conn, c.port_id, port_ids, c.security_group_id)
+    return {port: sorted(group for group, in rows) for port, rows in found.items()}
 
 
 def on_host(conn: sa.Connection, host: str) -> set[str]:

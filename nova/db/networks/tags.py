@@ -11,10 +11,8 @@ from nova.db.tables import network as t
 
 def of(conn: sa.Connection, resource_ids: Any) -> dict[str, list[str]]:
     """{resource id: [tag]}, sorted."""
-    found: dict[str, list[str]] = {}
-    for row in networks.many(conn, t.tags, resource_ids, 'resource_id'):
-        found.setdefault(row['resource_id'], []).append(row['tag'])
-    return {ident: sorted(tags) for ident, tags in found.items()}
+    found = networks.values_of(conn, t.tags.c.resource_id, resource_ids, t.tags.c.tag)
+    return {ident: sorted(tag for tag, in rows) for ident, rows in found.items()}
 
 
 def replace(conn: sa.Connection, resource_id: str, wanted: list[str]) -> None:

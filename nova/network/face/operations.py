@@ -65,11 +65,12 @@ class Anything:
         return document
 
 
-def _views(conn: typing.Any, context: typing.Any, resource: Resource,
-           rows: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
-    """What the API shows of rows, with their tags."""
+def _views(conn: typing.Any, context: typing.Any, resource: Resource, rows: list[dict[str, typing.Any]],
+           query: pages.Query = ()) -> list[dict[str, typing.Any]]:
+    """What the API shows of rows, with their tags where the query does not leave them out."""
     views = resource.views(conn, context, rows)
-    if resource.tagged and rows:
+    named = pages.named(query)
+    if resource.tagged and rows and (not named or 'tags' in named):
         known = db_tags.of(conn, [row['id'] for row in rows])
         for view in views:
             view['tags'] = known.get(view['id'], [])
@@ -82,7 +83,7 @@ def index(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
             resource.prepare(conn, req.context)
     with req.face.api_db.reader() as conn:
         rows, limit = resource.listing.page(conn, req.query, resource.visible(req.context))
-        views = _views(conn, req.context, resource, rows)
+        views = _views(conn, req.context, resource, rows, req.query)
     document = {resource.plural: pages.fields(req.query, views)}
     if len(rows) == limit:
         document[resource.plural + '_links'] = pages.next_link(req.url, req.query, rows[-1])
@@ -91,7 +92,7 @@ def index(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
 
 def show(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any]:
     with req.face.api_db.reader() as conn:
-        view = _views(conn, req.context, resource, [_get(conn, req.context, resource, id)])
+        view = _views(conn, req.context, resource, [_get(conn, req.context, resource, id)], req.query)
     return {resource.singular: pages.fields(req.query, view)[0]}
 
 

@@ -2,13 +2,18 @@
 import typing
 import urllib.parse
 
-Query = list[tuple[str, str]]
+Query = typing.Sequence[tuple[str, str]]
 View = dict[str, typing.Any]
+
+
+def named(query: Query) -> set[str]:
+    """The fields that a query names; none: all are shown."""
+    return {value for name, value in query if name == 'fields' and value}
 
 
 def fields(query: Query, views: list[View]) -> list[View]:
     """The views with only the fields that the query names, all when it names none."""
-    wanted = {value for name, value in query if name == 'fields' and value}
+    wanted = named(query)
     if not wanted:
         return views
     return [{name: value for name, value in view.items() if name in wanted} for view in views]

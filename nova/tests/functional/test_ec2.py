@@ -1,10 +1,13 @@
 """The EC2 API with boto3, against a whole cloud with the fake driver."""
 import base64
+import collections
 from concurrent import futures
+import contextlib
 import datetime
 import io
 import re
 import sys
+import threading
 
 import boto3
 import botocore.auth
@@ -155,6 +158,54 @@ def test_a_picture_of_the_screen(ec2, image, flavor, demo, monkeypatch):
         ec2.get_console_screenshot(InstanceId=made)
     assert error.value.response['Error']['Code'] == no[0]
     ec2.terminate_instances(InstanceIds=[made])
+
+
+MOST_STATEMENTS = {'describe_instances': 18, 'run_instances': 38}          # of four
+
+
+@contextlib.contextmanager
+def statements_of_requests(cloud):
+    """[statement] of the databases, of the threads that serve the EC2 API alone."""
+    by_thread, found = collections.defaultdict(list), []
+
+    def note(_conn, _cursor, statement, *_more):
+        by_thread[threading.get_ident()].append(statement)
+    engines = [cloud.api_db.engine, *(cell.db.engine for cell in cloud.cells.all())]
+    for engine in engines:
+        sa.event.listen(engine, 'before_cursor_execute', note)
+    try:
+        yield found
+    finally:
+        for engine in engines:
+            sa.event.remove(engine, 'before_cursor_execute', note)
+        for seen in by_thread.values():
+            if any('credential' in statement for statement in seen):          # it has looked for an access key
+                found += [statement for statement in seen if not statement.startswith('PRAGMA')]
+
+
+def test_statements_do_not_grow_with_the_instances(cloud, ec2, image, flavor):
+    """And RunInstances does not look for ports that no server has yet."""
+    def listed():
+        with statements_of_requests(cloud) as seen:
+            ec2.describe_instances()
+        return [statement.partition('WHERE')[0] for statement in seen]
+    made = run(ec2, image, flavor)['Instances']
+    ids = [row['InstanceId'] for row in made]
+    ec2.get_waiter('instance_running').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    listed()                                            # its ids are known from now on
+    few = listed()
+    assert len([statement for statement in few if 'FROM ports' in statement]) == 1
+    with statements_of_requests(cloud) as seen:
+        made = run(ec2, image, flavor, MinCount=4, MaxCount=4)['Instances']
+    assert not [statement for statement in seen if 'FROM ports' in statement]
+    assert len(seen) <= MOST_STATEMENTS['run_instances'], seen
+    ids += [row['InstanceId'] for row in made]
+    ec2.get_waiter('instance_running').wait(InstanceIds=ids, WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    listed()
+    many = listed()
+    assert few == many and len(many) <= MOST_STATEMENTS['describe_instances'], many
+    assert not [statement for statement in many if 'FROM tags' in statement]       # of ports: nobody asked for them
+    ec2.terminate_instances(InstanceIds=ids)
 
 
 def test_a_guest_and_the_api_say_the_same_id(cloud, ec2, image, demo):

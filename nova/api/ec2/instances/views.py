@@ -29,7 +29,9 @@ class Instances:
         volumes = {volume['id'] for server in servers
                    for volume in server.get('os-extended-volumes:volumes_attached') or ()}
         self._volumes, self._devices = req.ids.shown('vol', volumes), _devices(req) if volumes else {}
-        self._interfaces = interfaces.Interfaces(req, [server['id'] for server in servers])
+        # One whose build has just begun has no port yet.
+        self._interfaces = interfaces.Interfaces(req, [
+            server['id'] for server in servers if server['addresses'] or server['status'] != 'BUILD'])
 
     def one(self, server: dict[str, Any], index: int = 0) -> dict[str, Any]:
         private, public = _addresses(server, 'fixed'), _addresses(server, 'floating')
