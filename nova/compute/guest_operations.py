@@ -95,11 +95,15 @@ class GuestOperations:
         """What the screen shows: a picture in the form JPEG, in base64.
 
         :raises InstanceInvalidState: it does not run
+        :raises InstanceNotReady: its guest has gone meanwhile
         :raises Unsupported: this host makes no pictures, or the server has no screen
         """
         self._running_state(instance, 'get_console_screenshot')
         screenshots.check()
-        picture = self._host.driver_with(virt.Screenshots).screenshot(instance)
+        try:
+            picture = self._host.driver_with(virt.Screenshots).screenshot(instance)
+        except exception.GuestNotFound:
+            raise exception.InstanceNotReady(instance_id=instance.uuid) from None
         return base64.b64encode(concurrency.blocking(screenshots.jpeg, picture)).decode()
 
     def get_console_output(self, ctx: context.RequestContext, instance: objects.Instance, length: int | None) -> str:
