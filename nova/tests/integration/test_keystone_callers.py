@@ -277,6 +277,7 @@ project_domain_id = default
         yield client
 
 
+@long_runs.only
 def test_the_ec2_daemon_asks_keystone_and_its_catalog(identity, owner, tmp_path):
     """nova-api-ec2 as a process, with compute alone in Keystone's catalog: a life of an instance."""
     _offer(identity, 'compute', '/compute/v2.1')

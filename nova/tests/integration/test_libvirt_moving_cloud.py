@@ -111,6 +111,7 @@ def test_an_evacuated_guest_is_on_one_host_when_the_other_is_back(fleet):
     fleet.booted_on(TWO, server)
 
 
+@long_runs.only
 def test_a_shelved_server_comes_back_on_another_host_with_its_disk(fleet):
     server = fleet.boot(ONE)['id']
     fleet.keep(ONE, server)

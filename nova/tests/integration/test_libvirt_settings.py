@@ -8,6 +8,7 @@ import pytest
 
 from nova import exception
 from nova.hardware import guest_options
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
 from nova.virt import driver
 
@@ -89,6 +90,7 @@ def test_devices_in_the_guest(rig, spawn):
     assert len(re.findall('uart:16550A', text)) == 2
 
 
+@long_runs.only
 def test_uefi_variables_of_its_own(rig, spawn):
     instance = spawn({'hw:tpm_version': '2.0'}, dict(UEFI), kernel=True, memory_mb=256)
     assert 'efivars' in said(rig, instance, 'ls /sys/firmware/efi')

@@ -10,6 +10,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
 
 if test_libvirt._REASON is not None:
@@ -131,6 +132,7 @@ def test_a_volume_comes_grows_is_copied_changes_and_goes(rig, instance, volumes,
     assert rig.driver.storage.load(instance.uuid).volumes == []
 
 
+@long_runs.only
 def test_a_guest_boots_from_a_volume_and_keeps_its_data(rig, volumes):
     root = volumes('/dev/vda', image=test_libvirt.GUEST / 'guest.qcow2', boot_index=0)
     data = volumes('/dev/vdb')
