@@ -191,10 +191,10 @@ def compare(host, port, asks, paths, large, *, count=500, clients=20, usual_s=1,
     return {'usual': usual, 'flooded': flooded}
 
 
-def late(found, times=2, floor_ms=250):
+def late(found, times=2, floor_ms=1000):
     """What of a comparison is not as it should be: wrong answers, and medians that are more than so many times more.
 
-    :param floor_ms: what a machine that does other things adds; a server that lets itself be held up adds seconds
+    :param floor_ms: what two cores add that the flood keeps busy; a server that lets itself be held up adds ten seconds
     """
     slow = [f'{name}: {before["median_ms"]} ms, flooded {found["flooded"]["answers"][name]["median_ms"]} ms'
             for name, before in found['usual']['answers'].items()
