@@ -202,7 +202,7 @@ class Stock:
               owner: str = '') -> list[dict[str, str]]:
         """The addresses of a port: [{'subnet_id', 'ip_address'}]; see claim below."""
         given: list[dict[str, str]] = []
-        if subnets and not wanted:
+        if subnets and not (wanted and anywhere):        # who owns the network may name what is for others
             subnets = for_owner(subnets, owner)
             if not subnets:
                 raise exception.NoMoreFixedIps(network_id=network_id)

@@ -6,14 +6,18 @@ from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
+from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.networks import addresses
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.tables import network as t
 from nova.network import ipam
+from nova.network import quotas
 
 if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
     from nova.db.engine import Database
 
 RESERVED = 'reserved'            # in place of the id of a port
@@ -82,7 +86,9 @@ def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
         held = ports.of_ids(conn, {row['port_id'] for row in rows if row['port_id']})
     found = []
     for row in rows:
-        port, network = held.get(row['port_id'] or ''), nets[row['floating_network_id']]
+        port, network = held.get(row['port_id'] or ''), nets.get(row['floating_network_id'])
+        if network is None:              # deleted since, and its addresses with it
+            continue
         if host is None or port is not None and port['host'] == host:
             found.append({'address': row['floating_ip_address'], 'pool': network['name'],
                           'interface': network['physical_network'] or network['bridge'],
@@ -116,24 +122,54 @@ def give_network(api_db: Database, ident: str, project: str | None) -> None:
 
 
 def give(conn: Connection, ident: str, project: str | None) -> None:
-    """The same in a transaction: its subnets go with it.
+    """The same in a transaction: its subnets go with it, and shares of its former owner end.
 
     :raises NetworkNotFound:
     """
-    values = {'project_id': project or '', 'shared': project is None}
-    if not networks.update(conn, t.networks, ident, values):
+    owner = project or ''
+    if not networks.update(conn, t.networks, ident, {'project_id': owner, 'shared': project is None}):
         raise exception.NetworkNotFound(network_id=ident)
     for subnet in networks.many(conn, t.subnets, [ident], 'network_id'):
-        networks.update(conn, t.subnets, subnet['id'], {'project_id': values['project_id']})
+        networks.update(conn, t.subnets, subnet['id'], {'project_id': owner})
+    networks.end_shares(conn, ident)
+    ports.give_services(conn, ident, owner)
 
 
-def take_network(api_db: Database, context: nova_context.RequestContext, ident: str | None) -> None:
+def release(conn: Connection, ident: str) -> None:
+    """Let a network be for all again, in a transaction.
+
+    :raises NetworkNotFound:
+    :raises NetworkInUse: servers or a router are in it: a router of one project would lead the packets of others
+    :raises Conflict: it is to the outside
+    """
+    row = _locked(conn, ident)
+    if row['external']:
+        raise exception.Conflict('A network to the outside is not for servers of all projects.')
+    if _holders(conn, ident):
+        raise exception.NetworkInUse(network_id=ident)
+    give(conn, ident, None)
+
+
+def _locked(conn: Connection, ident: str) -> dict[str, Any]:
+    """A network, which gets no port with an address until the transaction ends.
+
+    :raises NetworkNotFound:
+    """
+    row = networks.lock(conn, t.networks, ident)
+    if row is None:
+        raise exception.NetworkNotFound(network_id=ident)
+    networks.usable(conn, nova_context.ALL_PROJECTS, [ident], lock=True)
+    return dict(row)
+
+
+def take_network(conf: ConfigOpts, api_db: Database, context: nova_context.RequestContext, ident: str | None) -> None:
     """Give the caller's project a network that is for all.
 
     :param ident: None: one in which nobody has a port
     :raises NetworkNotFound: none that the caller may see
     :raises NetworkInUse: other projects have ports there
     :raises Conflict: it is a project's, or one that all need; or none is free
+    :raises QuotaExceeded:
     """
     project = nova_context.the_project(context.project_id)
 
@@ -146,11 +182,12 @@ def take_network(api_db: Database, context: nova_context.RequestContext, ident: 
         raise exception.Conflict('No network is free.')
 
     def take(conn: Connection) -> None:
-        wanted = ident or free(conn)
-        seen = networks.seen(conn, t.networks, networks.visible(context), wanted[:255])
-        row = seen and networks.lock(conn, t.networks, seen['id'])
-        if not row:
-            raise exception.NetworkNotFound(network_id=wanted[:255])
+        quotas.check(conn, conf, 'network', project)
+        wanted = (ident or free(conn))[:255]
+        if networks.seen(conn, t.networks, networks.visible(context), wanted) is None:
+            raise exception.NetworkNotFound(network_id=wanted)
+        row = _locked(conn, wanted)
+        log.about(wanted)
         if row['project_id'] not in ('', project) or row['is_default'] or row['external']:
             raise exception.Conflict(f'Network {row["id"]} is not one that a project may be given.')
         if _holders(conn, row['id']) - {project}:

@@ -136,16 +136,16 @@ def _delete(req: Request, id: str) -> None:
 
 
 def _add(req: Request) -> None:
-    operators.take_network(req.services.api_db, req.context, req.body['id'])
+    operators.take_network(req.services.conf, req.services.api_db, req.context, req.body['id'])
     floating_ips.tell(req, 'network')
 
 
 def _release(req: Request, id: str) -> None:
     def give(conn: Connection) -> None:
         row = calls.changeable(conn, req.context, face_networks.NETWORKS, id, 'update')
-        if row['external']:
-            raise exception.Conflict('A network to the outside is not for servers of all projects.')
-        operators.give(conn, row['id'], None)
+        if not req.context.is_admin:
+            raise exception.PolicyDenied(rule='update:shared')
+        operators.release(conn, row['id'])
     req.services.api_db.run(give)
     floating_ips.tell(req, 'network')
 

@@ -1,4 +1,5 @@
 """Security groups and their rules as the compute API changed them until 2.35."""
+import re
 from typing import Any
 
 from nova import context as nova_context
@@ -19,6 +20,7 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-security-groups:'
 LAST = 35
+_NUMBER = re.compile('-?[0-9]{1,5}')     # of a port, of ICMP
 
 _TEXT = string(0, 255)
 _GROUP = Object(Param('security_group', Object(
@@ -90,11 +92,9 @@ def port(value: Any, name: str) -> int | None:
     """
     if value is None or value == '':
         return None
-    text = str(value)
-    if isinstance(value, (bool, float)) or not (text.lstrip('-').isascii() and text.lstrip('-').isdigit()) \
-            or len(text) > 6:
+    if isinstance(value, (bool, float)) or not _NUMBER.fullmatch(str(value)):
         raise exception.BadRequest(f'{name} is no number.')
-    return None if int(text) == -1 else int(text)
+    return None if int(value) == -1 else int(value)
 
 
 def network(value: Any) -> tuple[str | None, str]:

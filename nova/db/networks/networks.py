@@ -188,8 +188,13 @@ def remove_network(conn: sa.Connection, ident: str) -> None:
     for subnet in many(conn, t.subnets, [ident], 'network_id'):
         remove_subnet(conn, subnet['id'])
     forget_numbers(conn, ident)
-    conn.execute(sa.delete(t.shares).where(t.shares.c.network_id == ident))
+    end_shares(conn, ident)
     delete(conn, t.networks, ident)
+
+
+def end_shares(conn: sa.Connection, ident: str) -> None:
+    """Let no project have a network because its owner shared it."""
+    conn.execute(sa.delete(t.shares).where(t.shares.c.network_id == ident))
 
 
 def forget_numbers(conn: sa.Connection, ident: str) -> None:

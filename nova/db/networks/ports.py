@@ -242,6 +242,12 @@ def dhcp_addresses(conn: sa.Connection, network_ids: list[str]) -> dict[str, str
     return {row.subnet_id: row.address for row in conn.execute(_SERVED, {'of_networks': network_ids})}
 
 
+def give_services(conn: sa.Connection, network_id: str, project_id: str) -> None:
+    """Let the ports of DHCP and DNS of a network be a project's."""
+    revisions.execute(conn, sa.update(t.ports).where(
+        t.ports.c.network_id == network_id, t.ports.c.device_owner == DHCP).values(project_id=project_id))
+
+
 def in_network(conn: sa.Connection, network_id: str) -> list[PortsRow]:
     """The ports of a network."""
     return networks.many(conn, t.ports, [network_id], 'network_id')

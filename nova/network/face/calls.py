@@ -53,4 +53,6 @@ def changeable(conn: engine.Connection, context: nova_context.RequestContext, re
         raise resource.missing(ident[:operations.MAX_ID])
     if not resource.writable(context, row):
         raise exception.PolicyDenied(rule=f'{verb}_{resource.singular}')
+    if row.get('project_id'):
+        log.belongs_to(row['project_id'])
     return row

@@ -258,6 +258,15 @@ def subnet_views(conn: engine.Connection, context: nova_context.RequestContext,
     } for row in rows]
 
 
+def _check_service_types(context: nova_context.RequestContext, wanted: list[str], present: list[str]) -> None:
+    """
+    :param present: what the subnet has: who sends the whole of it back changes nothing
+    :raises PolicyDenied: administrators alone say for whose ports a subnet is
+    """
+    if wanted != present and not context.is_admin:
+        raise exception.PolicyDenied(rule='service_types of a subnet')
+
+
 def create_subnet(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
                   values: dict[str, Any]) -> str:
     network = db.lock(conn, t.networks, values['network_id'])
@@ -268,6 +277,7 @@ def create_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
         raise exception.PolicyDenied(rule='create_subnet')
     a.owner(context, values)
     quotas.check(conn, face.conf, 'subnet', network['project_id'])
+    _check_service_types(context, list(values['service_types']), [])
     overlay = network['network_type'] != db.FLAT
     others = db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn)
     pool, wanted = subnet_pools.cut(conn, context, values, network['project_id'], others)
@@ -303,6 +313,8 @@ def update_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
              'service_types')
     stored = {name: values[name] for name in names if name in values}
     stored = {name: value for name, value in stored.items() if value is not None or name == 'gateway_ip'}
+    if 'service_types' in stored:
+        _check_service_types(context, list(stored['service_types']), row['service_types'] or [])
     cidr, fresh = ipaddress.ip_network(row['cidr']), {**row, **stored}
     overlay = network['network_type'] != db.FLAT
     if not overlay and 'enable_dhcp' in stored:
@@ -446,7 +458,7 @@ SUBNETS = resource.Resource(
         'ipv6_address_mode': a.Attribute(a.one_of(None, *IPV6_MODES), put=False),
         'subnetpool_id': a.Attribute(a.maybe(a.ident), put=False),
         'use_default_subnetpool': a.Attribute(a.boolean, False, put=False),
-        'service_types': a.Attribute(a.service_types, (), admin=True),
+        'service_types': a.Attribute(a.service_types, ()),
     },
     listing=listing.Listing(t.subnets, {
         'id': t.subnets.c.id, 'name': t.subnets.c.name, 'project_id': t.subnets.c.project_id,

@@ -176,7 +176,7 @@ def _change_addresses(conn: engine.Connection, face: Face, context: nova_context
     if fresh:
         ipam.claim(conn, network['id'], subnets, row['id'], fresh,
                    ipam.quarantine(face.conf.network.dhcp_lease_time), row['mac_address'],
-                   anywhere=resource.owner(context, network))
+                   anywhere=resource.owner(context, network), owner=row['device_owner'])
 
 
 def _stays(subnets: list[Any], wanted: dict[str, Any], have: list[dict[str, str]]) -> bool:

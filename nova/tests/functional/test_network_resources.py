@@ -5,6 +5,7 @@ from nova.api.documents import removed
 from nova.api.proxies import network_writes
 from nova.api.proxies import nova_network
 from nova.db.networks import networks
+from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network.face import app
@@ -114,6 +115,30 @@ def test_a_project_gets_a_network_and_gives_it_back(api):
     assert admin.get(path).json['network']['project_id'] == base.PROJECT
     for wanted, code in ((NOBODY, 404), (api.network_id, 409), ('x' * 300, 400)):     # the one of the configuration
         assert admin.post('/os-networks/add', {'id': wanted}).status == code, wanted
+
+
+def test_what_the_former_owner_shared_ends_when_a_network_is_given_away(api):
+    admin, former = api.admin(project=base.PROJECT), 'd' * 32
+    made = _made(admin, label='blue', cidr='10.7.0.0/24', project_id=OTHER)
+    with api.api_db.writer() as conn:
+        networks.insert(conn, t.shares, [{'id': NOBODY, 'project_id': OTHER, 'network_id': made['id'],
+                                          'action': 'access_as_shared', 'target_project': former}])
+    with api.api_db.reader() as conn:
+        assert made['id'] in networks.usable(conn, former)
+    assert admin.post(f'/os-networks/{made["id"]}/action', {'disassociate': None}).status == 202
+    assert admin.post('/os-networks/add', {'id': made['id']}).status == 202
+    with api.api_db.reader() as conn:
+        assert made['id'] not in networks.usable(conn, former)
+        assert {port['project_id'] for port in ports.in_network(conn, made['id'])} == {base.PROJECT}
+
+
+def test_a_network_in_use_is_not_made_one_for_all(api):
+    """The router of the project that had it would lead the packets of all."""
+    admin = api.admin(project=base.PROJECT)
+    made = _made(admin, label='blue', cidr='10.7.0.0/24', project_id=base.PROJECT)
+    api.add_port(NOBODY, network_id=made['id'], project_id=base.PROJECT)
+    assert admin.post(f'/os-networks/{made["id"]}/action', {'disassociate': None}).status == 409
+    assert admin.get(f'/os-networks/{made["id"]}').json['network']['project_id'] == base.PROJECT
 
 
 def test_a_network_with_ports_of_others_is_given_to_nobody(api):
@@ -280,7 +305,7 @@ def test_templates_without_words_here_are_not_touched(api):
 
 BAD_RULES = [
     {'ip_protocol': 'sctp'}, {'ip_protocol': None}, {'from_port': 'x'}, {'from_port': 99}, {'to_port': 70000},
-    {'cidr': 'nowhere'}, {'cidr': 5}, {'from_port': True}, {'to_port': 1.5}, {'group_id': NOBODY},
+    {'from_port': '--5'}, {'cidr': 'nowhere'}, {'cidr': 5}, {'from_port': True}, {'to_port': 1.5}, {'group_id': NOBODY},
 ]
 
 

@@ -100,4 +100,18 @@ def test_what_is_refused(face):
     body = {'network_id': allowed, 'cidr': '10.9.0.0/24', 'ip_version': 4}
     assert face('demo', 'POST', 'subnets', {'subnet': {**body, 'service_types': [SERVER]}}).status_code == 403
     made = face('demo', 'POST', 'subnets', {'subnet': {**body, 'service_types': []}}).json()['subnet']
-    assert face('demo', 'PUT', f'subnets/{made["id"]}', {'subnet': {'service_types': [SERVER]}}).status_code == 403
+    path = f'subnets/{made["id"]}'
+    assert face('demo', 'PUT', path, {'subnet': {'service_types': [SERVER]}}).status_code == 403
+    # what was read may be sent back
+    assert face('demo', 'PUT', path, {'subnet': {'name': 'n', 'service_types': []}}).status_code == 200
+
+
+def test_only_who_has_the_network_may_name_what_is_for_other_ports(face):
+    ident = _made(face, 'networks', shared=True)['id']
+    one, other = (_made(face, 'subnets', network_id=ident, cidr=f'10.7.{number}.0/29', ip_version=4, enable_dhcp=False,
+                        service_types=types)['id'] for number, types in enumerate(([], ['network:floatingip'])))
+    for wanted in ({'subnet_id': other}, {'ip_address': '10.7.1.5'}):
+        answer = face('demo', 'POST', 'ports', {'port': {'network_id': ident, 'fixed_ips': [wanted]}})
+        assert 400 <= answer.status_code < 500, answer.text
+    assert _subnets_of(_made(face, 'ports', 'demo', network_id=ident, fixed_ips=[{'subnet_id': one}])) == [one]
+    assert _subnets_of(_made(face, 'ports', network_id=ident, fixed_ips=[{'subnet_id': other}])) == [other]
