@@ -58,6 +58,8 @@ def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bo
     # The connection used last is taken first: it needs no probe, and those that only a peak needed are left to age.
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,
                               pool_recycle=RECYCLE_S, pool_pre_ping=True, pool_use_lifo=True)
+    if mysql:                            # before the dialect looks at it: the mode says how names are quoted
+        sa.event.listen(engine, 'first_connect', _be_strict)
     sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
     if reading:
         sa.event.listen(engine, 'connect', _commit_by_itself)
@@ -91,11 +93,16 @@ def _prepare_postgresql(connection: Any, _record: Any) -> None:
     connection.commit()
 
 
-def _prepare_mysql(connection: Any, _record: Any) -> None:
-    """MySQL, unlike MariaDB, waits for an idle transaction for ever."""
+def _be_strict(connection: Any, _record: Any) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"SET SESSION sql_mode = '{MYSQL_MODE}'")
-        if 'MariaDB' in connection.get_server_info():
+
+
+def _prepare_mysql(connection: Any, record: Any) -> None:
+    """MySQL, unlike MariaDB, waits for an idle transaction for ever."""
+    _be_strict(connection, record)
+    if 'MariaDB' in connection.get_server_info():
+        with connection.cursor() as cursor:
             cursor.execute(f'SET SESSION idle_transaction_timeout = {IDLE_S}')
     with socket.socket(fileno=os.dup(pymysql_hooks.descriptor_of(connection))) as sock:
         if sock.family in (socket.AF_INET, socket.AF_INET6):

@@ -299,3 +299,21 @@ def test_what_a_connection_to_a_server_begins_with(make):
         conn.connection.info['pid'] += 1                 # as if this process had been forked since then
     with db.engine.connect() as conn:
         assert conn.connection.dbapi_connection is not last and conn.scalar(sa.select(1)) == 1
+
+
+def test_the_mode_of_a_server_does_not_say_how_names_are_quoted(make):
+    """Sessions are strict, and have another mode than a server that an operator has set to ANSI."""
+    db = make('quotes')
+    if db.sqlite or db.engine.dialect.name == 'postgresql':
+        pytest.skip('it has no modes')
+    with db.engine.connect() as conn:
+        before = conn.scalar(sa.text('SELECT @@GLOBAL.sql_mode'))
+        conn.execute(sa.text("SET GLOBAL sql_mode = 'ANSI'"))
+    try:
+        fresh = make('quotes_again')
+        with fresh.engine.connect() as conn:
+            assert fresh.engine.dialect.identifier_preparer.quote_identifier('key') == '`key`'
+            assert conn.scalar(sa.text('SELECT 1 AS `key`')) == 1
+    finally:
+        with db.engine.connect() as conn:
+            conn.execute(sa.text('SET GLOBAL sql_mode = :mode'), {'mode': before})
