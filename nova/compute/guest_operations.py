@@ -1,6 +1,7 @@
 """Operations on one guest that leave its server as it is: password, crash dump, diagnostics, consoles, networks."""
 import base64
 import logging
+import threading
 import typing
 
 from nova import actions
@@ -26,6 +27,7 @@ class GuestOperations:
 
     def __init__(self, host: Host, notifier: notifications.Notifier) -> None:
         self._host, self._notifier = host, notifier
+        self._screens = threading.BoundedSemaphore(screenshots.AT_ONCE)
 
     def set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
                            admin_password: str) -> None:
@@ -97,14 +99,19 @@ class GuestOperations:
         :raises InstanceInvalidState: it does not run
         :raises InstanceNotReady: its guest has gone meanwhile
         :raises Unsupported: this host makes no pictures, or the server has no screen
+        :raises ServiceBusy: others are being taken, which may hang with their guests
         """
         self._running_state(instance, 'get_console_screenshot')
         screenshots.check()
+        if not self._screens.acquire(blocking=False):
+            raise exception.ServiceBusy(retry_after=screenshots.RETRY_S)
         try:
             picture = self._host.driver_with(virt.Screenshots).screenshot(instance)
+            return base64.b64encode(concurrency.blocking(screenshots.jpeg, picture)).decode()
         except exception.GuestNotFound:
             raise exception.InstanceNotReady(instance_id=instance.uuid) from None
-        return base64.b64encode(concurrency.blocking(screenshots.jpeg, picture)).decode()
+        finally:
+            self._screens.release()
 
     def get_console_output(self, ctx: context.RequestContext, instance: objects.Instance, length: int | None) -> str:
         """The last ``length`` lines of the serial console, all that is kept (100 KiB) for None.

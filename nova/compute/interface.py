@@ -43,7 +43,7 @@ INTERFACE = Interface(
     # where a console of the kind ('vnc', 'spice', 'serial', 'mks') is -> dict, see virt.driver.Consoles
     Method('get_console', ('instance', 'kind'), call=True),
     # what the screen shows: JPEG in base64, at most screenshots.MOST_BYTES of it -> str
-    Method('get_console_screenshot', ('instance',), call=True, timeout=30, at_once=2, since='1.2'),
+    Method('get_console_screenshot', ('instance',), call=True, timeout=30, since='1.2'),
     # ---- cold moves: compute/moves/resize.py; migration is an objects.Migration ----
     Method('prep_resize', ('instance', 'migration')),                # on the destination
     Method('resize_instance', ('instance', 'migration')),            # on the source

@@ -6,6 +6,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.compute import screenshots
 from nova.compute import tasks
 from nova.db.servers import instances
 from nova.tests import core
@@ -230,6 +231,31 @@ def test_console_output(cloud):
         console(None)
     cloud.computes['host1'].recovery.recover()
     cloud.settle()
+
+
+def test_pictures_of_guests_that_hang_hold_up_nobody(cloud, monkeypatch):
+    """So many at once as the host takes; the next one is refused, and does not wait."""
+    cloud.boot()
+    compute, instance = cloud.computes['host1'], cloud.conductor.methods.instances_on_host(None, 'host1')[0]['instance']
+    take, go_on, begun = compute.driver.screenshot, threading.Event(), threading.Semaphore(0)
+
+    def hang(guest):
+        begun.release()
+        assert go_on.wait(60)
+        return take(guest)
+    monkeypatch.setattr(compute.driver, 'screenshot', hang)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(compute.methods.get_console_screenshot(None, instance)))
+               for _ in range(screenshots.AT_ONCE)]
+    for thread in threads:
+        thread.start()
+        assert begun.acquire(timeout=60)
+    with pytest.raises(exception.ServiceBusy):
+        compute.methods.get_console_screenshot(None, instance)
+    go_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert len(found) == screenshots.AT_ONCE and compute.methods.get_console_screenshot(None, instance) == found[0]
 
 
 @pytest.mark.parametrize(('power', 'vm_state'), [
