@@ -95,6 +95,16 @@ def test_what_our_hosts_do_not_say_is_refused(tmp_path, wrong):
         arrival.unpacked({**sent(one), **wrong}, UUID, one, 'qemu', [])
 
 
+@pytest.mark.parametrize('name', ['guest.json', 'disk', 'arriving.json', 'img.qcow2.part', '.qcow2'])
+def test_a_base_image_has_the_name_of_one(tmp_path, name):
+    """It is fetched under its name into the guest's directory, whose record it must not become."""
+    one = store(tmp_path / 'one', 'one')
+    disk, *others = sent(one)['disks']
+    with pytest.raises(exception.VirtError, match='not valid'):
+        arrival.unpacked({**sent(one), 'disks': [{**disk, 'backing_file': f'/x/_base/{name}'}, *others]}, UUID, one,
+                         'qemu', [VIF])
+
+
 def test_a_guest_of_volumes_alone_comes_and_none_of_them_is_copied(tmp_path):
     one = store(tmp_path / 'one', 'one')
     assert arrival.unpacked({**sent(one), 'disks': []}, UUID, one, 'qemu', []).disks == []

@@ -18,6 +18,8 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
 
 DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
+# of an image, or of the copy of one that came along with a guest
+BASE = re.compile(r'([0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(raw|qcow2)|disk\.base)\Z')
 TARGET = re.compile(r'[a-z]{2}[a-z]\Z')
 FORMATS = ('raw', 'qcow2')
 DISKS = 26                               # a guest of volumes alone has none
@@ -102,7 +104,9 @@ def _are_settings(settings: Any) -> bool:
 
 
 def _own(disk: xml.Disk, uuid: str, stored: storage.Storage, pooled: bool) -> xml.Disk:
-    name = os.path.basename(disk.file)
+    name, base = os.path.basename(disk.file), os.path.basename(disk.backing_file or '')
+    if base and not BASE.match(base):
+        raise _refusal()
     if not DISK.match(name) or disk.format not in FORMATS or disk.bus not in xml.DISK_BUSES or not TARGET.match(
             disk.target) or disk.backing_format not in (None, *FORMATS) or disk.secret not in (None, uuid) or (
             disk.secret and pooled):
@@ -113,7 +117,7 @@ def _own(disk: xml.Disk, uuid: str, stored: storage.Storage, pooled: bool) -> xm
     cache = disk.cache if disk.readonly else stored.disk_cache
     return dataclasses.replace(
         disk, file=stored.path(uuid, name), cache=cache,
-        backing_file=stored.cache.path_of(os.path.basename(disk.backing_file)) if disk.backing_file else None)
+        backing_file=stored.cache.path_of(base) if base else None)
 
 
 def _refusal() -> exception.VirtError:

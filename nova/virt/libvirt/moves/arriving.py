@@ -1,7 +1,7 @@
 """How far the files of a guest that moves here have come: a record beside them, for whoever goes on after a restart.
 
 It is there from the beginning of the copies until the guest is recorded, which is before it is started for the first
-time: what is beside it is as it was sent, or has been made of that alone.
+time, and beside a guest's record it says nothing: so what it tells of is as it was sent, or was made of that alone.
 """
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Arrival:
                       for name, (stamp, offset) in self._files.items()}})
 
     def end(self) -> None:
-        """The guest is about to be recorded."""
+        """The guest is recorded."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._directory, NAME))
 

@@ -91,9 +91,9 @@ class ColdMoves(hands.Feature):
                                                 new_disks.volume_letters(request.block_devices), copies)
                 made = self.hands.guest_of(instance, request, disks, boot_files)
                 made.moved_from = sent['source']['directory']
-                if copies is not None:
-                    copies.end()              # from here on the guest may write
                 self.storage.save(made)
+                if copies is not None:
+                    copies.end()              # what is beside a guest's record is taken up by nobody
                 self.bring_tpm(made, sent)
                 (self.hands.start if power_on else self.hands.define)(made)
                 if pooled:
