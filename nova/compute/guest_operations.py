@@ -94,11 +94,11 @@ class GuestOperations:
             raise exception.InstanceNotReady(instance_id=instance.uuid) from None
 
     def get_console_screenshot(self, ctx: context.RequestContext, instance: objects.Instance) -> str:
-        """What the screen shows: a picture in the form JPEG, in base64.
+        """What the screen shows: JPEG, in base64.
 
         :raises InstanceInvalidState: it does not run
         :raises InstanceNotReady: its guest has gone meanwhile
-        :raises Unsupported: this host makes no pictures, or the server has no screen
+        :raises Unsupported: this host makes no screenshots, or the server has no screen
         :raises ServiceBusy: others are being taken, which may hang with their guests
         """
         self._running_state(instance, 'get_console_screenshot')
@@ -106,8 +106,8 @@ class GuestOperations:
         if not self._screens.acquire(blocking=False):
             raise exception.ServiceBusy(retry_after=screenshots.RETRY_S)
         try:
-            picture = self._host.driver_with(virt.Screenshots).screenshot(instance)
-            return base64.b64encode(concurrency.blocking(screenshots.jpeg, picture)).decode()
+            taken = self._host.driver_with(virt.Screenshots).screenshot(instance)
+            return base64.b64encode(concurrency.blocking(screenshots.jpeg, taken)).decode()
         except exception.GuestNotFound:
             raise exception.InstanceNotReady(instance_id=instance.uuid) from None
         finally:

@@ -417,11 +417,11 @@ class Screenshots:
     feature = 'screenshots'
 
     def screenshot(self, instance: Any) -> bytes:
-        """What the first screen of a running guest shows: a picture in the form PPM or PNG, at most SCREENSHOT_BYTES.
+        """What the first screen of a running guest shows: PPM or PNG, at most SCREENSHOT_BYTES.
 
         :raises Unsupported: the guest has no screen
         :raises GuestNotFound:
-        :raises VirtError: the picture is larger, or does not come in time
+        :raises VirtError: it is larger, or does not come in time
         """
         raise NotImplementedError
 

@@ -5,8 +5,8 @@ from nova import exception
 from nova.api.proxies.served import Operation
 from nova.api.request import Document
 from nova.api.request import Request
-from nova.network import floating_ranges
-from nova.network import operators
+from nova.network.operators import floating_ranges
+from nova.network.operators import networks as operators
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import nullable

@@ -18,10 +18,10 @@ from nova.api.request import Request
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.network import ipam
-from nova.network import operators
 from nova.network.face import app
 from nova.network.face import calls
 from nova.network.face import networks as face_networks
+from nova.network.operators import networks as operators
 from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param

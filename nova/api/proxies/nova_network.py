@@ -12,7 +12,7 @@ from nova.api.proxies import network_writes
 from nova.api.proxies.served import ANY
 from nova.api.proxies.served import Operation
 from nova.api.servers import lookup as server_lookup
-from nova.network import operators
+from nova.network.operators import networks as operators
 
 LAST_INTERFACES = 43
 RESERVED, NETWORK_ID = 4, 12     # microversions that show whether an address is, and the network of an interface

@@ -86,8 +86,8 @@ def free_form(facts: dict[str, Any]) -> api_request.Document:
 
 def screenshot(req: api_request.Request, server_id: str) -> api_request.Document:
     """What the screen shows: JPEG in base64."""
-    _row, picture = server_actions.ask_host(req, server_id, SCREENSHOT, 'screenshots', 'get_console_screenshot')
-    return {'screenshot': picture}
+    _row, shown = server_actions.ask_host(req, server_id, SCREENSHOT, 'screenshots', 'get_console_screenshot')
+    return {'screenshot': shown}
 
 
 # ---- the password that the guest left ----------------------------------------

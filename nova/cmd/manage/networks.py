@@ -69,14 +69,14 @@ def create_vlans(conf: cfg.ConfigOpts, vlan: int | None, vlan_start: int | None,
 
 def delete_network(conf: cfg.ConfigOpts, network: str) -> None:
     """Delete a network that has no ports, with its subnets."""
-    from nova.network import operators
+    from nova.network.operators import networks as operators
     operators.delete_network(_api_db(conf), network)
 
 
 def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disassociate_project: bool) -> None:
     """Give a network to a project, or take it from its project: it is for all then."""
     from nova import exception
-    from nova.network import operators
+    from nova.network.operators import networks as operators
     if bool(project) == disassociate_project:
         raise exception.InvalidInput('Either --project or --disassociate-project is expected.')
     operators.give_network(_api_db(conf), network, project)
@@ -97,13 +97,13 @@ def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:
 
 def reserve(conf: cfg.ConfigOpts, address: str) -> None:
     """Keep an address of the cloud's own networks from being given to a port."""
-    from nova.network import operators
+    from nova.network.operators import networks as operators
     operators.reserve(_api_db(conf), address, True)
 
 
 def unreserve(conf: cfg.ConfigOpts, address: str) -> None:
     """Let ports have an address again that was reserved."""
-    from nova.network import operators
+    from nova.network.operators import networks as operators
     operators.reserve(_api_db(conf), address, False)
 
 
@@ -111,13 +111,13 @@ def create_floating(conf: cfg.ConfigOpts, ip_range: str, pool: str, interface: s
     """Let floating addresses be had from a range: a subnet of the network to the outside that has the pool's name,
     which is made where it is missing. Its first address is the way out.
     """
-    from nova.network import floating_ranges
+    from nova.network.operators import floating_ranges
     floating_ranges.create(conf, _api_db(conf), ip_range, pool, interface)
 
 
 def delete_floating(conf: cfg.ConfigOpts, ip_range: str) -> None:
     """Take a range back from which floating addresses could be had; none of them may be in use."""
-    from nova.network import floating_ranges
+    from nova.network.operators import floating_ranges
     floating_ranges.delete(_api_db(conf), ip_range)
 
 

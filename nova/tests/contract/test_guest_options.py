@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.hardware import guest_option_rows as rows
 from nova.hardware import guest_options
 from nova.tests.functional import test_guest_options

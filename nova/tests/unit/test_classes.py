@@ -8,6 +8,7 @@ import types
 
 import pytest
 
+pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 import nova
 from nova.virt import driver as contract
 from nova.virt.fake import driver as fake

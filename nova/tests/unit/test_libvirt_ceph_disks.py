@@ -5,6 +5,7 @@ from xml.etree import ElementTree as etree
 
 import pytest
 
+pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import conf as configuration
 from nova import exception
 from nova.virt.libvirt import storage
@@ -14,7 +15,6 @@ from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
 from nova.virt.libvirt.moves import arrival
 
-pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt.local_disks import configured
 from nova.virt.libvirt.moves import live_migration
 

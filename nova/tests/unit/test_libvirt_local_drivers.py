@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import conf as configuration
 from nova import exception
 from nova.runtime import progress

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as etree
 
 import pytest
 
+pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import conf as configuration
 from nova import exception
 from nova.hardware import guest_option_rows as rows

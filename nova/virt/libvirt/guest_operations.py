@@ -55,7 +55,7 @@ class GuestOperations(driver.CrashDump, driver.Diagnostics, driver.Consoles, dri
             raise exception.GuestNotFound(instance_id=instance.uuid)
         if not graphics.has_screen(text):
             raise exception.Unsupported('The server has no screen: its image asks for none, or its host gives none.')
-        return self.hypervisor.run('take a picture of the screen', _screenshot, instance.uuid)
+        return self.hypervisor.run('take a screenshot', _screenshot, instance.uuid)
 
     def diagnostics(self, instance: Instance) -> dict[str, Any]:
         stats = self.hypervisor.run('read the diagnostics', _stats, instance.uuid)
@@ -88,20 +88,20 @@ def _running(domain: libvirt.virDomain) -> str | None:
 
 def _screenshot(connection: libvirt.virConnect, uuid: str) -> bytes:
     """
-    :raises VirtError: it is larger than a picture may be, or does not come in SCREENSHOT_S
+    :raises VirtError: it is larger than it may be, or does not come in SCREENSHOT_S
     """
-    until, picture = time.monotonic() + SCREENSHOT_S, bytearray()
+    until, taken = time.monotonic() + SCREENSHOT_S, bytearray()
     stream = connection.newStream()
     connection.lookupByUUIDString(uuid).screenshot(stream, 0)
     while piece := stream.recv(_PIECE):
-        picture += piece
+        taken += piece
         late = time.monotonic() > until
-        if late or len(picture) > driver.SCREENSHOT_BYTES:
+        if late or len(taken) > driver.SCREENSHOT_BYTES:
             stream.abort()
-            raise exception.VirtError(operation='take a picture of the screen', reason='it did not come in time'
+            raise exception.VirtError(operation='take a screenshot', reason='it did not come in time'
                                       if late else 'it is too large')
     stream.finish()
-    return bytes(picture)
+    return bytes(taken)
 
 
 def _stats(connection: libvirt.virConnect, uuid: str) -> dict[str, Any]:

@@ -19,11 +19,11 @@ def get_console_output(req: operations.Request, given: operations.Given) -> dict
 
 def get_console_screenshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """
-    :raises Ec2Error: UnsupportedOperation: the server does not run, or has no screen, or its host makes no pictures
+    :raises Ec2Error: UnsupportedOperation: the server does not run, or has no screen, or its host makes no screenshots
     """
     server = views.one_of(req, given)
     if given.get('WakeUp'):
-        raise errors.unsupported('WakeUp is not supported: no key is pressed in a guest. Request the picture without.')
+        raise errors.unsupported('WakeUp is not supported: no key is pressed in a guest. Leave it out.')
     try:
         answer = req.call('compute', 'GET', f'/servers/{server["id"]}/os-console-screenshot')
     except errors.ServiceRefused as refused:
