@@ -84,7 +84,7 @@ fi
 
 begun=$(date +%s%N)
 say "Setting up the cloud in $state"
-extras=; [ $driver = libvirt ] && extras=libvirt
+extras=screenshots; [ $driver = libvirt ] && extras+=,libvirt
 trap end_meanwhile EXIT
 begin_python() { meanwhile python make_venv "$extras" python-openstackclient; }
 if [ $root = yes ]; then step "The user nova, whom nova-all becomes" make_users; choose_venv nova; fi
