@@ -85,7 +85,7 @@ def _reach(engine: sa.Engine) -> None:
     engine.dispose()
 
 
-# ---- what a new connection is told
+# ---- settings of a new connection
 
 def _prepare_postgresql(connection: Any, _record: Any) -> None:
     with connection.cursor() as cursor:

@@ -23,7 +23,7 @@ def _of(req: api_request.Request) -> Any:
     return req.services.networks.floating_ips_of(req.context)
 
 
-def tell(req: api_request.Request, what: str = 'floating IP') -> None:
+def notify_hosts(req: api_request.Request, what: str = 'floating IP') -> None:
     """The hosts follow at once; who does not hear of it finds it with its next report."""
     try:
         req.services.network.refresh_security(req.context, port_ids=[])
@@ -49,20 +49,20 @@ def show(req: api_request.Request, id: str) -> api_request.Document:
 
 def delete(req: api_request.Request, id: str) -> None:
     _of(req).delete(id)
-    tell(req)
+    notify_hosts(req)
 
 
 def add(req: api_request.Request, id: str) -> None:
     server_lookup.get(req, id, _RULE + 'add')
     given = req.body['addFloatingIp']
     _of(req).add(id, given['address'], given.get('fixed_address'))
-    tell(req)
+    notify_hosts(req)
 
 
 def remove(req: api_request.Request, id: str) -> None:
     server_lookup.get(req, id, _RULE + 'remove')
     _of(req).remove(id, req.body['removeFloatingIp']['address'])
-    tell(req)
+    notify_hosts(req)
 
 
 _ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}

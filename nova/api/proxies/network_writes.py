@@ -115,7 +115,7 @@ def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], 
             operators.give(conn, ident, None)
         return ident
     ident: str = req.services.api_db.run(ipam.arbitrated(make))
-    floating_ips.tell(req, 'network')
+    floating_ips.notify_hosts(req, 'network')
     return ident
 
 
@@ -132,12 +132,12 @@ def _tenant_create(req: Request) -> Document:
 def _delete(req: Request, id: str) -> None:
     face = app.Face(req.services.conf, req.services.api_db)
     req.services.api_db.run(lambda conn: calls.delete(conn, face, req.context, face_networks.NETWORKS, id))
-    floating_ips.tell(req, 'network')
+    floating_ips.notify_hosts(req, 'network')
 
 
 def _add(req: Request) -> None:
     operators.take_network(req.services.conf, req.services.api_db, req.context, req.body['id'])
-    floating_ips.tell(req, 'network')
+    floating_ips.notify_hosts(req, 'network')
 
 
 def _release(req: Request, id: str) -> None:
@@ -147,7 +147,7 @@ def _release(req: Request, id: str) -> None:
             raise exception.PolicyDenied(rule='update:shared')
         operators.release(conn, row['id'])
     req.services.api_db.run(give)
-    floating_ips.tell(req, 'network')
+    floating_ips.notify_hosts(req, 'network')
 
 
 SERVED = {

@@ -165,7 +165,7 @@ def _locked(conn: Connection, ident: str) -> dict[str, Any]:
 def take_network(conf: ConfigOpts, api_db: Database, context: nova_context.RequestContext, ident: str | None) -> None:
     """Give the caller's project a network that is for all.
 
-    :param ident: None: one in which nobody has a port
+    :param ident: None: one without ports
     :raises NetworkNotFound: none that the caller may see
     :raises NetworkInUse: other projects have ports there
     :raises Conflict: it is a project's, or one that all need; or none is free

@@ -1,7 +1,7 @@
-"""How far the files of a guest that moves here have come: a record beside them, for whoever goes on after a restart.
+"""How far the files of a guest that moves here have come: a record in their directory, by which a restart goes on.
 
 It is there from the beginning of the copies until the guest is recorded, which is before it is started for the first
-time, and beside a guest's record it says nothing: so what it tells of is as it was sent, or was made of that alone.
+time, and where a guest's record is, it is not read: so what it describes is as it was sent, or made of that alone.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PART = '.part'                           # end of the name of a file that is not
 
 @dataclasses.dataclass(frozen=True)
 class Stamp:
-    """A file as libvirt of its host tells of it: while it is the same, so is the content.
+    """A file as libvirt of its host describes it: while it is the same, so is the content.
 
     size     bytes
     written  when it was written last, with the fraction of the second; '' where libvirt does not say

@@ -93,7 +93,7 @@ class ColdMoves(hands.Feature):
                 made.moved_from = sent['source']['directory']
                 self.storage.save(made)
                 if copies is not None:
-                    copies.end()              # what is beside a guest's record is taken up by nobody
+                    copies.end()              # copies of a recorded guest are not taken up
                 self.bring_tpm(made, sent)
                 (self.hands.start if power_on else self.hands.define)(made)
                 if pooled:

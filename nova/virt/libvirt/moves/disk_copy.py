@@ -34,7 +34,7 @@ class Copy:
         self._stamp, self.offset = arrival.of(os.path.basename(path)) if arrival else (None, 0)
 
     def is_done(self) -> bool:
-        """Whether nothing has to be asked of the source any more."""
+        """Whether the source is not needed any more."""
         return self.whole and self._checked
 
     def go_on(self, connection: Any, volume: Any, deadline: float) -> None:
@@ -87,7 +87,7 @@ class Copy:
 
 
 def stamp_of(volume: Any) -> arriving.Stamp:
-    """What libvirt of the source tells of a file."""
+    """What libvirt of the source says of a file."""
     size = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
     return arriving.Stamp(size, etree.fromstring(volume.XMLDesc()).findtext('./target/timestamps/mtime') or '')
 
