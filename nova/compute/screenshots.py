@@ -13,7 +13,7 @@ MOST_POINTS = 10 * 1000 * 1000          # of what is decoded: 3840 x 2400 are 9.
 LARGEST = (2560, 1600)                  # points of what is given out; a larger screen is shown smaller
 QUALITIES = (85, 60, 30, 10)            # tried in this order, until it is small enough
 MOST_BYTES = 1024 * 1024
-AT_ONCE, RETRY_S = 2, 2              # that a host takes at the same time; others are refused, and do not wait
+AT_ONCE, RETRY_S = 2, 2                 # that a host takes at the same time; others are refused, and do not wait
 
 
 def check() -> None:

@@ -23,11 +23,13 @@ def _shown(row: api_request.Row, subnets: list[Any]) -> api_request.Document:
     view |= {'id': row['id'], 'label': row['name'], 'bridge': row['bridge'], 'mtu': row['mtu'],
              'project_id': row['project_id'] or None, 'created_at': utils.isotime(row['created_at']),
              'updated_at': utils.isotime(row['updated_at'])}
-    versions = [ipaddress.ip_network(subnet['cidr']).version for subnet in subnets]
-    for subnet in [subnets[versions.index(6)]] if 6 in versions else ():
+    first: dict[int, Any] = {}                   # by version of IP
+    for subnet in subnets:
+        first.setdefault(ipaddress.ip_network(subnet['cidr']).version, subnet)
+    if (subnet := first.get(6)) is not None:
         view |= {'cidr_v6': subnet['cidr'], 'gateway_v6': subnet['gateway_ip'],
                  'netmask_v6': str(ipaddress.ip_network(subnet['cidr']).netmask)}
-    for subnet in [subnets[versions.index(4)]] if 4 in versions else ():
+    if (subnet := first.get(4)) is not None:
         cidr, names = ipaddress.ip_network(subnet['cidr']), [*subnet['dns_nameservers'], None, None]
         pools = subnet['allocation_pools']
         view |= {'cidr': subnet['cidr'], 'netmask': str(cidr.netmask), 'gateway': subnet['gateway_ip'],
