@@ -129,9 +129,19 @@ def _tenant_create(req: Request) -> Document:
     return networks.tenant_show(req, _make(req, {'name': given['label']}, subnets))
 
 
+def _changeable(conn: Connection, req: Request, id: str, rule: str) -> dict[str, Any]:
+    row = calls.changeable(conn, req.context, face_networks.NETWORKS, id, rule)
+    if row['project_id']:
+        log.belongs_to(row['project_id'])
+    return row
+
+
 def _delete(req: Request, id: str) -> None:
     face = app.Face(req.services.conf, req.services.api_db)
-    req.services.api_db.run(lambda conn: calls.delete(conn, face, req.context, face_networks.NETWORKS, id))
+
+    def drop(conn: Connection) -> None:
+        calls.delete(conn, face, req.context, face_networks.NETWORKS, _changeable(conn, req, id, 'delete_network'))
+    req.services.api_db.run(drop)
     floating_ips.notify_hosts(req, 'network')
 
 
@@ -142,7 +152,7 @@ def _add(req: Request) -> None:
 
 def _release(req: Request, id: str) -> None:
     def give(conn: Connection) -> None:
-        row = calls.changeable(conn, req.context, face_networks.NETWORKS, id, 'update')
+        row = _changeable(conn, req, id, 'update_network')
         if not req.context.is_admin:
             raise exception.PolicyDenied(rule='update:shared')
         operators.release(conn, row['id'])

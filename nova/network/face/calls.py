@@ -11,11 +11,38 @@ from nova.db.audit import log
 from nova.db.networks import networks as db
 from nova.db.networks import tags as db_tags
 from nova.network.face import attributes
-from nova.network.face import operations
 from nova.network.face.resource import Resource
 
 if TYPE_CHECKING:
     from nova.network.face.app import Face
+
+
+MAX_ID = 255                # characters of an id that are looked up
+
+
+def seen(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource,
+         ident: str) -> dict[str, Any]:
+    """The row that the caller may see; another project's row is missing like one that is not there.
+
+    :raises NotFound:
+    """
+    row = db.seen(conn, resource.table, resource.visible(context), ident[:MAX_ID])
+    if row is None:
+        raise resource.missing(ident[:MAX_ID])
+    return row
+
+
+def changeable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource, ident: str,
+               rule: str) -> dict[str, Any]:
+    """A row that the caller may change.
+
+    :param rule: the name of the refusal
+    :raises NotFound, PolicyDenied:
+    """
+    row = seen(conn, context, resource, ident)
+    if not resource.writable(context, row):
+        raise exception.PolicyDenied(rule=rule)
+    return row
 
 
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, resource: Resource,
@@ -30,29 +57,8 @@ def create(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 
 
 def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, resource: Resource,
-           ident: str) -> None:
-    """Delete one, as a DELETE does.
-
-    :raises NotFound: there is none that the caller may see
-    :raises PolicyDenied: another project's
-    """
-    row = changeable(conn, context, resource, ident, 'delete')
+           row: dict[str, Any]) -> None:
+    """Delete one that the caller may change, with its tags."""
     resource.delete(conn, face, context, row)
     if resource.tagged:
         db_tags.replace(conn, row['id'], [])
-
-
-def changeable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource, ident: str,
-               verb: str) -> dict[str, Any]:
-    """A row that the caller may change.
-
-    :raises NotFound, PolicyDenied:
-    """
-    row = db.seen(conn, resource.table, resource.visible(context), ident[:operations.MAX_ID])
-    if row is None:
-        raise resource.missing(ident[:operations.MAX_ID])
-    if not resource.writable(context, row):
-        raise exception.PolicyDenied(rule=f'{verb}_{resource.singular}')
-    if row.get('project_id'):
-        log.belongs_to(row['project_id'])
-    return row

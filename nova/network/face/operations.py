@@ -8,11 +8,11 @@ import re
 import typing
 
 from nova import exception
-from nova.db.audit import log
 from nova.db.networks import networks as db
 from nova.db.networks import tags as db_tags
 from nova.network import ipam
 from nova.network.face import attributes
+from nova.network.face import calls
 from nova.network.face import faults
 from nova.network.face import pages
 from nova.network.face.resource import Resource
@@ -24,7 +24,6 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-MAX_ID = 255                # characters of an id that are looked up
 MAX_BULK = 100              # resources that one request makes
 MAX_TAGS = 50               # of one resource
 
@@ -92,7 +91,7 @@ def index(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
 
 def show(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any]:
     with req.face.api_db.reader() as conn:
-        view = _views(conn, req.context, resource, [_get(conn, req.context, resource, id)], req.query)
+        view = _views(conn, req.context, resource, [calls.seen(conn, req.context, resource, id)], req.query)
     return {resource.singular: pages.fields(req.query, view)[0]}
 
 
@@ -103,11 +102,9 @@ def create(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
         found = []
         for each in several or [req.body]:                  # all of them are made, or none
             wanted = _tags_of(each) if resource.tagged else None
-            values = attributes.parse(resource.attributes, req.context, each, creating=True)
-            ident = resource.create(conn, req.face, req.context, values)
+            ident = calls.create(conn, req.face, req.context, resource, each)
             if wanted:
                 db_tags.replace(conn, ident, wanted)
-            log.about(ident)
             found.append(ident)
         return _views(conn, req.context, resource, [_made(conn, resource, ident) for ident in found])
 
@@ -123,9 +120,7 @@ def _tags_of(body: dict[str, typing.Any]) -> list[str] | None:
 
 def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any]:
     def change(conn: typing.Any) -> dict[str, typing.Any]:
-        row = _get(conn, req.context, resource, id)
-        if not resource.writable(req.context, row):
-            raise exception.PolicyDenied(rule=f'update_{resource.singular}')
+        row = calls.changeable(conn, req.context, resource, id, f'update_{resource.singular}')
         _check_revision(req, row)
         values = attributes.parse(resource.attributes, req.context, req.body, creating=False)
         resource.update(conn, req.face, req.context, row, values)
@@ -138,13 +133,9 @@ def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing
 
 def delete(resource: Resource, req: NetworkRequest, id: str) -> None:
     def drop(conn: typing.Any) -> None:
-        row = _get(conn, req.context, resource, id)
-        if not resource.writable(req.context, row):
-            raise exception.PolicyDenied(rule=f'delete_{resource.singular}')
+        row = calls.changeable(conn, req.context, resource, id, f'delete_{resource.singular}')
         _check_revision(req, row)
-        resource.delete(conn, req.face, req.context, row)
-        if resource.tagged:
-            db_tags.replace(conn, row['id'], [])
+        calls.delete(conn, req.face, req.context, resource, row)
 
     req.face.api_db.run(drop)
     _refresh(resource, req)
@@ -154,11 +145,9 @@ def act(resource: Resource, function: collections.abc.Callable[..., typing.Any],
         id: str, **parts: str) -> dict[str, typing.Any] | None:
     """One of the resource's own operations."""
     def work(conn: typing.Any) -> dict[str, typing.Any] | None:
-        row = _get(conn, req.context, resource, id)
         if reads:
-            return function(conn, req.face, req.context, row, None, **parts)
-        if not resource.writable(req.context, row):
-            raise exception.PolicyDenied(rule=f'update_{resource.singular}')
+            return function(conn, req.face, req.context, calls.seen(conn, req.context, resource, id), None, **parts)
+        row = calls.changeable(conn, req.context, resource, id, f'update_{resource.singular}')
         return function(conn, req.face, req.context, row, req.body, **parts)
 
     if reads:
@@ -187,7 +176,7 @@ def _check_tag(value: typing.Any) -> str:
 def tags(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any] | None:
     """GET, PUT or DELETE of all tags."""
     def work(conn: typing.Any) -> dict[str, typing.Any]:
-        row = _get(conn, req.context, resource, id)
+        row = calls.seen(conn, req.context, resource, id)
         if req.method == 'GET':
             return {'tags': db_tags.of(conn, [row['id']]).get(row['id'], [])}
         if not resource.writable(req.context, row):
@@ -202,7 +191,7 @@ def tags(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.A
 def tag(resource: Resource, req: NetworkRequest, id: str, tag: str) -> None:
     """GET, PUT or DELETE of one tag."""
     def work(conn: typing.Any) -> None:
-        row = _get(conn, req.context, resource, id)
+        row = calls.seen(conn, req.context, resource, id)
         known = db_tags.of(conn, [row['id']]).get(row['id'], [])
         if req.method != 'PUT' and tag not in known:
             raise faults.TagNotFound(tag=tag[:60])
@@ -243,14 +232,6 @@ def refresh(req: NetworkRequest, what: str) -> None:
 
 def _made(conn: typing.Any, resource: Resource, ident: str) -> dict[str, typing.Any]:
     return found_row(db.get(conn, resource.table, ident), resource.missing(ident))
-
-
-def _get(conn: typing.Any, context: typing.Any, resource: Resource, ident: str) -> dict[str, typing.Any]:
-    """The row that the caller may see; another project's row is missing like one that is not there."""
-    row = db.seen(conn, resource.table, resource.visible(context), ident[:MAX_ID])
-    if row is None:
-        raise resource.missing(ident[:MAX_ID])
-    return row
 
 
 def routes(resource: Resource) -> collections.abc.Iterator[Route]:
