@@ -109,7 +109,7 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     server_spec.disk_config(body.get('OS-DCF:diskConfig', 'MANUAL'), image['properties'])
     preserve, password = body.get('preserve_ephemeral', False), body.get('adminPass') or server_spec.password()
     if preserve and row['ephemeral_gb']:
-        raise exception.BadRequest('preserve_ephemeral: a rebuild makes the ephemeral disk of a server anew; no host '
+        raise exception.BadRequest('preserve_ephemeral: a rebuild makes the ephemeral disk of a server again; no host '
                                    'keeps what is on it.')
     values = {**server_update.values_of(body), 'progress': 0}
     if 'key_name' in body:
