@@ -5,7 +5,7 @@ usage: tools/bench/listing.py [--servers 100000[,1000000...]] [--limit 1000] [--
                               [--url DATABASE | --server mariadb|mysqlclient|postgresql]
 
 Makes the servers in the database of --url (an empty one of MariaDB or PostgreSQL), on a server that is started for it
-and ended again, or in SQLite in a temporary directory, with metadata, tags, addresses and volumes, and asks the
+with 4 GiB of memory, or in SQLite in a temporary directory, with metadata, tags, addresses and volumes, and asks the
 application in this process, without HTTP. Prints of each list the median and the largest time, and the median of this
 process's CPU time, in milliseconds. Of several numbers of servers, the smallest first, each list is also given in
 parts of its median at the first number.
@@ -25,6 +25,7 @@ from nova.runtime import concurrency
 
 PROJECTS = 10
 CHUNK = 2000
+MEMORY = (('-c', 'shared_buffers=4GB'), ('--innodb-buffer-pool-size=4G', '--innodb-log-file-size=1G'))
 PAGES = ('first', 'middle', 'last')
 LISTS = (('all_tenants=1', True), ('', False), ('status=ACTIVE', False), ('name=server-1', False),
          ('sort_key=display_name&sort_dir=asc', False), ('tags=web', False),
@@ -116,6 +117,16 @@ def cloud(url):
         api.close()
 
 
+@contextlib.contextmanager
+def database_server(kind):
+    """URL of an empty database on a server of its own that has MEMORY."""
+    from nova.tests.integration import servers
+
+    with servers.DATABASES[kind.replace('mysqlclient', 'mariadb')](MEMORY[kind != 'postgresql']) as url_of:
+        url = url_of('bench')
+        yield url.replace('+pymysql', '+mysqldb') if kind == 'mysqlclient' else url
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--servers', default='100000')
@@ -128,17 +139,16 @@ def main():
     args = parser.parse_args()
 
     concurrency.setup()
-    import network_ports
-
     with contextlib.ExitStack() as stack:
-        url = stack.enter_context(network_ports.server(args.server)) if args.server else args.url
+        url = stack.enter_context(database_server(args.server)) if args.server else args.url
         api, made, first = stack.enter_context(cloud(url)), 0, {}
         for count in sorted(map(int, args.servers.split(','))):
             begin = time.perf_counter()
             fill(api.cell_db, made, count)
             made = count
-            print(f'{count} servers in {api.cell_db.url.get_backend_name()}, made in {time.perf_counter() - begin:.1f} s; '
-                  f'GET /servers/detail?limit={args.limit} at {args.version}', flush=True)
+            print(f'{count} servers in {api.cell_db.url.get_backend_name()}, made in '
+                  f'{time.perf_counter() - begin:.1f} s; GET /servers/detail?limit={args.limit} at {args.version}',
+                  flush=True)
             gc.collect()
             gc.freeze()                  # as the daemons do when they have started
             medians = lists(api, args, first)
