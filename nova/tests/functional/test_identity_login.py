@@ -11,6 +11,7 @@ from nova import utils
 from nova.db.identity import directory as queries
 from nova.identity import passwords
 from nova.identity.embedded import bootstrap
+from nova.identity.embedded import directory
 from nova.tests import identity_fixture
 
 password_auth = identity_fixture.password_auth
@@ -426,6 +427,13 @@ def test_a_restricted_credential_makes_no_credentials(cloud):
     token = login(cloud, by_credential(free.json['application_credential'])).headers['X-Subject-Token']
     assert credential(cloud, token, name='e').status_int == 201
     assert credential(cloud, token, name='f', roles=[{'name': 'member'}]).status_int == 400
+
+
+def test_a_user_has_a_bounded_number_of_credentials(cloud, monkeypatch):
+    monkeypatch.setattr(directory, 'MOST_CREDENTIALS', 2)
+    token = cloud.token('demo')
+    assert [credential(cloud, token, name=name).status_int for name in 'abc'] == [201, 201, 403]
+    assert credential(cloud, cloud.token('admin'), user='admin').status_int == 201           # of each user
 
 
 def test_an_unrestricted_credential_makes_nothing_that_gives_more_than_it_has(cloud):
