@@ -53,10 +53,10 @@ class Shares(share_api.Shares):
     def __init__(self):
         self.shares, self.allowed = {}, set()
 
-    def add(self, status='available'):
+    def add(self, status='available', project_id=base.PROJECT):
         share_id = str(uuid.uuid4())
-        self.shares[share_id] = {'id': share_id, 'status': status, 'export_location': '192.0.2.9:/' + share_id,
-                                 'protocol': 'NFS'}
+        self.shares[share_id] = {'id': share_id, 'project_id': project_id, 'status': status,
+                                 'export_location': '192.0.2.9:/' + share_id, 'protocol': 'NFS'}
         return share_id
 
     def get(self, ctx, share_id):

@@ -51,7 +51,8 @@ def test_attach_use_and_detach(cloud, monkeypatch):
         monkeypatch.setattr(conductor.services.shares, name, getattr(service, name))
     offered = next(each for each in paste.every(app.Services) if each.conf is cloud.conf)
     monkeypatch.setattr(offered, 'shares', service)
-    server_id, (share_id, other) = stopped(user), (service.add(), service.add())
+    server_id, (share_id, other) = stopped(user), (
+        service.add(project_id=user.project_id) for _ in range(2))
     path, (driver,) = f'/servers/{server_id}/shares', drivers(cloud).values()
 
     def status(share_id):
