@@ -60,7 +60,8 @@ def test_a_share_is_known_by_its_id_unless_it_has_a_tag(cloud, server_id):
 
 
 def test_a_public_share_of_another_project_is_seen_and_not_mounted(cloud, server_id):
-    share_id = cloud.services.shares.add(project_id='b' * 32)
+    share_id = cloud.services.shares.add()
+    cloud.services.shares.shares[share_id]['project_id'] = 'b' * 32
     body, path = {'share': {'share_id': share_id}}, f'/servers/{server_id}/shares'
     answer = cloud.client(version='2.97').post(path, body)
     assert answer.status == 409 and b'of another project' in answer.body

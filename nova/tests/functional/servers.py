@@ -48,21 +48,24 @@ class Shares(share_api.Shares):
     """A Shared File Systems service that has these shares.
 
     allowed    {(share id, host)}
+    project_id   whose they are, where a share does not say
     """
+
+    project_id = base.PROJECT
 
     def __init__(self):
         self.shares, self.allowed = {}, set()
 
-    def add(self, status='available', project_id=base.PROJECT):
+    def add(self, status='available'):
         share_id = str(uuid.uuid4())
-        self.shares[share_id] = {'id': share_id, 'project_id': project_id, 'status': status,
-                                 'export_location': '192.0.2.9:/' + share_id, 'protocol': 'NFS'}
+        self.shares[share_id] = {'id': share_id, 'status': status, 'export_location': '192.0.2.9:/' + share_id,
+                                 'protocol': 'NFS'}
         return share_id
 
     def get(self, ctx, share_id):
         if share_id not in self.shares:
             raise exception.ShareNotFound(share_id=share_id)
-        return self.shares[share_id]
+        return {'project_id': self.project_id, **self.shares[share_id]}
 
     def allow(self, ctx, share_id, host):
         self.allowed.add((share_id, host))

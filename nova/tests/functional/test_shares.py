@@ -46,13 +46,13 @@ def test_without_a_service_every_share_is_unknown(cloud):
 
 def test_attach_use_and_detach(cloud, monkeypatch):
     user, service = cloud.client(version='2.97'), servers.Shares()
+    service.project_id = user.project_id
     conductor = next(part.manager for part in cloud.services if part.binary == 'nova-conductor')
     for name in ('allow', 'deny'):
         monkeypatch.setattr(conductor.services.shares, name, getattr(service, name))
     offered = next(each for each in paste.every(app.Services) if each.conf is cloud.conf)
     monkeypatch.setattr(offered, 'shares', service)
-    server_id, (share_id, other) = stopped(user), (
-        service.add(project_id=user.project_id) for _ in range(2))
+    server_id, (share_id, other) = stopped(user), (service.add(), service.add())
     path, (driver,) = f'/servers/{server_id}/shares', drivers(cloud).values()
 
     def status(share_id):
