@@ -1,6 +1,6 @@
 """What the rest of the system needs of shared file systems: one interface. ``manila`` is the client of a service.
 
-A share is a dict: 'id', 'status', 'export_location' and 'protocol' ('NFS', 'CEPHFS').
+A share is a dict: 'id', 'project_id', 'status', 'export_location' and 'protocol' ('NFS', 'CEPHFS').
 """
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Shares:
-    """The interface. ``ctx`` is who asks: what it may not see raises ShareNotFound."""
+    """The interface. ``ctx`` is who asks: what it may not see raises ShareNotFound.
+
+    Who sees a share may not use it for that: a public one is seen by all projects.
+    """
 
     def get(self, ctx: RequestContext, share_id: str) -> Any:
         """One share; raises ShareNotFound."""

@@ -43,8 +43,8 @@ class ManilaShares(api.Shares):
     def get(self, ctx: RequestContext, share_id: str) -> dict[str, Any]:
         share = self._get(ctx, share_id, '')['share']
         locations = self._get(ctx, share_id, '/export_locations')['export_locations']
-        return {'id': str(share['id']), 'status': str(share['status']), 'protocol': str(share['share_proto']).upper(),
-                'export_location': _chosen(locations)}
+        return {'id': str(share['id']), 'project_id': str(share['project_id']), 'status': str(share['status']),
+                'protocol': str(share['share_proto']).upper(), 'export_location': _chosen(locations)}
 
     def allow(self, ctx: RequestContext, share_id: str, address: str) -> None:
         rule = self._rule(ctx, share_id, address)

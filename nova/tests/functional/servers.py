@@ -48,7 +48,10 @@ class Shares(share_api.Shares):
     """A Shared File Systems service that has these shares.
 
     allowed    {(share id, host)}
+    project_id   whose they are, where a share does not say
     """
+
+    project_id = base.PROJECT
 
     def __init__(self):
         self.shares, self.allowed = {}, set()
@@ -62,7 +65,7 @@ class Shares(share_api.Shares):
     def get(self, ctx, share_id):
         if share_id not in self.shares:
             raise exception.ShareNotFound(share_id=share_id)
-        return self.shares[share_id]
+        return {'project_id': self.project_id, **self.shares[share_id]}
 
     def allow(self, ctx, share_id, host):
         self.allowed.add((share_id, host))

@@ -13,7 +13,7 @@ from nova import context
 from nova import exception
 from nova.share import manila
 
-MINE, OTHERS = str(uuid.uuid4()), str(uuid.uuid4())
+MINE, OTHERS, PROJECT = (str(uuid.uuid4()) for _ in range(3))
 
 
 class Service(http.server.ThreadingHTTPServer):
@@ -40,7 +40,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {'export_locations': [
                 {'path': '192.0.2.1:/admin', 'preferred': True, 'is_admin_only': True},
                 {'path': '192.0.2.2:/slow', 'preferred': False}, {'path': '192.0.2.3:/fast', 'preferred': True}]}
-                if found[2] else {'share': {'id': MINE, 'status': 'available', 'share_proto': 'nfs'}})
+                if found[2] else {'share': {
+                    'id': MINE, 'project_id': PROJECT, 'status': 'available', 'share_proto': 'nfs'}})
         else:
             self.answer(404, {'itemNotFound': {'code': 404}})
 
@@ -90,7 +91,7 @@ def ctx():
 
 
 def test_a_share_has_the_location_that_users_are_to_prefer(client, ctx):
-    assert client.get(ctx, MINE) == {'id': MINE, 'status': 'available', 'protocol': 'NFS',
+    assert client.get(ctx, MINE) == {'id': MINE, 'project_id': PROJECT, 'status': 'available', 'protocol': 'NFS',
                                      'export_location': '192.0.2.3:/fast'}
     for unknown in (OTHERS, '../shares', 'x' * 100):
         with pytest.raises(exception.ShareNotFound):

@@ -46,6 +46,7 @@ def test_without_a_service_every_share_is_unknown(cloud):
 
 def test_attach_use_and_detach(cloud, monkeypatch):
     user, service = cloud.client(version='2.97'), servers.Shares()
+    service.project_id = user.project_id
     conductor = next(part.manager for part in cloud.services if part.binary == 'nova-conductor')
     for name in ('allow', 'deny'):
         monkeypatch.setattr(conductor.services.shares, name, getattr(service, name))

@@ -45,6 +45,7 @@ class Contents:
         self._pool: concurrency.Pool | None = None
         self._lock = threading.Lock()
         self._busy: set[str] = set()
+        self._again: dict[str, tuple[Callable[..., None], tuple[typing.Any, ...]]] = {}     # what came meanwhile
 
     def make_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
         """Begin to make what is in a volume whose row is 'creating'."""
@@ -87,16 +88,21 @@ class Contents:
     def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any) -> None:
         with self._lock:
             if ident in self._busy:
+                self._again[ident] = job, args       # the one that runs may have done all that it looks at
                 return
             self._busy.add(ident)
             self._pool = self._pool or concurrency.Pool('volumes', WORKERS)
+        future = self._begin(ident, job, *args)
+        if future is not None:
+            with contextlib.suppress(futures.TimeoutError, futures.CancelledError):
+                future.result(QUICK_S)
+
+    def _begin(self, ident: str, job: Callable[..., None], *args: typing.Any) -> futures.Future[None] | None:
         try:
-            future = self._pool.submit(self._run, ident, job, *args)
+            return typing.cast(concurrency.Pool, self._pool).submit(self._run, ident, job, *args)
         except RuntimeError:                         # the process ends: the next one does it
             self._busy.discard(ident)
-            return
-        with contextlib.suppress(futures.TimeoutError, futures.CancelledError):
-            future.result(QUICK_S)
+            return None
 
     def _run(self, ident: str, job: Callable[..., None], *args: typing.Any) -> None:
         try:
@@ -105,7 +111,11 @@ class Contents:
             LOG.exception('Work on %s failed.', ident)
         finally:
             with self._lock:
-                self._busy.discard(ident)
+                again = self._again.pop(ident, None)
+                if again is None:
+                    self._busy.discard(ident)
+            if again is not None:
+                self._begin(ident, again[0], *again[1])
 
     def _volume(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         row, source = self._read(volume_id)
