@@ -2,8 +2,8 @@
 from alembic import op
 
 
-revision = 'api_0026'
-down_revision = 'api_0025'
+revision = 'api_0028'
+down_revision = 'api_0027'
 branch_labels = None
 depends_on = None
 
