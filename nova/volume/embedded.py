@@ -47,6 +47,7 @@ class EmbeddedVolumes(api.BlockStorage):
     limits, attachments, ways   what a project may have; who holds what, and how its host reaches it
     snapshots, backups          copies of one moment; whole copies
     transfers                   volumes that change their project
+    types                       their types
 
     :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
@@ -68,6 +69,7 @@ class EmbeddedVolumes(api.BlockStorage):
             qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images), conf.volume.backup_directory)
         self.contents = contents.Contents(database, self.files, images)
         self.limits = volume_limits.Limits(conf, database)
+        self.types = volume_types.Types(database)
         self.ways = ways.Ways(conf, database, self.files)
         self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.ways, guests)
         self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.snapshots.create,
@@ -106,17 +108,20 @@ class EmbeddedVolumes(api.BlockStorage):
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
                availability_zone: Any = None, source_volume_id: Any = None, multiattach: bool = False,
                metadata: Any = None) -> Any:
-        kind = volume_types.find(volume_type)
-        values = {'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
-                  'name': name or '', 'description': description, 'status': contents.CREATING, 'bootable': False,
-                  'multiattach': multiattach or 'multiattach' in kind['extra_specs'], 'volume_type': kind['name'],
-                  'availability_zone': availability_zone or self.conf.default_availability_zone,
-                  'image_id': image_id, 'snapshot_id': snapshot_id, 'source_volume_id': source_volume_id,
-                  'metadata': metadata or {}, 'image_metadata': {}}
+        values: dict[str, Any] = {
+            'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
+            'name': name or '', 'description': description, 'status': contents.CREATING, 'bootable': False,
+            'availability_zone': availability_zone or self.conf.default_availability_zone,
+            'image_id': image_id, 'snapshot_id': snapshot_id, 'source_volume_id': source_volume_id,
+            'metadata': metadata or {}, 'image_metadata': {}}
         if image_id:
             values.update(self._from_image(ctx, image_id, size))
 
         def write(conn: Connection) -> Any:
+            kind = volume_types.find(conn, volume_type, lock=True)
+            values.update(volume_type=kind['name'], multiattach=multiattach or volume_types.is_multiattach(kind))
+            if kind['encryption']:
+                raise exception.InvalidVolume(reason='this block storage makes no encrypted volumes.')
             if snapshot_id:
                 source = rows.snapshot(conn, ctx, snapshot_id, lock=True)
                 if source['status'] not in (contents.AVAILABLE, contents.CREATING):
@@ -130,7 +135,7 @@ class EmbeddedVolumes(api.BlockStorage):
                 _inherit(values, source, 'the source volume')
             volume_limits.check_size(values['size'])
             self.limits.use(conn, ctx.project_id, 'volumes', values['size'], values['size'])
-            return db.insert(conn, volumes, values)
+            return {'volume_type_id': kind['id'], **db.insert(conn, volumes, values)}
         log.about(values['id'])
         row = self.db.run(write)
         self.contents.make_volume(ctx, row)
@@ -145,7 +150,7 @@ class EmbeddedVolumes(api.BlockStorage):
         return db.insert(conn, volumes, {
             'id': ident, 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': backup['size'], 'name': name,
             'description': backup['description'], 'status': contents.RESTORING, 'bootable': backup['bootable'],
-            'multiattach': False, 'volume_type': volume_types.TYPES[0]['name'],
+            'multiattach': False, 'volume_type': volume_types.DEFAULT['name'],
             'availability_zone': self.conf.default_availability_zone, 'metadata': {}, 'image_metadata': {},
             'backup_id': backup['id']})
 
@@ -248,7 +253,7 @@ class EmbeddedVolumes(api.BlockStorage):
         self.contents.fill_volume(ctx, self.db.run(write))
 
     def check_type(self, ctx: nova_context.RequestContext | None, name: str | None) -> Any:
-        return volume_types.find(name)
+        return self.types.find(name)
 
     # ---- attachments
 

@@ -512,3 +512,13 @@ class VolumeKeysRow(TypedDict):
     created_at: datetime.datetime
     sealed_with: str
     sealed: str
+
+
+class VolumeTypesRow(TypedDict):
+    id: str
+    name: str
+    description: str | None
+    extra_specs: Any
+    encryption: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime

@@ -29,6 +29,18 @@ volumes = table(
     sa.Index('ix_volumes_project_created', 'project_id', 'created_at', 'id'),
 )
 
+# Types that administrators make, besides those of volume/store/types.py.
+volume_types = table(
+    'volume_types',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('name', sa.String(255), nullable=False, unique=True),
+    sa.Column('description', sa.String(255)),
+    sa.Column('extra_specs', types.Json, nullable=False),
+    sa.Column('encryption', types.Json),                         # {'encryption_id', 'provider', …}; NULL: none
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+)
+
 volume_snapshots = table(
     'volume_snapshots',
     sa.Column('id', sa.String(36), primary_key=True),

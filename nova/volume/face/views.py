@@ -5,8 +5,6 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
-from nova.volume.store import types
-
 if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
 
@@ -56,7 +54,7 @@ def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
         'metadata': {**row['metadata'], 'readonly': 'True'} if row['readonly'] else row['metadata'],
         'user_id': row['user_id'], 'os-vol-tenant-attr:tenant_id': row['project_id'], 'replication_status': None,
         'consistencygroup_id': None, 'group_id': None, 'provider_id': None, 'service_uuid': None,
-        'volume_type_id': types.find(row['volume_type'])['id'], 'shared_targets': False,
+        'volume_type_id': row['volume_type_id'], 'shared_targets': False,
         'consumes_quota': True, 'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']),
         'links': links(request.root_url, request.context.project_id, 'volumes', row['id']),
         'attachments': [held(each, row) for each in row['attachments'] if each['status'] == 'attached']}
@@ -122,8 +120,20 @@ def transfer(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
 
 
 def volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, 'is_public': True, 'os-volume-type-access:is_public': True,
-            'qos_specs_id': None}
+    shown = {name: row[name] for name in ('id', 'name', 'description', 'extra_specs')}
+    return {**shown, 'is_public': True, 'os-volume-type-access:is_public': True, 'qos_specs_id': None}
+
+
+def new_encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
+    """The encryption of a type as the answer to its creation has it."""
+    shown = {name: kind['encryption'][name] for name in ('encryption_id', 'provider', 'cipher', 'key_size',
+                                                         'control_location')}
+    return {**shown, 'volume_type_id': kind['id']}
+
+
+def encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
+    return {**new_encryption(kind), 'created_at': kind['encryption']['created_at'],
+            'updated_at': kind['encryption']['updated_at'], 'deleted': False, 'deleted_at': None}
 
 
 def attachment(row: Mapping[str, Any], info: Mapping[str, Any] | None = None) -> dict[str, Any]:
