@@ -505,6 +505,14 @@ class VolumeAttachmentsRow(TypedDict):
     attached_at: datetime.datetime | None
 
 
+class VolumeEncryptionKeysRow(TypedDict):
+    id: str
+    type_id: str
+    created_at: datetime.datetime
+    sealed_with: str
+    sealed: str
+
+
 class VolumeKeysRow(TypedDict):
     id: int
     instance_uuid: str

@@ -1,10 +1,11 @@
 """Types of volumes that administrators have made. Who changes one, or makes a volume of one, locks its row."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from nova.db import statements
 from nova.db.tables.volume import volume_types
 from nova.db.tables.volume import volumes
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 def every(conn: sa.Connection) -> list[VolumeTypesRow]:
     """In the order of their names."""
-    return [_row(row) for row in conn.execute(sa.select(volume_types).order_by(volume_types.c.name)).mappings()]
+    found = conn.execute(sa.select(volume_types).order_by(volume_types.c.name))
+    return [statements.to_dict(row) for row in found.mappings()]
 
 
 def get(conn: sa.Connection, name: str, lock: bool = False) -> VolumeTypesRow | None:
@@ -23,13 +25,8 @@ def get(conn: sa.Connection, name: str, lock: bool = False) -> VolumeTypesRow | 
         statement = sa.select(volume_types).where(column == name)
         row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
         if row is not None:
-            return _row(row)
+            return statements.to_dict(row)
     return None
-
-
-def _row(row: Any) -> VolumeTypesRow:
-    made: VolumeTypesRow = dict(row)  # type: ignore[assignment]
-    return made
 
 
 def has_volumes(conn: sa.Connection, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.volume import api
 from nova.volume.face import listing
 from nova.volume.face import schemas
 from nova.volume.face import views
@@ -129,6 +130,24 @@ def _check_named(request: VolumeRequest, ident: str, key: str) -> None:
         raise exception.NotFound()
 
 
+# ---- the encryption of a volume -----------------------------------------------
+
+def show_volume_encryption(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    return views.volume_encryption(request.store.encryption(request.context, ident))
+
+
+def show_volume_encryption_item(request: VolumeRequest, ident: str, key: str) -> dict[str, Any]:
+    return {key: _of(show_volume_encryption(request, ident), key)}
+
+
+def give_passphrase(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    """To services: a conductor gives it to the host of the server that has the volume. No other role does for that."""
+    caller = request.context
+    if 'service' not in {*(caller.roles or ()), *caller.service_roles}:
+        raise exception.PolicyDenied(rule='volume:passphrase')
+    return {'passphrase': request.store.passphrase(caller, ident)}
+
+
 _ONE, _SPEC, _KEY = '/types/{ident}', '/types/{ident}/extra_specs', '/types/{ident}/encryption'
 ROUTES = (
     Route('GET', '/types', list_types),
@@ -145,4 +164,7 @@ ROUTES = (
     Route('GET', f'{_KEY}/{{key}}', show_encryption_item, schemas.TRUSTED),
     Route('PUT', f'{_KEY}/{{key}}', update_encryption, schemas.TRUSTED, body=_CHANGED_ENCRYPTION),
     Route('DELETE', f'{_KEY}/{{key}}', delete_encryption, schemas.TRUSTED, status=202),
+    Route('GET', '/volumes/{ident}/encryption', show_volume_encryption),
+    Route('GET', '/volumes/{ident}/encryption/{key}', show_volume_encryption_item),
+    schemas.action('volumes', api.PASSPHRASE, give_passphrase, 200),
 )

@@ -72,6 +72,7 @@ def with_attachments(conn: Connection, rows: typing.Any) -> list[dict[str, typin
     for each in db.attachments(conn, volume_ids=[row['id'] for row in rows]):
         held.setdefault(each['volume_id'], []).append(each)
     return [{**row, 'migration_status': None, 'volume_type_id': kinds.get(row['volume_type']),
+             'encrypted': row['key_id'] is not None,
              'attachments': [_held(each) for each in held.get(row['id'], ())]} for row in rows]
 
 

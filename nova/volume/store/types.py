@@ -15,6 +15,7 @@ from nova import utils
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.tables.volume import volume_types
+from nova.db.volumes import keys
 from nova.db.volumes import types as db
 from nova.db.volumes import volumes as db_volumes
 
@@ -204,8 +205,8 @@ def _changeable(conn: Connection, ident: str) -> Type:
 
 def _unused(conn: Connection, ident: str) -> Type:
     row = _changeable(conn, ident)
-    if db.has_volumes(conn, row['name']):
-        raise exception.BadRequest('There are volumes of this type.')
+    if db.has_volumes(conn, row['name']) or keys.of_type(conn, row['id']):
+        raise exception.BadRequest('There are volumes of this type, or copies of encrypted ones.')
     return row
 
 
