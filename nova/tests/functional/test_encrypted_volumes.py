@@ -26,7 +26,7 @@ from nova.volume.store import luks
 
 pytestmark = pytest.mark.skipif(shutil.which('qemu-io') is None, reason='needs qemu-img and qemu-io')
 GIB = 2 ** 30
-MARK = b'written-in-plain-text'
+LUKS, MARK = b'LUKS\xba\xbe', b'written-in-plain-text'
 ask, ready = base.ask, base.ready
 
 
@@ -58,7 +58,8 @@ def volume(client, **values):
 
 def opened(path, key):
     """Words that make QEMU's tools open a file."""
-    return ['--object', f'secret,id=key,data={key}', '--image-opts', f'driver=luks,key-secret=key,file.filename={path}']
+    return ['--object', f'secret,id=key,data={key}', '--image-opts',
+            f'driver=luks,key-secret=key,file.driver=file,file.locking=off,file.filename={path}']
 
 
 def io(path, key, *commands):
@@ -100,7 +101,7 @@ def test_the_life_of_an_encrypted_volume(cloud, user, sealed):
     io(path, key, 'write -P 0x61 0 64k')
     with open(path, 'rb') as file:
         begin = file.read(4 * 2 ** 20)
-    assert begin.startswith(b'LUKS\xba\xbe') and b'a' * 64 not in begin
+    assert begin.startswith(LUKS) and b'a' * 64 not in begin
     snapshot = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']
     ready(user, f'/snapshots/{snapshot}', 'snapshot')
     io(path, key, 'write -P 0x62 0 64k')
@@ -158,6 +159,22 @@ def test_an_image_is_encrypted_as_it_comes_and_nobody_sees_the_key(cloud, user, 
         if each.is_file() and each.stat().st_size < 2 ** 26:
             assert key.encode() not in each.read_bytes(), each
     ask(user, 'DELETE', f'/volumes/{ident}')
+
+
+def test_an_image_that_is_larger_than_it_says_takes_no_room(cloud, user, tmp_path):
+    """Holes of an image are encrypted, too: a small file with a large disk in it would fill the host."""
+    bomb = tmp_path / 'bomb'
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', bomb, '2G'], check=True)
+    image, path = user.upload_image(bomb.read_bytes(), disk_format='qcow2'), pathlib.Path(cloud.store.files.directory)
+    answer = user.post('/volume/v3/volumes', {'volume': {'size': 1, 'volume_type': 'sealed', 'imageRef': image}})
+    if answer.status_code == 202:                    # an image service that does not know what is in it
+        ready(user, f'/volumes/{answer.json()["volume"]["id"]}', 'volume', 'error')
+    else:
+        assert answer.status_code == 400 and 'larger' in answer.text
+    with pytest.raises(exception.ImageUnacceptable, match='larger than the volume'):
+        cloud.store.files.image(str(path / image), GIB, 'qcow2',
+                                lambda _path, _group: contextlib.nullcontext(str(bomb)), 'k' * 64)
+    assert [each.name for each in path.glob(f'{image}*')] == []
 
 
 @contextlib.contextmanager
@@ -237,7 +254,7 @@ def test_a_server_gets_the_key_and_nothing_copies_it_in_the_clear(cloud, user, s
         ask(user, 'DELETE', f'/backups/{row["id"]}')
     for path in (pathlib.Path(cloud.store.files.directory) / 'snapshots').iterdir():
         with open(path, 'rb') as file:
-            assert file.read(6) == b'LUKS\xba\xbe'
+            assert file.read(6) == LUKS
     assert user.delete(f'{attached}/{ident}').status_code == 202
     ready(user, f'/volumes/{ident}', 'volume')
     base.wait_for(lambda: not kept(), 10, 'the key to go from the cell')

@@ -33,6 +33,7 @@ NO_CLONES = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.EN
 DIRECTORY_MODE = 0o711                   # QEMU runs as another user and passes through to what it is given
 PART, SNAPSHOTS, BACKUPS, TRASH = '.part', 'snapshots', 'backups', 'trash'
 COPY = '.copy' + PART
+TOO_LARGE = 'its disk is larger than the volume'
 RAW_FORMATS = ('raw', 'ami', 'ari', 'aki', 'iso')
 Readable = Callable[[str, int | None], typing.ContextManager[str]]
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
@@ -147,13 +148,17 @@ class VolumeFiles:
                 files.remove(fetched)
             room = self.room(part, size, key)
             if os.path.getsize(part) > room:
-                raise exception.ImageUnacceptable(image_id='of the volume', reason='its disk is larger than the volume')
+                raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
             os.truncate(part, room)
 
     def _encrypt(self, source: str, disk_format: str, part: str, size: int, key: str) -> None:
-        """What is no data is encrypted, too: the copy takes the room of all of the image's disk."""
+        """What is no data is encrypted, too: the copy takes the room of all of the image's disk, however small its
+        file is."""
         form = 'raw' if disk_format in RAW_FORMATS else disk_format
-        self._check(min(self._convert.info(source, form)['virtual-size'], size))
+        needed = int(self._convert.info(source, form)['virtual-size'])
+        if needed > size:
+            raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
+        self._check(needed)
         self._convert.convert(source, form, part, qemu_img.LUKS, key=key)
 
     def _reached(self, source: str, copy: str) -> str:
