@@ -20,6 +20,7 @@ from nova import exception
 if TYPE_CHECKING:
     from nova.context import RequestContext
 
+LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')     # providers; the second is an old name of the first
 # Of the encryption of a volume that nova-volume has: who keeps its key, and the action that gives it to services.
 KEEPER, BLOCK_STORAGE, PASSPHRASE = 'nova:key_keeper', 'block-storage', 'nova:passphrase'
 

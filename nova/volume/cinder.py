@@ -25,7 +25,6 @@ REIMAGE_VERSION = {'OpenStack-API-Version': 'volume 3.68'}
 SERVICE_TYPE = 'block-storage'                           # in the catalog, unless [cinder] names another
 PAGE = 1000
 ATTACHING = 'attaching'                                  # a host has a connection, and has not completed it
-LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')             # the second is an old name of the first
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
 ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden, 413: exception.Forbidden}
 _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
@@ -141,7 +140,7 @@ class CinderVolumes(api.BlockStorage):
 
     def passphrase(self, ctx: RequestContext, volume_id: str) -> str:
         found = self._volume(ctx, 'GET', volume_id, '/encryption').json()
-        if found.get('control_location') not in (None, 'front-end') or found.get('provider') not in LUKS:
+        if found.get('control_location') not in (None, 'front-end') or found.get('provider') not in api.LUKS:
             raise exception.InvalidVolume(reason=f'it is encrypted with {str(found.get("provider"))[:80]}, and hosts '
                                                  'open LUKS alone.')
         if found.get(api.KEEPER) == api.BLOCK_STORAGE:

@@ -229,17 +229,21 @@ def test_what_is_not_carried_out_is_refused(cloud, user, sealed):
 
 
 def test_a_server_gets_the_key_and_nothing_copies_it_in_the_clear(cloud, user, sealed):
-    ident, server = sealed, user.boot(user.upload_image(), networks='none', version='2.60')['id']
+    def kept(volume_id):
+        with cloud.cell_db.reader() as conn:
+            return conn.execute(sa.select(cell_tables.volume_keys).where(
+                cell_tables.volume_keys.c.volume_id == volume_id)).mappings().all()
+    ident, image = sealed, user.upload_image()
+    server = user.boot('', networks='none', version='2.67', block_device_mapping_v2=[{
+        'boot_index': 0, 'uuid': image, 'source_type': 'image', 'destination_type': 'volume', 'volume_size': 1,
+        'volume_type': 'sealed', 'delete_on_termination': True}])['id']
     user.wait_for(server)
+    (root,) = [row for row in ask(user, 'GET', '/volumes/detail', code=200)['volumes'] if row['attachments']]
+    assert root['encrypted'] and root['bootable'] == 'true' and kept(root['id'])
     attached = f'/servers/{server}/os-volume_attachments'
     assert user.post(attached, {'volumeAttachment': {'volumeId': ident}}).status_code == 200
     ready(user, f'/volumes/{ident}', 'volume', 'in-use')
-
-    def kept():
-        with cloud.cell_db.reader() as conn:
-            return conn.execute(sa.select(cell_tables.volume_keys).where(
-                cell_tables.volume_keys.c.volume_id == ident)).mappings().all()
-    (row,) = kept()
+    (row,) = kept(ident)
     assert passphrase(cloud, ident) not in str(dict(row))
     answer = user.request('POST', f'/volume/v3/volumes/{ident}/action', {'os-extend': {'new_size': 2}}, headers={
         'OpenStack-API-Version': 'volume 3.42'})
@@ -257,8 +261,10 @@ def test_a_server_gets_the_key_and_nothing_copies_it_in_the_clear(cloud, user, s
             assert file.read(6) == LUKS
     assert user.delete(f'{attached}/{ident}').status_code == 202
     ready(user, f'/volumes/{ident}', 'volume')
-    base.wait_for(lambda: not kept(), 10, 'the key to go from the cell')
+    base.wait_for(lambda: not kept(ident), 10, 'the key to go from the cell')
     user.delete(f'/servers/{server}')
+    user.wait_for(server, 'DELETED')
+    base.wait_for(lambda: not kept(root['id']), 10, 'the key of the root volume to go')
     for row in ask(user, 'GET', f'/snapshots?volume_id={ident}', code=200)['snapshots']:
         ask(user, 'DELETE', f'/snapshots/{row["id"]}')
 
@@ -271,6 +277,10 @@ def test_only_services_are_given_what_opens_a_volume(cloud, user, sealed):
     assert key not in str(ask(own, 'POST', action, body, 404))          # of a project that the service does not see
     vouched = user.request('POST', '/volume/v3' + action, body, headers={'X-Service-Token': own.token})
     assert vouched.json() == {'passphrase': key}
+    # who was given a key, and who asked in vain, is in the audit log
+    recorded = [row for row in cloud.admin().get('/os-audit?all_projects=true&limit=50').json()['audit_records']
+                if row['action'] == 'volume:give_passphrase' and row['target_id'] == sealed]
+    assert {row['code'] for row in recorded} == {200, 403, 404} and key not in str(recorded)
     forged = user.request('POST', '/volume/v3' + action, body, headers={
         'X-Service-Token': user.token, 'X-Service-Roles': 'service', 'X-Roles': 'service'})
     assert forged.status_code == 403 and key not in forged.text

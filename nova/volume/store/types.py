@@ -18,6 +18,7 @@ from nova.db.tables.volume import volume_types
 from nova.db.volumes import keys
 from nova.db.volumes import types as db
 from nova.db.volumes import volumes as db_volumes
+from nova.volume import api
 
 Type = dict[str, typing.Any]
 Encryption = dict[str, typing.Any]
@@ -33,11 +34,10 @@ TYPES: tuple[Type, ...] = (
 SPECS = {'multiattach': ('<is> True', '<is> False')}
 MOST = 1000                              # types of administrators
 
-LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')             # the second is an old name of the first
 CIPHER, KEY_BITS, FRONT_END = 'aes-xts-plain64', 256, 'front-end'
 # of an encryption: (values, what is used where none is given, how a refusal ends)
 _ENCRYPTION: dict[str, tuple[tuple[object, ...], object, str]] = {
-    'provider': (LUKS, None, 'hosts open LUKS alone (luks), version 1 of it'),
+    'provider': (api.LUKS, None, 'hosts open LUKS alone (luks), version 1 of it'),
     'cipher': ((CIPHER,), CIPHER, f'volumes are encrypted with {CIPHER} alone'),
     'key_size': ((KEY_BITS,), KEY_BITS, f'keys have {KEY_BITS} bits'),
     'control_location': ((FRONT_END,), FRONT_END, f'the hosts of servers do it ({FRONT_END}), not the storage')}
