@@ -16,6 +16,7 @@ from nova import context
 from nova import exception
 from nova.db.tables import cell as cell_tables
 from nova.db.tables import volume as tables
+from nova.db.volumes import volumes as db
 from nova.tests import image_service as service
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_volume_backups as base
@@ -357,3 +358,33 @@ def test_a_file_without_a_header_is_not_copied(cloud, user, sealed):
     assert 'no header of LUKS' in str(refused)
     for each in (copy, ident):
         ask(user, 'DELETE', f'/volumes/{each}')
+
+
+def test_a_guest_that_writes_a_header_onto_a_plain_volume_changes_nothing(cloud, user, sealed):
+    """Rows say what is encrypted, and no file does: a volume would grow by what its guest has written."""
+    plain, files = volume(user), cloud.store.files
+    with open(files.volume(sealed), 'rb') as source, open(files.volume(plain), 'r+b') as target:
+        target.write(source.read(4096))
+    copy = volume(user, source_volid=plain)
+    ask(user, 'POST', f'/volumes/{plain}/action', {'os-extend': {'new_size': 2}})
+    for ident, size in ((plain, 2), (copy, 1)):
+        assert pathlib.Path(files.volume(ident)).stat().st_size == size * GIB
+        assert ask(user, 'GET', f'/volumes/{ident}', code=200)['volume']['encrypted'] is False
+        ask(user, 'DELETE', f'/volumes/{ident}')
+
+
+def test_a_restart_finishes_what_was_cut_off(cloud, user, sealed):
+    half, short = volume(user, source_volid=sealed), volume(user, source_volid=sealed)
+    key, path = passphrase(cloud, sealed), pathlib.Path(cloud.store.files.volume(half))
+    path.unlink()
+    with cloud.api_db.writer() as conn:
+        db.update(conn, tables.volumes, half, {'status': 'creating'})
+        db.update(conn, tables.volumes, short, {'size': 2})
+    cloud.store.contents.recover()
+    ready(user, f'/volumes/{half}', 'volume')
+    header = luks.header_bytes(str(path))
+    assert path.stat().st_size == GIB + header
+    assert pathlib.Path(cloud.store.files.volume(short)).stat().st_size == 2 * GIB + header
+    io(path, key, 'read 0 64k')
+    for ident in (half, short):
+        ask(user, 'DELETE', f'/volumes/{ident}')
