@@ -225,6 +225,16 @@ def test_ranges_of_floating_addresses(api):
     assert admin.put(BULK + '/delete', gone).status == 404 and admin.put(BULK + '/other', gone).status == 404
 
 
+def test_the_audit_log_names_the_range(api):
+    admin, given = api.admin(project=base.PROJECT), {'ip_range': '203.0.113.0/29'}
+    answers = [admin.post(BULK, {'floating_ips_bulk_create': given}),
+               admin.post(BULK, {'floating_ips_bulk_create': given}), admin.put(BULK + '/delete', given)]
+    assert [answer.status for answer in answers] == [200, 409, 200]
+    for answer in answers:
+        record, = admin.get('/os-audit?request_id=' + answer.headers['x-openstack-request-id']).json['audit_records']
+        assert given['ip_range'] in (record['target_id'], record['target_part']), record
+
+
 def test_a_range_on_a_card(api):
     admin = api.admin(project=base.PROJECT)
     given = {'ip_range': '203.0.113.0/29', 'pool': 'wired', 'interface': 'wire'}
