@@ -89,6 +89,8 @@ hosts = table(
     sa.Column('address', sa.String(39), nullable=False),
     sa.Column('gateway', sa.Boolean, nullable=False, default=False),  # routers may be there
     sa.Column('seen_at', types.DateTime, nullable=False),
+    # release (runtime/release.py) of who plumbs it; 0: one that does not say
+    sa.Column('version', sa.Integer, nullable=False, default=0, server_default='0'),
 )
 
 # The last lease of an address by DHCP, as dnsmasq has reported it.

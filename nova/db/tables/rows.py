@@ -356,6 +356,7 @@ class NetworkHostsRow(TypedDict):
     address: str
     gateway: bool
     seen_at: datetime.datetime
+    version: int
 
 
 class NetworksRow(TypedDict):
