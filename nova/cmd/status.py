@@ -122,8 +122,8 @@ def _networks(given: Deployment) -> Result:
     with given.api_db.reader() as conn:
         older = hosts.older(conn, gateways.SINCE) if given.conf.network.backend == 'embedded' else []
     if older:
-        return Code.WARNING, ('Networks are plumbed by an older release on ' + _some(older) + '. Until nova-network is of '
-                              'this release there, routers are on one host each ([network] routing is central), and '
+        return Code.WARNING, ('Networks are plumbed by an older release on ' + _some(older) + '. Until nova-network is '
+                              'of this release there, routers are on one host each ([network] routing is central), and '
                               'subnets take no service_types.')
     return Code.SUCCESS, None
 

@@ -99,6 +99,6 @@ OPTIONS = [
     cfg.Opt('quota', type=types.Dict(types.Integer(min=-1)),
             default={'network': 100, 'subnet': 100, 'port': 500, 'security_group': 10,
                      'security_group_rule': 100, 'router': 10, 'floatingip': 50, 'rbac_policy': 10,
-                     'subnetpool': 10},
+                     'subnetpool': 10, 'dns_domain': 10, 'dns_entry': 100},
             help='What one project may make through the network API. -1: no limit.'),
 ]

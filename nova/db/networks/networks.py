@@ -233,8 +233,8 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
 
     :param project_id: ALL_PROJECTS with ``idents``, where it is known already that they may be used
     :param idents: exactly these, whose they may be; None: all that the project may use
-    :param lock: lock the subnets until the transaction ends, so that requests for addresses queue up, not collide; where
-            a network has none, the network itself, which is not given to another project meanwhile
+    :param lock: lock the subnets until the transaction ends, so that requests for addresses queue up, not collide;
+            where a network has none, the network itself, which is not given to another project meanwhile
     """
     named = nova_context.one_project(project_id)
     if idents is None and not named:

@@ -115,6 +115,20 @@ class DiskKeysRow(TypedDict):
     sealed: str
 
 
+class DnsDomainsRow(TypedDict):
+    id: str
+    name: str
+    project_id: str
+    for_project: str
+
+
+class DnsEntriesRow(TypedDict):
+    domain_id: str
+    name: str
+    project_id: str
+    address: str
+
+
 class FlavorsRow(TypedDict):
     id: int
     flavor_id: str

@@ -2,6 +2,7 @@
 import pytest
 
 from nova.api.documents import removed
+from nova.api.proxies import floating_ip_dns
 from nova.api.proxies import network_writes
 from nova.api.proxies import nova_network
 from nova.db.networks import networks
@@ -47,7 +48,8 @@ def test_all_is_gone_without_the_option(tmp_path):
             ('DELETE', f'/os-tenant-networks/{NOBODY}', None), ('GET', RULES, None),
             ('POST', RULES, {'security_group_default_rule': WEB}), ('GET', f'{RULES}/{NOBODY}', None),
             ('DELETE', f'{RULES}/{NOBODY}', None), ('POST', BULK, {}), ('PUT', BULK + '/delete', {'ip_range': 'x'}),
-            ('GET', '/os-floating-ip-dns', None), ('GET', '/os-fping', None)):
+            ('GET', '/os-floating-ip-dns', None), ('PUT', '/os-floating-ip-dns/example.org', {}),
+            ('GET', '/os-floating-ip-dns/example.org/entries/a', None), ('GET', '/os-fping', None)):
         answer = admin.request(method, path, body)
         assert answer.status == 410 and removed.WHY in _message(answer), (method, path)
     fixture.close()
@@ -57,8 +59,8 @@ def test_each_is_for_whom_its_rule_says_and_ends_with_2_35(api):
     admin, client = api.admin(project=base.PROJECT), api.client()
     for (path, name), row in nova_network.SERVED.items():
         method, body = (name, {} if row.body else None) if name.isupper() else ('POST', {name: None})
-        target = '/' + path.format(id=NOBODY, server_id=NOBODY)
-        if row.rule not in (None, network_writes.TENANT_RULE):
+        target = '/' + path.format(id=NOBODY, server_id=NOBODY, domain_id=NOBODY)
+        if row.rule not in (None, network_writes.TENANT_RULE, floating_ip_dns.RULE, floating_ip_dns.SHOW_RULE):
             assert client.request(method, target, body).status == 403, target
         assert admin.request(method, target, body, version=f'2.{row.last + 1}').status == 404, target
     reader = api.client(roles=('reader',))
@@ -67,8 +69,7 @@ def test_each_is_for_whom_its_rule_says_and_ends_with_2_35(api):
 
 def test_what_there_is_nothing_for_is_refused_with_the_reason(api):
     admin = api.admin(project=base.PROJECT)
-    for method, path, body in (('GET', '/os-floating-ip-dns', None), ('PUT', '/os-floating-ip-dns/example.org', {}),
-                               ('GET', '/os-floating-ip-dns/example.org/entries/a', None), ('GET', '/os-fping', None),
+    for method, path, body in (('GET', '/os-fping', None),
                                ('POST', f'/os-networks/{NOBODY}/action', {'associate_host': 'host1'}),
                                ('POST', f'/os-networks/{NOBODY}/action', {'disassociate_host': None})):
         answer = admin.request(method, path, body)
