@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
 
 RESERVED = 'reserved'            # in place of the id of a port
+MOST_FREE = 16384                # addresses that nobody has, in a list
 
 
 def host_subnet(conn: Connection, address: str) -> tuple[Any, int]:
@@ -75,7 +76,7 @@ def show_fixed(api_db: Database, address: str) -> dict[str, Any]:
 
 
 def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
-    """All floating addresses, as os-floating-ips-bulk shows them.
+    """All floating addresses, as os-floating-ips-bulk shows them, and the first MOST_FREE that nobody has.
 
     :param host: only those of servers there
     """
@@ -84,7 +85,7 @@ def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
                              [('floating_ip_address', 'asc'), ('id', 'asc')], None, None)
         nets = {row['id']: row for row in networks.many(conn, t.networks, {row['floating_network_id'] for row in rows})}
         held = ports.of_ids(conn, {row['port_id'] for row in rows if row['port_id']})
-    found = []
+        found = _free_floating(conn) if host is None else []
     for row in rows:
         port, network = held.get(row['port_id'] or ''), nets.get(row['floating_network_id'])
         if network is None:              # deleted since, and its addresses with it
@@ -94,6 +95,21 @@ def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
                           'interface': network['physical_network'] or network['bridge'],
                           'project_id': row['project_id'], 'instance_uuid': port['device_id'] or None if port else None,
                           'fixed_ip': row['fixed_ip_address']})
+    return sorted(found, key=lambda shown: (int(ipaddress.ip_address(shown['address'])), shown['pool']))
+
+
+def _free_floating(conn: Connection) -> list[dict[str, Any]]:
+    """Addresses of the pools that nobody has, as os-floating-ips-bulk shows them."""
+    outside = {row['id']: row for row in networks.page(conn, t.networks, t.networks.c.external,
+                                                       [('name', 'asc'), ('id', 'asc')], None, None)}
+    found: list[dict[str, Any]] = []
+    for subnet in networks.many(conn, t.subnets, outside, 'network_id'):
+        network = outside[subnet['network_id']]
+        for low, high in ipam.spans(subnet) if subnet['ip_version'] == 4 else ():
+            for number in ipam.unused(conn, subnet['id'], low, high, MOST_FREE - len(found)):
+                found.append({'address': ipam.address_of(subnet['cidr'], number), 'pool': network['name'],
+                              'interface': network['physical_network'] or network['bridge'], 'project_id': None,
+                              'instance_uuid': None, 'fixed_ip': None})
     return found
 
 

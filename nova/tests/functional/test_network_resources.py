@@ -10,6 +10,7 @@ from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network.face import app
+from nova.network.operators import networks as operators
 from nova.tests.functional import base
 from nova.tests.functional import servers
 
@@ -217,13 +218,27 @@ def test_ranges_of_floating_addresses(api):
     assert client.get('/os-floating-ip-pools').json == {'floating_ip_pools': [{'name': 'public'}]}
     address = client.post('/os-floating-ips', {'pool': 'public'}).json['floating_ip']
     assert address['ip'] in {f'203.0.113.{number}' for number in range(2, 7)}
-    shown, = admin.get(BULK).json['floating_ip_info']
-    assert (shown['address'], shown['pool'], shown['project_id']) == (address['ip'], 'public', base.PROJECT)
+    shown = admin.get(BULK).json['floating_ip_info']
+    assert [(row['address'], row['pool'], row['project_id']) for row in shown] == [
+        (f'203.0.113.{number}', 'public', base.PROJECT if address['ip'].endswith(f'.{number}') else None)
+        for number in range(2, 7)]                       # also those that nobody has
+    assert admin.get(BULK + '/host1').json['floating_ip_info'] == []
     gone = {'ip_range': '203.0.113.0/29'}
     assert admin.put(BULK + '/delete', gone).status == 409
     client.delete(f'/os-floating-ips/{address["id"]}')
     assert admin.put(BULK + '/delete', gone).json == {'floating_ips_bulk_delete': '203.0.113.0/29'}
     assert admin.put(BULK + '/delete', gone).status == 404 and admin.put(BULK + '/other', gone).status == 404
+
+
+def test_a_list_of_floating_addresses_ends_somewhere(api, monkeypatch):
+    admin = api.admin(project=base.PROJECT)
+    admin.post(BULK, {'floating_ips_bulk_create': {'ip_range': '10.128.0.0/9', 'pool': 'wide'}})
+    admin.post(BULK, {'floating_ips_bulk_create': {'ip_range': '203.0.113.0/29'}})
+    assert len(admin.get(BULK).json['floating_ip_info']) == operators.MOST_FREE
+    taken = api.client().post('/os-floating-ips', {'pool': 'wide'}).json['floating_ip']['ip']
+    monkeypatch.setattr(operators, 'MOST_FREE', 5)
+    listed = [row['address'] for row in admin.get(BULK).json['floating_ip_info']]
+    assert len(listed) == 6 and taken in listed
 
 
 def test_the_audit_log_names_the_range(api):
