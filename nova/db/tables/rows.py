@@ -115,6 +115,20 @@ class DiskKeysRow(TypedDict):
     sealed: str
 
 
+class DnsDomainsRow(TypedDict):
+    id: str
+    name: str
+    project_id: str
+    for_project: str
+
+
+class DnsEntriesRow(TypedDict):
+    domain_id: str
+    name: str
+    project_id: str
+    address: str
+
+
 class FlavorsRow(TypedDict):
     id: int
     flavor_id: str
@@ -356,6 +370,7 @@ class NetworkHostsRow(TypedDict):
     address: str
     gateway: bool
     seen_at: datetime.datetime
+    version: int
 
 
 class NetworksRow(TypedDict):
