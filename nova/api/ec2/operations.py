@@ -90,19 +90,21 @@ class Request:
                 raise errors.not_found(prefix, shown) from None
             raise
 
-    def pages(self, service: str, path: str, key: str) -> list[dict[str, Any]]:
+    def pages(self, service: str, path: str, key: str, query: dict[str, Any] | None = None, **more: Any,
+              ) -> list[dict[str, Any]]:
         """All items of a list that its service cuts into pages.
 
         :param key: of the list in the answer
+        :param query: what all of them are like
         """
         found: list[dict[str, Any]] = []
-        query: dict[str, Any] = {'limit': PAGE}
+        place: dict[str, Any] = {'limit': PAGE}
         while True:
-            rows = self.call(service, 'GET', path, query=query)[key]
+            rows = self.call(service, 'GET', path, query={**(query or {}), **place}, **more)[key]
             found += rows
             if len(rows) < PAGE:
                 return found
-            query = {'limit': PAGE, 'marker': rows[-1]['id']}
+            place = {'limit': PAGE, 'marker': rows[-1]['id']}
 
 
 Given = dict[str, Any]

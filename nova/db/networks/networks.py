@@ -90,6 +90,7 @@ def visible(context: nova_context.RequestContext) -> Any:
     return sa.or_(_usable_by(context.sees), t.networks.c.external)
 
 
+@functools.lru_cache(maxsize=256)
 def _usable_by(project_id: Any) -> Any:
     if not nova_context.one_project(project_id):
         return sa.true()
@@ -110,7 +111,12 @@ def is_shared_with(conn: sa.Connection, network_id: str, project_id: str) -> boo
 
 def visible_subnets(context: nova_context.RequestContext) -> Any:
     """Condition on subnets of networks that the caller may use: one to the outside shows them to who has it."""
-    return t.subnets.c.network_id.in_(sa.select(t.networks.c.id).where(_usable_by(context.sees)))
+    return _subnets_usable_by(context.sees)
+
+
+@functools.lru_cache(maxsize=256)
+def _subnets_usable_by(project_id: Any) -> Any:
+    return t.subnets.c.network_id.in_(sa.select(t.networks.c.id).where(_usable_by(project_id)))
 
 
 def own(table: sa.Table) -> Callable[[nova_context.RequestContext], Any]:

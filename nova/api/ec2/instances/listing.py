@@ -36,7 +36,7 @@ FILTERS: dict[str, filters.Values] = {
 
 
 def _reservation(req: operations.Request, instance: dict[str, Any]) -> dict[str, Any]:
-    return {'ReservationId': 'r' + instance['InstanceId'][1:], 'OwnerId': req.project_id,
+    return {'ReservationId': views.reservation(instance['InstanceId']), 'OwnerId': req.project_id,
             'Groups': [], 'Instances': [instance]}
 
 

@@ -57,6 +57,11 @@ class Instances:
         }
 
 
+def reservation(instance_id: str) -> str:
+    """The reservation of one instance."""
+    return 'r' + instance_id[1:]
+
+
 def _devices(req: operations.Request) -> dict[str, str]:
     """{uuid of a volume: where its server has it}, as the block storage says."""
     return {volume['id']: attachment['device'] for volume in req.pages('volume', '/volumes/detail', 'volumes')
