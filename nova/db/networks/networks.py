@@ -345,14 +345,16 @@ def forget_resting(conn: sa.Connection, before: datetime) -> None:
 # ---- pages ----------------------------------------------------------------------
 
 def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[Any, str]], marker: Any,
-         limit: int | None) -> list[Any]:
+         limit: int | None, columns: Sequence[str] | None = None) -> list[Any]:
     """Rows (dicts) that meet a condition, after the marker's row.
 
     :param sort: [(column name, 'asc' or 'desc')]; the last one must be unique
     :param marker: the row (a dict) to begin after, or None
     :param limit: rows at most, or None
+    :param columns: that the rows have; None: all
     """
-    statement = sa.select(table).where(condition)
+    statement = sa.select(*(table.c[name] for name in columns)) if columns else sa.select(table)
+    statement = statement.where(condition)
     if marker is not None:
         branches: list[Any] = []
         equal: list[Any] = []

@@ -5,6 +5,7 @@ from concurrent import futures
 import contextlib
 import datetime
 import io
+import json
 import re
 import sys
 import threading
@@ -364,6 +365,42 @@ def test_volumes_and_snapshots(ec2, image, flavor):
     ec2.delete_snapshot(SnapshotId=snapshot)
     ec2.terminate_instances(InstanceIds=[instance])
     assert refused(ec2.describe_volumes, VolumeIds=['vol-ffffffff']) == ('InvalidVolume.NotFound', 400)
+
+
+def test_what_is_remembered_of_an_instance_is_what_there_is(cloud, ec2, image, flavor, demo):
+    """Whatever changes, the text that was written before is not shown again. With filters nothing is remembered."""
+    group = ec2.create_security_group(GroupName='remembered', Description='')['GroupId']
+    made = run(ec2, image, flavor, SecurityGroupIds=[group])['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[made], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    volume = ec2.create_volume(Size=1, AvailabilityZone='nova')['VolumeId']
+    ec2.get_waiter('volume_available').wait(VolumeIds=[volume], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    uuid = next(row['id'] for row in demo.get('/servers').json()['servers'] if utils.ec2_id(row['id']) == made)
+    groups = demo.get('/network/v2.0/security-groups?name=remembered').json()['security_groups']
+    port, = demo.get(f'/network/v2.0/ports?device_id={uuid}').json()['ports']
+    changes = (
+        lambda: None,
+        lambda: ec2.create_tags(Resources=[made], Tags=[{'Key': 'role', 'Value': 'a&b'}]),
+        lambda: demo.put(f'/network/v2.0/security-groups/{groups[0]["id"]}', {'security_group': {'name': 'renamed'}}),
+        lambda: demo.put(f'/servers/{uuid}', {'server': {'name': 'renamed'}}),
+        lambda: demo.put(f'/network/v2.0/ports/{port["id"]}', {'port': {'security_groups': []}}),
+        lambda: ec2.attach_volume(VolumeId=volume, InstanceId=made, Device='/dev/vdb'),
+        lambda: ec2.modify_instance_metadata_options(InstanceId=made, HttpTokens='required'),
+        lambda: ec2.stop_instances(InstanceIds=[made]))
+    seen = []
+
+    def shown(**more):
+        found = ec2.describe_instances(**more)['Reservations']
+        return [row for row in found if row['Instances'][0]['InstanceId'] == made]
+
+    def settled():
+        seen.append(shown())
+        return shown(Filters=[{'Name': 'instance-id', 'Values': ['i-*']}]) == seen[-1] == shown(InstanceIds=[made])
+    for change in changes:
+        change()
+        waiting.wait_for(settled, 20, 'the change')
+    assert len({json.dumps(row, default=str) for row in seen}) >= len(changes)
+    assert seen[-1][0]['Instances'][0]['SecurityGroups'] == []
+    ec2.terminate_instances(InstanceIds=[made])
 
 
 def test_one_client_token_makes_one_volume(cloud, pair, ec2):
