@@ -49,7 +49,7 @@ class LocalCallers:
     def signer(self, signed: signing.Signed, address: str) -> app.User:
         try:
             _token, data = self._identity.signed.authenticate_text(
-                signed.access, signed.text, signed.signature, address)
+                signed.access, signed.text, signed.signature, address, shared=True)
         except exception.Unauthorized:
             raise errors.S3Error(*WRONG) from None
         except (exception.TooManyRequests, exception.Unavailable):
