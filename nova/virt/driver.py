@@ -178,6 +178,11 @@ class ComputeDriver:
         """Stop the guest and remove all that belongs to it; no error when nothing is there."""
         raise NotImplementedError
 
+    def remnants(self) -> dict[str, bool]:
+        """{uuid: whether they are this host's alone} of servers of which files are here, and no guest in ``guests()``:
+        of a guest that is off, or of a step that did not come to its end. ``destroy`` removes them."""
+        return {}
+
     def cpu_flags(self, node: Any) -> Any:
         """Flags of the processors of a NodeResources."""
         return node.cpu_info.get('features', [])
