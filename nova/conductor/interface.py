@@ -129,7 +129,8 @@ INTERFACE = Interface(
     Method('volume_not_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'), call=True),
     # other contents for the root volume of a server: it is connected again by prepare_volumes, when it has them
     Method('reimage_root', ('instance_uuid', 'image_id'), call=True),
-    # a host may mount a share of a server -> its mapping (a dict); the mapping has this status; it goes, and the access
+    # a host may mount a share of a server -> its mapping (a dict) with 'access' (share/api.py); the mapping has this
+    # status; it goes, and the access
     Method('allow_share', ('instance_uuid', 'share_id', 'host'), call=True),
     Method('share_attached', ('instance_uuid', 'share_id', 'status'), call=True),
     Method('share_detached', ('instance_uuid', 'share_id', 'host'), call=True),

@@ -339,7 +339,7 @@ class Shares:
     feature = 'shares'
 
     def attach_share(self, context: RequestContext, instance: Any, share: Any) -> Any:
-        """Mount a share for a guest: {'share_id', 'tag', 'export_location', 'protocol'}."""
+        """Mount a share for a guest: {'share_id', 'tag', 'export_location', 'protocol', 'access' (share/api.py)}."""
         raise NotImplementedError
 
     def detach_share(self, context: RequestContext, instance: Any, share: Any) -> Any:
