@@ -22,14 +22,15 @@ class Shares:
         """One share; raises ShareNotFound."""
         raise NotImplementedError
 
-    def allow(self, ctx: RequestContext, share_id: str, address: str) -> Any:
+    def allow(self, ctx: RequestContext, share_id: str, address: str, protocol: str | None) -> dict[str, str] | None:
         """Let the host of an address mount the share; does nothing when it may.
 
+        :returns: what it needs beside the address: {'user', 'key'} of Ceph for a share of CephFS; None: nothing
         :raises ShareNotFound, Conflict, Unavailable:
         """
         raise NotImplementedError
 
-    def deny(self, ctx: RequestContext, share_id: str, address: str) -> Any:
+    def deny(self, ctx: RequestContext, share_id: str, address: str, protocol: str | None) -> None:
         """Take that back; does nothing when it may not, or the share is gone."""
         raise NotImplementedError
 

@@ -46,6 +46,7 @@ class ColdMoves(hands.Feature):
 
     # What LibvirtDriver has.
     conf: cfg.ConfigOpts
+    host: str
     storage: storage.Storage
     hypervisor: Host
     virt_type: str
@@ -114,7 +115,7 @@ class ColdMoves(hands.Feature):
         uuid, directory = instance.uuid, self.storage.path(instance.uuid)
         move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}      # a disk that has grown stays so
         if self.is_arriving(uuid) and not pooled:
-            found = arriving.Arrival.interrupted(directory, move)
+            found = arriving.Arrival.interrupted(directory, move, self.host)
             if found is not None:
                 LOG.info('The copies of the disks of %s go on; %d bytes are here.', uuid, found.bytes_here())
                 return found
@@ -123,7 +124,7 @@ class ColdMoves(hands.Feature):
         os.chmod(directory, storage.DIRECTORY_MODE)
         if pooled:
             return None
-        begun = arriving.Arrival(directory, move)
+        begun = arriving.Arrival(directory, move, self.host)
         begun.begin()
         return begun
 
