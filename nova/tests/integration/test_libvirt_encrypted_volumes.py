@@ -1,6 +1,7 @@
 """A real guest on encrypted volumes of the embedded block storage: it boots from one, and writes to another; the same
 needs as test_libvirt.py."""
 import os
+import subprocess
 import uuid
 
 import pytest
@@ -54,13 +55,15 @@ def attached(store, rig, instance, volume_id, name, **values):
             'attachment_id': attachment, **values}
 
 
-def test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_same(rig, store, caplog):
+def test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_same(rig, store, state_path, caplog):
+    """What it writes is encrypted in both, and there after a power cycle, for which libvirt gets the keys again; what
+    would copy it in the clear is refused; when a volume goes, libvirt forgets its key."""
     image = store.images.create(ALICE, {'name': 'guest', 'properties': {}})
     store.images.upload(ALICE, image['id'], str(base.GUEST / 'guest.qcow2'), 'qcow2')
     root = ready(store, store.create(ALICE, 1, image_id=image['id'], volume_type='sealed')['id'])
     data = ready(store, store.create(ALICE, 1, volume_type='sealed')['id'])
-    rig.driver.use_keys(None, lambda _uuid, volume_id: store.passphrase(ALICE, volume_id))
-    made = base.make_instance(root_gb=0)
+    made, asked = base.make_instance(root_gb=0), []
+    rig.driver.use_keys(None, lambda *which: asked.append(which) or store.passphrase(ALICE, which[1]))
     devices = [attached(store, rig, made, root, '/dev/vda', boot_index=0),
                attached(store, rig, made, data, '/dev/vdb')]
     try:
@@ -74,23 +77,42 @@ def test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_
             assert _begins(store.files.volume(volume_id)) and not _has_mark(store.files.volume(volume_id))
             key = store.passphrase(ALICE, volume_id)
             assert key.encode() not in said and key not in caplog.text
+            assert volume_id in test_libvirt_encryption.libvirt_secrets() and (made.uuid, volume_id) in asked
+        refuse_what_would_copy_it(rig, made, devices[1], state_path)
+        subprocess.run(['virsh', '-q', 'secret-undefine', data], check=True)
+        rig.booted_again(made, lambda: rig.driver.reboot(None, made, [], True))
+        assert MARK in test_libvirt_volumes.run(rig, made, 'cat /root/file')
         try:
             store.create_snapshot(ALICE, data, 'in use')
         except exception.InvalidVolume as error:         # no file system that shares blocks
             assert 'without encryption' in str(error)
         rig.driver.detach_volume(None, made, devices[1])
         store.detach(ALICE, devices[1]['attachment_id'])
+        assert data not in test_libvirt_encryption.libvirt_secrets()
         snapshot = store.create_snapshot(ALICE, data, 'of one that nobody has')['id']
         waiting.wait_for(lambda: store.get_snapshot(ALICE, snapshot)['status'] == 'available', 60, 'the snapshot')
         clone = ready(store, store.create(ALICE, None, snapshot_id=snapshot)['id'])
         assert store.get(ALICE, clone)['encrypted'] and not _has_mark(store.files.volume(clone))
-        rig.driver.attach_volume(None, made, attached(store, rig, made, clone, '/dev/vdb'))
+        device = attached(store, rig, made, clone, '/dev/vdb')
+        for _attempt in range(2):                        # repeated after a crash
+            rig.driver.attach_volume(None, made, device)
         base.wait_for(lambda: clone[:20] in test_libvirt_volumes.run(rig, made, 'cat /sys/block/vdb/serial'), 60,
                       'the disk')
         assert MARK in test_libvirt_volumes.read(rig, made, '/dev/vdb', len(MARK))
     finally:
         rig.driver.destroy(None, made, [])
     assert not rig.leftovers(made.uuid)
+
+
+def refuse_what_would_copy_it(rig, instance, device, state_path):
+    other = test_libvirt_volumes.Volume(state_path)
+    with pytest.raises(exception.VirtError, match='would copy what it has without'):
+        rig.driver.swap_volume(None, instance, device, other.device)
+    with pytest.raises(exception.VirtError, match='would copy what it has without'):
+        rig.driver.create_volume_snapshot(None, instance, device['volume_id'], {'type': 'copy', 'new_file': '/nowhere'})
+    with pytest.raises(exception.VirtError, match='after a stop and a start'):
+        rig.driver.extend_volume(None, instance, device)
+    other.path.unlink()
 
 
 def _begins(path):

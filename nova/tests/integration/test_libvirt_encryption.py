@@ -173,53 +173,6 @@ def test_another_host_is_not_believed_in_whose_key_a_disk_has(rig, instance, key
 
 # ---- volumes
 
-@pytest.fixture
-def volume(state_path):
-    """A raw file with LUKS, as Block Storage makes encrypted volumes: (block device, passphrase, path)."""
-    made, key = test_libvirt_volumes.Volume(state_path), secrets.token_hex(32)
-    made.path.unlink()
-    subprocess.run(['qemu-img', 'create', '-q', '-f', 'luks', '--object', f'secret,id=key,data={key}',
-                    '-o', 'key-secret=key,iter-time=10', made.path, '64M'], check=True)
-    made.device['connection_info']['data']['encrypted'] = True
-    yield made.device, key, made.path
-    made.path.unlink()
-
-
-def test_an_encrypted_volume(rig, state_path, volume, caplog):
-    """What the guest writes is encrypted in the volume; it is there after a power cycle, for which libvirt gets the key
-    again; what would copy it in the clear is refused; when it goes, libvirt forgets its key."""
-    device, key, path = volume
-    ident, made = device['volume_id'], base.make_instance()
-    asked = []
-    rig.driver.use_keys(None, lambda uuid, volume_id: asked.append((uuid, volume_id)) or key)
-    base.spawn(rig, made)
-    try:
-        rig.booted(made)
-        for _attempt in range(2):
-            rig.driver.attach_volume(None, made, device)
-        base.wait_for(lambda: 'vdb' in test_libvirt_volumes.run(rig, made, 'cat /proc/partitions'), 60, 'the disk')
-        test_libvirt_volumes.write(rig, made, '/dev/vdb', MARK)
-        content = path.read_bytes()
-        assert content.startswith(LUKS) and MARK.encode() not in content and asked[0] == (made.uuid, ident)
-        assert key.encode() not in everything_said(rig, made) and key not in caplog.text
-        assert ident in libvirt_secrets()
-        other = test_libvirt_volumes.Volume(state_path)
-        with pytest.raises(exception.VirtError, match='would copy what it has without'):
-            rig.driver.swap_volume(None, made, device, other.device)
-        with pytest.raises(exception.VirtError, match='would copy what it has without'):
-            rig.driver.create_volume_snapshot(None, made, ident, {'type': 'copy', 'new_file': '/nonexistent'})
-        with pytest.raises(exception.VirtError, match='after a stop and a start'):
-            rig.driver.extend_volume(None, made, device)
-        other.path.unlink()
-        subprocess.run(['virsh', '-q', 'secret-undefine', ident], check=True)
-        rig.booted_again(made, lambda: rig.driver.reboot(None, made, [], True))
-        assert MARK in test_libvirt_volumes.read(rig, made, '/dev/vdb', len(MARK))
-        rig.driver.detach_volume(None, made, device)
-        assert ident not in libvirt_secrets()
-    finally:
-        rig.driver.destroy(None, made, [])
-
-
 def test_a_volume_that_is_said_to_be_encrypted_and_is_not(rig, state_path, instance):
     made = test_libvirt_volumes.Volume(state_path)
     made.device['connection_info']['data']['encrypted'] = True
