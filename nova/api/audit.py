@@ -1,4 +1,4 @@
-"""What is recorded of the requests to the compute API: every one of a caller for an operation that is no GET."""
+"""What is recorded of the requests to the compute API: every one of a caller that writes, and who looks at a screen."""
 import dataclasses
 from collections.abc import Callable, Sequence
 
@@ -9,6 +9,7 @@ from nova.web.routes import Route
 
 _PROJECT = 'tenant_id'           # the part of a path that says whose, not what
 READS = frozenset({'nova:scheduler:explain'})            # rules of what changes nothing, though it is a POST
+SHOWN = frozenset({'nova:os-console-screenshot'})       # rules of GETs that show what somebody has on a screen
 REPLAYED = 'IdempotentReplay'    # reason of an answer that was given before
 
 
@@ -19,7 +20,7 @@ def begin(req: api_request.Request, parts: dict[str, str], code: int) -> None:
     :param code: of success
     """
     row = req.route
-    if row.method not in log.WRITES or row.policy in READS or req.context is None:
+    if not has_record(row) or req.context is None:
         return
     ids = [value for name, value in parts.items() if name != _PROJECT]
     req.record = log.Record(
@@ -27,6 +28,11 @@ def begin(req: api_request.Request, parts: dict[str, str], code: int) -> None:
         target_id=ids[0] if ids else None, target_part='/'.join(ids[1:]) or None, context=req.context,
         request_id=req.request_id,
         remote_address=req.environ.get('REMOTE_ADDR'), code=code)
+
+
+def has_record(row: Route) -> bool:
+    """Whether requests for an operation are recorded."""
+    return row.policy in SHOWN or row.method in log.WRITES and row.policy not in READS
 
 
 def begin_refused(req: api_request.Request, row: Route, parts: dict[str, str]) -> None:

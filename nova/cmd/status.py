@@ -114,6 +114,20 @@ def _older(given: Deployment) -> Result:
     return Code.SUCCESS, None
 
 
+def _networks(given: Deployment) -> Result:
+    """Network Services"""
+    from nova.db.networks import hosts
+    from nova.network import gateways
+
+    with given.api_db.reader() as conn:
+        older = hosts.older(conn, gateways.SINCE) if given.conf.network.backend == 'embedded' else []
+    if older:
+        return Code.WARNING, ('Networks are plumbed by an older release on ' + _some(older) + '. Until nova-network is '
+                              'of this release there, routers are on one host each ([network] routing is central), and '
+                              'subnets take no service_types.')
+    return Code.SUCCESS, None
+
+
 def _data(given: Deployment) -> Result:
     """Online Data Migrations"""
     from nova.db import online_migrations
@@ -171,7 +185,7 @@ def _some(names: Iterable[str], most: int = 10) -> str:
 
 
 # A check is function(Deployment) -> (Code, details or None); its docstring is its name.
-CHECKS = (_schema, _cells, _hosts, _older, _too_old, _data, _contraction, _policy, _levels)
+CHECKS = (_schema, _cells, _hosts, _older, _too_old, _networks, _data, _contraction, _policy, _levels)
 
 
 def check(conf: cfg.ConfigOpts) -> Code:

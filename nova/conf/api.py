@@ -12,7 +12,8 @@ OPTIONS = [
     cfg.BoolOpt('nova_network_resources', default=False,
                 help='Whether resources that only a network service within the compute service had are there again, '
                      'for programs that use them: addresses (os-fixed-ips), ranges of floating addresses '
-                     '(os-floating-ips-bulk), networks that are made, deleted and given to projects (os-networks, '
+                     '(os-floating-ips-bulk) and their names (os-floating-ip-dns), networks that are made, deleted and '
+                     'given to projects (os-networks, '
                      'os-tenant-networks), os-security-group-default-rules, os-virtual-interfaces, on the '
                      'embedded one; certificates of nova-cert (os-certificates). False: 410, as everywhere.'),
     cfg.MultiStrOpt('rate_limits', default=[],

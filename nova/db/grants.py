@@ -40,7 +40,7 @@ NETWORK = (
     *(Grant(API, table, CHANGE) for table in ('networks', 'subnets')),           # locks are updates
     *(Grant(API, table, CHANGE) for table in ('routers', 'floating_ips')),       # which host has them; whose ports go
     *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_vlans', 'network_shares',
-                                            'network_limits')),
+                                            'network_limits', 'dns_domains', 'dns_entries')),
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
     Grant(API, 'qos_rules', READ),                       # limits of ports
     Grant(API, 'default_security_group_rules', READ),    # what a project's first group begins with

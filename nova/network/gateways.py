@@ -6,6 +6,8 @@ of; when its host is not heard of for DOWN_S, another one takes it.
 """
 from __future__ import annotations
 
+from collections.abc import Collection
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -15,12 +17,16 @@ from nova.db.engine import Connection
 from nova.db.networks import hosts
 from nova.db.networks import revisions
 from nova.db.networks import routers
+from nova.runtime import release
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
 
+LOG = logging.getLogger(__name__)
+
 REPORT_S = 2
 DOWN_S = 7
+SINCE = 2               # release of all that plumbs hosts with which routers have parts, and subnets kinds of ports
 LOOK_S = 0.5            # a service looks no more often for routers whose host is down, however many hosts report
 
 
@@ -43,33 +49,57 @@ class Gateways:
     def __init__(self, conf: ConfigOpts, api_db: Database, host: str, address: str) -> None:
         self._conf, self._api_db, self._host, self._address = conf, api_db, host, address
         self._looked = float('-inf')
+        self._older: list[str] = []                      # hosts as they were last spoken of
         self.others = False
 
     def report(self) -> list[int]:
         """Say that this host is there and find routers without one a host; the revision then."""
-        return self.report_of(self._host, self._address, self._conf.network.routers, 0)
+        return self.report_of(self._host, self._address, self._conf.network.routers, release.VERSION, 0)
 
-    def report_of(self, host: str, address: str, gateway: bool, look_s: float = LOOK_S) -> list[int]:
+    def report_of(self, host: str, address: str, gateway: bool, version: int = release.VERSION,
+                  look_s: float = LOOK_S) -> list[int]:
         """The same of any host.
 
+        :param version: release of who plumbs it; 0: one that does not say
         :param look_s: looks for routers without a host only when this service has not for so long
         """
         looks = time.monotonic() - self._looked >= look_s
         if looks:
             self._looked = time.monotonic()
-        revision, number = self._api_db.run(report, host, address, gateway, looks)
+        revision, number = self._api_db.run(report, host, address, gateway, version, looks)
         if looks or host != self._host:
             self.others = number > 1 or host != self._host
         return revision
 
+    def distributed(self, conn: Connection) -> bool:
+        """Whether routers have parts on the hosts of their guests: not while a host does not know of parts."""
+        if self._conf.network.routing != 'distributed':
+            return False
+        older = hosts.older(conn, SINCE)
+        if older != self._older:
+            if older:
+                LOG.warning('[network] routing is central until all hosts are of this release; these are not: %s',
+                            shown(older))
+            else:
+                LOG.info('All hosts are of this release: [network] routing is distributed.')
+        self._older = older
+        return not older
 
-def report(conn: Connection, host: str, address: str, gateway: bool, looks: bool = True) -> tuple[list[int], int]:
+
+def shown(names: Collection[str], most: int = 10) -> str:
+    """The first of some names in a sentence, and how many more there are."""
+    more = len(names) - most
+    return ', '.join(sorted(names)[:most]) + (f' and {more} more' if more > 0 else '')
+
+
+def report(conn: Connection, host: str, address: str, gateway: bool, version: int,
+           looks: bool = True) -> tuple[list[int], int]:
     """A host is there; routers without a host that was heard of get one.
 
     :param looks: False: routers stay as they are
     :returns: (the revision once this is committed, how many hosts there are: 0 without a look)
     """
-    hosts.seen(conn, host, address, gateway)
+    hosts.seen(conn, host, address, gateway, version)
     number = _place(conn) if looks else 0
     return revisions.after(conn), number
 

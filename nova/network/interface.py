@@ -8,7 +8,7 @@ MAX_LEASES = 500
 REPORT_TIMEOUT_S = 3         # the next one comes soon: an answer that is lost with a connection is not waited for
 
 INTERFACE = Interface(
-    'network', '1.3',
+    'network', '1.4',
     # addresses, ports and host plumbing for a server about to be built; idempotent per server.
     # requested_networks as in RequestSpec; security_groups: list of names -> list of VIFs (objects/network_info.py)
     Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True),
@@ -38,14 +38,16 @@ INTERFACE = Interface(
     Method('leave_host', ('instance_uuid', 'host'), call=True),
     # ports, security groups or rules changed: each host brings its plumbing in line
     Method('refresh_security', ('port_ids',), fanout=True),
-    # a host says that its agent is there: address between hosts, whether it may have routers -> the revision of what
-    # hosts are plumbed by, any JSON; when it is another one than before, host_state may be as well
-    Method('report_host', ('host', 'address', 'routers'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S),
+    # a host says that its agent is there: address between hosts, whether it may have routers, the agent's release
+    # (runtime/release.py) -> the revision of what hosts are plumbed by, any JSON; when it is another one than before,
+    # host_state may be as well
+    Method('report_host', ('host', 'address', 'routers', 'version'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S,
+           newer=(Newer('version', '1.4', optional=True),)),
     # -> what the plumbing of a host is made from (host_state.HostState) as JSON has it. physical: {physical network:
-    # bridge of the host}, address: of the host between hosts. known: {'parts': whether it takes parts of routers} and,
-    # where it has something, {'revision': of that, 'members': [ids of the groups whose members it has]} -> what it
-    # has not: {'revision'} alone, with 'rules' and 'members' where only rules of groups are other ones, else with
-    # 'state'
+    # bridge of the host}, address: of the host between hosts. known: {'parts', 'names': whether it takes parts of
+    # routers, and names of addresses} and, where it has something, {'revision': of that, 'members': [ids of the groups
+    # whose members it has]} -> what it has not: {'revision'} alone, with 'rules' and 'members' where only rules of
+    # groups are other ones, else with 'state'
     Method('host_state', ('host', 'physical', 'address', 'known'), call=True, since='1.1',
            newer=(Newer('known', '1.2', optional=True),)),
     # leases of DHCP that began, ended or were renewed on a host: [{'mac', 'address', 'until': Unix time}], at most

@@ -142,6 +142,18 @@ def _free(conn: Connection, subnet_id: str, low: int, high: int, count: int,
     return chosen
 
 
+def unused(conn: Connection, subnet_id: str, low: int, high: int, most: int) -> list[int]:
+    """The first numbers between two whose addresses no port has; those that rest are among them."""
+    found: list[int] = []
+    while low <= high and len(found) < most:
+        rows = networks.numbers(conn, subnet_id, low, high, WINDOW)
+        taken = {row.number for row in rows if row.port_id is not None}
+        until = min(rows[-1].number if len(rows) == WINDOW else high, low + most)
+        found += [number for number in range(low, until + 1) if number not in taken]
+        low = until + 1
+    return found[:most]
+
+
 def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False, anywhere: bool = True) -> SubnetsRow:
     """The subnet of a network that a requested address belongs to.
 

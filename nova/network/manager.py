@@ -142,7 +142,7 @@ class NetworkManager:
         with self.api_db.reader() as conn:
             self._loaded = revisions.current(conn)          # before the rest, which is at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
-                                  self._address, key, self.conf.network.routing == 'distributed')
+                                  self._address, key, self.gateways.distributed(conn))
 
     # ---- rows of the interface -------------------------------------------------------
 

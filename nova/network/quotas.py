@@ -12,7 +12,8 @@ from nova.db.tables import network as t
 
 COUNTED = {'network': t.networks, 'subnet': t.subnets, 'port': t.ports, 'security_group': t.security_groups,
            'security_group_rule': t.security_group_rules, 'router': t.routers,
-           'floatingip': t.floating_ips, 'rbac_policy': t.shares, 'subnetpool': t.subnet_pools}
+           'floatingip': t.floating_ips, 'rbac_policy': t.shares, 'subnetpool': t.subnet_pools,
+           'dns_domain': t.dns_domains, 'dns_entry': t.dns_entries}
 
 
 def limit(conf: ConfigOpts, name: str | None, own: dict[str, int] | None = None) -> int:

@@ -7,7 +7,7 @@ from nova.notify.event import Row
 
 EVENT, SEALED = 'audit.http.response', 'audit.seal'
 TYPE = 'http://schemas.dmtf.org/cloud/audit/1.0/event'
-_ACTIONS = {'POST': 'create', 'PUT': 'update', 'PATCH': 'update', 'DELETE': 'delete'}
+_ACTIONS = {'GET': 'read', 'POST': 'create', 'PUT': 'update', 'PATCH': 'update', 'DELETE': 'delete'}
 _AUTHENTICATE = ('identity:login',)
 _OUTCOMES = {'accepted': 'success', 'denied': 'failure', 'failed': 'failure', 'unknown': 'unknown'}
 

@@ -21,6 +21,7 @@ from nova.network import ipam
 from nova.network.face import app
 from nova.network.face import calls
 from nova.network.face import networks as face_networks
+from nova.network.operators import described
 from nova.network.operators import networks as operators
 from nova.web import params
 from nova.web.params import Object
@@ -32,14 +33,9 @@ _TEXT = params.nullable(params.string(1, 43))
 _VLAN = {'type': ['integer', 'string', 'null']}
 # parameters that have no counterpart here, and why
 REFUSED = {
-    **dict.fromkeys(('bridge', 'bridge_interface'), 'this service names bridges, and [network] physical_networks their '
-                    'cards'),
-    **dict.fromkeys(('multi_host', 'share_address'), 'which hosts serve a network is [network] routing'),
-    'dhcp_server': 'the address of who answers DHCP is chosen by this service',
+    **described.REFUSED,
     'fixed_cidr': 'allowed_start and allowed_end say which addresses servers get',
     'vpn_start': 'the port of a VPN instance is that of os-cloudpipe',
-    'priority': 'networks have no order',
-    'uuid': 'ids are given by this service',
 }
 _CREATE = Object(Param('network', Object(
     _LABEL, *(Param(name, _TEXT) for name in ('cidr', 'cidr_v6', 'gateway', 'gateway_v6', 'dns1', 'dns2',
@@ -54,9 +50,7 @@ _ADD = Object(Param('id', params.nullable(params.string(1, 255)), required=True)
 
 def _create(req: Request) -> Document:
     given = {name: value for name, value in req.body['network'].items() if value is not None}
-    refused = sorted(given.keys() & REFUSED.keys())
-    if refused:
-        raise exception.BadRequest(f'{refused[0]} is not taken: {REFUSED[refused[0]]}.')
+    described.refuse(given, REFUSED)
     if 'vlan' in given and 'vlan_start' in given:
         raise exception.BadRequest('vlan and vlan_start are the same for one network: only one of them is expected.')
     vlan, project = given.get('vlan', given.get('vlan_start')), given.get('project_id')
@@ -65,35 +59,8 @@ def _create(req: Request) -> Document:
     kind = {} if vlan is None else {'provider:network_type': 'vlan', 'provider:segmentation_id': vlan}
     owner = {} if project is None else {'project_id': project}
     ident = _make(req, {'name': given['label'], 'shared': project is None, 'mtu': given.get('mtu'), **kind, **owner},
-                  [*_subnet_v4(given), *_subnet_v6(given)], for_all=project is None)
+                  [*described.subnet_v4(given), *described.subnet_v6(given)], for_all=project is None)
     return networks.show(req, ident)
-
-
-def _subnet_v4(given: dict[str, Any]) -> list[dict[str, Any]]:
-    """The subnet of version 4 that a request asks for, as the Network API makes it; none, or one."""
-    if 'cidr' not in given:
-        return []
-    pool = {name: given[name] for name in ('allowed_start', 'allowed_end') if name in given}
-    if len(pool) == 1:
-        raise exception.BadRequest('allowed_start and allowed_end are given together.')
-    return [{
-        'cidr': given['cidr'], 'ip_version': 4, **_gateway(given, 'gateway'),
-        'dns_nameservers': [given[name] for name in ('dns1', 'dns2') if name in given],
-        'enable_dhcp': given.get('enable_dhcp', True),
-        **({'allocation_pools': [{'start': pool['allowed_start'], 'end': pool['allowed_end']}]} if pool else {})}]
-
-
-def _subnet_v6(given: dict[str, Any]) -> list[dict[str, Any]]:
-    """The subnet of version 6: its guests make their addresses themselves."""
-    if 'cidr_v6' not in given:
-        return []
-    dhcp = given.get('enable_dhcp', True)
-    mode = {'ipv6_ra_mode': 'slaac', 'ipv6_address_mode': 'slaac'} if dhcp else {}
-    return [{'cidr': given['cidr_v6'], 'ip_version': 6, 'enable_dhcp': dhcp, **_gateway(given, 'gateway_v6'), **mode}]
-
-
-def _gateway(given: dict[str, Any], name: str) -> dict[str, Any]:
-    return {'gateway_ip': given[name]} if name in given else {}
 
 
 def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], for_all: bool = False) -> str:
@@ -101,19 +68,10 @@ def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], 
 
     :param for_all: it is no project's
     """
-    if not subnets:
-        raise exception.BadRequest('A network has a range: cidr or cidr_v6.')
     face = app.Face(req.services.conf, req.services.api_db)
 
     def make(conn: Connection) -> str:
-        ident = calls.create(conn, face, req.context, face_networks.NETWORKS, network)
-        for subnet in subnets:
-            calls.create(conn, face, req.context, face_networks.SUBNETS, {
-                'network_id': ident, 'name': network['name'], **subnet})
-        log.about(ident)                 # not its subnets
-        if for_all:
-            operators.give(conn, ident, None)
-        return ident
+        return described.make(conn, face, req.context, network, subnets, for_all)
     ident: str = req.services.api_db.run(ipam.arbitrated(make))
     floating_ips.notify_hosts(req, 'network')
     return ident
@@ -125,7 +83,7 @@ def _tenant_create(req: Request) -> Document:
         version = ipaddress.ip_network(given['cidr'], strict=False).version
     except ValueError:
         raise exception.BadRequest('cidr is a network such as 10.0.0.0/24.') from None
-    subnets = _subnet_v4(given) if version == 4 else _subnet_v6({'cidr_v6': given['cidr']})
+    subnets = described.subnet_v4(given) if version == 4 else described.subnet_v6({'cidr_v6': given['cidr']})
     return networks.tenant_show(req, _make(req, {'name': given['label']}, subnets))
 
 

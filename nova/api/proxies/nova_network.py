@@ -7,6 +7,7 @@ from typing import Any
 from nova import exception
 from nova.api import request as api_request
 from nova.api.proxies import default_rules
+from nova.api.proxies import floating_ip_dns
 from nova.api.proxies import floating_ranges
 from nova.api.proxies import network_writes
 from nova.api.proxies.served import ANY
@@ -58,14 +59,12 @@ SERVED: dict[tuple[str, str], Operation] = {
     ('os-fixed-ips/{id}/action', 'reserve'): Operation(_reserve, _FIXED, 202),
     ('os-fixed-ips/{id}/action', 'unreserve'): Operation(_unreserve, _FIXED, 202),
     ('servers/{server_id}/os-virtual-interfaces', 'GET'): Operation(_interfaces, None, last=LAST_INTERFACES),
-    **default_rules.SERVED, **floating_ranges.SERVED, **network_writes.SERVED,
+    **default_rules.SERVED, **floating_ip_dns.SERVED, **floating_ranges.SERVED, **network_writes.SERVED,
 }
-CHECKS = {key: (row.rule,) for key, row in SERVED.items() if row.rule is not None}
+CHECKS = {key: (row.rule, *row.more) for key, row in SERVED.items() if row.rule is not None}
 BODIES = {key: ANY for key, row in SERVED.items() if row.body is not None}
 # what the embedded network service has nothing for
 REFUSED = {
-    'os-floating-ip-dns': 'This network service publishes no names of floating IPs: it resolves those of servers '
-                          'within their networks.',
     'os-fping': 'This network service sends no echo requests to servers.',
     'associate_host': 'Networks of this service are on the hosts that have servers there, and on no other.',
 }

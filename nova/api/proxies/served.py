@@ -17,6 +17,7 @@ class Operation(NamedTuple):
     code     of success
     body     what it gets in ``req.body``; None: nothing
     last     the last microversion that has it
+    more     rules that the handler asks besides
     """
 
     handler: Callable[..., Any]
@@ -24,3 +25,4 @@ class Operation(NamedTuple):
     code: int = 200
     body: Object | None = None
     last: int = LAST
+    more: tuple[str, ...] = ()

@@ -194,14 +194,12 @@ def _assign_vpn(conf: cfg.ConfigOpts) -> None:
 
 def _create_network(conf: cfg.ConfigOpts, **wanted: Any) -> None:
     """Make the network that [network] describes, shared by all projects; nothing when it is there. Once for a cloud of
-    daemons, before nova-network starts. With --vlan or --vlan-start: networks of a project, each a VLAN.
+    daemons, before nova-network starts. With options: other networks, of a project or for all, each a VLAN if one is
+    named.
     """
-    if wanted['vlan'] is not None or wanted['vlan_start'] is not None:
-        manage_networks.create_vlans(conf, **wanted)
-        return
     if set(wanted.values()) != {None}:
-        from nova import exception
-        raise exception.InvalidInput('Options of networks need --vlan or --vlan-start.')
+        manage_networks.create(conf, **wanted)
+        return
     from nova.cloud import assembly
     from nova.network import setup
     api_db, _cells = assembly.checked_databases(conf)
@@ -297,7 +295,7 @@ OPTIONS: dict[Any, Any] = {
     **manage_quotas.OPTIONS,
     **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS, **manage_vpns.OPTIONS,
     **manage_cells.OPTIONS, **manage_certificates.OPTIONS,
-    _create_network: manage_networks.VLANS,
+    _create_network: manage_networks.CREATE,
     _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': "as the server writes it: nova_network@'10.0.0.%%'"}},
     COMMANDS['db']['sync']: manage_cells.SYNC,
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,

@@ -1,6 +1,8 @@
 """nova-manage network, fixed, floating: the embedded network service's rows, without the API."""
 from __future__ import annotations
 
+import ipaddress
+import itertools
 from typing import Any, TYPE_CHECKING
 
 from nova.cmd import tables
@@ -31,40 +33,111 @@ def list_networks(conf: cfg.ConfigOpts) -> None:
         for row in rows])
 
 
-def create_vlans(conf: cfg.ConfigOpts, vlan: int | None, vlan_start: int | None, num_networks: int | None,
-                 fixed_range_v4: str | None, label: str | None, project: str | None,
-                 physical_network: str | None) -> None:
-    """Make networks of a project, each a VLAN with a part of a range; print their ids. All are made, or none."""
+def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
+    """Make networks with ranges of addresses, each with a part of these; print their ids. All are made, or none."""
     from nova import context
     from nova import exception
     from nova.network import ipam
     from nova.network.face import app
-    from nova.network.face import calls
-    if (vlan is None) == (vlan_start is None) or vlan is not None and num_networks is not None:
+    from nova.network.operators import described
+    given = {name: value for name, value in wanted.items() if value is not None}
+    described.refuse(given, REFUSED)
+    if 'vlan' in given and given.keys() & {'vlan_start', 'num_networks'}:
         raise exception.InvalidInput('Either --vlan is expected, or --vlan-start and perhaps --num-networks.')
-    if not project or not fixed_range_v4:
-        raise exception.InvalidInput('--project and --fixed-range-v4 are expected.')
-    first, count = int(vlan_start or 0) if vlan is None else vlan, 1 if num_networks is None else num_networks
-    name, whole, longer = label or '', ipam.parse_cidr(fixed_range_v4), max(0, count - 1).bit_length()
-    if count < 1 or whole.prefixlen + longer > 30:
-        raise exception.InvalidInput(f'{whole} has no room for {count} networks.')
+    count, project = given.get('num_networks', 1), given.get('project')
     api_db, admin = _api_db(conf), context.admin_context()
-    face = app.Face(conf, api_db)
+    face, networks = app.Face(conf, api_db), _networks(given, count)
 
-    def make(conn: Any, path: str, **values: Any) -> str:
-        return calls.create(conn, face, admin, app.RESOURCES[path], values)
-
-    def create(conn: Any) -> list[str]:
-        made: list[str] = []
-        for index, piece in zip(range(count), whole.subnets(longer)):
-            ident = make(conn, 'networks', name=name if count == 1 else f'{name}_{index}', project_id=project, **{
-                'provider:network_type': 'vlan', 'provider:physical_network': physical_network,
-                'provider:segmentation_id': first + index})
-            make(conn, 'subnets', network_id=ident, cidr=str(piece), ip_version=4, name=name, project_id=project)
-            made.append(ident)
-        return made
-    for ident in api_db.run(ipam.arbitrated(create)):
+    def make(conn: Any) -> list[str]:
+        return [described.make(conn, face, admin, {
+            'project_id': project or EVERYBODY, 'shared': project is None,
+            'name': given['label'] if count == 1 else f'{given["label"]}_{index}', **_kind(given, index)
+        }, subnets, for_all=project is None) for index, subnets in enumerate(networks)]
+    for ident in api_db.run(ipam.arbitrated(make)):
         print(ident)
+
+
+def _kind(given: dict[str, Any], index: int) -> dict[str, Any]:
+    """What the Network API calls the VLAN of a network, {} where none is named."""
+    first = given.get('vlan', given.get('vlan_start'))
+    if first is None and 'physical_network' not in given:
+        return {}
+    return {'provider:network_type': 'vlan', 'provider:physical_network': given.get('physical_network'),
+            'provider:segmentation_id': None if first is None else first + index}
+
+
+def _networks(given: dict[str, Any], count: int) -> list[list[dict[str, Any]]]:
+    """The subnets of each network, as the Network API takes them.
+
+    :raises InvalidInput:
+    """
+    from nova import exception
+    from nova.network.operators import described
+    if not 0 < count <= MOST:
+        raise exception.InvalidInput(f'--num-networks is a number from 1 to {MOST}.')
+    alone = sorted(given.keys() & {'gateway', 'gateway_v6', 'fixed_cidr'})
+    if count > 1 and alone:
+        raise exception.InvalidInput(f'--{alone[0].replace("_", "-")} is of one network.')
+    if 'label' not in given or not given.keys() & {'fixed_range_v4', 'fixed_range_v6'}:
+        raise exception.InvalidInput('--label is expected, and --fixed-range-v4 or --fixed-range-v6.')
+    if 'fixed_range_v4' not in given and given.keys() & {'network_size', 'fixed_cidr', 'gateway', 'dns1', 'dns2'}:
+        raise exception.InvalidInput('--network-size, --fixed-cidr, --gateway and --dns1 need --fixed-range-v4.')
+    found: list[list[dict[str, Any]]] = [[] for _index in range(count)]
+    if 'fixed_range_v4' in given:
+        for piece, subnets in zip(_pieces(given['fixed_range_v4'], 4, count, given.get('network_size')), found):
+            pool = _pool(piece, given) if 'fixed_cidr' in given else {}
+            subnets += described.subnet_v4({**given, **pool, 'cidr': str(piece)})
+    if 'fixed_range_v6' in given:
+        for piece, subnets in zip(_pieces(given['fixed_range_v6'], 6, count, None), found):
+            subnets += described.subnet_v6({**given, 'cidr_v6': str(piece)})
+    return found
+
+
+def _pieces(text: str, version: int, count: int, size: int | None) -> list[Any]:
+    """The ranges of so many networks: equal parts of a range, of IPv6 those that guests make their addresses in.
+
+    :param size: addresses of each
+    :raises InvalidInput:
+    """
+    from nova import exception
+    from nova.network import ipam
+    whole = ipam.parse_cidr(text) if version == 4 else _range_v6(text)
+    if size is not None and (size < 4 or size & (size - 1)):
+        raise exception.InvalidInput('--network-size is a power of two: 4, 8, 16 and so on.')
+    longest = 30 if version == 4 else 64
+    length = whole.prefixlen + max(0, count - 1).bit_length() if version == 4 else max(whole.prefixlen, 64)
+    if size is not None:
+        length = 33 - size.bit_length()
+    if length > longest or length < whole.prefixlen or count > 1 << length - whole.prefixlen:
+        raise exception.InvalidInput(f'{whole} has no room for {count} networks.')
+    return list(itertools.islice(whole.subnets(new_prefix=length), count))
+
+
+def _range_v6(text: str) -> ipaddress.IPv6Network:
+    """A range that may be wider than a network's, which is looked at when it is made.
+
+    :raises InvalidInput:
+    """
+    from nova import exception
+    try:
+        return ipaddress.IPv6Network(text if '%' not in text else '')
+    except ValueError:
+        raise exception.InvalidInput(f"'{text[:60]}' is not a range of IPv6.") from None
+
+
+def _pool(cidr: Any, given: dict[str, Any]) -> dict[str, str]:
+    """The first and the last address that ports get: those of --fixed-cidr without the gateway at its beginning.
+
+    :raises InvalidInput:
+    """
+    from nova import exception
+    from nova.network import ipam
+    fixed = ipam.parse_cidr(given['fixed_cidr'])
+    if not fixed.subnet_of(cidr):
+        raise exception.InvalidInput(f'--fixed-cidr is a part of {cidr}.')
+    first, last = max(fixed[0], cidr[1]), min(fixed[-1], cidr[-2])
+    gateway = given.get('gateway', str(cidr[1]))
+    return {'allowed_start': str(first + 1 if str(first) == gateway else first), 'allowed_end': str(last)}
 
 
 def delete_network(conf: cfg.ConfigOpts, network: str) -> None:
@@ -138,15 +211,35 @@ def _api_db(conf: cfg.ConfigOpts) -> engine.Database:
     return assembly.checked_databases(conf)[0]
 
 
-VLANS = {
-    '--vlan': {'type': int, 'metavar': 'VLAN', 'default': None, 'help': 'of the one network that is made'},
-    '--vlan-start': {'type': int, 'metavar': 'VLAN', 'default': None, 'help': 'of the first of the networks'},
-    '--num-networks': {'type': int, 'metavar': 'COUNT', 'default': None, 'help': '1 unless given'},
-    '--fixed-range-v4': {'metavar': 'RANGE', 'default': None, 'help': 'that the networks share in equal parts'},
-    '--label': {'metavar': 'NAME', 'default': None, 'help': 'of the network, with a number where there are more'},
-    '--project': {'metavar': 'PROJECT', 'default': None, 'help': 'id of the project whose they are'},
-    '--physical-network': {'metavar': 'NAME', 'default': None,
-                           'help': 'one of [network] physical_networks; the first of vlan_ranges unless given'},
+def _text(metavar: str, text: str) -> dict[str, Any]:
+    return {'metavar': metavar, 'default': None, 'help': text}
+
+
+def _number(metavar: str, text: str) -> dict[str, Any]:
+    return {'type': int, **_text(metavar, text)}
+
+
+MOST = 4096                      # networks that are made at once
+EVERYBODY = 'nova-manage'        # whose a network is while it is made that is no project's
+REFUSED = {'vpn': 'the port of a VPN instance is that of os-cloudpipe'}
+CREATE = {
+    '--label': _text('NAME', 'of the network, with a number where there are more'),
+    '--fixed-range-v4': _text('RANGE', 'that the networks share in equal parts'),
+    '--fixed-range-v6': _text('RANGE', 'of which each network has a /64; guests make their addresses themselves'),
+    '--num-networks': _number('COUNT', '1 unless given'),
+    '--network-size': _number('COUNT', 'addresses of IPv4 of each network; equal parts of the range unless given'),
+    '--fixed-cidr': _text('RANGE', 'the part of --fixed-range-v4 that ports get addresses of'),
+    '--gateway': _text('ADDRESS', 'the first of the range unless given'),
+    '--gateway-v6': _text('ADDRESS', 'the first of the range unless given'),
+    '--dns1': _text('ADDRESS', 'a name server, besides the one of the network'),
+    '--dns2': _text('ADDRESS', 'another one'),
+    '--project': _text('PROJECT', 'id of the project whose they are; for all projects unless given'),
+    '--vlan': _number('VLAN', 'of the one network that is made'),
+    '--vlan-start': _number('VLAN', 'of the first of the networks'),
+    '--physical-network': _text('NAME', 'one of [network] physical_networks, of VLANs; the first of vlan_ranges unless '
+                                        'given'),
+    **{f'--{name}': _text('VALUE', 'refused, with the reason') for name in (
+        'bridge', 'bridge-interface', 'multi-host', 'uuid', 'priority', 'vpn')},
 }
 UUID = {'metavar': 'NETWORK', 'help': 'id of the network'}
 NETWORK = {'list': list_networks, 'delete': delete_network, 'modify': modify_network}

@@ -84,8 +84,8 @@ OPTIONS = [
     cfg.StrOpt('routing', default='distributed', choices=['distributed', 'central'],
                help='Where packets between the networks of a router go. distributed: each host leads those of its own '
                     'guests, for networks that are VXLAN, and only what goes out passes the host that has the router. '
-                    'central: all of them pass that host. Read by the network services; the same on all of them, and '
-                    'central until all agents are of this release.'),
+                    'central: all of them pass that host. Read by the network services; the same on all of them. It '
+                    'is central while a host is of a release that does not know the other way.'),
     cfg.DictOpt('physical_networks', default={},
                 help='Where networks to the outside leave the hosts, as NAME:BRIDGE. The bridge is one that the '
                      'operator made, with a card of the host. A network to the outside that names none is on a '
@@ -99,6 +99,6 @@ OPTIONS = [
     cfg.Opt('quota', type=types.Dict(types.Integer(min=-1)),
             default={'network': 100, 'subnet': 100, 'port': 500, 'security_group': 10,
                      'security_group_rule': 100, 'router': 10, 'floatingip': 50, 'rbac_policy': 10,
-                     'subnetpool': 10},
+                     'subnetpool': 10, 'dns_domain': 10, 'dns_entry': 100},
             help='What one project may make through the network API. -1: no limit.'),
 ]

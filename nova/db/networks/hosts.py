@@ -11,26 +11,42 @@ from nova.db import engine
 from nova.db import statements
 from nova.db.networks import revisions
 from nova.db.tables import network as t
+from nova.runtime import release
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworkHostsRow
 
 
-def seen(conn: sa.Connection, host: str, address: str, gateway: bool) -> bool:
-    """A host is there; True when others must hear of it: it is new, or its address is another one."""
+QUIET_S = 86400                  # a host without ports that was silent for so long does not matter
+
+
+def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: int = release.VERSION) -> bool:
+    """A host is there; True when others must hear of it: it is new, or its address or release is another one."""
     c, now = t.hosts.c, utils.utcnow()
-    known = conn.execute(sa.select(c.address).where(c.host == host)).scalar()
+    known = conn.execute(sa.select(c.address, c.version).where(c.host == host)).first()
     if known is None:
-        row = {'host': host, 'address': address, 'gateway': gateway, 'seen_at': now}
+        row = {'host': host, 'address': address, 'gateway': gateway, 'seen_at': now, 'version': version}
         fresh = bool(engine.insert_ignore(conn, t.hosts, row).rowcount)
-        # others send it nothing unless it has ports: a fleet that begins does not have each host look for each other
-        if fresh and conn.execute(sa.select(t.ports.c.id).where(t.ports.c.host == host).limit(1)).first():
+        # others send it nothing unless it has ports: a fleet that begins does not have each host look for each other.
+        # Of an older release it changes how all of them are plumbed.
+        if fresh and (version < release.VERSION or conn.execute(
+                sa.select(t.ports.c.id).where(t.ports.c.host == host).limit(1)).first()):
             revisions.changed(conn)
         return fresh
-    conn.execute(sa.update(t.hosts).where(c.host == host).values(address=address, gateway=gateway, seen_at=now))
-    if known != address:
+    conn.execute(sa.update(t.hosts).where(c.host == host).values(
+        address=address, gateway=gateway, seen_at=now, version=version))
+    changed = tuple(known) != (address, version)
+    if changed:
         revisions.changed(conn)
-    return known != address
+    return changed
+
+
+def older(conn: sa.Connection, version: int) -> list[str]:
+    """Names of the hosts of an older release that have ports, or were heard of within QUIET_S."""
+    c = t.hosts.c
+    since = utils.utcnow() - datetime.timedelta(seconds=QUIET_S)
+    return list(conn.execute(sa.select(c.host).where(c.version < version, sa.or_(
+        c.seen_at > since, sa.exists().where(t.ports.c.host == c.host))).order_by(c.host)).scalars())
 
 
 def every(conn: sa.Connection) -> list[NetworkHostsRow]:

@@ -239,16 +239,35 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
 
     :param project_id: ALL_PROJECTS with ``idents``, where it is known already that they may be used
     :param idents: exactly these, whose they may be; None: all that the project may use
-    :param lock: lock the subnets until the transaction ends, so that requests for addresses queue up, not
-            collide
+    :param lock: lock the subnets until the transaction ends, so that requests for addresses queue up, not collide;
+            where a network has none, the network itself, which is not given to another project meanwhile
     """
     named = nova_context.one_project(project_id)
     if idents is None and not named:
         raise TypeError('The networks that a project may use are those of one project.')
     both, locked = _USABLE if idents is None else _NAMED
     parameters = {'of_project': project_id} if idents is None else {'idents': list(idents)}
-    if lock and conn.dialect.name != 'sqlite':           # SQLite has one writer
+    locks = lock and conn.dialect.name != 'sqlite'           # SQLite has one writer
+    if locks:
         conn.execute(locked, parameters).all()
+    found = _networks_of(conn, both, parameters)
+    bare = [ident for ident, (_network, subnets) in found.items() if not subnets]
+    if locks and bare:
+        conn.execute(_KEPT, {'idents': bare}).all()
+        found = _networks_of(conn, both, parameters)         # as they are since they are locked
+    for network, _subnets in found.values() if named else ():
+        if not network['shared'] and network['project_id'] != project_id:
+            network['shared'] = is_shared_with(conn, network['id'], str(project_id))
+    return found
+
+
+# shared: ports of one network do not wait for each other
+_KEPT = sa.select(t.networks.c.id).where(t.networks.c.id.in_(sa.bindparam('idents', expanding=True))).order_by(
+    t.networks.c.id).with_for_update(read=True)
+
+
+def _networks_of(conn: sa.Connection, both: sa.Select[Any],
+                 parameters: dict[str, Any]) -> dict[str, tuple[NetworksRow, list[Any]]]:
     names, subnet_names = t.networks.c.keys(), t.subnets.c.keys()
     found: dict[Any, Any] = {}
     for row in conn.execute(both, parameters).all():
@@ -256,9 +275,6 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
         entry = found.setdefault(network['id'], (network, []))
         if subnet['id'] is not None:
             entry[1].append(subnet)
-    for network, _subnets in found.values() if named else ():
-        if not network['shared'] and network['project_id'] != project_id:
-            network['shared'] = is_shared_with(conn, network['id'], str(project_id))
     return found
 
 

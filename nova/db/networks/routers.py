@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.db import statements
+from nova.db.networks import dns
 from nova.db.networks import networks
 from nova.db.networks import revisions
 from nova.db.tables import network as t
@@ -89,7 +90,10 @@ def forwardings(conn: sa.Connection, floating_ip_ids: Any) -> list[dict[str, Any
 
 
 def remove_floating(conn: sa.Connection, ident: str) -> None:
-    """Remove a floating address and what it forwards; its port is for the caller to remove."""
+    """Remove a floating address, what it forwards and its names; its port is for the caller to remove."""
+    row = networks.get(conn, t.floating_ips, ident)
+    if row is not None:
+        dns.forget_floating(conn, row['floating_ip_address'], row['project_id'])
     revisions.execute(conn, sa.delete(t.port_forwardings).where(t.port_forwardings.c.floating_ip_id == ident))
     networks.delete(conn, t.floating_ips, ident)
 

@@ -89,6 +89,25 @@ hosts = table(
     sa.Column('address', sa.String(39), nullable=False),
     sa.Column('gateway', sa.Boolean, nullable=False, default=False),  # routers may be there
     sa.Column('seen_at', types.DateTime, nullable=False),
+    # release (runtime/release.py) of who plumbs it; 0: one that does not say
+    sa.Column('version', sa.Integer, nullable=False, default=0, server_default='0'),
+)
+
+# Domains of names that users give to addresses (os-floating-ip-dns), and these names.
+dns_domains = table(
+    'dns_domains',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('name', sa.String(189), nullable=False),               # with the longest entry 253 characters
+    sa.Column('project_id', _text, nullable=False, default=''),      # whose networks resolve it; '': those of all
+    sa.Column('for_project', _text, nullable=False, default=''),     # who alone makes entries of a public one; '': all
+    sa.UniqueConstraint('name', 'project_id', name='uniq_dns_domains0name0project_id'),
+)
+dns_entries = table(
+    'dns_entries',
+    sa.Column('domain_id', _id, primary_key=True),
+    sa.Column('name', sa.String(63), primary_key=True),
+    sa.Column('project_id', _text, nullable=False, index=True),      # who made it
+    sa.Column('address', sa.String(39), nullable=False, index=True),
 )
 
 # The last lease of an address by DHCP, as dnsmasq has reported it.

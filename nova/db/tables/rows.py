@@ -115,6 +115,20 @@ class DiskKeysRow(TypedDict):
     sealed: str
 
 
+class DnsDomainsRow(TypedDict):
+    id: str
+    name: str
+    project_id: str
+    for_project: str
+
+
+class DnsEntriesRow(TypedDict):
+    domain_id: str
+    name: str
+    project_id: str
+    address: str
+
+
 class FlavorsRow(TypedDict):
     id: int
     flavor_id: str
@@ -356,6 +370,7 @@ class NetworkHostsRow(TypedDict):
     address: str
     gateway: bool
     seen_at: datetime.datetime
+    version: int
 
 
 class NetworksRow(TypedDict):
@@ -505,6 +520,14 @@ class VolumeAttachmentsRow(TypedDict):
     attached_at: datetime.datetime | None
 
 
+class VolumeEncryptionKeysRow(TypedDict):
+    id: str
+    type_id: str
+    created_at: datetime.datetime
+    sealed_with: str
+    sealed: str
+
+
 class VolumeKeysRow(TypedDict):
     id: int
     instance_uuid: str
@@ -512,3 +535,13 @@ class VolumeKeysRow(TypedDict):
     created_at: datetime.datetime
     sealed_with: str
     sealed: str
+
+
+class VolumeTypesRow(TypedDict):
+    id: str
+    name: str
+    description: str | None
+    extra_specs: Any
+    encryption: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime

@@ -21,6 +21,7 @@ from nova.network.interface import AGENT
 from nova.rpc import admission
 from nova.rpc.interface import Methods
 from nova.runtime import metrics
+from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
@@ -30,7 +31,8 @@ REPORT_S = 2                    # between two reports; a host is taken for dead 
 class Services(Protocol):
     """RPC client of the network services; see interface.py."""
 
-    def report_host(self, context: nova_context.RequestContext, *, host: str, address: str, routers: bool) -> Any: ...
+    def report_host(self, context: nova_context.RequestContext, *, host: str, address: str, routers: bool,
+                    version: int) -> Any: ...
 
     def host_state(self, context: nova_context.RequestContext, *, host: str, physical: dict[str, str],
                    address: str, known: dict[str, Any]) -> dict[str, Any]: ...
@@ -71,7 +73,8 @@ class NetworkAgent:
     def report(self) -> None:
         """Periodic: say that this host is there, and follow what no notification has said."""
         if self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
-                                      routers=self._conf.network.routers) != self._revision:
+                                      routers=self._conf.network.routers,
+                                      version=release.VERSION) != self._revision:
             self._plumb()
         self._leases.report()
 
@@ -111,7 +114,7 @@ class NetworkAgent:
 
     def _follow(self, whole: bool) -> None:
         # before the driver begins: without an answer nothing on the host is touched
-        known: dict[str, Any] = {'parts': True}
+        known: dict[str, Any] = {'parts': True, 'names': True}
         if not whole and self._state is not None and self._revision:
             known |= {'revision': self._revision, 'members': sorted(self._state.members)}
         answer = self._services.host_state(

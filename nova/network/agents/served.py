@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nova.network import gateways
 
 MAX_PHYSICAL = 64               # physical networks of one host
+MAX_RELEASE = 1 << 16
 
 
 class AgentHosts:
@@ -33,12 +34,16 @@ class AgentHosts:
         self._conf, self._api_db, self._hosts = conf, api_db, hosts
         self._relay_keys: dict[str, relay_keys.RelayKey] = {}
 
-    def report_host(self, context: RequestContext, host: str, address: str, routers: bool) -> list[int]:
+    def report_host(self, context: RequestContext, host: str, address: str, routers: bool,
+                    version: int = 0) -> list[int]:
         """A host is there -> the revision of what hosts are plumbed by.
 
-        :raises InvalidInput: the address is none
+        :param version: release of its agent; 0: an older one, which does not say
+        :raises InvalidInput: the address is none, or the release no number of one
         """
-        return self._hosts.report_of(host, _address(address), bool(routers))
+        if type(version) is not int or not 0 <= version <= MAX_RELEASE:
+            raise exception.InvalidInput(reason='version is no number of a release')
+        return self._hosts.report_of(host, _address(address), bool(routers), version)
 
     def report_leases(self, context: RequestContext, host: str, leases: list[dict[str, Any]]) -> None:
         """Leases of DHCP on a host began, ended or were renewed.
@@ -72,9 +77,11 @@ class AgentHosts:
             if rest and rest[0] == revision[0]:
                 rules, fresh = host_load.filters(conn, host, members)
                 return {**found, 'rules': host_state.rules_as_json(rules), 'members': fresh}
-            distributed = self._conf.network.routing == 'distributed' and bool((known or {}).get('parts'))
+            distributed = bool((known or {}).get('parts')) and self._hosts.distributed(conn)
             state = host_state.as_json(host_load.load(
                 conn, host, network_info.devname, physical, _address(address), key, distributed))
+        if not (known or {}).get('names'):          # an agent of an older release takes no field that it does not know
+            state.pop('names', None)
         return state if known is None else {**found, 'state': state}
 
 

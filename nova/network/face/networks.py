@@ -15,11 +15,13 @@ from typing import Any, TYPE_CHECKING
 from nova import context as nova_context
 from nova import exception
 from nova.db import engine
+from nova.db.networks import hosts as db_hosts
 from nova.db.networks import listing
 from nova.db.networks import networks as db
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db_routers
 from nova.db.tables import network as t
+from nova.network import gateways
 from nova.network import ipam
 from nova.network import managers
 from nova.network.face import attributes as a
@@ -258,13 +260,21 @@ def subnet_views(conn: engine.Connection, context: nova_context.RequestContext,
     } for row in rows]
 
 
-def _check_service_types(context: nova_context.RequestContext, wanted: list[str], present: list[str]) -> None:
+def _check_service_types(conn: engine.Connection, context: nova_context.RequestContext, wanted: list[str],
+                         present: list[str]) -> None:
     """
     :param present: what the subnet has: who sends the whole of it back changes nothing
     :raises PolicyDenied: administrators alone say for whose ports a subnet is
+    :raises Conflict: network services of an older release would give its addresses to any port
     """
-    if wanted != present and not context.is_admin:
+    if wanted == present:
+        return
+    if not context.is_admin:
         raise exception.PolicyDenied(rule='service_types of a subnet')
+    older = db_hosts.older(conn, gateways.SINCE) if wanted else []
+    if older:
+        raise exception.Conflict('service_types are set when all network services are of this release; these are not: '
+                                 f'{gateways.shown(older)}.')
 
 
 def create_subnet(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
@@ -277,7 +287,7 @@ def create_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
         raise exception.PolicyDenied(rule='create_subnet')
     a.owner(context, values)
     quotas.check(conn, face.conf, 'subnet', network['project_id'])
-    _check_service_types(context, list(values['service_types']), [])
+    _check_service_types(conn, context, list(values['service_types']), [])
     overlay = network['network_type'] != db.FLAT
     others = db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn)
     pool, wanted = subnet_pools.cut(conn, context, values, network['project_id'], others)
@@ -314,7 +324,7 @@ def update_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
     stored = {name: values[name] for name in names if name in values}
     stored = {name: value for name, value in stored.items() if value is not None or name == 'gateway_ip'}
     if 'service_types' in stored:
-        _check_service_types(context, list(stored['service_types']), row['service_types'] or [])
+        _check_service_types(conn, context, list(stored['service_types']), row['service_types'] or [])
     cidr, fresh = ipaddress.ip_network(row['cidr']), {**row, **stored}
     overlay = network['network_type'] != db.FLAT
     if not overlay and 'enable_dhcp' in stored:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from nova.db.engine import Connection
+from nova.db.networks import dns
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import qos
@@ -21,7 +22,7 @@ from nova.network.host.state import Subnet
 
 def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dict[str, str] | None = None,
          tunnel: str = '', metadata_key: str = '', distributed: bool = False) -> HostState:
-    """The HostState of a host, in eight statements; more where networks between hosts or routers are there.
+    """The HostState of a host, in nine statements; more where networks between hosts or routers are there.
 
     :param devname: port id -> name of its device
     :param physical: {physical network: bridge of the operator}
@@ -59,7 +60,18 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
         tunnel=tunnel,
         host=host,
         metadata_key=metadata_key,
+        names=_names(conn, known),
     )
+
+
+def _names(conn: Connection, known: Mapping[str, Any]) -> list[list[str]]:
+    """``names`` of the HostState, in one statement."""
+    owners: dict[str, list[str]] = {}
+    for ident, row in sorted(known.items()):
+        if row['project_id']:
+            owners.setdefault(row['project_id'], []).append(ident)
+    return [[ident, address, name] for project, address, name in dns.resolved(conn, owners)
+            for ident in (owners[project] if project else [''])]
 
 
 def _subnets(conn: Connection, idents: Iterable[str]) -> dict[str, list[Subnet]]:

@@ -1,9 +1,10 @@
 """What one host's plumbing is made from: plain data, read from the database in one moment (host_load)."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 import dataclasses
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 # of DHCP: what the API takes, what a host gets of what is stored, and what its privileged part takes
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
@@ -146,6 +147,9 @@ class HostState:
     tunnel: str = ''                                               # this host's address between hosts
     host: str = ''                                                 # its name
     metadata_key: str = ''                      # of its relay's signatures (hexadecimal digits); '': it serves nothing
+    # [[id of the network that resolves it, '' for all, address, full name]] of names that users gave to addresses, and
+    # with '' as address of the domains that they are below
+    names: list[Any] = dataclasses.field(default_factory=list)
 
 
 RULE = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'remote_group_id')
@@ -162,7 +166,29 @@ def as_json(state: HostState) -> dict[str, Any]:
             del each['role']
             for leg in filter(None, [*each['inside'], each['outside']]):
                 del leg['everywhere'], leg['neighbours']
+    if not made['names']:                   # nor those of a release before names
+        del made['names']
     return {**made, 'rules': rules_as_json(state.rules)}
+
+
+class Names(NamedTuple):
+    """Names that users gave to addresses, as one network resolves them.
+
+    entries  [(address, full name)]
+    domains  that they are below, and others without any; of these nobody else is asked
+    """
+
+    entries: Sequence[tuple[str, str]]
+    domains: Sequence[str]
+
+
+def names_in(state: HostState, network_id: str) -> Names:
+    """Those that a network resolves: its project's before those of all."""
+    own = [(address, name) for of, address, name in state.names if of == network_id and address]
+    taken = {name for _address, name in own}
+    return Names(own + [(address, name) for of, address, name in state.names
+                        if of == '' and address and name not in taken],
+                 sorted({name for of, address, name in state.names if of in ('', network_id) and not address}))
 
 
 def rules_as_json(rules: dict[str, list[Any]]) -> dict[str, list[dict[str, Any]]]:

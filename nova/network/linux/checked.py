@@ -89,6 +89,10 @@ def prefix(given: Any) -> str:
     return str(ipaddress.ip_network(given, strict=False))
 
 
+def _or_none(given: Any) -> str:
+    return '' if given == '' else address(given)
+
+
 def _interface(given: Any) -> str:
     if not isinstance(given, str) or '%' in given:
         raise ValueError(f'{given!r:.40} is not an address with a prefix length')
@@ -103,6 +107,8 @@ _route = _object(destination=prefix, nexthop=address)
 _mtu, _port = _number(68, 65535), _number(1, 65535)
 limits = _items(_tuple(_one_of('egress', 'ingress'), _number(1, 80_000_000), _number(0, 80_000_000)))
 lease = _object(mac=_mac, address=address, until=_number(0, (1 << 32) - 1))
+names = _items(_tuple(_text(re.compile(r'([0-9A-Za-z][0-9A-Za-z-]{0,63})?\Z'), 'an id'), _or_none, _text(
+    re.compile(r'(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\Z'), 'a domain')))
 pair = _object(ip_address=address, mac_address=_maybe(_mac))
 
 

@@ -6,7 +6,7 @@ it alone when it runs with the arguments that it should have.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 import ipaddress
 import os
 import pathlib
@@ -14,6 +14,8 @@ import shutil
 import signal
 from typing import Any, TYPE_CHECKING
 import time
+
+from nova.network.host.state import Names
 
 if TYPE_CHECKING:
     from nova.network.host.state import Network, Subnet
@@ -35,12 +37,14 @@ class Dhcp:
         self._leases = leases
         self.run, self.bridge, self.directory = run, bridge, pathlib.Path(directory)
         self.pid_file, self.hosts = self.directory / 'pid', self.directory / 'hosts'
-        self.leases = self.directory / 'leases'
+        self.leases, self.names = self.directory / 'leases', self.directory / 'names'
 
-    def arguments(self, network: Network, lease_time: int, name_servers: Callable[..., Any]) -> list[str]:
+    def arguments(self, network: Network, lease_time: int, name_servers: Callable[..., Any],
+                  domains: Sequence[str] = ()) -> list[str]:
         """The command line for a network.
 
         :param name_servers: subnet -> [address] that its guests get
+        :param domains: whose names nobody else is asked for
         """
         words = [
             'dnsmasq',
@@ -52,6 +56,8 @@ class Dhcp:
             f'--pid-file={self.pid_file}',
             f'--dhcp-hostsfile={self.hosts}',
             f'--dhcp-leasefile={self.leases}',
+            f'--addn-hosts={self.names}',
+            *[f'--local=/{domain}/' for domain in domains],
             '--dhcp-no-override',
             '--dhcp-authoritative',
             '--quiet-dhcp',
@@ -72,10 +78,15 @@ class Dhcp:
                         for routes in [routes] if routes]]
         return words
 
-    def apply(self, network: Any, ports: Any, lease_time: Any, name_servers: Any) -> None:
+    def apply(self, network: Any, ports: Any, lease_time: Any, name_servers: Any,
+              names: Names = Names((), ())) -> None:
         """Serve these ports: start the server, signal changes to it, or restart it when its arguments
-        changed."""
+        changed.
+
+        :param names: that users gave to addresses
+        """
         make_directory(self.directory)
+        changed = write(self.names, lines(names.entries))
         text = ''.join(
             f'{port.mac},{address},host-{address.replace(".", "-")}\n'
             for port in sorted(ports, key=lambda port: port.id)
@@ -85,7 +96,7 @@ class Dhcp:
                 for subnet in served(network)
             )
         )
-        self.keep(text, self.arguments(network, lease_time, name_servers))
+        self.keep(text, self.arguments(network, lease_time, name_servers, names.domains), changed)
 
     def keep(self, text: str, arguments: list[str], changed: bool = False) -> None:
         """Have a server with these hosts and arguments.
@@ -137,6 +148,11 @@ class Dhcp:
         """Stop it and delete its files."""
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def lines(entries: Iterable[tuple[str, str]]) -> str:
+    """A file of addresses and their names, as dnsmasq reads it."""
+    return ''.join(f'{address} {name}\n' for address, name in entries)
 
 
 def served(network: Network) -> list[Subnet]:

@@ -18,6 +18,7 @@ from typing import Any
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.network.host import state as host_state
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import frames
@@ -96,7 +97,8 @@ class LinuxDriver:
             dhcp.make_directory(server.directory)
             if dhcp.served(network):
                 server.apply(network, [port for port in state.ports if port.bridge == network.bridge],
-                             self.conf.network.dhcp_lease_time, self._name_servers)
+                             self.conf.network.dhcp_lease_time, self._name_servers,
+                             host_state.names_in(state, network.id))
             else:
                 server.stop()
         for name in set(self._bridges()) - {network.bridge for network in served}:
@@ -107,7 +109,7 @@ class LinuxDriver:
         for network in relayed:
             self._apart(network.id, self.relay.serve_at, network.id, *self._answers(network))
         for each in state.overlays:
-            self._apart(each.id, self._overlay, each, state.tunnel)
+            self._apart(each.id, self._overlay, each, state.tunnel, host_state.names_in(state, each.id))
         for each in state.routers:
             self._apart(each.id, self._router, each, state.outside)
         self._clear({each.id for each in state.overlays}, {each.id for each in relayed},
@@ -151,7 +153,7 @@ class LinuxDriver:
     def _space(self, kind: str, ident: str) -> str:
         return f'{self.conf.network.bridge}-{kind}-{ident}'
 
-    def _overlay(self, state: Any, tunnel: str) -> None:
+    def _overlay(self, state: Any, tunnel: str, names: host_state.Names) -> None:
         dhcp.make_directory(self.overlays / state.bridge)
         overlay.ensure(self.run, state, tunnel)
         name = self._space('n', state.id)
@@ -168,7 +170,7 @@ class LinuxDriver:
         self._made(name, made)
         space.link(device, state.bridge, state.mac, state.mtu)
         space.addresses(device, [f'{address}/{ipaddress.ip_network(cidr).prefixlen}' for address, cidr in served])
-        server.serve(state, self.conf.network.dhcp_lease_time, [str(ip) for ip in self.conf.network.dns_servers])
+        server.serve(state, self.conf.network.dhcp_lease_time, [str(ip) for ip in self.conf.network.dns_servers], names)
         self.relay.serve(space, 'network', state.id, made)
 
     def _router(self, state: Any, outside: dict[str, str]) -> None:

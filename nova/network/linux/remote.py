@@ -106,8 +106,9 @@ def state_of(given: Any, bridge: str) -> host_state.HostState:
     :param bridge: of the default network, the only one of any name
     :raises ValueError: something in it is not what it should be; the sentence says what
     """
+    given = {'names': [], **_dict(given)}                # see as_json
     _fields(given, 'networks', 'ports', 'rules', 'members', 'overlays', 'routers', 'outside', 'tunnel', 'host',
-            'metadata_key')
+            'metadata_key', 'names')
     return host_state.HostState(
         networks=[_network(each, bridge) for each in _list(given['networks'])],
         ports=[_port(each, bridge) for each in _list(given['ports'])],
@@ -119,7 +120,8 @@ def state_of(given: Any, bridge: str) -> host_state.HostState:
                  for name, wire in _dict(given['outside']).items()},
         tunnel=given['tunnel'] and _address(given['tunnel']),
         host=_matched(HOST, given['host'], 'the name of a host'),
-        metadata_key=_matched(KEY, given['metadata_key'], 'a key'))
+        metadata_key=_matched(KEY, given['metadata_key'], 'a key'),
+        names=checked.names(given['names']))
 
 
 def _rules(given: Any) -> dict[str, list[Any]]:

@@ -1,11 +1,13 @@
 """DHCP, DNS and router advertisements of networks between hosts: a dnsmasq in a namespace of each network."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 import ipaddress
 import pathlib
 from typing import Any
 
 from nova.network import relay
+from nova.network.host.state import Names
 from nova.network.host.state import Overlay
 from nova.network.host.state import OverlaySubnet
 from nova.network.linux import dhcp
@@ -29,12 +31,14 @@ class Services(dhcp.Dhcp):
     def __init__(self, run: runner.Runner, device: str, directory: pathlib.Path, domain: str,
                  leases: Leases | None = None) -> None:
         super().__init__(run, device, directory, leases)
-        self.names, self.options, self.domain = self.directory / 'names', self.directory / 'options', domain
+        self.options, self.domain = self.directory / 'options', domain
 
-    def arguments_of(self, overlay: Overlay, lease_time: int, more_servers: list[str]) -> list[str]:
+    def arguments_of(self, overlay: Overlay, lease_time: int, more_servers: list[str],
+                     domains: Sequence[str] = ()) -> list[str]:
         """The command line.
 
         :param more_servers: name servers of guests whose subnet names none
+        :param domains: whose names nobody else is asked for
         """
         words = ['dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--no-resolv', '--bind-dynamic',
                  '--except-interface=lo', f'--interface={self.bridge}', f'--pid-file={self.pid_file}',
@@ -45,6 +49,7 @@ class Services(dhcp.Dhcp):
                  f'mtu:{overlay.mtu},0,0']
         if self.domain:
             words += [f'--domain={self.domain}', f'--local=/{self.domain}/']
+        words += [f'--local=/{domain}/' for domain in domains]
         for index, subnet in enumerate(overlay.subnets):
             words += (self._four if '.' in subnet.cidr else self._six)(subnet, f'subnet{index}', lease_time,
                                                                        more_servers)
@@ -75,15 +80,22 @@ class Services(dhcp.Dhcp):
         return ['--enable-ra', f'--dhcp-range=set:{tag},{cidr.network_address},{kind},{cidr.prefixlen},{period}s',
                 f'--dhcp-option=tag:{tag},option6:dns-server,{servers}']
 
-    def serve(self, overlay: Overlay, lease_time: int, more_servers: list[str]) -> None:
-        """Serve these guests: start the server, notify it of changes, or start it again when its arguments changed."""
+    def serve(self, overlay: Overlay, lease_time: int, more_servers: list[str],
+              more: Names = Names((), ())) -> None:
+        """Serve these guests: start the server, notify it of changes, or start it again when its arguments changed.
+
+        :param more: names that users gave to addresses; one that a guest has stays the guest's
+        """
         domain = '.' + self.domain if self.domain else ''
+        guests = {lease['name'] + domain for lease in overlay.leases if lease['name']}
         names = ''.join(f'{lease["address"]} {lease["name"]}{domain} {lease["name"]}\n'
                         for lease in overlay.leases if lease['name'])
+        names += dhcp.lines(each for each in more.entries if each[1] not in guests)
         dhcp.make_directory(self.directory)
         options = ''.join(_option(lease, option) for lease in overlay.leases for option in lease['options'])
         changed = [dhcp.write(self.names, names), dhcp.write(self.options, options)]
-        self.keep(''.join(map(self._host, overlay.leases)), self.arguments_of(overlay, lease_time, more_servers),
+        self.keep(''.join(map(self._host, overlay.leases)), self.arguments_of(
+            overlay, lease_time, more_servers, more.domains),
                   any(changed))
 
     @staticmethod

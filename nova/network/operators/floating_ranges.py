@@ -8,6 +8,7 @@ import uuid
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.tables import network as t
@@ -28,6 +29,7 @@ def create(conf: ConfigOpts, api_db: Database, ip_range: str, pool: str, interfa
     :raises InvalidInput, Conflict:
     """
     cidr = ipam.parse_cidr(ip_range)
+    log.about(str(cidr))
     if interface is not None and interface not in conf.network.physical_networks:
         raise exception.InvalidInput(f"'{interface[:60]}' is none of [network] physical_networks.")
 
@@ -60,6 +62,7 @@ def delete(api_db: Database, ip_range: str) -> None:
     :raises InvalidInput, NotFound, Conflict:
     """
     cidr = str(ipam.parse_cidr(ip_range))
+    log.about(cidr)
 
     def drop(conn: Connection) -> None:
         outside = networks.page(conn, t.networks, t.networks.c.external, [('id', 'asc')], None, None)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
 
 RESERVED = 'reserved'            # in place of the id of a port
+MOST_FREE = 16384                # addresses that nobody has, in a list
 
 
 def host_subnet(conn: Connection, address: str) -> tuple[Any, int]:
@@ -75,7 +76,7 @@ def show_fixed(api_db: Database, address: str) -> dict[str, Any]:
 
 
 def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
-    """All floating addresses, as os-floating-ips-bulk shows them.
+    """All floating addresses, as os-floating-ips-bulk shows them, and the first MOST_FREE that nobody has.
 
     :param host: only those of servers there
     """
@@ -84,7 +85,7 @@ def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
                              [('floating_ip_address', 'asc'), ('id', 'asc')], None, None)
         nets = {row['id']: row for row in networks.many(conn, t.networks, {row['floating_network_id'] for row in rows})}
         held = ports.of_ids(conn, {row['port_id'] for row in rows if row['port_id']})
-    found = []
+        found = _free_floating(conn) if host is None else []
     for row in rows:
         port, network = held.get(row['port_id'] or ''), nets.get(row['floating_network_id'])
         if network is None:              # deleted since, and its addresses with it
@@ -94,6 +95,21 @@ def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
                           'interface': network['physical_network'] or network['bridge'],
                           'project_id': row['project_id'], 'instance_uuid': port['device_id'] or None if port else None,
                           'fixed_ip': row['fixed_ip_address']})
+    return sorted(found, key=lambda shown: (int(ipaddress.ip_address(shown['address'])), shown['pool']))
+
+
+def _free_floating(conn: Connection) -> list[dict[str, Any]]:
+    """Addresses of the pools that nobody has, as os-floating-ips-bulk shows them."""
+    outside = {row['id']: row for row in networks.page(conn, t.networks, t.networks.c.external,
+                                                       [('name', 'asc'), ('id', 'asc')], None, None)}
+    found: list[dict[str, Any]] = []
+    for subnet in networks.many(conn, t.subnets, outside, 'network_id'):
+        network = outside[subnet['network_id']]
+        for low, high in ipam.spans(subnet) if subnet['ip_version'] == 4 else ():
+            for number in ipam.unused(conn, subnet['id'], low, high, MOST_FREE - len(found)):
+                found.append({'address': ipam.address_of(subnet['cidr'], number), 'pool': network['name'],
+                              'interface': network['physical_network'] or network['bridge'], 'project_id': None,
+                              'instance_uuid': None, 'fixed_ip': None})
     return found
 
 
@@ -117,8 +133,18 @@ def give_network(api_db: Database, ident: str, project: str | None) -> None:
     """Give a network to a project; None: it is for all.
 
     :raises NetworkNotFound:
+    :raises NetworkInUse: ports of other projects are in it; or, where it is to be for all, any
+    :raises Conflict: it is to the outside, and is to be for all
     """
-    api_db.run(give, ident, project)
+    def change(conn: Connection) -> None:
+        if project is None:
+            release(conn, ident)
+            return
+        _locked(conn, ident)
+        if _holders(conn, ident) - {project, ''}:            # '': of this service, in a network to the outside
+            raise exception.NetworkInUse(network_id=ident)
+        give(conn, ident, project)
+    api_db.run(change)
 
 
 def give(conn: Connection, ident: str, project: str | None) -> None:
@@ -151,7 +177,7 @@ def release(conn: Connection, ident: str) -> None:
 
 
 def _locked(conn: Connection, ident: str) -> dict[str, Any]:
-    """A network, which gets no port with an address until the transaction ends.
+    """A network, which gets no port until the transaction ends: who makes one waits (see networks.usable).
 
     :raises NetworkNotFound:
     """
@@ -173,27 +199,43 @@ def take_network(conf: ConfigOpts, api_db: Database, context: nova_context.Reque
     """
     project = nova_context.the_project(context.project_id)
 
-    def free(conn: Connection) -> str:
-        c = t.networks.c
-        for row in networks.page(conn, t.networks, networks.visible(context) & (c.project_id == '') & c.shared &
-                                 ~c.is_default & ~c.external, [('name', 'asc'), ('id', 'asc')], None, None):
-            if not _holders(conn, row['id']):
-                return str(row['id'])
-        raise exception.Conflict('No network is free.')
-
     def take(conn: Connection) -> None:
         quotas.check(conn, conf, 'network', project)
-        wanted = (ident or free(conn))[:255]
-        if networks.seen(conn, t.networks, networks.visible(context), wanted) is None:
-            raise exception.NetworkNotFound(network_id=wanted)
-        row = _locked(conn, wanted)
-        log.about(wanted)
-        if row['project_id'] not in ('', project) or row['is_default'] or row['external']:
-            raise exception.Conflict(f'Network {row["id"]} is not one that a project may be given.')
-        if _holders(conn, row['id']) - {project}:
-            raise exception.NetworkInUse(network_id=row['id'])
+        row = _free(conn, context) if ident is None else _taken(conn, context, ident[:255], project)
+        log.about(row['id'])
         give(conn, row['id'], project)
     api_db.run(take)
+
+
+def _free(conn: Connection, context: nova_context.RequestContext) -> dict[str, Any]:
+    """The first network that no project has or uses, locked: one that another request takes meanwhile is passed over.
+
+    :raises Conflict:
+    """
+    c = t.networks.c
+    for row in networks.page(conn, t.networks, networks.visible(context) & (c.project_id == '') & c.shared &
+                             ~c.is_default & ~c.external, [('name', 'asc'), ('id', 'asc')], None, None):
+        if _holders(conn, row['id']):
+            continue
+        try:
+            found = _locked(conn, row['id'])
+        except exception.NetworkNotFound:        # deleted since
+            continue
+        if found['project_id'] == '' and found['shared'] and not _holders(conn, row['id']):
+            return found
+    raise exception.Conflict('No network is free.')
+
+
+def _taken(conn: Connection, context: nova_context.RequestContext, ident: str, project: str) -> dict[str, Any]:
+    """The network of an id, locked, where a project may be given it; see take_network."""
+    if networks.seen(conn, t.networks, networks.visible(context), ident) is None:
+        raise exception.NetworkNotFound(network_id=ident)
+    row = _locked(conn, ident)
+    if row['project_id'] not in ('', project) or row['is_default'] or row['external']:
+        raise exception.Conflict(f'Network {row["id"]} is not one that a project may be given.')
+    if _holders(conn, row['id']) - {project}:
+        raise exception.NetworkInUse(network_id=row['id'])
+    return row
 
 
 def _holders(conn: Connection, ident: str) -> set[str]:

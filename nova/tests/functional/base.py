@@ -80,7 +80,7 @@ class Client:
 
     def _check_record(self, environ, answer):
         row, services = environ.get(metrics.ROUTE), self.application.services
-        if row is None or row.method == 'GET' or row.policy in audited.READS or 'nova.context' not in environ:
+        if row is None or not audited.has_record(row) or 'nova.context' not in environ:
             return
         asked = sa.select(records.c.outcome, records.c.user_id, records.c.code).where(
             records.c.request_id == answer.headers['x-openstack-request-id'],

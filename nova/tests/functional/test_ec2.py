@@ -144,6 +144,8 @@ def test_a_picture_of_the_screen(ec2, image, flavor, demo, monkeypatch):
     assert shown['InstanceId'] == made
     with pil.open(io.BytesIO(base64.b64decode(shown['ImageData'])), formats=['JPEG']) as picture:
         assert picture.size == machine_screen.SCREEN and len(picture.convert('RGB').getcolors()) == 1
+    looked = demo.get('/os-audit?limit=1').json()['audit_records'][0]
+    assert (looked['action'], looked['outcome']) == ('nova:os-console-screenshot', 'accepted')
     no = ('UnsupportedOperation', 400)
     assert refused(ec2.get_console_screenshot, InstanceId=made, DryRun=True) == ('DryRunOperation', 412)
     assert refused(ec2.get_console_screenshot, InstanceId=made, WakeUp=True) == no

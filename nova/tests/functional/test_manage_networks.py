@@ -35,7 +35,7 @@ def test_vlans(cloud, nova_manage):
                            (('--vlan', '5', '--vlan-start', '5'), 'Either --vlan'),
                            (('--vlan-start', '101', '--num-networks', '999'), 'no room'),
                            (('--vlan', '5', '--physical-network', 'lost'), 'is none of'), (('--vlan', '4095'), '1 to'),
-                           (('--vlan', '0'), 'from 1'), ((), 'need --vlan')):
+                           (('--vlan', '0'), 'from 1')):
             code, _out, err = nova_manage(*wanted, *more)
             assert code == 1 and said in err, (more, err)
         # the second one's VLAN is in use: the first one is not made, either
@@ -45,6 +45,62 @@ def test_vlans(cloud, nova_manage):
         assert nova_manage(*wanted[:2], '--vlan', '98')[0] == 1
     finally:
         cloud.config.write_text(known)
+
+
+def _subnets(cloud, label):
+    """{name of a network: [its subnets]} as the Network API shows them."""
+    networks = {row['id']: row['name'] for row in cloud.boss.get('/network/v2.0/networks').json()['networks']}
+    found = {}
+    for row in cloud.boss.get('/network/v2.0/subnets').json()['subnets']:
+        if networks[row['network_id']].startswith(label):
+            found.setdefault(networks[row['network_id']], []).append(row)
+    return {name: sorted(rows, key=lambda row: row['ip_version']) for name, rows in found.items()}
+
+
+def test_networks_with_all_that_the_command_takes(cloud, nova_manage):
+    assert nova_manage('network', 'create', '--label', 'wide', '--fixed-range-v4', '10.30.0.0/24', '--fixed-range-v6',
+                       'fd00:30::/64', '--gateway', '10.30.0.9', '--gateway-v6', 'fd00:30::9', '--dns1', '192.0.2.1',
+                       '--dns2', '192.0.2.2', '--fixed-cidr', '10.30.0.64/26')[0] == 0
+    four, six = _subnets(cloud, 'wide')['wide']
+    assert (four['gateway_ip'], four['dns_nameservers']) == ('10.30.0.9', ['192.0.2.1', '192.0.2.2'])
+    assert four['allocation_pools'] == [{'start': '10.30.0.64', 'end': '10.30.0.127'}]
+    assert (six['gateway_ip'], six['cidr'], six['ipv6_address_mode']) == ('fd00:30::9', 'fd00:30::/64', 'slaac')
+    wide, = [row for row in rows(nova_manage('network', 'list')) if row[1] == 'wide']
+    assert wide[2] == 'vxlan' and len(wide) == 6                         # no project: it is for all
+    assert cloud.client().get(f'/network/v2.0/networks/{wide[0]}').json()['network']['shared']
+    assert nova_manage('network', 'create', '--label', 'some', '--fixed-range-v4', '10.31.0.0/16', '--network-size',
+                       '64', '--num-networks', '3', '--fixed-range-v6', 'fd00:31::/62', '--project', 'p8')[0] == 0
+    assert {name: [row['cidr'] for row in found] for name, found in _subnets(cloud, 'some').items()} == {
+        'some_0': ['10.31.0.0/26', 'fd00:31::/64'], 'some_1': ['10.31.0.64/26', 'fd00:31:0:1::/64'],
+        'some_2': ['10.31.0.128/26', 'fd00:31:0:2::/64']}
+    assert nova_manage('network', 'create', '--label', 'front', '--fixed-range-v4', '10.32.0.0/24', '--fixed-cidr',
+                       '10.32.0.0/25')[0] == 0
+    assert _subnets(cloud, 'front')['front'][0]['allocation_pools'] == [{'start': '10.32.0.2', 'end': '10.32.0.127'}]
+    for row in rows(nova_manage('network', 'list')):
+        if row[1] in ('wide', 'front') or row[1].startswith('some_'):
+            assert nova_manage('network', 'delete', row[0])[0] == 0
+
+
+NEW = ('--label', 'n', '--fixed-range-v4', '10.33.0.0/24')
+
+
+@pytest.mark.parametrize(('words', 'said'), [
+    *(((*NEW, f'--{name}', 'x'), f'{name.replace("-", "_")} is not taken: ') for name in (
+        'bridge', 'bridge-interface', 'multi-host', 'uuid', 'priority', 'vpn')),
+    (('--label', 'n'), '--fixed-range-v4 or'), (('--fixed-range-v4', '10.33.0.0/24'), '--label is expected'),
+    ((*NEW, '--network-size', '48'), 'power of two'), ((*NEW, '--network-size', '512'), 'no room'),
+    ((*NEW, '--network-size', '64', '--num-networks', '5'), 'no room'), ((*NEW, '--num-networks', '0'), '1 to 4096'),
+    ((*NEW, '--num-networks', '2', '--gateway', '10.33.0.1'), 'of one network'),
+    ((*NEW, '--fixed-cidr', '10.34.0.0/25'), 'a part of'), ((*NEW, '--gateway', '10.34.0.1'), ''),
+    ((*NEW, '--dns1', 'x'), ''), (('--label', 'n', '--fixed-range-v6', 'fd00::/65'), 'no room'),
+    (('--label', 'n', '--fixed-range-v6', 'fd00::/64', '--dns1', '192.0.2.1'), 'need --fixed-range-v4'),
+    (('--label', 'n', '--fixed-range-v4', 'fd00::/64'), ''),
+    ((*NEW, '--fixed-range-v6', 'fd00:1::/63', '--num-networks', '4'), 'no room'),
+    (('--label', 'n', '--fixed-range-v6', 'fd00::%eth0/64'), ''), ((*NEW, '--num-networks', '9999'), '1 to 4096')])
+def test_networks_that_are_not_made(nova_manage, words, said):
+    code, out, err = nova_manage('network', 'create', *words)
+    assert code == 1 and said in err and not out, (out, err)
+    assert not [row for row in rows(nova_manage('network', 'list')) if row[1] in ('n', 'n_0')]
 
 
 def test_fixed(cloud, nova_manage):

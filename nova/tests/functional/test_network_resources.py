@@ -2,6 +2,7 @@
 import pytest
 
 from nova.api.documents import removed
+from nova.api.proxies import floating_ip_dns
 from nova.api.proxies import network_writes
 from nova.api.proxies import nova_network
 from nova.db.networks import networks
@@ -9,6 +10,7 @@ from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network.face import app
+from nova.network.operators import networks as operators
 from nova.tests.functional import base
 from nova.tests.functional import servers
 
@@ -47,7 +49,8 @@ def test_all_is_gone_without_the_option(tmp_path):
             ('DELETE', f'/os-tenant-networks/{NOBODY}', None), ('GET', RULES, None),
             ('POST', RULES, {'security_group_default_rule': WEB}), ('GET', f'{RULES}/{NOBODY}', None),
             ('DELETE', f'{RULES}/{NOBODY}', None), ('POST', BULK, {}), ('PUT', BULK + '/delete', {'ip_range': 'x'}),
-            ('GET', '/os-floating-ip-dns', None), ('GET', '/os-fping', None)):
+            ('GET', '/os-floating-ip-dns', None), ('PUT', '/os-floating-ip-dns/example.org', {}),
+            ('GET', '/os-floating-ip-dns/example.org/entries/a', None), ('GET', '/os-fping', None)):
         answer = admin.request(method, path, body)
         assert answer.status == 410 and removed.WHY in _message(answer), (method, path)
     fixture.close()
@@ -57,8 +60,8 @@ def test_each_is_for_whom_its_rule_says_and_ends_with_2_35(api):
     admin, client = api.admin(project=base.PROJECT), api.client()
     for (path, name), row in nova_network.SERVED.items():
         method, body = (name, {} if row.body else None) if name.isupper() else ('POST', {name: None})
-        target = '/' + path.format(id=NOBODY, server_id=NOBODY)
-        if row.rule not in (None, network_writes.TENANT_RULE):
+        target = '/' + path.format(id=NOBODY, server_id=NOBODY, domain_id=NOBODY)
+        if row.rule not in (None, network_writes.TENANT_RULE, floating_ip_dns.RULE, floating_ip_dns.SHOW_RULE):
             assert client.request(method, target, body).status == 403, target
         assert admin.request(method, target, body, version=f'2.{row.last + 1}').status == 404, target
     reader = api.client(roles=('reader',))
@@ -67,8 +70,7 @@ def test_each_is_for_whom_its_rule_says_and_ends_with_2_35(api):
 
 def test_what_there_is_nothing_for_is_refused_with_the_reason(api):
     admin = api.admin(project=base.PROJECT)
-    for method, path, body in (('GET', '/os-floating-ip-dns', None), ('PUT', '/os-floating-ip-dns/example.org', {}),
-                               ('GET', '/os-floating-ip-dns/example.org/entries/a', None), ('GET', '/os-fping', None),
+    for method, path, body in (('GET', '/os-fping', None),
                                ('POST', f'/os-networks/{NOBODY}/action', {'associate_host': 'host1'}),
                                ('POST', f'/os-networks/{NOBODY}/action', {'disassociate_host': None})):
         answer = admin.request(method, path, body)
@@ -216,13 +218,37 @@ def test_ranges_of_floating_addresses(api):
     assert client.get('/os-floating-ip-pools').json == {'floating_ip_pools': [{'name': 'public'}]}
     address = client.post('/os-floating-ips', {'pool': 'public'}).json['floating_ip']
     assert address['ip'] in {f'203.0.113.{number}' for number in range(2, 7)}
-    shown, = admin.get(BULK).json['floating_ip_info']
-    assert (shown['address'], shown['pool'], shown['project_id']) == (address['ip'], 'public', base.PROJECT)
+    shown = admin.get(BULK).json['floating_ip_info']
+    assert [(row['address'], row['pool'], row['project_id']) for row in shown] == [
+        (f'203.0.113.{number}', 'public', base.PROJECT if address['ip'].endswith(f'.{number}') else None)
+        for number in range(2, 7)]                       # also those that nobody has
+    assert admin.get(BULK + '/host1').json['floating_ip_info'] == []
     gone = {'ip_range': '203.0.113.0/29'}
     assert admin.put(BULK + '/delete', gone).status == 409
     client.delete(f'/os-floating-ips/{address["id"]}')
     assert admin.put(BULK + '/delete', gone).json == {'floating_ips_bulk_delete': '203.0.113.0/29'}
     assert admin.put(BULK + '/delete', gone).status == 404 and admin.put(BULK + '/other', gone).status == 404
+
+
+def test_a_list_of_floating_addresses_ends_somewhere(api, monkeypatch):
+    admin = api.admin(project=base.PROJECT)
+    admin.post(BULK, {'floating_ips_bulk_create': {'ip_range': '10.128.0.0/9', 'pool': 'wide'}})
+    admin.post(BULK, {'floating_ips_bulk_create': {'ip_range': '203.0.113.0/29'}})
+    assert len(admin.get(BULK).json['floating_ip_info']) == operators.MOST_FREE
+    taken = api.client().post('/os-floating-ips', {'pool': 'wide'}).json['floating_ip']['ip']
+    monkeypatch.setattr(operators, 'MOST_FREE', 5)
+    listed = [row['address'] for row in admin.get(BULK).json['floating_ip_info']]
+    assert len(listed) == 6 and taken in listed
+
+
+def test_the_audit_log_names_the_range(api):
+    admin, given = api.admin(project=base.PROJECT), {'ip_range': '203.0.113.0/29'}
+    answers = [admin.post(BULK, {'floating_ips_bulk_create': given}),
+               admin.post(BULK, {'floating_ips_bulk_create': given}), admin.put(BULK + '/delete', given)]
+    assert [answer.status for answer in answers] == [200, 409, 200]
+    for answer in answers:
+        record, = admin.get('/os-audit?request_id=' + answer.headers['x-openstack-request-id']).json['audit_records']
+        assert given['ip_range'] in (record['target_id'], record['target_part']), record
 
 
 def test_a_range_on_a_card(api):

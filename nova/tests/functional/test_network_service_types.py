@@ -5,6 +5,9 @@ import pytest
 
 from nova import exception
 from nova import objects
+from nova import utils
+from nova.db.tables import network as t
+from nova.runtime import release
 from nova.tests.functional import test_network_api
 
 SERVER = 'compute:nova'
@@ -115,3 +118,18 @@ def test_only_who_has_the_network_may_name_what_is_for_other_ports(face):
         assert 400 <= answer.status_code < 500, answer.text
     assert _subnets_of(_made(face, 'ports', 'demo', network_id=ident, fixed_ips=[{'subnet_id': one}])) == [one]
     assert _subnets_of(_made(face, 'ports', network_id=ident, fixed_ips=[{'subnet_id': other}])) == [other]
+
+
+def test_they_wait_for_hosts_of_an_older_release(face):
+    """Its network service would give the addresses to any port."""
+    network, (subnet,) = _network(face, ())
+    with face.db.writer() as conn:
+        conn.execute(t.hosts.insert().values(host='old', address='192.0.2.9', gateway=True, seen_at=utils.utcnow()))
+    body = {'subnet': {'network_id': network, 'cidr': '10.9.0.0/24', 'ip_version': 4, 'service_types': [SERVER]}}
+    for answer in (face('admin', 'POST', 'subnets', body),
+                   face('admin', 'PUT', f'subnets/{subnet}', {'subnet': {'service_types': [SERVER]}})):
+        assert answer.status_code == 409 and 'these are not: old.' in answer.text
+    assert face('admin', 'PUT', f'subnets/{subnet}', {'subnet': {'service_types': []}}).status_code == 200
+    with face.db.writer() as conn:
+        conn.execute(t.hosts.update().values(version=release.VERSION))
+    assert face('admin', 'POST', 'subnets', body).status_code == 201

@@ -409,6 +409,22 @@ def test_servers_that_boot_from_volumes(api):
     assert answer.status == 400 and 'volume' in answer.fault[2]
 
 
+def test_who_looks_at_a_screen_is_recorded(api):
+    """Also for the project whose screen an administrator of another one looks at."""
+    server_id, other = api.add_server(), 'e' * 32
+    answer = api.admin(project=other).get(f'/servers/{server_id}/os-console-screenshot')
+    assert answer.status == 200
+    path = '/os-audit?request_id=' + answer.headers['x-openstack-request-id']
+    for project, reason in ((base.PROJECT, 'ByOtherProject'), (other, None)):
+        record, = api.client(project=project).get(path).json['audit_records']
+        assert (record['method'], record['action'], record['target_id'], record['reason']) == (
+            'GET', 'nova:os-console-screenshot', server_id, reason)
+    refused = api.client(project=other).get(f'/servers/{server_id}/os-console-screenshot')
+    record, = api.client(project=other).get(
+        '/os-audit?request_id=' + refused.headers['x-openstack-request-id']).json['audit_records']
+    assert (record['code'], record['outcome']) == (404, 'failed')
+
+
 def test_a_host_that_makes_no_pictures_is_not_asked(api):
     """One of the release before has not the capability, and does not know the message either."""
     server_id, path = api.add_server(), '/servers/{}/os-console-screenshot'

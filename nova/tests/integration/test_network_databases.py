@@ -16,15 +16,18 @@ from nova.db import engine
 from nova.db import errors
 from nova.db import grants
 from nova.db.cells import cells
+from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import revisions
 from nova.db.networks import security_groups
 from nova.db.services import message_keys
 from nova.db.tables import api as api_tables
 from nova.db.tables import network as t
+from nova.network import attach
 from nova.network import fake
 from nova.network import manager
 from nova.network import setup
+from nova.network.operators import networks as operators
 from nova.tests.functional import test_network_api
 from nova.tests.integration import servers
 from nova.tests.unit import test_network_manager as unit
@@ -108,6 +111,71 @@ def test_two_services_never_give_an_address_twice_and_lose_none(db):
         rest, = conn.execute(sa.select(sa.func.count()).select_from(t.addresses).where(
             t.addresses.c.port_id.is_(None))).one()
     assert rest == 30
+
+
+# ---- networks that change hands
+
+def _bare(db, name):
+    """A network for all, without a subnet."""
+    ident = str(uuid.uuid4())
+    with db.writer() as conn:
+        networks.insert(conn, t.networks, [{
+            'id': ident, 'project_id': '', 'name': name, 'shared': True, 'is_default': False, 'admin_state_up': True,
+            'bridge': 'br' + ident[:8], 'mtu': 1400, 'network_type': networks.OVERLAY, 'description': ''}])
+    return ident
+
+
+def _later(function, *args):
+    """The answer of a function that has to wait for the transaction of this thread."""
+    answers = []
+
+    def run():
+        try:
+            answers.append(function(*args))
+        except exception.NovaException as error:
+            answers.append(type(error))
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive(), answers
+    return thread, answers
+
+
+def test_a_port_without_addresses_does_not_come_into_a_network_that_changes_hands(db):
+    network = _bare(db, 'given')
+    with db.writer() as conn:
+        assert network in networks.usable(conn, 'first', {network}, lock=True)
+        thread, answers = _later(operators.give_network, db, network, 'second')
+        networks.insert(conn, t.ports, [attach.new_port('first', network, {})])
+    thread.join(10)
+    assert answers == [exception.NetworkInUse]
+
+    def owner():
+        return db.run(lambda conn: networks.usable(conn, 'first', {network}, lock=True)[network][0]['project_id'])
+    with db.writer() as conn:
+        ports.remove(conn, [port['id'] for port in ports.in_network(conn, network)])
+        operators._locked(conn, network)
+        thread, answers = _later(owner)
+        operators.give(conn, network, 'second')
+    thread.join(10)
+    assert answers == ['second']
+    db.run(networks.remove_network, network)
+
+
+def test_who_asks_for_any_network_at_once_gets_the_next_one(db):
+    conf = nova_conf.new(files=[])
+    idents = [_bare(db, f'any{number}') for number in range(2)]
+    first, second = (context.RequestContext(user_id='u', project_id=name) for name in ('first', 'second'))
+    with db.writer() as conn:
+        taken = operators._free(conn, first)['id']
+        thread, answers = _later(operators.take_network, conf, db, second, None)
+        operators.give(conn, taken, 'first')
+    thread.join(10)
+    assert answers == [None]
+    with db.reader() as conn:
+        assert [networks.get(conn, t.networks, ident)['project_id'] for ident in idents] == ['first', 'second']
+    with pytest.raises(exception.Conflict):
+        operators.take_network(conf, db, second, None)
 
 
 # ---- the account of nova-network on hosts that have databases (nova/db/grants.py)

@@ -18,6 +18,7 @@ from wsgiref import simple_server
 import pytest
 
 from nova import conf as nova_conf
+from nova import context
 from nova import objects
 from nova.api.metadata import app
 from nova.db import engine
@@ -37,6 +38,7 @@ from nova.network.linux import driver
 from nova.network.linux import namespaces
 from nova.network.linux import remote
 from nova.network.linux import runner
+from nova.network.operators import dns
 from nova.tests import schemas
 from nova.tests.integration import networkd
 from nova.tests.integration import vlan_devices
@@ -357,6 +359,33 @@ def test_two_hosts_of_one_project(world):
     # nothing was learned: the table has what the service knows
     table = world.hosts[0].run('bridge', 'fdb', 'show')
     assert f'{second.mac} dev vx{first.vif["network"]["bridge"][2:]} dst 192.0.2.2' in table
+
+
+def test_names_that_users_give_to_addresses(world):
+    """os-floating-ip-dns: public names are resolved in all networks, a project's own in its networks alone."""
+    external, mine, theirs = world.outside(), world.network(), world.network('other')
+    guests = world.boot(1, mine, 'first'), world.boot(1, theirs, 'apart', 'p2')
+    servers = [guest.dhcp()[1].split()[0] for guest in guests]
+    given = world.make('demo', 'floatingips', floating_network_id=external)
+    caller = context.RequestContext(user_id='u', project_id=given['project_id'])
+    conf, db = world.face.conf, world.face.db
+
+    def resolved(name):
+        return [guest.resolves(name, server) for guest, server in zip(guests, servers, strict=True)]
+    dns.put_domain(conf, db, caller, 'example.org', True)
+    dns.put_domain(conf, db, caller, 'intern', False)
+    dns.put_entry(conf, db, caller, 'example.org', 'web', given['floating_ip_address'], 'A')
+    dns.put_entry(conf, db, caller, 'intern', 'db', '10.0.0.77', 'A')
+    dns.put_entry(conf, db, caller, 'intern', 'six', 'fd00::77', 'AAAA')
+    world.hosts[1].manager.report()                     # finds it by the revision, as hosts that heard no notification
+    assert wait_for(lambda: resolved('db.intern')[0] and resolved('web.example.org'), 2) == [
+        [given['floating_ip_address']]] * 2
+    assert resolved('db.intern') == [['10.0.0.77'], []] and resolved('six.intern')[0] == ['fd00::77']
+    assert resolved('first.cloud.test')[0] == [guests[0].address]
+    dns.delete_entry(db, caller, 'intern', 'db')
+    world.face('demo', 'DELETE', f"floatingips/{given['id']}")
+    world.hosts[1].manager.report()
+    assert wait_for(lambda: 'x' * (resolved('db.intern') == resolved('web.example.org') == [[], []]), 1)
 
 
 def test_vlans(world):

@@ -22,6 +22,7 @@ from nova.network.agents import plumbed_client
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.runtime import metrics
+from nova.runtime import release
 from nova.tests.unit import test_network_manager as unit
 
 
@@ -330,3 +331,30 @@ def test_an_agent_of_an_older_release_gets_no_parts_of_routers(fleet, monkeypatc
     fleet.of_host.host_state(context.admin_context(), host='host1', physical={}, address='192.0.2.9',
                              known={'parts': True})
     assert asked == [False, False, True, False]
+
+
+def test_a_fleet_of_mixed_releases_is_routed_centrally_until_all_are_of_this_one(fleet, monkeypatch, caplog):
+    """[network] routing = central had to be set by hand for the time of an upgrade."""
+    asked = []
+    monkeypatch.setattr('nova.network.manager.host_load.load',
+                        lambda *arguments: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
+    fleet.agent.report()
+    fleet.rig.manager.load()
+    before = fleet.rig.manager.gateways.report()
+    fleet.bus.of_host('host2').client(interface.INTERFACE).report_host(
+        context.admin_context(), host='host2', address='192.0.2.2', routers=True)         # does not say its release
+    told = fleet.rig.manager.gateways.report()
+    fleet.rig.manager.load()
+    assert 'these are not: host2' in caplog.text
+    fleet.bus.of_host('host2').client(interface.INTERFACE).report_host(
+        context.admin_context(), host='host2', address='192.0.2.2', routers=True, version=release.VERSION)
+    assert before != told != fleet.rig.manager.gateways.report()         # all hosts look again
+    fleet.rig.manager.load()
+    assert asked == [True, True, False, True]       # the agent's, and the service's own
+
+
+@pytest.mark.parametrize('version', ['2', -1, None, True, 1 << 17])
+def test_releases_that_are_none(fleet, version):
+    with pytest.raises(exception.InvalidInput):
+        fleet.of_host.report_host(context.admin_context(), host='host1', address='192.0.2.1', routers=True,
+                                  version=version)

@@ -15,10 +15,13 @@ from nova.db import online_migrations
 from nova.db import schema as migration
 from nova.db.cells import cells as db_cells
 from nova.db.ec2 import ids
+from nova.db.networks import networks
 from nova.db.services import services
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
+from nova.db.tables import network as tables_network
 from nova.db.tables.ec2 import ec2_ids
+from nova.network import attach
 from nova.rpc import bus
 from nova.rpc import versions
 from nova.tests import server_rows
@@ -285,3 +288,18 @@ def test_pins_come_from_the_living_rows_of_all_cells(deployment, tmp_path):
     assert transport.pins.of('conductor') == versions.NEWEST
     second.dispose()
     deployment.cells.close()
+
+
+def test_hosts_whose_networks_an_older_release_plumbs(deployment):
+    """A dead host that was silent for a day counts as long as guests may run there."""
+    day = datetime.timedelta(days=1)
+    with deployment.api_db.writer() as conn:
+        for host, version, ago in (('new', versions.VERSION, day), ('old', 0, day / 2), ('gone', 0, 2 * day),
+                                   ('inhabited', 1, 2 * day)):
+            conn.execute(sa.insert(tables_network.hosts).values(
+                host=host, address='192.0.2.1', gateway=True, seen_at=utils.utcnow() - ago, version=version))
+        networks.insert(conn, tables_network.ports, [attach.new_port('p', 'n', {'host': 'inhabited'})])
+    code, out, _err = deployment.run(status.main, 'upgrade', 'check')
+    found, = [part for part in out.split('Check: ') if part.startswith('Network Services')]
+    assert 'Warning' in found and ' inhabited, old.' in ' '.join(found.replace('|', ' ').split())
+    assert code == status.Code.WARNING

@@ -1,0 +1,110 @@
+"""os-floating-ip-dns: domains, and the names in them that projects give to addresses."""
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from nova import exception
+from nova.api.projects import known
+from nova.api.proxies import floating_ips
+from nova.api.proxies.served import Operation
+from nova.api.request import Document
+from nova.api.request import Request
+from nova.db.engine import Connection
+from nova.db.networks import dns as db
+from nova.network.operators import dns
+from nova.web.params import Object
+from nova.web.params import Param
+from nova.web.params import nullable
+from nova.web.params import string
+
+RULE, SHOW_RULE, PUBLIC_RULE = 'nova:floating-ip-dns', 'nova:floating-ip-dns:show', 'nova:floating-ip-dns:public'
+_SCOPES = ('public', 'private')
+_DOMAIN = Object(Param('domain_entry', Object(
+    Param('scope', {'type': 'string', 'enum': list(_SCOPES)}, required=True),
+    Param('project', nullable(string(1, 255))), Param('availability_zone', nullable(string(1, 255)))), required=True))
+_ENTRY = Object(Param('dns_entry', Object(
+    Param('ip', string(1, 45), required=True),
+    Param('dns_type', {'type': 'string', 'enum': list(dns.TYPES)}, required=True)), required=True))
+
+
+def _domain_view(row: Any) -> Document:
+    public = row['project_id'] == db.PUBLIC
+    return {'domain': row['name'], 'scope': 'public' if public else 'private', 'availability_zone': None,
+            'project': (row['for_project'] if public else row['project_id']) or None}
+
+
+def _entry_view(domain: Any, row: Any) -> Document:
+    return {'domain': domain['name'], 'id': None, 'ip': row['address'], 'name': row['name'],
+            'type': dns.kind_of(row['address'])}
+
+
+def _index(req: Request) -> Document:
+    return {'domain_entries': [_domain_view(row) for row in dns.domains(req.services.api_db, req.context)]}
+
+
+def _put_domain(req: Request, id: str) -> Document:
+    given = req.body['domain_entry']
+    public, project = given['scope'] == 'public', given.get('project')
+    if given.get('availability_zone') is not None:
+        raise exception.BadRequest('availability_zone is not taken: names of servers are had from their networks, '
+                                   'wherever the servers are. A private domain has what is entered.')
+    if public:
+        req.authorize(PUBLIC_RULE)
+        if project is not None:
+            known.check(req, project)
+    elif project is not None:
+        raise exception.BadRequest('project is not taken: a private domain is the caller\'s project\'s own.')
+    row = dns.put_domain(req.services.conf, req.services.api_db, req.context, id, public, project or '')
+    floating_ips.notify_hosts(req, 'name')
+    return {'domain_entry': _domain_view(row)}
+
+
+def _delete_domain(req: Request, id: str) -> None:
+    def drop(conn: Connection) -> None:
+        row = dns.find(conn, req.context, id, lock=True)
+        if row['project_id'] == db.PUBLIC:
+            req.authorize(PUBLIC_RULE)
+        dns.delete_domain(conn, row)
+    req.services.api_db.run(drop)
+    floating_ips.notify_hosts(req, 'name')
+
+
+def _put_entry(req: Request, domain_id: str, id: str) -> Document:
+    given = req.body['dns_entry']
+    domain, row = dns.put_entry(req.services.conf, req.services.api_db, req.context, domain_id, id, given['ip'],
+                                given['dns_type'])
+    floating_ips.notify_hosts(req, 'name')
+    return {'dns_entry': _entry_view(domain, row)}
+
+
+def _show_entry(req: Request, domain_id: str, id: str) -> Document:
+    """By its name; by an address all entries that lead there."""
+    try:
+        address: str | None = str(ipaddress.ip_address(id))
+    except ValueError:
+        address = None
+    with req.services.api_db.reader() as conn:
+        domain, rows = dns.entries(conn, req.context, domain_id, **(
+            {'name': id.lower()[:64]} if address is None else {'address': address}))
+    if not rows:
+        raise exception.NotFound(f'There is no entry {id[:63]} in {domain["name"]}.')
+    shown = [_entry_view(domain, row) for row in rows]
+    return {'dns_entry': shown[0]} if address is None else {'dns_entries': shown}
+
+
+def _delete_entry(req: Request, domain_id: str, id: str) -> None:
+    dns.delete_entry(req.services.api_db, req.context, domain_id, id)
+    floating_ips.notify_hosts(req, 'name')
+
+
+_PATH = 'os-floating-ip-dns'
+_ONE, _NAME = _PATH + '/{id}', _PATH + '/{domain_id}/entries/{id}'
+SERVED = {
+    (_PATH, 'GET'): Operation(_index, SHOW_RULE),
+    (_ONE, 'PUT'): Operation(_put_domain, RULE, body=_DOMAIN, more=(PUBLIC_RULE,)),
+    (_ONE, 'DELETE'): Operation(_delete_domain, RULE, 202, more=(PUBLIC_RULE,)),
+    (_NAME, 'GET'): Operation(_show_entry, SHOW_RULE),
+    (_NAME, 'PUT'): Operation(_put_entry, RULE, body=_ENTRY),
+    (_NAME, 'DELETE'): Operation(_delete_entry, RULE, 202),
+}

@@ -1,0 +1,99 @@
+"""Names that users give to addresses: domains and their entries."""
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from nova.db import statements
+from nova.db.networks import revisions
+from nova.db.tables import network as t
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import DnsDomainsRow, DnsEntriesRow
+
+PUBLIC = ''                      # in place of the project of a domain that all networks resolve
+
+
+def domains(conn: sa.Connection, project_id: str | None, name: str | None = None,
+            lock: bool = False) -> list[DnsDomainsRow]:
+    """Domains that a project sees, by name, its own one before a public one.
+
+    :param project_id: None: all of them
+    :param name: the one of this name alone
+    :param lock: until the transaction ends
+    """
+    c = t.dns_domains.c
+    statement = sa.select(t.dns_domains).order_by(c.name, c.project_id.desc(), c.id)
+    if project_id is not None:
+        statement = statement.where(sa.or_(
+            c.project_id == project_id, (c.project_id == PUBLIC) & c.for_project.in_(['', project_id])))
+    if name is not None:
+        statement = statement.where(c.name == name)
+    return statements.dicts(conn.execute(statement.with_for_update() if lock else statement))
+
+
+def insert_domain(conn: sa.Connection, row: DnsDomainsRow) -> None:
+    """Add a domain; a second one of that name and project is refused by the key."""
+    revisions.execute(conn, sa.insert(t.dns_domains), [row])
+
+
+def restrict(conn: sa.Connection, ident: str, for_project: str) -> None:
+    """Let one project alone make entries of a public domain; '': all."""
+    revisions.execute(conn, sa.update(t.dns_domains).where(t.dns_domains.c.id == ident).values(for_project=for_project))
+
+
+def remove_domain(conn: sa.Connection, ident: str) -> None:
+    """Remove a domain and its entries."""
+    revisions.execute(conn, sa.delete(t.dns_entries).where(t.dns_entries.c.domain_id == ident))
+    revisions.execute(conn, sa.delete(t.dns_domains).where(t.dns_domains.c.id == ident))
+
+
+def entries(conn: sa.Connection, domain_id: str, **values: str) -> list[DnsEntriesRow]:
+    """The entries of a domain that have these values in their columns, by name."""
+    return statements.rows(conn, t.dns_entries, ('name',), domain_id=domain_id, **values)
+
+
+def put_entry(conn: sa.Connection, row: DnsEntriesRow) -> None:
+    """Add an entry, or change its address; a name that another request added meanwhile is refused by the key."""
+    c = t.dns_entries.c
+    if not revisions.execute(conn, sa.update(t.dns_entries).where(
+            c.domain_id == row['domain_id'], c.name == row['name']).values(**row)).rowcount:
+        revisions.execute(conn, sa.insert(t.dns_entries), [row])
+
+
+def remove_entry(conn: sa.Connection, domain_id: str, name: str) -> None:
+    """Remove an entry."""
+    c = t.dns_entries.c
+    revisions.execute(conn, sa.delete(t.dns_entries).where(c.domain_id == domain_id, c.name == name))
+
+
+def forget_floating(conn: sa.Connection, address: str, project_id: str) -> None:
+    """A project has no floating address of that number any more: its public names of it go."""
+    c = t.dns_entries.c
+    public = sa.select(t.dns_domains.c.id).where(t.dns_domains.c.project_id == PUBLIC)
+    revisions.execute(conn, sa.delete(t.dns_entries).where(
+        c.address == address, c.project_id == project_id, c.domain_id.in_(public)))
+
+
+def is_floating(conn: sa.Connection, address: str, project_id: str) -> bool:
+    """Whether an address is a floating address of a project."""
+    c = t.floating_ips.c
+    return conn.execute(sa.select(c.id).where(
+        c.floating_ip_address == address, c.project_id == project_id).limit(1)).first() is not None
+
+
+def resolved(conn: sa.Connection, projects: Collection[str]) -> list[tuple[str, str, str]]:
+    """[(project whose networks resolve it or PUBLIC, address, full name)], sorted, with '' as address of each domain;
+    public names while their project has the floating address.
+
+    :param projects: whose own domains are of interest
+    """
+    domain, entry, floating = t.dns_domains.c, t.dns_entries.c, t.floating_ips.c
+    held = sa.exists().where(floating.floating_ip_address == entry.address, floating.project_id == entry.project_id)
+    rows = conn.execute(sa.select(domain.project_id, domain.name, entry.address, entry.name).select_from(
+        t.dns_domains.outerjoin(t.dns_entries, (entry.domain_id == domain.id) & sa.or_(
+            domain.project_id != PUBLIC, held))).where(domain.project_id.in_([PUBLIC, *sorted(projects)]))).all()
+    return sorted({*((project, '', name) for project, name, _address, _entry in rows),
+                   *((project, address, f'{label}.{name}') for project, name, address, label in rows if label)})
