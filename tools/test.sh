@@ -192,7 +192,7 @@ by_servers() {
         name=${file##*/}
         case $name in
             test_libvirt*_moves.py|test_libvirt_live_migration.py|test_libvirt_hosts.py|test_network_overlay.py|\
-                test_console_tls.py) part=namespaces ;;                  # hosts of their own
+                test_console_tls.py|test_metadata_hops.py) part=namespaces ;;                  # hosts of their own
             test_libvirt_moving*.py|test_libvirt_killed*.py|test_libvirt_exports.py) part=moving ;;        # the same
             test_clients.py|test_consoles.py|test_crash.py|test_libvirt*|test_network_linux.py) part=host ;;
             test_client_suites.py|test_*_clients.py|test_dashboard*.py) part=clients ;;

@@ -98,7 +98,7 @@ def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: A
         ('network', conf.network.backend == 'embedded'), ('volume', conf.volume.backend == 'embedded'),
         ('object', conf.objectstore.enabled)) if not here]
     return app.Application(calls.LocalServices(services, identity_service, absent), api_db, rules, conf.ec2.region, url,
-                           _bundles(conf, bus))
+                           _bundles(conf, bus), 'network' not in absent)
 
 
 def _bundles(conf: cfg.ConfigOpts, bus: Bus | None) -> Bundles | None:
@@ -136,7 +136,8 @@ def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, 
     timeout = conf.ec2.timeout or 60
     session = loading.load_session_from_conf_options(conf, 'ec2', auth=auth, timeout=timeout)
     services = calls.RemoteServices(session, 'public', conf.ec2.region, timeout)
-    return app.Application(services, api_db, rules, conf.ec2.region, url, _bundles(conf, bus))
+    return app.Application(services, api_db, rules, conf.ec2.region, url, _bundles(conf, bus),
+                           conf.network.backend == 'embedded')
 
 
 def paste_file(conf: cfg.ConfigOpts) -> str:

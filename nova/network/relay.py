@@ -28,6 +28,7 @@ from typing import Any
 ADDRESS, PORT = '169.254.169.254', 80
 HOST, NETWORK, ROUTER, GUEST, TIME, BODY, SIGNATURE = (f'X-Nova-Relay-{name}' for name in (
     'Host', 'Network', 'Router', 'Address', 'Time', 'Body', 'Signature'))
+HOPS = 'X-Nova-Relay-Hops'                    # of a request: it is heeded; of an answer: how far it may go to the guest
 VALID_S = 120                                 # seconds that the clocks of a host and of the service may differ
 BY = {'network': NETWORK, 'router': ROUTER}          # kind of what it came by -> header that names it
 
@@ -117,7 +118,7 @@ class Relay:
         lines = [f'{request.method} {request.target} {request.version}', f'Host: {ADDRESS}', 'Connection: close',
                  f'Content-Length: {len(request.body)}', *request.headers, f'{HOST}: {self._host}',
                  f'{BY[kind]}: {ident}', f'{GUEST}: {address}', f'{TIME}: {now}', f'{BODY}: {body}',
-                 f'{SIGNATURE}: {proof}']
+                 f'{SIGNATURE}: {proof}', f'{HOPS}: heeded']
         reader, writer = await asyncio.open_connection(*self._upstream, ssl=self._tls)
         try:
             writer.write('\r\n'.join([*lines, '', '']).encode('ascii') + request.body)
@@ -183,7 +184,10 @@ class RelayedNetwork:
             return
         self._open[address] += 1
         try:
-            writer.write(await self._answer(reader, address))
+            answer, hops = limited(await self._answer(reader, address))
+            if hops is not None:                    # until the guest has all of it: the connection has no other answer
+                writer.get_extra_info('socket').setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
+            writer.write(answer)
             async with asyncio.timeout(IDLE_S):
                 await writer.drain()
                 writer.write_eof()
@@ -211,6 +215,15 @@ class RelayedNetwork:
             return refusal('504 Gateway Timeout')
         except OSError:
             return refusal('503 Service Unavailable')
+
+
+def limited(answer: bytes) -> tuple[bytes, int | None]:
+    """(an answer without the header HOPS, its value); None: it may go as far as any."""
+    head, end, body = answer.partition(b'\r\n\r\n')
+    lines, name = head.split(b'\r\n'), HOPS.lower().encode() + b':'
+    kept = [line for line in lines if not line.lower().startswith(name)]
+    values = [int(line[len(name):]) for line in lines if line.lower().startswith(name)]
+    return b'\r\n'.join(kept) + end + body, min(values, default=None)
 
 
 def refusal(status: str) -> bytes:

@@ -42,11 +42,12 @@ class Application:
     :param region: name of the region
     :param url: where clients reach this API
     :param bundles: operations.Bundles; None: this cloud opens none
+    :param own_network: see ``operations.Request``
     """
 
     def __init__(self, services: calls.Services, api_db: engine.Database, rules: policy.Policy, region: str,
-                 url: str, bundles: operations.Bundles | None = None) -> None:
-        self._bundles = bundles
+                 url: str, bundles: operations.Bundles | None = None, own_network: bool = True) -> None:
+        self._bundles, self._own_network = bundles, own_network
         self._services, self._api_db, self._rules, self._region, self._url = services, api_db, rules, region, url
         self._ids = ids.Ids(api_db)
         self._waits = web_request.Streams(operations.MOST_WAITS)
@@ -95,7 +96,7 @@ class Application:
         req = operations.Request(calls.Caller(self._services, user, {
             'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}, before_write), self._ids, self._api_db,
             self._region, self._url, request_id, self._bundles, self._waits,
-            self._written)
+            self._written, self._own_network)
         version = signed['params'].get('Version', protocol.VERSION)
         values = self._perform(row, req, given)
         if dry:

@@ -49,6 +49,7 @@ class Request:
     bundles      None: this cloud opens none
     waits        places of requests that wait for a server, see ``waits``
     written      what this process has written before
+    own_network  guests have their metadata by the product's own network service
     began        by the monotonic clock
     """
 
@@ -61,6 +62,7 @@ class Request:
     bundles: Bundles | None = None
     waits: web_request.Streams = dataclasses.field(default_factory=lambda: web_request.Streams(MOST_WAITS))
     written: written.Memory = dataclasses.field(default_factory=written.Memory)
+    own_network: bool = True
     began: float = dataclasses.field(default_factory=time.monotonic)
 
     @property

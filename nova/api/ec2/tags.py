@@ -22,7 +22,7 @@ KEY_LENGTH, VALUE_LENGTH = 127, 255
 MOST = 50                                  # of one request
 HIDDEN = 'ec2:'                            # prefix of what this API keeps in metadata for itself
 # what would be lost with a tag: that an instance reads its metadata by tokens alone
-KEPT = frozenset({tokens.PROPERTY})
+KEPT = frozenset({tokens.PROPERTY, tokens.HOPS})
 # prefix: (service, path of the metadata, key of its document)
 METADATA = {
     'i': ('compute', '/servers/{}/metadata', 'metadata'),

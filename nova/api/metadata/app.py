@@ -168,8 +168,26 @@ class MetadataApi(application.Api['MetadataRequest']):
         if len((forwarded or '').split(',')) > 1 or forwarded is not None and (req.guest is None or req.relayed):
             raise exception.Forbidden('A session token is not given through a proxy.')
         wanted = req.header(tokens.TTL)
-        seconds = tokens.ttl(wanted)
-        return Response(self.tokens.make(self._instance(req).uuid, seconds).encode(), headers=[(tokens.TTL, wanted)])
+        seconds, instance = tokens.ttl(wanted), self._instance(req)
+        hops = tokens.hops_of(instance)
+        headers = [(tokens.TTL, wanted), *(self._limit(req, hops) if hops is not None else ())]
+        return Response(self.tokens.make(instance.uuid, seconds).encode(), headers=headers)
+
+    @staticmethod
+    def _limit(req: MetadataRequest, hops: int) -> Headers:
+        """Let the answer go no further than so many hops: its headers.
+
+        :raises Forbidden: who brings it to the guest does not heed that
+        """
+        if req.relayed:
+            if not req.header(relay.HOPS):
+                raise exception.Forbidden('The relay of the host is of an older release, and would let a session token '
+                                          'go further than it may.')
+            return [(relay.HOPS, str(hops))]
+        if req.guest is not None or 'nova.hops' not in req.environ:
+            raise exception.Forbidden('A session token that may go a few hops alone is not given through a proxy.')
+        req.environ['nova.hops'](hops)
+        return []
 
     def _instance(self, req: MetadataRequest) -> objects.Instance:
         if req.guest is not None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 REQUIRED = 'required'
 PROPERTY = 'metadata_tokens'     # of an image, or in the metadata of a server
 FLAVOR = 'metadata:tokens'       # extra spec
+HOPS = 'metadata_hop_limit'      # in the metadata of a server: how many hops an answer with a token may go to it
+MAX_HOPS = 64
 TTL = 'X-aws-ec2-metadata-token-ttl-seconds'
 TOKEN = 'X-aws-ec2-metadata-token'
 MAX_TTL = 21600                  # seconds
@@ -72,6 +74,18 @@ def ttl(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= MAX_TTL):
         raise exception.BadRequest(f'{TTL} must be 1 to {MAX_TTL}.')
     return int(text)
+
+
+def hops_of(instance: objects.Instance) -> int | None:
+    """How many hops an answer with a token may go to a server; None: as far as any."""
+    text = instance.metadata.get(HOPS)
+    return None if text is None else hops(text)
+
+
+def hops(text: str) -> int:
+    """The number of an item HOPS; what is none of 1 to MAX_HOPS is 1."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 2 else 1
+    return number if 1 <= number <= MAX_HOPS else 1
 
 
 def required_of(instance: objects.Instance) -> bool:

@@ -66,6 +66,13 @@ class Connection:
         """
         self.successor = successor
 
+    def limit_hops(self, most: int) -> None:
+        """Let packets of this connection go no further than so many hops from now on."""
+        sock = self.channel.sock
+        if sock.family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, most)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, most)            # of IPv6's sockets, too: they carry both
+
     def abandon(self) -> None:
         """There is no connection for the successor."""
         successor, self.successor = self.successor, None

@@ -230,7 +230,14 @@ class Gateway(wsgi.Gateway_10):
         environ['SERVER_NAME'] = self.req.conn.local_address      # nothing that the client says
         environ['nova.stopping'] = self.req.server.stopping
         environ['nova.upgrade'] = self.req.conn.upgrade
+        environ['nova.hops'] = self._limit_hops
         return environ
+
+    def _limit_hops(self, most: int) -> None:
+        """Let the answer go no further than so many hops, 1 to 255. The connection ends with it: whatever of it is
+        sent again, until the client has it, must not go further either."""
+        self.req.conn.limit_hops(most)
+        self.req.close_connection = True
 
     def respond(self) -> None:
         """Answer the request: cheroot's own, which knows no files."""

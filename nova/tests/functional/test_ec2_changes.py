@@ -92,9 +92,11 @@ def test_groups_volumes_and_what_is_not_changed(ec2, instance, demo):
 
 def test_a_requirement_of_tokens_is_no_tag(ec2, image, flavor, subnet, demo):
     """Who removes all tags, as tools do that know only their own, does not open the metadata of an instance."""
-    made = run(ec2, image, flavor, SubnetId=subnet, MetadataOptions={'HttpTokens': 'required'})['Instances'][0]
+    made = run(ec2, image, flavor, SubnetId=subnet, MetadataOptions={
+        'HttpTokens': 'required', 'HttpPutResponseHopLimit': 64})['Instances'][0]
     one, key = made['InstanceId'], 'metadata_tokens'
     assert made['MetadataOptions']['HttpTokens'] == 'required' and made.get('Tags', []) == []
+    assert made['MetadataOptions']['HttpPutResponseHopLimit'] == 64
     ec2.create_tags(Resources=[one], Tags=[{'Key': 'a', 'Value': 'b'}])
     ec2.delete_tags(Resources=[one])
     ec2.delete_tags(Resources=[one], Tags=[{'Key': key}])
@@ -104,10 +106,19 @@ def test_a_requirement_of_tokens_is_no_tag(ec2, image, flavor, subnet, demo):
     assert shown(ec2, one)['MetadataOptions']['HttpTokens'] == 'required' and ec2.describe_tags(**of_one)['Tags'] == []
     changed = ec2.modify_instance_metadata_options(InstanceId=one, HttpTokens='optional')
     assert changed['InstanceMetadataOptions']['HttpTokens'] == 'optional'
-    assert 'MetadataOptions' not in shown(ec2, one)
+    assert 'HttpTokens' not in shown(ec2, one)['MetadataOptions']
     ec2.modify_instance_metadata_options(InstanceId=one, HttpTokens='required')
-    assert any(row['metadata'] == {key: 'required'} for row in demo.get('/servers/detail').json()['servers'])
-    for options in ({'HttpEndpoint': 'disabled'}, {'HttpPutResponseHopLimit': 2}, {'InstanceMetadataTags': 'enabled'}):
+    items = {key: 'required', 'metadata_hop_limit': '64'}
+    assert any(row['metadata'] == items for row in demo.get('/servers/detail').json()['servers'])
+    changed = ec2.modify_instance_metadata_options(InstanceId=one, HttpPutResponseHopLimit=2)['InstanceMetadataOptions']
+    assert (changed['HttpPutResponseHopLimit'], changed['HttpTokens']) == (2, 'required')
+    changed = ec2.modify_instance_metadata_options(InstanceId=one, HttpTokens='optional')['InstanceMetadataOptions']
+    assert (changed['HttpPutResponseHopLimit'], changed['HttpTokens']) == (2, 'optional')
+    assert shown(ec2, one)['MetadataOptions']['HttpPutResponseHopLimit'] == 2 and not shown(ec2, one).get('Tags')
+    for hops in (0, 65, -1):
+        assert refused(ec2.modify_instance_metadata_options, InstanceId=one, HttpPutResponseHopLimit=hops)[0] == (
+            'InvalidParameterValue')
+    for options in ({'HttpEndpoint': 'disabled'}, {'InstanceMetadataTags': 'enabled'}):
         assert refused(ec2.modify_instance_metadata_options, InstanceId=one, **options) == (
             'UnsupportedOperation', 400)
     ec2.terminate_instances(InstanceIds=[one])

@@ -17,6 +17,7 @@ from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2 import waits
 from nova.api.ec2 import written
+from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.networks import interfaces
 from nova.db import engine
 from nova.db import schema
@@ -168,6 +169,20 @@ def test_all_ports_of_many_instances_are_found(api_db):
             return 200, orjson.dumps({'ports': [row for row in rows if row['id'] > after][:operations.PAGE]})
     req = operations.Request(calls.Caller(Ports(None), USER, {}), ids.Ids(api_db), api_db, 'r', 'u', 'req')
     assert len(interfaces.ports_of(req, [row['device_id'] for row in rows])) == len(rows)
+
+
+def test_a_hop_limit_is_refused_where_proxies_of_neutron_do_not_heed_it(api_db):
+    given = {'HttpTokens': 'required', 'HttpPutResponseHopLimit': 1}
+    for own in (True, False):
+        req = operations.Request(calls.Caller(Services(None), USER, {}), ids.Ids(api_db), api_db, 'r', 'u', 'req',
+                                 own_network=own)
+        assert metadata_options.items(req, {'HttpTokens': 'required'}) == {'metadata_tokens': 'required'}
+        if own:
+            assert metadata_options.items(req, given) == {'metadata_tokens': 'required', 'metadata_hop_limit': '1'}
+        else:
+            with pytest.raises(errors.Ec2Error) as error:
+                metadata_options.items(req, given)
+            assert error.value.code == 'UnsupportedOperation'
 
 
 def test_few_requests_wait_for_servers_and_none_for_long(api_db, monkeypatch):

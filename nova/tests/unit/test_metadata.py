@@ -16,6 +16,7 @@ from nova import conf as nova_conf
 from nova import objects
 from nova import utils
 from nova.api.metadata import app
+from nova.api.metadata import tokens
 from nova.cloud import assembly
 from nova.cmd import api_metadata
 from nova.db import engine
@@ -245,14 +246,42 @@ PATH = '/latest/meta-data/instance-id'
 
 
 def relayed(service, host='host1', kind='network', ident='n', address='10.0.0.5', master=None, at=0,
-            path=PATH, signed=('GET', PATH, b''), method='GET', body=b''):
+            path=PATH, signed=('GET', PATH, b''), method='GET', body=b'', more=None):
     """The answer to a request of a host's relay, which it has signed at a time from now."""
     master = master or service[0].api.api_db.run(metadata_keys.obtain)
     sent, digest = str(int(time.time()) + at), relay.digest(signed[2])
     proof = relay.signature(relay.key_of(master, host), host, kind, ident, address, (sent, *signed[:2], digest))
     named = {relay.HOST: host, relay.BY[kind]: ident, relay.GUEST: address, relay.SIGNATURE: proof,
-             relay.TIME: sent, relay.BODY: digest}
+             relay.TIME: sent, relay.BODY: digest, **(more or {})}
     return get(service, path, '192.0.2.1', method, body, **named)
+
+
+def test_an_answer_with_a_token_says_to_the_relay_how_far_it_may_go(service):
+    """Relays of older releases would let it go as far as any; a proxy is not asked, it would, too."""
+    where, row = '/latest/api/token', service[1]
+    with service[0].api.api_db.writer() as conn:
+        conn.execute(tables_network.ports.update().values(host='host1'))
+    asked = {'path': where, 'signed': ('PUT', where, b''), 'method': 'PUT'}
+    wanted, heeds = {tokens.TTL: '60'}, {tokens.TTL: '60', relay.HOPS: 'heeded'}
+    first = relayed(service, **asked, more=heeds)
+    assert first.status_int == 200 and relay.HOPS not in first.headers, first.text
+    for text, hops in (('1', '1'), ('64', '64'), ('65', '1'), ('x', '1'), ('٣', '1')):
+        with service[0].api.cells.of_server(row['uuid']).db.writer() as conn:
+            instances.update(conn, row['uuid'], {'metadata': {tokens.HOPS: text}})
+        assert relayed(service, **asked, more=heeds).headers[relay.HOPS] == hops
+        assert relayed(service, **asked, more=wanted).status_int == 403
+        proof = hmac.new(b'proxy secret', row['uuid'].encode(), hashlib.sha256).hexdigest()
+        assert get(service, where, '9.9.9.9', 'PUT', X_Instance_ID=row['uuid'], X_Tenant_ID='project-1',
+                   X_Instance_ID_Signature=proof, **wanted).status_int == 403
+        assert relayed(service).status_int == 200                               # the rest goes as far as before
+
+
+def test_a_relay_keeps_what_is_for_itself():
+    head = b'HTTP/1.1 200 OK\r\nX-Nova-Relay-Hops: 3\r\nContent-Length: 30\r\n\r\n'
+    body = b'X-Nova-Relay-Hops: 1\r\n\r\nX-Nova'
+    assert relay.limited(head + body) == (head.replace(b'X-Nova-Relay-Hops: 3\r\n', b'') + body, 3)
+    plain = head.replace(b'X-Nova-Relay-Hops: 3\r\n', b'') + body
+    assert relay.limited(plain) == (plain, None) and relay.limited(b'') == (b'', None)
 
 
 def test_a_signature_of_a_relay_is_good_for_one_request_and_a_short_time(service):

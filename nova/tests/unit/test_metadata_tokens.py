@@ -107,6 +107,15 @@ def test_a_guest_gets_a_token_and_reads_with_it(start):
     assert service.ask('/').status_code == 200                       # versions: nothing of the guest
 
 
+def test_an_answer_that_goes_a_few_hops_ends_its_connection(start):
+    """How far it goes: ``integration/test_metadata_hops.py``."""
+    service = start(rows=({'metadata': {tokens.HOPS: '1'}}, {}))
+    for guest, ended in ((0, 'close'), (1, None)):
+        answer = service.ask(app.TOKEN_PATH, 'PUT', guest, **{tokens.TTL: '60'})
+        assert (answer.status_code, answer.headers.get('Connection')) == (200, ended)
+        assert service.ask(guest=guest, **{tokens.TOKEN: answer.text}).headers.get('Connection') is None
+
+
 def test_a_token_is_of_one_guest_until_it_expires(start):
     service = start()
     code, token = service.token()

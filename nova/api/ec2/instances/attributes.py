@@ -143,14 +143,15 @@ def modify_instance_metadata_options(req: operations.Request, given: operations.
     wanted = {name: value for name, value in given.items() if name != 'InstanceId'}
     metadata_options.check(wanted)
     server = views.one_of(req, given)
-    required, path = server['metadata'].get(tokens.PROPERTY) == tokens.REQUIRED, f'/servers/{server["id"]}/metadata'
-    if wanted.get('HttpTokens') == tokens.REQUIRED and not required:
-        req.call('compute', 'POST', path, {'metadata': {tokens.PROPERTY: tokens.REQUIRED}})
-    elif wanted.get('HttpTokens') == 'optional' and tokens.PROPERTY in server['metadata']:
+    metadata, path = dict(server['metadata']), f'/servers/{server["id"]}/metadata'
+    items = metadata_options.items(req, wanted)
+    if items.items() - metadata.items():
+        req.call('compute', 'POST', path, {'metadata': items})
+    if wanted.get('HttpTokens') == 'optional' and metadata.pop(tokens.PROPERTY, None) is not None:
         req.call('compute', 'DELETE', f'{path}/{tokens.PROPERTY}')
-    now = wanted.get('HttpTokens') or (tokens.REQUIRED if required else 'optional')
+    now = metadata_options.shown({**metadata, **items}) or {'State': 'applied', 'HttpEndpoint': 'enabled'}
     return {'InstanceId': req.ids.one('i', server['id']),
-            'InstanceMetadataOptions': {'State': 'applied', 'HttpTokens': now, 'HttpEndpoint': 'enabled'}}
+            'InstanceMetadataOptions': {**now, 'HttpTokens': now.get('HttpTokens') or 'optional'}}
 
 
 OPERATIONS = [

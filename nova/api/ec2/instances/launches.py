@@ -29,7 +29,8 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
     given_tags = tags.given(given.get('TagSpecifications'), 'instance')
     body: dict[str, Any] = {'server': {
         'name': given_tags.get('Name') or 'instance', 'flavorRef': types.flavor_of(req, given.get('InstanceType')),
-        'metadata': given_tags | metadata_options.of_launch(given), 'min_count': least, 'max_count': most,
+        'metadata': given_tags | metadata_options.items(req, given.get('MetadataOptions') or {}),
+        'min_count': least, 'max_count': most,
         'return_reservation_id': most > 1,
         'networks': _networks(req, given), **_source(req, given)}}
     server = body['server']
