@@ -157,7 +157,9 @@ shown() {
     declare -A worst=()
     next 0
     for name in "${!codes[@]}"; do
-        code=${codes[$name]} name=${name%-[0-9]*}
+        code=${codes[$name]}
+        [ "$code" != 1 ] || [ -s "$log.$name.cache/v/cache/lastfailed" ] || code=2      # it ended before it could say what
+        name=${name%-[0-9]*}
         case $code in
             0|5) ;;                                                 # 5: no test of this part was wanted
             *) [ "${worst[$name]:-1}" != 1 ] || worst[$name]=$code ;;
