@@ -3,14 +3,16 @@ import time
 
 
 def wait_for(condition, seconds, what, pause_s=0.05):
-    """Wait until ``condition()`` is true and give its value back."""
+    """Wait until ``condition()`` is true and give its value back; to ask takes half of the time at most."""
     deadline = time.monotonic() + seconds
     while True:
+        asked = time.monotonic()
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f'waited {seconds} s for {what}'
-        time.sleep(pause_s)
+        now = time.monotonic()
+        assert now < deadline, f'waited {seconds} s for {what}'
+        time.sleep(max(pause_s, now - asked))
 
 
 def settled(check, seconds=10, pause_s=0.05):
@@ -18,9 +20,9 @@ def settled(check, seconds=10, pause_s=0.05):
     a server goes after its row; what it asserted last is raised after ``seconds``.
     """
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while (asked := time.monotonic()) < deadline:
         try:
             return check()
         except AssertionError:
-            time.sleep(pause_s)
+            time.sleep(max(pause_s, time.monotonic() - asked))
     return check()

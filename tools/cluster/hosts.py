@@ -116,9 +116,10 @@ def guests(name):
 
     :raises RuntimeError: libvirt does not answer
     """
+    asked = '; echo =; '.join(f'list --all --uuid {choice}' for choice in STATES)
     found = {}
-    for choice, state in STATES.items():
-        found.update(dict.fromkeys(virsh(name, 'list', '--all', '--uuid', choice).split(), state))
+    for state, listed in zip(STATES.values(), virsh(name, asked).split('='), strict=True):
+        found.update(dict.fromkeys(listed.split(), state))
     return found
 
 

@@ -25,8 +25,9 @@ def api(tmp_path):
     fixture.close()
 
 
-@pytest.mark.parametrize('minor', VERSIONS)
-@pytest.mark.parametrize('actions', [openapi.MERGED, openapi.SPLIT])
+# five seconds of a processor each; what is merged has the same parts
+@pytest.mark.parametrize('minor, actions', [*((minor, openapi.SPLIT) for minor in VERSIONS),
+                                            *((minor, openapi.MERGED) for minor in (VERSIONS[0], VERSIONS[-1]))])
 def test_an_independent_validator_finds_it_valid(minor, actions):
     document = openapi.document(ROWS, minor, actions)
     openapi_spec_validator.validate(document, cls=openapi_spec_validator.OpenAPIV31SpecValidator)

@@ -10,6 +10,7 @@ import pytest
 
 from nova import exception
 from nova.tests import ceph as cephs
+from nova.tests import long_runs
 from nova.tests.contract import driver_contract
 from nova.tests.waiting import wait_for
 from nova.virt import driver
@@ -267,7 +268,7 @@ def qemu(ceph, tmp_path):
 WRITE, READ = 'write -P {} 0 4k', 'read -P {} 0 4k'
 
 
-@pytest.mark.parametrize('shared', [False, True])
+@pytest.mark.parametrize('shared', [False, pytest.param(True, marks=long_runs.only)])
 def test_a_qemu_that_still_runs_on_a_dead_host_writes_nothing_more(ceph, store, tmp_path, qemu, shared):
     """Ceph let both of them write in turn: each got the lock when it asked for it."""
     instance, untouched = build(store), build(store)

@@ -6,7 +6,7 @@ from nova.tests.integration import moving
 
 pytestmark = moving.needed
 # of the steps of an action, some: in the middle, and before it says that it is done
-SHORT = {'stop': (2, -1), 'attach volume': (-2,), 'swap volume': (-4,), 'resize': (2, -2), 'spawn': (-2,),
+SHORT = {'stop': (-1,), 'attach volume': (-2,), 'swap volume': (-4,), 'resize': (2, -2), 'spawn': (-2,),
          'snapshot': (3,)}
 
 

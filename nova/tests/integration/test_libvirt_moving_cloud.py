@@ -125,6 +125,7 @@ def test_a_shelved_server_comes_back_on_another_host_with_its_disk(fleet):
     fleet.remembers(TWO, server, memory=False)
 
 
+@long_runs.only
 def test_maintenance_empties_a_host_and_fills_it_again(fleet):
     running, stopped = fleet.boot(ONE)['id'], fleet.boot(ONE)['id']
     fleet.keep(ONE, running)

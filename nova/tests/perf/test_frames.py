@@ -46,7 +46,7 @@ def stack_at_the_database(cloud, ask):
     def note(_conn, _cursor, statement, *_more):
         if 'instances' in statement and not stacks:
             stacks.append([frame for frame in traceback.extract_stack(sys._getframe())
-                           if frame.filename.startswith(OWN) and '/tests/' not in frame.filename])
+                           if frame.filename.startswith(OWN) and not frame.filename.startswith(f'{OWN}/tests/')])
     sa.event.listen(cloud.cell_db.engine, 'before_cursor_execute', note)
     ask()
     sa.event.remove(cloud.cell_db.engine, 'before_cursor_execute', note)
