@@ -72,6 +72,7 @@ class Inventory:
                       if host in (move['source_compute'], move['dest_compute'])}
             # their disks may be those of the new guest
             moving.update(entry['instance_uuid'] for entry in live_migrations.evacuated_from(conn, host))
+
         def fate(uuid: str) -> str:
             if uuid in moving or uuid in rows and rows[uuid]['host'] == host:
                 return states.NEEDED

@@ -58,16 +58,19 @@ class Machine:
 
     def load(self) -> None:
         """Read what an earlier process has left; remove the disk of a snapshot that a crash ended."""
-        files = self.guests_file, self.kept_file, self.arriving_file
-        if self._directory is None or None in files:
+        if (self._directory is None or self.guests_file is None or self.kept_file is None
+                or self.arriving_file is None):
             return
         self._directory.mkdir(parents=True, exist_ok=True)
         for path in self._directory.glob(glob.escape(self._disks) + '*'):
             path.unlink()
         with self.lock:
-            self.guests, self.kept, arriving = (
-                orjson.loads(path.read_bytes()) if path and path.exists() else {} for path in files)
-            self.arriving = set(arriving)
+            if self.guests_file.exists():
+                self.guests = orjson.loads(self.guests_file.read_bytes())
+            if self.kept_file.exists():
+                self.kept = json.loads(self.kept_file.read_text())
+            if self.arriving_file.exists():
+                self.arriving = set(json.loads(self.arriving_file.read_text()))
 
     def save(self) -> None:
         """Write the guests."""
