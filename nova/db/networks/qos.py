@@ -12,11 +12,11 @@ from nova.db.tables import network as t
 
 
 def visible(context: nova_context.RequestContext) -> Any:
-    """Condition on policies that the caller may see and use: its own, and those that are for all."""
+    """Condition on policies that the caller may see and use: its own, those for all, and those shared with it."""
     project_id, c = context.sees, t.qos_policies.c
     if not nova_context.one_project(project_id):
         return c.id.is_not(None)
-    return sa.or_(c.project_id == project_id, c.shared)
+    return networks.or_shared(t.qos_policies, context, sa.or_(c.project_id == project_id, c.shared))
 
 
 def rules_of(conn: sa.Connection, policy_ids: Any) -> dict[str, list[dict[str, Any]]]:
@@ -36,8 +36,15 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
     return ''
 
 
+def users(conn: sa.Connection, policy_id: str) -> set[str]:
+    """The projects whose ports or networks use a policy."""
+    return {project for table in (t.ports, t.networks) for project in conn.execute(
+        sa.select(table.c.project_id).distinct().where(table.c.qos_policy_id == policy_id)).scalars()}
+
+
 def remove(conn: sa.Connection, policy_id: str) -> None:
     revisions.execute(conn, sa.delete(t.qos_rules).where(t.qos_rules.c.policy_id == policy_id))
+    networks.end_shares(conn, policy_id)
     networks.delete(conn, t.qos_policies, policy_id)
 
 

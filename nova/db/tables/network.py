@@ -60,7 +60,8 @@ shares = table(
     'network_shares',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
-    sa.Column('network_id', _id, nullable=False),
+    sa.Column('network_id', _id, nullable=False),                    # or that of another kind of object
+    sa.Column('object_type', sa.String(16), nullable=False, default='network', server_default='network'),
     sa.Column('action', sa.String(32), nullable=False),              # access_as_shared, access_as_external
     sa.Column('target_project', _text, nullable=False),
     *_described(),

@@ -40,8 +40,10 @@ def _rule_view(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
           rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    rules = db.rules_of(conn, [row['id'] for row in rows])
-    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'], **CONSTANTS,
+    idents = [row['id'] for row in rows]
+    rules, shared = db.rules_of(conn, idents), db_networks.shared_among(conn, idents, context.project_id)
+    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'] or row['id'] in shared,
+             **CONSTANTS,
              'rules': [_rule_view(rule) for rule in rules.get(row['id'], [])]} for row in rows]
 
 
@@ -81,13 +83,13 @@ def chosen(conn: engine.Connection, context: nova_context.RequestContext, known:
     """
     if wanted == known:
         return known
+    if wanted:
+        db_networks.lock(conn, t.qos_policies, wanted)           # before it is asked whether it is shared
     for ident in filter(None, (wanted, known)):
         if db_networks.seen(conn, t.qos_policies, db.visible(context), ident) is None:
             if ident == known:
                 raise exception.PolicyDenied(rule='update_policy')
             raise faults.QosPolicyNotFound(policy_id=ident)
-    if wanted:
-        db_networks.lock(conn, t.qos_policies, wanted)
     return wanted
 
 
