@@ -217,6 +217,14 @@ qos_rules = table(
     sa.UniqueConstraint('policy_id', 'direction', name='uq_qos_rules'),
 )
 
+# With which value of the field DS (RFC 2474) guests' packets leave, by the policy of their port or network.
+qos_markings = table(
+    'qos_markings',
+    sa.Column('policy_id', _id, primary_key=True),
+    sa.Column('id', _id, nullable=False),                            # of the rule
+    sa.Column('dscp_mark', sa.Integer, nullable=False),
+)
+
 routers = table(
     'routers',
     sa.Column('id', _id, primary_key=True),
