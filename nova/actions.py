@@ -226,7 +226,7 @@ _NEXT_EVENT = 'sent with the next event of the server'
 _COPY = 'the image would have their content without encryption'
 _HELD = 'the state of virtiofsd stays with its host'
 _OTHER_HOST = 'the share is open to the host that the server is on'
-_REBUILT = 'the guest is made anew, without them'
+_REBUILT = 'the guest is made again, without them'
 
 ROWS = (
     Action('os-start', (STOPPED,), (states.POWERING_ON,), _RULE + 'servers:start', after=ACTIVE, host=True,

@@ -479,6 +479,10 @@ class InstanceIsLocked(Conflict):
     template = 'Instance %(instance_id)s is locked'
 
 
+class VolumeTypeExists(Conflict):
+    template = 'A volume type with the name %(name)s exists already.'
+
+
 class InstanceNotReady(Conflict):
     template = 'Instance %(instance_id)s is not ready'
 

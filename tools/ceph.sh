@@ -6,13 +6,14 @@
 #
 # A new DIRECTORY takes from the environment: PORT (16700; the monitor takes it and the next, the others what is free
 # of PORT+10 to PORT+99), ADDRESS (127.0.0.1), SIZE (2G: at most so much is written, the file behind the OSD is sparse), POOL (vms).
+# FILES (no; yes: a file system "shares" and its MDS as well).
 # Leaves in DIRECTORY: ceph.conf, and ceph.client.nova.keyring, whose user may use RBD in POOL and nothing else.
 # start of a directory that was stopped goes on with what it holds. It is for tests: nothing is kept twice.
 # Needs root and Debian's packages in CEPH_PACKAGES of lib.sh; QEMU's driver for it is in qemu-block-extra.
 set -euo pipefail
 
 missing() {
-    for program in ceph-mon ceph-mgr ceph-osd ceph-authtool monmaptool ceph rbd; do
+    for program in ceph-mon ceph-mgr ceph-osd ${FILES:+ceph-mds} ceph-authtool monmaptool ceph rbd; do
         command -v "$program" >/dev/null || { echo "$program"; return; }
     done
 }
@@ -52,6 +53,7 @@ daemon() {
         fail "ceph-${1%%.*} does not start; see $dir/log"
 }
 gone() { ! process "$1"; }
+active() { ceph --admin-daemon "$dir/run/mds.a.asok" status | grep '"state": "up:active"'; }
 leads() { ceph --admin-daemon "$dir/run/mon.a.asok" mon_status | grep '"state": "leader"'; }
 
 configuration() {
@@ -91,12 +93,14 @@ bdev aio poll ms = 20
 bluefs log compact min size = 1048576
 mgr tick period = 1
 mgr stats period = 1
+mds beacon interval = 0.5
+mds cache memory limit = 67108864
 # clients notice a restarted OSD after a second
 objecter tick interval = 1
 objecter timeout = 2
 CONF
     local name
-    for name in mon.a mgr.x osd.0; do
+    for name in mon.a mgr.x osd.0 mds.a; do
         cat <<CONF
 [$name]
 ${name%%.*} data = $dir/$name
@@ -116,16 +120,20 @@ key() {
 create() {
     local fsid
     fsid=$(cat /proc/sys/kernel/random/uuid)
-    rm -rf "$dir"/{mon.a,mgr.x,osd.0,modules,crash,log,run}
+    rm -rf "$dir"/{mon.a,mgr.x,osd.0,mds.a,modules,crash,log,run}
     mkdir -p "$dir"/{mon.a,mgr.x,osd.0,modules,crash,log,run}
+    [ -z "${FILES:-}" ] || mkdir "$dir/mds.a"
     configuration "$fsid" >"$CEPH_CONF"
     (
         umask 077
         key "$dir/mon.keyring" mon. --cap mon 'allow *'
-        key "$dir/ceph.client.admin.keyring" client.admin --cap mon 'allow *' --cap osd 'allow *' --cap mgr 'allow *'
+        key "$dir/ceph.client.admin.keyring" client.admin --cap mon 'allow *' --cap osd 'allow *' --cap mgr 'allow *' \
+            --cap mds 'allow *'
         key "$dir/ceph.client.nova.keyring" client.nova --cap mon 'profile rbd' --cap mgr "profile rbd pool=$pool" \
             --cap osd "profile rbd pool=$pool"
         key "$dir/mgr.x/keyring" mgr.x --cap mon 'allow profile mgr' --cap osd 'allow *'
+        [ ! -d "$dir/mds.a" ] || key "$dir/mds.a/keyring" mds.a --cap mon 'profile mds' --cap mgr 'profile mds' \
+            --cap osd 'allow rw tag cephfs *=*' --cap mds 'allow'
         key "$dir/osd.0/keyring" osd.0 --cap mon 'allow profile osd' --cap mgr 'allow profile osd' --cap osd 'allow *'
         monmaptool --create --clobber --fsid "$fsid" --addv a "[v2:$address:$port,v1:$address:$((port + 1))]" \
             "$dir/monmap"
@@ -133,10 +141,13 @@ create() {
     ) >"$dir/log/create" 2>&1 || fail "the files of the monitor could not be made; see $dir/log/create"
 }
 create_osd() {
-    local id
+    local id files=()
+    [ ! -d "$dir/mds.a" ] || files=("osd pool create shares_metadata" "osd pool create shares_data"
+        "fs new shares shares_metadata shares_data")
     id=$(cat /proc/sys/kernel/random/uuid)
     {   # one call says all: each start of this program takes a second
-        printf '%s\n' "osd new $id 0" "osd pool create $pool" 'health mute MGR_MODULE_ERROR --sticky' | timeout 60 ceph &&
+        printf '%s\n' "osd new $id 0" "osd pool create $pool" 'health mute MGR_MODULE_ERROR --sticky' \
+            ${files:+"${files[@]}"} | timeout 60 ceph &&
             ceph-osd -i 0 --mkfs --osd-uuid "$id"
     } >>"$dir/log/create" 2>&1 || fail "the OSD could not be made; see $dir/log/create"
 }
@@ -158,12 +169,16 @@ start() {
     # both wait until the pool can be written
     if [ -e "$dir/complete" ]; then timeout 60 rbd -p "$pool" ls >/dev/null; else timeout 60 rbd pool init "$pool"; fi ||
         fail "the pool $pool does not answer; see $dir/log"
+    if [ -d "$dir/mds.a" ]; then
+        daemon mds.a
+        until_true 60 'the file system' active
+    fi
     touch "$dir/complete"
 }
 
 stop() {
     local name pid
-    for name in osd.0 mgr.x mon.a; do
+    for name in mds.a osd.0 mgr.x mon.a; do
         if pid=$(process "$name"); then
             kill "$pid"
             until_true 30 "the end of $name" gone "$name"

@@ -11,6 +11,8 @@ RUN_PACKAGES="$BUILD_PACKAGES libvirt-daemon-system libvirt-clients qemu-system-
 # disks and volumes of a Ceph that is elsewhere, and what a Ceph on this machine needs beside it (tools/ceph.sh)
 CEPH_CLIENT_PACKAGES="ceph-common qemu-block-extra"
 CEPH_PACKAGES="ceph-mon ceph-mgr ceph-osd $CEPH_CLIENT_PACKAGES"
+# a file system in it, and what mounts its shares (nova-virtiofsd)
+CEPH_FILES_PACKAGES="ceph-mds ceph-fuse"
 CEPH_BINDINGS="python3-rados python3-rbd"
 GUEST_PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio syslinux syslinux-common fdisk kmod"
 

@@ -28,7 +28,7 @@ overdue() { [ -e "$log.overdue" ]; }
 failed=() took=() unsteady=()
 declare -A names=() begun=() codes=()    # of processes that run beside others: by process, and by name
 clock() { printf '[%(%H:%M:%S)T %d:%02d] ' -1 $((SECONDS / 60)) $((SECONDS % 60)); }
-TEST_PACKAGES="libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs $CEPH_PACKAGES $CEPH_BINDINGS tgt libmariadb-dev awscli s3cmd rclone restic haproxy memcached nfs-ganesha nfs-ganesha-vfs rpcbind"
+TEST_PACKAGES="libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs $CEPH_PACKAGES $CEPH_FILES_PACKAGES $CEPH_BINDINGS tgt libmariadb-dev awscli s3cmd rclone restic haproxy memcached nfs-ganesha nfs-ganesha-vfs rpcbind"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
@@ -65,12 +65,13 @@ if wants integration && [ $root = yes ]; then
     meanwhile image "$here/$maker" "$NOVA_TEST_GUEST_DIR"
 fi
 step "Python packages" make_venv "$extras"
-# pytest rewrites the assertions of each test file once and keeps what it made; of workers that begin at the same moment
-# each would do it for all files. What cannot be collected ends the run here, not an hour later in its part.
-tests=()
-for name in unit contract functional integration; do ! wants $name || tests+=("nova/tests/$name"); done
-collected() { [ ${#tests[@]} = 0 ] || "$venv/bin/python" -m pytest -qq --collect-only "${tests[@]}"; }
-meanwhile collected collected
+# What cannot be collected ends the run here, not an hour later in its part.
+collected() { [ $# = 0 ] || "$venv/bin/python" -m pytest -qq --collect-only "$@"; }
+for number in 0 1; do
+    tests=() pair=(unit contract functional integration)
+    for name in "${pair[@]:2 * number:2}"; do ! wants $name || tests+=("nova/tests/$name"); done
+    meanwhile collected$number collected "${tests[@]}"
+done
 if wants integration; then
     export NOVA_TEST_KEYSTONE=${NOVA_TEST_KEYSTONE:-${TMPDIR:-/tmp}/nova-test-keystone}
     step "Keystone, Barbican, Ironic, Cinder" keystone_venv
@@ -79,7 +80,8 @@ if wants integration && [ $root = yes ]; then
     step "libvirt" "$here/libvirt-host.sh" start
     step "Guest image" outcome image
 fi
-step "Test files" outcome collected
+all_collected() { outcome collected0 && outcome collected1; }
+step "Test files" all_collected
 
 # Waited for in the background, so that the end of this script is the end of its tests, whenever it comes.
 # pytest NAME arguments
@@ -105,21 +107,22 @@ stop() {
     exit 143
 }
 trap stop TERM INT HUP
-# What shares nothing with other tests runs file by file; whole clouds are mostly waited for, and keep a third of a core
-# busy, so there are three workers a core.
-side_by_side() { pytest "$1" -n $(($(nproc) < 6 ? 3 * $(nproc) : 16)) --dist loadfile "${@:2}"; }
 # once_more STATUS NAME: runs what failed again, with nothing beside it. A test of a whole cloud can lose a race
 # on a full machine; what passes alone is named at the end of this script, since the race may be the product's, too.
 # Files with failures are counted, as all tests of a file fail with what they share; more than $unsteady_most are a defect.
+# Processes that ran one list (NAME-1, NAME-2, ...) are one.
 unsteady_most=3
 once_more() {
-    local status=$1 name=$2 tests files
-    mapfile -t tests < <(sed -n 's/^ *"\(.*\)": true,\?$/\1/p' "$log.$name.cache/v/cache/lastfailed" 2>/dev/null)
+    local status=$1 name=$2 tests files again=$log.$2.again.cache/v/cache
+    mapfile -t tests < <(sed -n 's/^ *"\(.*\)": true,\?$/\1/p' "$log.$name".cache/v/cache/lastfailed \
+        "$log.$name"-[0-9]*.cache/v/cache/lastfailed 2>/dev/null)
     mapfile -t files < <(printf '%s\n' "${tests[@]%%::*}" | sort -u)
     [ "$status" = 1 ] && [ ${#tests[@]} -gt 0 ] && [ ${#files[@]} -le $unsteady_most ] || return "$status"
     ! overdue || return "$status"
     printf '\n%s== once more, alone: %s\n' "$(clock)" "${tests[*]}"
-    begin "$name" "${files[@]}" "${options[@]}" -n 0 --last-failed --session-timeout=$again_s & wait "$!" || return "$?"
+    mkdir -p "$again"
+    printf '"%s": true\n' "${tests[@]}" | sed '$! s/$/,/; 1 s/^/{/; $ s/$/}/' >"$again/lastfailed"
+    begin "$name.again" "${files[@]}" "${options[@]}" -n 0 --last-failed --session-timeout=$again_s & wait "$!" || return "$?"
     unsteady+=("${tests[@]}")
 }
 again_s=600                          # and no test begins later
@@ -145,33 +148,38 @@ ended() {
     wait "$1" || code=$?
     cat "$log.$name"
     printf '%s%s has ended with code %s after %s s\n' "$(clock)" "$name" "$code" $((SECONDS - begun[$1]))
-    [[ $name =~ ^[0-9]+$ ]] || took+=("$(printf '  %-26s %4d s' "$name" $((SECONDS - begun[$1])))")
+    [[ $name =~ -[0-9]+$ ]] || took+=("$(printf '  %-26s %4d s' "$name" $((SECONDS - begun[$1])))")
     codes[$name]=$code
     unset "names[$1]"
 }
 shown() {
-    local name status=0
+    local name code status=0
+    declare -A worst=()
     next 0
     for name in "${!codes[@]}"; do
-        case ${codes[$name]} in
+        code=${codes[$name]} name=${name%-[0-9]*}
+        case $code in
             0|5) ;;                                                 # 5: no test of this part was wanted
-            *) once_more "${codes[$name]}" "$name" || status=$? ;;
+            *) [ "${worst[$name]:-1}" != 1 ] || worst[$name]=$code ;;
         esac
     done
     codes=()
+    for name in "${!worst[@]}"; do once_more "${worst[$name]}" "$name" || status=$?; done
     return "$status"
 }
-# The same for green threads, which pytest-xdist's workers cannot run on: three processes a core, each with one share of
-# the files after the other; files take seconds or minutes, so there are more shares than processes.
-in_shares() {
-    local files=("$1"/test_*.py) most count number share file
-    most=$(($(nproc) * 3)) count=$(($(nproc) * 12))
-    shift
-    for ((number = 0; number < count; number++)); do
-        share=()
-        for ((file = number; file < ${#files[@]}; file += count)); do share+=("${files[file]}"); done
-        [ ${#share[@]} = 0 ] || beside "$number" "${share[@]}" "$@"
+# pulled NAME COUNT FILE...: so many processes run the files, each taking the next of one list when it has done one
+# (nova/tests/pulled.py). Those of longest.txt come first, so that none is left when the other processes have ended.
+pulled() {
+    local name=$1 most=$2 directories number
+    shift 2
+    export NOVA_TEST_FILES=$log.$name.files
+    printf '%s\n' "$@" | awk 'NR == FNR {order[$0] = NR; next} {print $0 in order ? order[$0] : 9999, $0}' \
+        nova/tests/longest.txt - | sort -s -n -k 1,1 | cut -d ' ' -f 2 >"$NOVA_TEST_FILES"
+    mapfile -t directories < <(dirname "$@" | sort -u)
+    for ((number = 1; number <= most; number++)); do
+        beside "$name-$number" -p nova.tests.pulled -o console_output_style=classic "${directories[@]}" "${options[@]}"
     done
+    unset NOVA_TEST_FILES
     shown
 }
 # Real servers are mostly waited for, so there are more processes than cores. What shares the one libvirt of this
@@ -219,30 +227,32 @@ report() {
 export PATH=$venv/bin:$PATH
 # mypy keeps one core busy
 if wants pep8; then meanwhile style "$here/check.sh"; fi
-if wants unit; then run "unit" side_by_side unit nova/tests/unit "$@"; fi
+if wants unit; then run "unit" pulled unit $((2 * $(nproc))) nova/tests/unit/test_*.py; fi
 if wants pep8; then run "style and layers" outcome style; fi
 if wants contract; then
-    run "contract" side_by_side contract nova/tests/contract "$@"
-    run "budgets" pytest budgets nova/tests/perf "$@"
-    NOVA_THREAD_MODEL=eventlet run "floods, green threads" pytest floods nova/tests/perf/test_*_flood.py "$@"
+    floods=(nova/tests/perf/test_*_flood.py) counted=()           # what compares times has nothing beside it
+    for file in nova/tests/contract/test_*.py nova/tests/perf/test_*.py; do
+        [[ " ${floods[*]} " == *" $file "* ]] || counted+=("$file")
+    done
+    run "contract, budgets" pulled contract $((2 * $(nproc))) "${counted[@]}"
+    run "floods" pytest floods "${floods[@]}" "$@"
+    NOVA_THREAD_MODEL=eventlet run "floods, green threads" pytest floods "${floods[@]}" "$@"
 fi
-if wants functional; then
+if wants functional; then              # whole clouds are mostly waited for, and keep a third of a core busy
     export NOVA_TEST_ALTERNATE=1
-    export NOVA_THREAD_MODEL=native
-    run "functional, native threads" side_by_side functional nova/tests/functional --no-loadscope-reorder "$@"
-    NOVA_THREAD_MODEL=eventlet
-    run "functional, green threads" in_shares nova/tests/functional "$@"
-    unset NOVA_THREAD_MODEL NOVA_TEST_ALTERNATE
+    NOVA_THREAD_MODEL=native run "functional, native threads" pulled native $((3 * $(nproc))) nova/tests/functional/test_*.py
+    NOVA_THREAD_MODEL=eventlet run "functional, green threads" pulled green $((3 * $(nproc))) nova/tests/functional/test_*.py
+    unset NOVA_TEST_ALTERNATE
 fi
-if wants integration; then run "integration" by_servers nova/tests/integration "$@"; fi
-
 # Without the tools that write it there is none; known weaknesses are a failure.
 bill() {
     local status=0
     "$here/sbom.sh" "$log.sbom.json" || status=$?
     [ $status != 3 ]
 }
-if [ "$suite" = all ]; then run "bill of materials" bill; fi
+if [ "$suite" = all ]; then meanwhile bill bill; fi          # it mostly waits for the package index
+if wants integration; then run "integration" by_servers nova/tests/integration "$@"; fi
+if [ "$suite" = all ]; then run "bill of materials" outcome bill; fi
 
 report
 ! overdue || fail "Not ended within ${NOVA_TEST_MINUTES:-84} minutes. Failed or not begun: ${failed[*]}"

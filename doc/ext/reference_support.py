@@ -76,6 +76,10 @@ STORAGE = (
      'unit/test_libvirt_volumes.py::test_what_os_brick_is_asked', KERNEL),
     ('Volumes: Fibre Channel, multipath', 'fibre_channel', CALLS,
      'unit/test_libvirt_volumes.py::test_what_os_brick_is_asked', KERNEL),
+    ('Encrypted volumes (LUKS)', None, SHOWN,
+     'integration/test_libvirt_encrypted_volumes.py::'
+     'test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_same',
+     'embedded ones, as files and over NBD; of Cinder a file with a header of LUKS'),
     ('Limits of local disks, also changed by a resize', None, SHOWN,
      'integration/test_libvirt_growth.py::test_a_running_guest_grows', 'of flavors with a maximum'),
     ('Limits of volumes (QoS of the front-end)', None, CALLS,

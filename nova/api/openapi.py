@@ -146,7 +146,7 @@ def _operation(rows: list[Route], path: str, version: int, used: set[int], merge
     found: Document = {
         'operationId': name if merged or not row.action else f'{name}_{row.action}',
         'tags': [_tag(row)],
-        'summary': 'Carry out an action.' if merged else meaning(row),
+        'summary': 'Run an action.' if merged else meaning(row),
         'parameters': [*_parameters(row, version)],
         'responses': {**_successes(rows, version),
                       **{str(code): {'$ref': f'#/components/responses/{code}'} for code in sorted(errors)}},

@@ -133,8 +133,9 @@ def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, 
         raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project of a '
                                      'service that may check signatures.')
     auth = loading.load_auth_from_conf_options(conf, 'ec2')
-    session = loading.load_session_from_conf_options(conf, 'ec2', auth=auth)
-    services = calls.RemoteServices(session, 'public', conf.ec2.region, conf.ec2.timeout or 60)
+    timeout = conf.ec2.timeout or 60
+    session = loading.load_session_from_conf_options(conf, 'ec2', auth=auth, timeout=timeout)
+    services = calls.RemoteServices(session, 'public', conf.ec2.region, timeout)
     return app.Application(services, api_db, rules, conf.ec2.region, url, _bundles(conf, bus))
 
 

@@ -257,10 +257,15 @@ def _neutron(conf: cfg.ConfigOpts, bus: Bus, host: str, cell_db: Database) -> se
             server = ownership.server(conn, uuid)
         return server.host if server else None
 
+    def project_of(uuid: str) -> str | None:
+        with cell_db.reader() as conn:
+            server = ownership.server(conn, uuid)
+        return server.project_id if server else None
+
     def nodes() -> list[tuple[str, str, str]]:
         with cell_db.reader() as conn:
             return [(row['host'], row['node'], row['uuid']) for row in compute_nodes.list(conn)]
-    manager = neutron_manager.NeutronManager(conf, host_of, nodes=nodes)
+    manager = neutron_manager.NeutronManager(conf, host_of, nodes=nodes, project_of=project_of)
     return service.Service(conf, 'nova-network', host, interface.INTERFACE, manager, bus, _conductor(bus),
                            admission=authority.admission_of(cell_db),
                            tasks=[('providers', PROVIDERS_INTERVAL, manager.begin)])

@@ -49,7 +49,7 @@ class LocalCallers:
     def signer(self, signed: signing.Signed, address: str) -> app.User:
         try:
             _token, data = self._identity.signed.authenticate_text(
-                signed.access, signed.text, signed.signature, address)
+                signed.access, signed.text, signed.signature, address, shared=True)
         except exception.Unauthorized:
             raise errors.S3Error(*WRONG) from None
         except (exception.TooManyRequests, exception.Unavailable):
@@ -83,9 +83,9 @@ class RemoteCallers:
             raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project '
                                          'of a service that may check signatures.')
         auth: Any = loading.load_auth_from_conf_options(conf, 'ec2')
-        self._session: Any = loading.load_session_from_conf_options(conf, 'ec2', auth=auth)
-        self._url = str(auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
         self._timeout = conf.ec2.timeout or 60
+        self._session: Any = loading.load_session_from_conf_options(conf, 'ec2', auth=auth, timeout=self._timeout)
+        self._url = str(auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
 
     def signer(self, signed: signing.Signed, address: str) -> app.User:
         text = base64.urlsafe_b64encode(signed.text.encode()).decode()

@@ -25,6 +25,7 @@ from nova.compute import recovery
 from nova.compute import rescue
 from nova.compute.moves import resize
 from nova.compute import shelve
+from nova.compute import strays
 from nova.compute import volumes as compute_volumes
 from nova.compute.host import Host
 from nova.image import grants
@@ -74,7 +75,7 @@ class ComputeManager:
             driver.use_certificates(barbican.Barbican(conf).certificate)
 
         notifier = notifications.Notifier(host)
-        stray_guests = power_states.StrayGuests(host)
+        stray_guests = strays.Strays(host)
         volumes = compute_volumes.Volumes(host)
         volume_snapshots = compute_volumes.VolumeSnapshots(host)
         shares = compute_volumes.Shares(host)
@@ -91,7 +92,7 @@ class ComputeManager:
         deletions = deletion.Deletion(host, live_migration=migration)
         events = external_events.ExternalEvents(host)
         self.inventory = inventory.Inventory(host)
-        self.power_states = power_states.PowerStates(host, stray_guests=stray_guests)
+        self.power_states = power_states.PowerStates(host, strays=stray_guests)
         self._evacuation = rebuild.Evacuation(host, volumes=volumes)
         self._resize = resize.Resize(host, volumes=volumes)
         builder = build.Builder(host, volumes=volumes, inventory=self.inventory)
@@ -167,7 +168,7 @@ class ComputeManager:
         self.methods = Methods(interface.INTERFACE, {**methods, 'take_up': self._background.take_up})
         self.recovery = recovery.Recovery(
             host, methods=restarts, builder=builder,
-            power=power_operations, power_states=self.power_states, stray_guests=stray_guests)
+            power=power_operations, power_states=self.power_states, strays=stray_guests)
 
     # ---- the life of the service
 

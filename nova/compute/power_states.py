@@ -1,44 +1,17 @@
 """Power states: what the driver's events and a periodic comparison find, reported to the conductor."""
-import collections.abc
 import logging
 import threading
 
 from nova import context
 from nova import exception
-from nova import objects
 from nova import states
 from nova.compute.host import Host
+from nova.compute.strays import Strays
 from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
 SETTLE_S = 0.5       # a guest that reboots goes through several states in this time
-
-
-class StrayGuests:
-    """Guests of this host whose servers are not on it."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def remove(self, ctx: context.RequestContext, uuids: collections.abc.Collection[str]) -> None:
-        """Remove guests of servers that are known to be deleted, or to live elsewhere; leave any other alone."""
-        host = self._host
-        if not uuids:
-            return
-        gone = set(host.conductor.stray_guests(ctx, host=host.name, uuids=sorted(uuids)))
-        for uuid in sorted(uuids):
-            if uuid not in gone:
-                LOG.warning('Guest %s is of no server that is known; it is left alone.', uuid)
-                continue
-            LOG.info('The server of guest %s is not on this host any more; removing the guest.', uuid)
-            host.queue.submit(uuid, self._remove, ctx, uuid)
-
-    def _remove(self, ctx: context.RequestContext, uuid: str) -> None:
-        try:
-            self._host.driver.destroy(ctx, objects.Instance(uuid=uuid, network_info=[]), [])
-        except exception.NovaException as error:
-            LOG.error('Guest %s could not be removed: %s', uuid, error.message)
 
 
 class PowerStates:
@@ -47,8 +20,8 @@ class PowerStates:
     A state is read and reported in the server's own queue, so that it is never that of a moment before a task.
     """
 
-    def __init__(self, host: Host, stray_guests: StrayGuests) -> None:
-        self._host, self._stray_guests = host, stray_guests
+    def __init__(self, host: Host, strays: Strays) -> None:
+        self._host, self._strays = host, strays
         self._changed: set[str] = set()          # servers with events that were not looked at yet
         self._lock = threading.Lock()
         self._event_came = threading.Event()
@@ -102,9 +75,10 @@ class PowerStates:
             LOG.warning('The power state of server %s is not reported: %s', uuid, error.message)
 
     def synchronize(self) -> int:
-        """Compare every server with its guest; the number of those that differ. Remove guests of deleted servers."""
+        """Compare every server with its guest; the number of those that differ. Remove what is of none of them."""
         host, ctx = self._host, context.admin_context()
         guests = host.driver.guests()
+        here = self._strays.find(guests)
         servers = [entry['instance'] for entry in host.conductor.instances_on_host(ctx, host=host.name)]
         different = 0
         for server in servers:
@@ -112,5 +86,5 @@ class PowerStates:
             if server.task_state is None and server.vm_state != states.BUILDING and found != server.power_state:
                 self.report(server.uuid)
                 different += 1
-        self._stray_guests.remove(ctx, guests.keys() - {server.uuid for server in servers})
+        self._strays.settle(ctx, here, {server.uuid for server in servers})
         return different

@@ -13,6 +13,7 @@ from nova.compute import build
 from nova.compute import interface
 from nova.compute import power
 from nova.compute import power_states
+from nova.compute import strays
 from nova.compute.host import Host
 
 LOG = logging.getLogger(__name__)
@@ -61,9 +62,9 @@ class Recovery:
 
     def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]],
                  builder: build.Builder, power: power.Power, power_states: power_states.PowerStates,
-                 stray_guests: power_states.StrayGuests) -> None:
+                 strays: strays.Strays) -> None:
         self._host, self._methods, self._builder = host, methods, builder
-        self._power, self._power_states, self._stray_guests = power, power_states, stray_guests
+        self._power, self._power_states, self._strays = power, power_states, strays
         self._recover: dict[str, typing.Callable[[context.RequestContext, objects.Instance, Arguments], None]] = {
             'build': self._build,
             'again': self._repeat,
@@ -76,6 +77,7 @@ class Recovery:
         """Compare guests with servers and queue what is to be done about each difference."""
         host, ctx = self._host, context.admin_context()
         guests = host.driver.guests()
+        here = self._strays.find(guests)
         entries = host.conductor.instances_on_host(ctx, host=host.name)
         booted = boot_time()
         for entry in entries:
@@ -88,7 +90,7 @@ class Recovery:
                          server.task_state, guests.get(server.uuid), what)
                 # its task ends in the name of the request that began it
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
-        self._stray_guests.remove(ctx, guests.keys() - {entry['instance'].uuid for entry in entries})
+        self._strays.settle(ctx, here, {entry['instance'].uuid for entry in entries})
 
     def _build(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         if server.task_state == states.DELETING:

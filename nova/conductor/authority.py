@@ -199,6 +199,7 @@ RIGHTS = {
     'beside_on_host': (own_host,),
     'evacuated_from': (own_host,),
     'stray_guests': (own_host,),
+    'became_of': (own_host,),
     'object_backport': (admission.anything,),
     # ---- moves
     'continue_moves': (own_host,),

@@ -96,6 +96,8 @@ INTERFACE = Interface(
     Method('instances_on_host', ('host',), call=True),
     # of guests that a host has and does not know: those that were deleted, or live on another host -> list of uuids
     Method('stray_guests', ('host', 'uuids'), call=True),
+    # the same of whatever a host has of servers -> {uuid: one of states.FATES}
+    Method('became_of', ('host', 'uuids'), call=True, since='1.1'),
     # the passphrase of a server's encrypted local disks, made at the first request; raises DiskKeyUnavailable
     Method('get_disk_key', ('instance_uuid',), call=True, since='1.1'),
     # the same of an encrypted volume that it has
@@ -127,7 +129,8 @@ INTERFACE = Interface(
     Method('volume_not_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'), call=True),
     # other contents for the root volume of a server: it is connected again by prepare_volumes, when it has them
     Method('reimage_root', ('instance_uuid', 'image_id'), call=True),
-    # a host may mount a share of a server -> its mapping (a dict); the mapping has this status; it goes, and the access
+    # a host may mount a share of a server -> its mapping (a dict) with 'access' (share/api.py); the mapping has this
+    # status; it goes, and the access
     Method('allow_share', ('instance_uuid', 'share_id', 'host'), call=True),
     Method('share_attached', ('instance_uuid', 'share_id', 'status'), call=True),
     Method('share_detached', ('instance_uuid', 'share_id', 'host'), call=True),

@@ -141,7 +141,8 @@ class ConductorManager:
             'share_detached': shares.share_detached,
             # ---- hosts
             'get_block_devices': inventory.get_block_devices, 'instances_on_host': inventory.instances_on_host,
-            'stray_guests': inventory.stray_guests, 'image_cached': inventory.image_cached,
+            'stray_guests': inventory.stray_guests, 'became_of': inventory.became_of,
+            'image_cached': inventory.image_cached,
             'report_power_states': inventory.report_power_states, 'report_nodes': inventory.report_nodes,
             'report_service': registration.report_service, 'register_service': registration.register_service,
             'service_alive': registration.service_alive,

@@ -19,11 +19,12 @@ OPTIONS = [
                     'disk_keys_file. barbican: in the Key Manager service that [barbican] names, by the account there. '
                     'Keys that there are stay where they are.'),
     cfg.StrOpt('disk_keys_file', max_length=4096,
-               help='File with the key that seals, in the database, the keys of encrypted disks of servers: base64 of '
-                    '32 bytes a line. The first line seals; the others open what was sealed before. All conductors of '
-                    'a deployment have the same file, and who loses it loses these disks. Only the user of the daemon '
-                    'may read it. Empty: disk-keys below state_path. A conductor makes it when it is first needed, '
-                    'unless the database shows that another one has it.'),
+               help='File with the key that seals, in the database, the keys of encrypted disks of servers, and of '
+                    'encrypted volumes on the host of the embedded ones: base64 of 32 bytes a line. The first line '
+                    'seals; the others open what was sealed before. All conductors of a deployment have the same file, '
+                    'and who loses it loses these disks. Only the user of the daemon may read it. Empty: disk-keys '
+                    'below state_path. A service makes it when it is first needed, unless the database shows that '
+                    'another one has it.'),
     cfg.IntOpt('maintenance_moves', default=4, min=1, max=1000, mutable=True,
                help='Servers of one host that are moved at the same time while its maintenance starts or stops. Each '
                     'takes a share of the network between the hosts; [DEFAULT] max_concurrent_live_migrations of the '

@@ -28,6 +28,7 @@ from nova.db.servers import console_tokens
 from nova.runtime import concurrency
 from nova.runtime import metrics
 from nova.runtime.http import addresses
+from nova.web import request as web_request
 
 LOG = logging.getLogger(__name__)
 AUDIT = logging.getLogger('nova.console.audit')
@@ -76,6 +77,7 @@ class Sessions:
         self._open: set[relay.Session] = set()
         self._tokens: collections.Counter[str] = collections.Counter()
         self._clients: collections.Counter[str] = collections.Counter()
+        self._shares = web_request.Streams(conf.console.max_sessions)
         self._stopping = threading.Event()
         metrics.CONSOLE_SESSIONS.watch(self, lambda sessions: {(): len(sessions)})
 
@@ -138,8 +140,8 @@ class Sessions:
     def _enter(self, facts: Facts) -> None:
         key = facts.row['token_hash']
         with self._lock:
-            if (sum(self._tokens.values()) >= self._conf.console.max_sessions or self._tokens[key] >= OF_TOKEN
-                    or self._clients[facts.client] >= OF_ADDRESS):
+            if (self._tokens[key] >= OF_TOKEN or self._clients[facts.client] >= OF_ADDRESS
+                    or not self._shares.acquire(facts.row['project_id'] or '')):
                 raise exception.TooManyRequests(retry_after=RETRY_S)
             self._tokens[key] += 1
             self._clients[facts.client] += 1
@@ -150,6 +152,7 @@ class Sessions:
                 counter[key] -= 1
                 if not counter[key]:
                     del counter[key]
+        self._shares.release(facts.row['project_id'] or '')
 
     # ---- the way
 

@@ -47,6 +47,7 @@ IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_R
                      'HTTP_X_KEYSTONE', 'HTTP_X_TOKEN_INFO',
                      'HTTP_X_ACCESS_RULES', 'HTTP_OPENSTACK_SYSTEM_SCOPE')
 KEEP = 'HTTP_X_SERVICE_TOKEN'
+KEYSTONE_S = 30          # without an answer, unless http_connect_timeout of [keystone_authtoken] says otherwise
 
 _REQUEST_ID = re.compile(r'req-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
 
@@ -249,6 +250,7 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     """keystonemiddleware's auth_token with the configuration of this process, whichever files that came from."""
     from keystoneauth1 import exceptions as keystone_exc
     from keystonemiddleware import auth_token
+    from keystonemiddleware import opts
     from webob import exc
 
     from nova.runtime.hooks import keystonemiddleware as hooks
@@ -276,6 +278,8 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
         def _ask(self, token: str, **more: Any) -> Any:
             try:
                 return super().fetch_token(token, **more)
+            except keystone_exc.ConnectTimeout:          # which auth_token does not know
+                pass
             except auth_token.InvalidToken as error:
                 if not isinstance(error.__context__, (keystone_exc.ConnectFailure, keystone_exc.DiscoveryFailure,
                                                       keystone_exc.RequestTimeout, auth_token.ServiceError)):
@@ -285,8 +289,13 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
                     'code': 503, 'message': 'The Identity service does not answer.'}}),
                 content_type='application/json', headers={'Retry-After': '5'})
 
+    conf = paste.offered(global_conf['conf'])
+    for section, options in opts.list_auth_token_opts():
+        conf.register_opts(options, section)
+    # auth_token's own default is none: a Keystone that says nothing would hold all threads of the API for ever
+    conf.set_default('http_connect_timeout', KEYSTONE_S, 'keystone_authtoken')
     # The catalog of a token is of no use here: neither Keystone nor a header of each request need have it.
-    settings = {'oslo_config_config': paste.offered(global_conf['conf']), 'include_service_catalog': 'false', **local}
+    settings = {'oslo_config_config': conf, 'include_service_catalog': 'false', **local}
     return lambda app: AuthToken(app, settings)
 
 

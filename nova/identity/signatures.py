@@ -23,6 +23,8 @@ def matches(secret: str, signed: dict[str, Any]) -> bool:
     """Whether a request was signed with this secret. Versions 0 and 1 leave parts of it unsigned and never match."""
     params, headers = dict(signed['params']), _headers(signed)
     version_4 = _is_v4(params, headers)
+    if version_4 and params.get('SignatureVersion') in ('0', '1', '2'):
+        return False                           # the library takes that version, which signs no time of version 4
     if not version_4 and (params.get('SignatureVersion'), params.get('SignatureMethod')) != ('2', 'HmacSHA256'):
         return False                           # the library uses its own name of the method, not the one that was sent
     for name in ('Signature', 'X-Amz-Signature'):

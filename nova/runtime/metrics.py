@@ -295,6 +295,14 @@ CONSOLE_SESSIONS = Watched('nova_console_sessions', 'Sessions of consoles that t
 WEAKNESSES = Watched(
     'nova_compute_weaknesses', 'Reasons why the guests of this host are not kept apart; 0 when they are', combine=max)
 
+STRAYS_REMOVED = _counter(
+    'nova_compute_strays_removed_total', 'What this host had of servers that are deleted, or live elsewhere, and has '
+    'removed. `what`: guest; files of a step that did not come to its end; shared_files, the same where another host '
+    'may have left them; kept, what was put aside for a way back', 'what')
+STRAYS_LEFT = Watched(
+    'nova_compute_strays', 'The same of servers that no conductor knows, and what could not be removed: it is left '
+    'alone and should be looked at', 'what')
+
 # ---- the process
 
 INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels say what runs here',

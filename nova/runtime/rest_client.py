@@ -11,6 +11,7 @@ from keystoneauth1 import loading
 from nova import exception
 
 BAD_TOKEN = 401
+TIMEOUT_S = 180           # without an answer, or the next part of one, unless the section's timeout says otherwise
 
 
 class Service:
@@ -33,7 +34,8 @@ class Service:
         self.name, self._errors, self._own_beside = name, errors, own_beside
         self._auth = loading.load_auth_from_conf_options(conf, section) if options.auth_type else None
         self.has_account = self._auth is not None
-        session = loading.load_session_from_conf_options(conf, section, auth=self._auth)
+        session = loading.load_session_from_conf_options(conf, section, auth=self._auth,
+                                                         timeout=options.timeout or TIMEOUT_S)
         self._adapter = adapter.Adapter(session, auth=self._auth, service_type=options.service_type or service_type,
                                         interface=options.valid_interfaces or None, region_name=options.region_name,
                                         endpoint_override=options.endpoint_override)
@@ -42,7 +44,7 @@ class Service:
         """The answer, whatever its code.
 
         :param address: callable() -> where to send it
-        :raises Unavailable: there is none, or the service gets no token
+        :raises Unavailable: there is none, or the service gets no token, or no answer in time
         """
         if ctx.request_id:
             headers = {**headers, 'X-Openstack-Request-Id': ctx.request_id}

@@ -4,6 +4,7 @@ https://docs.openstack.org/api-ref/shared-file-system/ describes each request.
 """
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from typing import Any
@@ -14,6 +15,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.runtime import rest_client
 from nova.share import api
+from nova.virt import share_exports
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -23,6 +25,7 @@ VERSION = {'X-OpenStack-Manila-API-Version': '2.82'}
 SERVICE_TYPE = 'shared-file-system'      # in the catalog, unless [manila] names another
 ERRORS = {400: exception.Conflict, 401: exception.Unauthorized, 403: exception.Forbidden, 409: exception.Conflict,
           413: exception.Forbidden}
+IP, CEPHX = 'ip', 'cephx'                # types of rules
 REASON = 'a server has the share'
 RULE_S, POLL_S = 30, 0.5                 # that a rule may take to be carried out; between two looks
 _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
@@ -43,16 +46,17 @@ class ManilaShares(api.Shares):
     def get(self, ctx: RequestContext, share_id: str) -> dict[str, Any]:
         share = self._get(ctx, share_id, '')['share']
         locations = self._get(ctx, share_id, '/export_locations')['export_locations']
-        return {'id': str(share['id']), 'status': str(share['status']), 'protocol': str(share['share_proto']).upper(),
-                'export_location': _chosen(locations)}
+        return {'id': str(share['id']), 'project_id': str(share['project_id']), 'status': str(share['status']),
+                'protocol': str(share['share_proto']).upper(), 'export_location': _chosen(locations)}
 
-    def allow(self, ctx: RequestContext, share_id: str, address: str) -> None:
-        rule = self._rule(ctx, share_id, address)
+    def allow(self, ctx: RequestContext, share_id: str, address: str, protocol: str | None) -> dict[str, str] | None:
+        kind, name = _who(share_id, address, protocol)
+        rule = self._rule(ctx, share_id, kind, name)
         if rule is None:
-            body = {'allow_access': {'access_type': 'ip', 'access_to': address, 'access_level': 'rw',
+            body = {'allow_access': {'access_type': kind, 'access_to': name, 'access_level': 'rw',
                                      'lock_visibility': True, 'lock_deletion': True, 'lock_reason': REASON}}
             answer = self._request(ctx, 'POST', share_id, '/action', json=body)
-            rule = self._rule(ctx, share_id, address)        # also one that was made at the same moment
+            rule = self._rule(ctx, share_id, kind, name)     # also one that was made at the same moment
             if rule is None:
                 raise self._refusal(ctx, share_id, answer.status_code)
         deadline = time.monotonic() + RULE_S
@@ -61,11 +65,16 @@ class ManilaShares(api.Shares):
                 raise exception.Conflict(f'The Shared File Systems service does not open share {share_id} to '
                                          f'{address}: the rule is in state {str(rule["state"])[:40]}.')
             time.sleep(POLL_S)
-            rule = self._rule(ctx, share_id, address)
+            rule = self._rule(ctx, share_id, kind, name)
+        if kind != CEPHX:
+            return None
+        if rule is None or not rule.get('access_key'):
+            raise exception.Conflict(f'The Shared File Systems service gives no key of Ceph for share {share_id}.')
+        return {'user': name, 'key': str(rule['access_key'])}
 
-    def deny(self, ctx: RequestContext, share_id: str, address: str) -> None:
+    def deny(self, ctx: RequestContext, share_id: str, address: str, protocol: str | None) -> None:
         try:
-            rule = self._rule(ctx, share_id, address)
+            rule = self._rule(ctx, share_id, *_who(share_id, address, protocol))
         except exception.ShareNotFound:
             return
         if rule is not None:
@@ -74,14 +83,14 @@ class ManilaShares(api.Shares):
             if code >= 400 and code not in _GONE:
                 raise self._refusal(ctx, share_id, code)
 
-    def _rule(self, ctx: RequestContext, share_id: str, address: str) -> dict[str, Any] | None:
-        """The rule that opens a share to an address, {'id', 'state'}; None: there is none."""
+    def _rule(self, ctx: RequestContext, share_id: str, kind: str, name: str) -> dict[str, Any] | None:
+        """The rule that opens a share to an address or a user, {'id', 'state', 'access_key'}; None: there is none."""
         answer = self._service.request(ctx, 'GET', lambda: f'{self._root()}/share-access-rules', VERSION,
                                        params={'share_id': _checked(share_id)})
         if answer.status_code >= 400:
             raise self._refusal(ctx, share_id, answer.status_code)
         return next((rule for rule in answer.json()['access_list']
-                     if rule['access_type'] == 'ip' and rule['access_to'] == address), None)
+                     if rule['access_type'] == kind and rule['access_to'] == name), None)
 
     def _get(self, ctx: RequestContext, share_id: str, tail: str) -> dict[str, Any]:
         answer = self._request(ctx, 'GET', share_id, tail)
@@ -101,6 +110,14 @@ class ManilaShares(api.Shares):
 
     def _root(self) -> str:
         return str(self._service.endpoint())
+
+
+def _who(share_id: str, address: str, protocol: str | None) -> tuple[str, str]:
+    """(type, name) of the rule for a host: its address, or a user of Ceph for this host and this share alone, so that
+    its key opens nothing else, and goes with the rule. Ceph's users have no periods in their names."""
+    if protocol != share_exports.CEPHFS:
+        return IP, address
+    return CEPHX, f'nova-{_checked(share_id)}-{hashlib.sha256(address.encode()).hexdigest()[:16]}'
 
 
 def _checked(share_id: str) -> str:

@@ -33,14 +33,22 @@ def _ports() -> int:
     raise AssertionError('every port is taken')
 
 
-def missing() -> str | None:
-    """Why there is no Ceph here, as a sentence."""
+def missing(files: bool = False) -> str | None:
+    """Why there is no Ceph here, as a sentence.
+
+    :param files: with a file system
+    """
     if not TOOL.exists():
         return 'tools/ceph.sh is not part of an installed nova'
     if os.geteuid() != 0:
         return 'Ceph needs root'
-    program = subprocess.run([TOOL, 'missing'], check=True, capture_output=True, text=True).stdout.strip()
+    program = subprocess.run([TOOL, 'missing'], check=True, capture_output=True, text=True,
+                             env=_environment(files)).stdout.strip()
     return f'Ceph is not installed: there is no {program}' if program else None
+
+
+def _environment(files: bool) -> dict[str, str]:
+    return {**os.environ, 'FILES': 'yes' if files else ''}
 
 
 class Ceph:
@@ -49,9 +57,12 @@ class Ceph:
     :param directory: an empty one, or that of a Ceph that was stopped
     :param address: where it listens
     :param size: at most so much is stored
+    :param files: with the file system "shares"
     """
 
-    def __init__(self, directory: pathlib.Path, address: str = '127.0.0.1', size: str = '2G') -> None:
+    def __init__(self, directory: pathlib.Path, address: str = '127.0.0.1', size: str = '2G',
+                 files: bool = False) -> None:
+        self._files = files
         self.directory, self.pool, self.user, self.address, self._size = directory, 'vms', USER, address, size
         self._port = _ports()
         self.start()
@@ -90,9 +101,10 @@ class Ceph:
         return self.rbd('ls').split()
 
     def _tool(self, action: str) -> None:
-        done = subprocess.run([TOOL, action, self.directory], env={
-            **os.environ, 'PORT': str(self._port), 'POOL': self.pool, 'SIZE': self._size, 'ADDRESS': self.address},
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=START_S)
+        environment = {**_environment(self._files), 'PORT': str(self._port), 'POOL': self.pool, 'SIZE': self._size,
+                       'ADDRESS': self.address}
+        done = subprocess.run([TOOL, action, self.directory], env=environment, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, timeout=START_S)
         assert done.returncode == 0, done.stderr
 
 

@@ -308,7 +308,8 @@ class Cloud:
         """The process is gone: nothing that it still does reaches anybody, or its guests' file."""
         compute = self.computes.pop(host)
         del self.bus.managers['compute', host]
-        compute.driver.machine.guests_file = compute.driver.machine.kept_file = None
+        machine = compute.driver.machine
+        machine.guests_file = machine.kept_file = machine.arriving_file = None
         compute.driver.disconnect()
         self.image_sources.pop(host).images = Images()
         compute.host.conductor.client._bus = compute.host.network.client._bus = Grave()

@@ -178,6 +178,11 @@ class ComputeDriver:
         """Stop the guest and remove all that belongs to it; no error when nothing is there."""
         raise NotImplementedError
 
+    def remnants(self) -> dict[str, bool]:
+        """{uuid: whether they are this host's alone} of servers of which files are here, and no guest in ``guests()``:
+        of a guest that is off, or of a step that did not come to its end. ``destroy`` removes them."""
+        return {}
+
     def cpu_flags(self, node: Any) -> Any:
         """Flags of the processors of a NodeResources."""
         return node.cpu_info.get('features', [])
@@ -334,7 +339,7 @@ class Shares:
     feature = 'shares'
 
     def attach_share(self, context: RequestContext, instance: Any, share: Any) -> Any:
-        """Mount a share for a guest: {'share_id', 'tag', 'export_location', 'protocol'}."""
+        """Mount a share for a guest: {'share_id', 'tag', 'export_location', 'protocol', 'access' (share/api.py)}."""
         raise NotImplementedError
 
     def detach_share(self, context: RequestContext, instance: Any, share: Any) -> Any:

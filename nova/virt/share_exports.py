@@ -1,4 +1,4 @@
-"""Where a share is mounted from, checked: what a Shared File Systems service says becomes arguments of ``mount``.
+"""Where a share is mounted from, checked: what a Shared File Systems service says becomes arguments of programs.
 
 Only the standard library: nova-virtiofsd, which libvirt starts for each share, reads it.
 """
@@ -7,24 +7,35 @@ from __future__ import annotations
 import re
 import typing
 
-NFS = 'NFS'
-PROTOCOLS = (NFS,)                       # that hosts mount
+NFS, CEPHFS = 'NFS', 'CEPHFS'
+PROTOCOLS = (NFS, CEPHFS)                # that hosts mount
 TAG_BYTES = 36                           # of the name by which a guest finds a share (virtio 1.2, 5.11.4)
 MOST_LOCATION = 1024                     # characters
 PREFIX = 'share-'                        # of its names in the directory of a guest
 # A guest's files are data for the host: it runs none of them, and none of them is a device.
-OPTIONS = 'nosuid,nodev,noexec,retry=0'
+OPTIONS = 'nosuid,nodev,noexec'
+CEPH_FUSE = 'ceph-fuse'
 _NAME = re.compile(r'\Ashare-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
-_LOCATION = re.compile(r'\A(\[[0-9a-fA-F:.]{2,45}\]|[0-9A-Za-z][0-9A-Za-z._-]{0,252}):/[^\x00-\x1f\x7f]*\Z')
+_HOST = r'(?:\[[0-9a-fA-F:.]{2,45}\]|[0-9A-Za-z][0-9A-Za-z._-]{0,252})'
+_MONITOR = rf'{_HOST}(?::[0-9]{{1,5}})?'
+_PATH = r'/[^\x00-\x1f\x7f]*\Z'
+_LOCATIONS = {NFS: (re.compile(rf'\A({_HOST}):({_PATH})'), 'an address, a colon, and a path'),
+              CEPHFS: (re.compile(rf'\A({_MONITOR}(?:,{_MONITOR}){{0,15}}):({_PATH})'),
+                       'addresses of monitors with commas between, a colon, and a path')}
+_USER = re.compile(r'\A[0-9A-Za-z][0-9A-Za-z_-]{0,127}\Z', re.ASCII)
+_KEY = re.compile(r'\A[0-9A-Za-z+/]{16,512}={0,2}\Z', re.ASCII)
 
 
 def check(protocol: typing.Any, location: typing.Any) -> None:
     """:raises ValueError: with a sentence: no host mounts this"""
-    if protocol not in PROTOCOLS:
-        raise ValueError(f'Shares of the protocol {str(protocol)[:40]} cannot be mounted here; those of '
-                         f'{", ".join(PROTOCOLS)} can.')
-    if not isinstance(location, str) or len(location) > MOST_LOCATION or not _LOCATION.match(location):
-        raise ValueError('The export location of the share is none of NFS: an address, a colon, and a path.')
+    _parts(protocol, location)
+
+
+def check_access(protocol: typing.Any, user: typing.Any, key: typing.Any) -> None:
+    """:raises ValueError: with a sentence: what opens the share is not what it needs"""
+    if protocol == CEPHFS and not (isinstance(user, str) and _USER.match(user)
+                                   and isinstance(key, str) and _KEY.match(key)):
+        raise ValueError('The share is one of CephFS, and there is no user of Ceph with a key for it.')
 
 
 def is_name(name: str) -> bool:
@@ -32,10 +43,34 @@ def is_name(name: str) -> bool:
     return bool(_NAME.match(name))
 
 
-def mount(protocol: typing.Any, location: typing.Any, directory: str) -> list[str]:
-    """The command that mounts a share.
+def mount(location: typing.Any, directory: str) -> list[str]:
+    """The command that mounts a share of NFS.
 
     :raises ValueError: see check()
     """
-    check(protocol, location)
-    return ['mount', '-t', 'nfs', '-o', OPTIONS, '--', location, directory]
+    _parts(NFS, location)
+    return ['mount', '-t', 'nfs', '-o', OPTIONS + ',retry=0', '--', location, directory]
+
+
+def serve(location: typing.Any, user: typing.Any, key_file: str, directory: str) -> list[str]:
+    """The command that serves a share of CephFS, in the foreground, as long as it is mounted.
+
+    It reads no configuration of the host, writes no log beside its output, and names the file of the key alone.
+    :raises ValueError: see check()
+    """
+    monitors, path = _parts(CEPHFS, location)
+    if not isinstance(user, str) or not _USER.match(user):
+        raise ValueError('The share is one of CephFS, and there is no user of Ceph for it.')
+    return [CEPH_FUSE, '-f', '--no-mon-config', '--conf', '/dev/null', '--log-file', '', '--admin-socket', '',
+            '-m', monitors, '--id', user, '--keyfile', key_file, '-r', path, '-o', OPTIONS, directory]
+
+
+def _parts(protocol: typing.Any, location: typing.Any) -> tuple[str, str]:
+    if protocol not in PROTOCOLS:
+        raise ValueError(f'Shares of the protocol {str(protocol)[:40]} cannot be mounted here; those of '
+                         f'{", ".join(PROTOCOLS)} can.')
+    form, words = _LOCATIONS[protocol]
+    found = form.match(location) if isinstance(location, str) and len(location) <= MOST_LOCATION else None
+    if found is None:
+        raise ValueError(f'The export location of the share is none of {protocol}: {words}.')
+    return found[1], found[2]

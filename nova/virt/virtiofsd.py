@@ -1,8 +1,9 @@
 """nova-virtiofsd: the program that libvirt starts for each share of a guest. It mounts the share and becomes virtiofsd.
 
 The mount is in a namespace of this process: it goes when the guest ends, in whatever way, and nothing else of the host
-sees it. What is mounted says a file next to the directory that libvirt names, which nova-compute has written. So
-nova-compute needs no right to mount (ADR 0090). Modules of the standard library alone, as a guest's start waits for it.
+sees it; a program that serves it goes then, too (share_servers.py). What is mounted says a file next to the directory
+that libvirt names, which nova-compute has written. So nova-compute needs no right to mount (ADR 0090). Modules of the
+standard library alone, as a guest's start waits for it.
 """
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ import sys
 import typing
 
 from nova.virt import share_exports as exports
+from nova.virt import share_servers
 
 CLONE_NEWNS = 0x00020000                 # linux/sched.h
 MOUNT_S = 60                             # that a server has to answer
 MOST_BYTES = 16384                       # of the file
+KEY = '.key'                             # end of the name of the file with the key of a share's user, beside it
 DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # of programs that serve QEMU's devices, in QEMU's form
 
 
@@ -26,17 +29,25 @@ def main(arguments: typing.Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         directory = source(given)
-        command = exports.mount(*described(directory), directory)
+        protocol, location, user = described(directory)
+        exports.check(protocol, location)
         program = server()
         _leave_mounts()
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=MOUNT_S, check=False)
-        if done.returncode:
-            raise ValueError('The share cannot be mounted: ' + done.stdout[-500:].decode(errors='replace').strip())
+        if protocol == exports.CEPHFS:
+            share_servers.start(exports.serve(location, user, directory + KEY, directory), directory, MOUNT_S)
+        else:
+            _mount(exports.mount(location, directory))
         os.execv(program, [program, *given])
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
         print(f'nova-virtiofsd: {error}', file=sys.stderr)
     return 1
+
+
+def _mount(command: typing.Sequence[str]) -> None:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=MOUNT_S, check=False)
+    if done.returncode:
+        raise ValueError('The share cannot be mounted: ' + done.stdout[-500:].decode(errors='replace').strip())
 
 
 def source(arguments: typing.Sequence[str]) -> str:
@@ -53,8 +64,8 @@ def source(arguments: typing.Sequence[str]) -> str:
     return found[0]
 
 
-def described(directory: str) -> tuple[typing.Any, typing.Any]:
-    """(protocol, export location) of the file next to a directory.
+def described(directory: str) -> tuple[typing.Any, typing.Any, typing.Any]:
+    """(protocol, export location, user or None) of the file next to a directory.
 
     :raises ValueError, OSError: it is not there, or something else
     """
@@ -63,7 +74,7 @@ def described(directory: str) -> tuple[typing.Any, typing.Any]:
         found = json.loads(file.read(MOST_BYTES))
     if not isinstance(found, dict):
         raise ValueError('The file of the share is not what nova-compute writes.')
-    return found.get('protocol'), found.get('export_location')
+    return found.get('protocol'), found.get('export_location'), found.get('user')
 
 
 def server(pattern: str = DESCRIPTIONS) -> str:

@@ -1,9 +1,9 @@
 """What the rest of the system needs of volumes: one interface, the embedded block storage or Cinder behind it.
 
 A volume is a dict: 'id', 'name', 'description', 'project_id', 'status', 'size' (GiB), 'bootable', 'multiattach',
-'volume_type', 'availability_zone', 'image_metadata' ({name: text}), 'migration_status' and 'attachments' ([{'id',
-'instance_uuid', 'device', 'host'}]). A snapshot is one of 'id', 'name', 'volume_id', 'project_id', 'status' and
-'size'.
+'volume_type', 'encrypted', 'availability_zone', 'image_metadata' ({name: text}), 'migration_status' and 'attachments'
+([{'id', 'instance_uuid', 'device', 'host'}]). A snapshot is one of 'id', 'name', 'volume_id',
+'project_id', 'status' and 'size'.
 
 An attachment is a server's hold on a volume: made (the volume is reserved, or it is refused: that decides every
 race), updated with the host's connector (which gives the connection), complete, and deleted.
@@ -19,6 +19,10 @@ from nova import exception
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
+
+LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')     # providers; the second is an old name of the first
+# Of the encryption of a volume that nova-volume has: who keeps its key, and the action that gives it to services.
+KEEPER, BLOCK_STORAGE, PASSPHRASE = 'nova:key_keeper', 'block-storage', 'nova:passphrase'
 
 
 class BlockStorage:

@@ -30,6 +30,7 @@ from nova.volume.store import backups as volume_backups
 from nova.volume.store import contents
 from nova.volume.store import files as volume_files
 from nova.volume.store import guests as volume_guests
+from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
 from nova.volume.store import snapshots
@@ -47,6 +48,7 @@ class EmbeddedVolumes(api.BlockStorage):
     limits, attachments, ways   what a project may have; who holds what, and how its host reaches it
     snapshots, backups          copies of one moment; whole copies
     transfers                   volumes that change their project
+    types, keys                 their types, and what opens those that are encrypted
 
     :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
@@ -66,18 +68,22 @@ class EmbeddedVolumes(api.BlockStorage):
             os.path.join(os.path.realpath(db_cells.state_path(conf)), 'volumes'),
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images), conf.volume.backup_directory)
-        self.contents = contents.Contents(database, self.files, images)
+        self.keys = volume_keys.Keys(conf, database)
+        self.contents = contents.Contents(database, self.files, images, self.keys)
         self.limits = volume_limits.Limits(conf, database)
+        self.types = volume_types.Types(database)
         self.ways = ways.Ways(conf, database, self.files)
-        self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.ways, guests)
+        self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.ways, guests,
+                                             self.keys)
         self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.snapshots.create,
-                                              self._of_backup)
+                                              self._of_backup, self.keys)
         self.transfers = volume_transfers.Transfers(database, self.limits)
         self.attachments = attachments.Attachments(database, self.ways)
 
     def recover(self) -> None:
         """Call once at start, of the process that keeps the files: see Contents.recover."""
         self.contents.recover()
+        self.keys.forget_unused()
         self.attachments.recover()
         self.ways.watch()
 
@@ -106,17 +112,17 @@ class EmbeddedVolumes(api.BlockStorage):
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
                availability_zone: Any = None, source_volume_id: Any = None, multiattach: bool = False,
                metadata: Any = None) -> Any:
-        kind = volume_types.find(volume_type)
-        values = {'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
-                  'name': name or '', 'description': description, 'status': contents.CREATING, 'bootable': False,
-                  'multiattach': multiattach or 'multiattach' in kind['extra_specs'], 'volume_type': kind['name'],
-                  'availability_zone': availability_zone or self.conf.default_availability_zone,
-                  'image_id': image_id, 'snapshot_id': snapshot_id, 'source_volume_id': source_volume_id,
-                  'metadata': metadata or {}, 'image_metadata': {}}
+        values: dict[str, Any] = {
+            'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
+            'name': name or '', 'description': description, 'status': contents.CREATING, 'bootable': False,
+            'availability_zone': availability_zone or self.conf.default_availability_zone,
+            'image_id': image_id, 'snapshot_id': snapshot_id, 'source_volume_id': source_volume_id,
+            'metadata': metadata or {}, 'image_metadata': {}}
         if image_id:
             values.update(self._from_image(ctx, image_id, size))
 
         def write(conn: Connection) -> Any:
+            source: dict[str, Any] | None = None
             if snapshot_id:
                 source = rows.snapshot(conn, ctx, snapshot_id, lock=True)
                 if source['status'] not in (contents.AVAILABLE, contents.CREATING):
@@ -128,24 +134,56 @@ class EmbeddedVolumes(api.BlockStorage):
                     raise exception.InvalidVolume(reason=f'the source volume is in status {source["status"]}; a '
                                                          'snapshot of a volume in use can be made.')
                 _inherit(values, source, 'the source volume')
+            kind = self._kind(conn, volume_type, source)
+            values.update(volume_type=kind['name'], multiattach=multiattach or volume_types.is_multiattach(kind))
+            values['key_id'] = self._key(conn, kind, source, values['multiattach']) if kind['encryption'] else None
             volume_limits.check_size(values['size'])
             self.limits.use(conn, ctx.project_id, 'volumes', values['size'], values['size'])
-            return db.insert(conn, volumes, values)
+            return {'volume_type_id': kind['id'], **db.insert(conn, volumes, values)}
         log.about(values['id'])
         row = self.db.run(write)
         self.contents.make_volume(ctx, row)
         row = {'readonly': False, **row}
+        row['encrypted'] = row['key_id'] is not None
         return {**row, 'migration_status': None, 'attachments': [], 'status': self._status(row)}
+
+    def _kind(self, conn: Connection, name: str | None, source: dict[str, Any] | None) -> volume_types.Type:
+        """The type of a new volume, by its name, of what it is made of, if anything. Copies are encrypted as their
+        source is: they are the same file.
+
+        :raises VolumeTypeNotFound, InvalidVolume:
+        """
+        if not name and source is not None and source['key_id']:
+            name = self.keys.kind(conn, source['key_id'])['id']
+        kind = volume_types.find(conn, name, lock=True)
+        if source is not None and bool(source['key_id']) != bool(kind['encryption']):
+            raise exception.InvalidVolume(reason='what it is to be made of is encrypted, and its type is not, or the '
+                                                 'other way round. Leave the type out.')
+        return kind
+
+    def _key(self, conn: Connection, kind: volume_types.Type, source: dict[str, Any] | None, multiattach: bool) -> str:
+        """The id of the key of a new volume of an encrypted type.
+
+        :raises InvalidVolume: it cannot be encrypted
+        """
+        if multiattach:
+            raise exception.InvalidVolume(reason='encrypted volumes are of one server at a time here.')
+        if not self.files.has_tools:
+            raise exception.InvalidVolume(reason='qemu-img, which makes encrypted volumes, is not installed where the '
+                                                 'volumes are.')
+        return str(source['key_id']) if source is not None else self.keys.make(conn, kind)
 
     def _of_backup(self, conn: Connection, ctx: nova_context.RequestContext, backup: Any, name: str) -> dict[str, Any]:
         """The row of a new volume for a backup, which is put onto it next."""
         self.limits.use(conn, ctx.project_id, 'volumes', backup['size'], backup['size'])
         ident = str(uuid.uuid4())
         log.about(ident)
+        key_id = backup['key_id']
+        kind = self.keys.kind(conn, key_id) if key_id else volume_types.DEFAULT
         return db.insert(conn, volumes, {
             'id': ident, 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': backup['size'], 'name': name,
             'description': backup['description'], 'status': contents.RESTORING, 'bootable': backup['bootable'],
-            'multiattach': False, 'volume_type': volume_types.TYPES[0]['name'],
+            'multiattach': False, 'volume_type': kind['name'], 'key_id': key_id,
             'availability_zone': self.conf.default_availability_zone, 'metadata': {}, 'image_metadata': {},
             'backup_id': backup['id']})
 
@@ -178,11 +216,12 @@ class EmbeddedVolumes(api.BlockStorage):
                                                      f'attached; it is {row["status"]}.')
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='a copy of the volume is being made.')
-            gone = db.delete_snapshots(conn, row['id']) if cascade else []
+            gone = db.delete_snapshots(conn, row['id']) if cascade else []       # which have its key
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} still has dependent snapshots.')
             db.delete_transfer(conn, row['id'])
             db.delete(conn, volumes, row['id'])
+            self.keys.forget(conn, row['key_id'])
             return [self.files.volume(row['id']), *map(self.files.snapshot, gone)]
         self.contents.discard(*self.db.run(write))
 
@@ -213,12 +252,15 @@ class EmbeddedVolumes(api.BlockStorage):
             volume_limits.check_size(size)
             self.limits.use(conn, row['project_id'], None, size - row['size'], size)
             held = db.attachments(conn, volume_ids=[row['id']])
+            if held and row['key_id']:
+                raise exception.InvalidVolume(reason='it is encrypted, and grows while no server has it.')
             if any(self.ways.is_export(each['connector']) for each in held):
                 raise exception.InvalidVolume(reason='a server on another host has it over the network, where '
                                                      'it cannot grow meanwhile.')
             db.update(conn, volumes, row['id'], {'size': size})
             if row['status'] == 'available':         # else the guest's QEMU has the file, and makes it larger
-                self.files.extend(self.files.volume(row['id']), size * GIB)
+                path = self.files.volume(row['id'])
+                self.files.extend(path, self.files.room(path, size * GIB, row['key_id']))
             return {each['instance_uuid'] for each in held}
         holders = self.db.run(write)
         for instance_uuid in holders:
@@ -247,8 +289,24 @@ class EmbeddedVolumes(api.BlockStorage):
             return {**row, **values}
         self.contents.fill_volume(ctx, self.db.run(write))
 
+    def encryption(self, ctx: nova_context.RequestContext, volume_id: str) -> dict[str, Any]:
+        """How a volume is encrypted: 'encryption_key_id', and the rest of its type's encryption; {} of one that is not.
+
+        :raises VolumeNotFound:
+        """
+        with self.db.reader() as conn:
+            key_id = rows.volume(conn, ctx, volume_id)['key_id']
+            return {**self.keys.kind(conn, key_id)['encryption'], 'encryption_key_id': key_id} if key_id else {}
+
+    def passphrase(self, ctx: nova_context.RequestContext, volume_id: str) -> str:
+        with self.db.reader() as conn:
+            key_id = rows.volume(conn, ctx, volume_id)['key_id']
+        if key_id is None:
+            raise exception.InvalidVolume(reason='it is not encrypted.')
+        return self.keys.passphrase(key_id)
+
     def check_type(self, ctx: nova_context.RequestContext | None, name: str | None) -> Any:
-        return volume_types.find(name)
+        return self.types.find(name)
 
     # ---- attachments
 

@@ -36,11 +36,13 @@ class Stream:
     :param content_type: its media type
     :param end: called once, when the last chunk was sent or the client is gone
     :param size: bytes, where they are known
+    :param part: (a file that is open, its first byte, bytes) where the chunks are this part of it; a server may send
+        it without them
     """
 
     def __init__(self, chunks: typing.Any, content_type: str, end: typing.Callable[[], None],
-                 size: int | None = None) -> None:
-        self._chunks, self.content_type, self.size = chunks, content_type, size
+                 size: int | None = None, part: tuple[typing.BinaryIO, int, int] | None = None) -> None:
+        self._chunks, self.content_type, self.size, self.part = chunks, content_type, size, part
         self._end: typing.Callable[[], None] | None = end
 
     def __iter__(self) -> typing.Iterator[bytes]:

@@ -90,6 +90,9 @@ def create(req: api_request.Request, server_id: str) -> api_request.Document:
         share = req.services.shares.get(req.context, given['share_id'])
     except exception.ShareNotFound as error:          # what the path names is there: 404 would deny the server
         raise exception.Conflict(error.message) from None
+    if share['project_id'] != row['project_id'] and not req.context.is_admin:
+        # all projects see a public share, but its own alone says who may mount it; the rule is the deployment's
+        raise exception.Conflict(f'Share {share["id"]} is of another project than the server.')
     if share['status'] != 'available':
         raise exception.Conflict(f'Share {share["id"]} is in status {share["status"]}, not available.')
     try:

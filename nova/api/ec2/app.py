@@ -20,6 +20,7 @@ from nova.api.ec2 import protocol
 from nova.api.ec2 import refused
 from nova.api.ec2 import signing
 from nova.api.ec2 import table
+from nova.api.ec2 import written
 from nova.db import engine
 from nova.web import bodies
 from nova.web import request as web_request
@@ -49,6 +50,7 @@ class Application:
         self._services, self._api_db, self._rules, self._region, self._url = services, api_db, rules, region, url
         self._ids = ids.Ids(api_db)
         self._waits = web_request.Streams(operations.MOST_WAITS)
+        self._written = written.Memory()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
@@ -92,7 +94,8 @@ class Application:
         before_write = dry_runs.DryRun(self._rules, _context(self._rules, user)).stop if dry else None
         req = operations.Request(calls.Caller(self._services, user, {
             'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}, before_write), self._ids, self._api_db,
-            self._region, self._url, request_id, self._bundles, self._waits)
+            self._region, self._url, request_id, self._bundles, self._waits,
+            self._written)
         version = signed['params'].get('Version', protocol.VERSION)
         values = self._perform(row, req, given)
         if dry:

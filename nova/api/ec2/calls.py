@@ -108,13 +108,14 @@ class Caller:
     :param services: Services
     :param facts: headers of each call: the request's id and the client's address
     :param before_write: called with (service, method, path, body) before a call that may change something, or with
-        nothing before a write of the EC2 API itself; raises Ec2Error where it shall not be
+        nothing before a write of the EC2 API itself; raises Ec2Error where it shall not be: of a dry run
     """
 
     def __init__(self, services: Services, user: User, facts: dict[str, str],
                  before_write: Callable[..., None] | None = None) -> None:
         self._services, self.user, self._facts = services, user, facts
         self._before_write = before_write or (lambda *_call: None)
+        self.dry = before_write is not None
 
     def writes(self, *call: Any) -> None:
         """Something is about to change: raise where it shall not, see ``before_write``."""
@@ -198,7 +199,7 @@ class LocalServices:
     def user_of(self, signed: dict[str, Any], address: str) -> User:
         from nova import exception
         try:
-            token, data = self._identity.signed.authenticate(signed, address)
+            token, data = self._identity.signed.authenticate(signed, address, shared=True)
         except exception.Unauthorized:
             raise errors.Ec2Error(*AUTH_FAILURE) from None
         except (exception.TooManyRequests, exception.Unavailable) as error:

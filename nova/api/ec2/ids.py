@@ -5,7 +5,7 @@ digits would be an id by which others start what they do not mean.
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 import hashlib
 import re
 
@@ -27,14 +27,20 @@ class Ids:
 
     def __init__(self, api_db: engine.Database) -> None:
         self._db = api_db
-        self._known: dict[str, dict[str, int]] = {}        # {prefix: {uuid: number}}: a number is for ever
+        # {prefix: {uuid: number}}: a number is for ever. None: it has one, which nobody has asked for.
+        self._known: dict[str, dict[str, int | None]] = {}
         self._later: dict[str, set[str]] = {}              # {prefix: uuids} of those that are shown by their numbers
+        self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, where users choose no uuids
 
     def shown(self, prefix: str, uuids: Iterable[str | None]) -> dict[str | None, str | None]:
         """{uuid: id} of all; None stands for itself."""
-        numbers, later = self.numbers(prefix, uuids), self._later.get(prefix, ())
-        return {None: None, **{uuid: f'{prefix}-{number:08x}' if uuid in later else utils.ec2_id(uuid, prefix)
-                               for uuid, number in numbers.items()}}
+        wanted, known = [uuid for uuid in uuids if uuid], self._known.get(prefix) or {}
+        if prefix in CHOSEN or not all(uuid in known for uuid in wanted):
+            numbers = self.numbers(prefix, wanted)
+            if later := self._later.get(prefix):
+                return {None: None, **{uuid: f'{prefix}-{number:08x}' if uuid in later else utils.ec2_id(uuid, prefix)
+                                       for uuid, number in numbers.items()}}
+        return {None: None, **{uuid: utils.ec2_id(uuid, prefix) for uuid in wanted}}
 
     def one(self, prefix: str, uuid: str) -> str:
         """The id of one thing."""
@@ -43,19 +49,29 @@ class Ids:
     def number(self, prefix: str, uuid: str) -> int:
         return self.numbers(prefix, [uuid])[uuid]
 
+    def begin(self, prefix: str, uuids: Iterable[str]) -> None:
+        """Give ids to what has just been made: nobody has asked for them before."""
+        if made := list(uuids):
+            db.begin(self._db, prefix, made)
+            self._remember(prefix, dict.fromkeys(made))
+
     def numbers(self, prefix: str, uuids: Iterable[str | None]) -> dict[str, int]:
         """{uuid: number} of all; tags are kept by numbers."""
         wanted = [uuid for uuid in uuids if uuid]
         known = self._known.get(prefix) or {}
-        found = {uuid: known[uuid] for uuid in wanted if uuid in known}
+        found = {uuid: number for uuid in wanted if (number := known.get(uuid)) is not None}
         if missing := [uuid for uuid in wanted if uuid not in found]:
             added = db.numbers(self._db, prefix, missing)
             found |= added
             if prefix in CHOSEN and (later := db.later(self._db, prefix, missing)):
                 self._later[prefix] = self._later.get(prefix, set()) | later
-            # a new one in place of the old: another thread may be reading that
-            self._known[prefix] = {**known, **added} if len(known) < MOST_KNOWN else added
+            self._remember(prefix, added)
         return found
+
+    def _remember(self, prefix: str, added: Mapping[str, int | None]) -> None:
+        known = self._known.get(prefix) or {}
+        # a new one in place of the old: another thread may be reading that
+        self._known[prefix] = {**known, **added} if len(known) < MOST_KNOWN else {**added}
 
     def uuids(self, prefix: str, given: Collection[str], name: str | None = None) -> list[str]:
         """The uuids of ids that a client gave, in their order. Who looks them up finds whether the caller may see them.
@@ -63,7 +79,12 @@ class Ids:
         :raises Ec2Error: one is no id of this kind, or stands for nothing
         """
         wanted = [self._digits(prefix, shown) for shown in given]
-        found = db.uuids(self._db, prefix, wanted)
+        found = {digits: self._found[prefix, digits] for digits in wanted if (prefix, digits) in self._found}
+        if missing := [digits for digits in wanted if digits not in found]:
+            found |= (added := db.uuids(self._db, prefix, missing))
+            if prefix not in CHOSEN:     # there a row that began before, and ends later, may be the first one yet
+                kept = self._found if len(self._found) < MOST_KNOWN else {}
+                self._found = {**kept, **{(prefix, digits): uuid for digits, uuid in added.items()}}
         for shown, digits in zip(given, wanted):
             if digits not in found:
                 raise errors.not_found(prefix, shown)

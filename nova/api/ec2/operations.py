@@ -10,6 +10,7 @@ from typing import Any
 from nova.api.ec2 import calls
 from nova.api.ec2 import errors
 from nova.api.ec2 import ids
+from nova.api.ec2 import written
 from nova.api.ec2.images import imports
 from nova.db import engine
 from nova.web import request as web_request
@@ -47,6 +48,7 @@ class Request:
     request_id   of this request
     bundles      None: this cloud opens none
     waits        places of requests that wait for a server, see ``waits``
+    written      what this process has written before
     began        by the monotonic clock
     """
 
@@ -58,6 +60,7 @@ class Request:
     request_id: str
     bundles: Bundles | None = None
     waits: web_request.Streams = dataclasses.field(default_factory=lambda: web_request.Streams(MOST_WAITS))
+    written: written.Memory = dataclasses.field(default_factory=written.Memory)
     began: float = dataclasses.field(default_factory=time.monotonic)
 
     @property
@@ -90,19 +93,21 @@ class Request:
                 raise errors.not_found(prefix, shown) from None
             raise
 
-    def pages(self, service: str, path: str, key: str) -> list[dict[str, Any]]:
+    def pages(self, service: str, path: str, key: str, query: dict[str, Any] | None = None, **more: Any,
+              ) -> list[dict[str, Any]]:
         """All items of a list that its service cuts into pages.
 
         :param key: of the list in the answer
+        :param query: what all of them are like
         """
         found: list[dict[str, Any]] = []
-        query: dict[str, Any] = {'limit': PAGE}
+        place: dict[str, Any] = {'limit': PAGE}
         while True:
-            rows = self.call(service, 'GET', path, query=query)[key]
+            rows = self.call(service, 'GET', path, query={**(query or {}), **place}, **more)[key]
             found += rows
             if len(rows) < PAGE:
                 return found
-            query = {'limit': PAGE, 'marker': rows[-1]['id']}
+            place = {'limit': PAGE, 'marker': rows[-1]['id']}
 
 
 Given = dict[str, Any]

@@ -15,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.api.ec2 import errors
+from nova.api.ec2 import written
 
 VERSION = '2016-11-15'
 MOST_PARAMETERS = 2000
@@ -184,6 +185,21 @@ def answer(operation: str, values: dict[str, Any], request_id: str, version: str
     return ''.join(out).encode()
 
 
+def item(operation: str, name: str, value: Any) -> written.Text:
+    """One item of a list of an answer, written; it may stand in the list in place of the value.
+
+    :param name: of the list in the model
+    """
+    out: _Out = []
+    _list_of(operation, name)(out, [value])
+    return written.Text(''.join(out))
+
+
+@functools.cache
+def _list_of(operation: str, name: str) -> _Writer:
+    return _List(service().operation_model(operation).output_shape.members[name])
+
+
 def who(user_id: str, project_id: str, request_id: str) -> bytes:
     """The answer of STS to who it is that has signed: the project is the account."""
     root = etree.Element('GetCallerIdentityResponse', xmlns='https://sts.amazonaws.com/doc/2011-06-15/')
@@ -254,6 +270,9 @@ class _List:
     def __call__(self, out: _Out, values: Iterable[Any]) -> None:
         opened, closed, write = self._item
         for value in values:
+            if type(value) is written.Text:
+                out.append(value)
+                continue
             out.append(opened)
             write(out, value)
             out.append(closed)

@@ -12,8 +12,10 @@ from nova.api import cell_queries
 from nova.api import down_cells
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
+from nova.api.servers import cell_pages
 from nova.api.servers import fields as server_fields
 from nova.api.servers import schemas as server_schemas
+from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.servers import listing
 from nova.web import formats
@@ -87,41 +89,46 @@ def _gather(req: api_request.Request, query: listing.Query, columns: set[str],
     :raises ServiceUnavailable: no cell answers, or not all do, and this version cannot say so
     :raises MarkerNotFound: no cell that answers has the marker
     """
-    conf, cells, place = req.services.conf, req.services.cells, None
-    if len(cells.all()) > 1:
-        query = dataclasses.replace(query, several=True)
-        if query.marker:
-            place = _place(req, query)
+    conf, cells = req.services.conf, req.services.cells
+    statuses: dict[str, str] = {}
 
-    def ask(cell: db_cells.Cell) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    def prepare(part: listing.Query, place: cell_pages.Place) -> cell_pages.Read:
+        page = listing.prepare(part, columns, place)
+        return lambda cell: read(cell, page)
+
+    def read(cell: db_cells.Cell, page: Callable[[engine.Connection], cell_pages.Rows]) -> cell_pages.Rows:
         with cell.db.reader() as conn:
-            rows = listing.page(conn, query, columns, place)
+            rows = page(conn)
             hosts = {row['host'] for row in rows if row['host'] is not None} if with_status else set()
-            return rows, server_fields.host_statuses(conn, hosts, conf.service_down_time, utils.utcnow())
-    found, down = _ask_in_turn(cells, ask)
-    if not found and not req.has('down_cells'):
+            statuses.update(server_fields.host_statuses(conn, hosts, conf.service_down_time, utils.utcnow()))
+            return rows
+    if len(cells.all()) == 1:
+        found, down = cells.scatter(lambda cell: read(
+            cell, lambda conn: listing.page(conn, query, columns)))
+        rows, answered = [row for _cell, part in found for row in part], bool(found)
+    else:
+        query = dataclasses.replace(query, several=True)
+        place = _place(req, query) if query.marker else None
+        page = cell_pages.CellPage(cells, req.services.api_db, query, place, prepare)
+        rows, answered, down = page.rows(), page.answered, page.down
+    if not answered and not req.has('down_cells'):
         raise exception.ServiceUnavailable(service='database')
     cell_queries.check(req, down)
-    statuses = {host: status for _cell, (_rows, hosts) in found for host, status in hosts.items()}
-    return listing.merge([rows for _cell, (rows, _hosts) in found], query), statuses, down
-
-
-def _ask_in_turn(cells: db_cells.Cells, function: Callable[[db_cells.Cell], Any]) -> cell_queries.Answers:
-    """As Cells.scatter, first of the default cell: a server that is not there any more has arrived in its own."""
-    every = cells.all()
-    if len(every) == 1:
-        return cells.scatter(function)
-    found, down = cells.ask(every[:1], function)
-    more, gone = cells.ask(every[1:], function)
-    return found + more, down + gone
+    return rows, statuses, down
 
 
 def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | None:
-    """Where the page after the marker begins.
+    """Where the page after the marker begins; the cell of its mapping is asked first.
 
     :raises MarkerNotFound: no cell has it
     :raises ServiceUnavailable: none that answers has it, and one does not answer
     """
+    cells, marker = req.services.cells, str(query.marker)
+    mapped = cells.mapped(marker)
+    found = cells.read(lambda conn: listing.place_of(conn, query), mapped)[0] if mapped is not None else []
+    for _cell, place in found:
+        if place is not None:
+            return place
     cell, place = cell_queries.first(req, lambda conn: listing.place_of(conn, query))
     if cell is None:
         raise listing.MarkerNotFound(query.marker)

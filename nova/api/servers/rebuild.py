@@ -4,6 +4,7 @@ from typing import Any
 
 from nova import actions
 from nova import exception
+from nova import objects
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create_facts
@@ -14,6 +15,7 @@ from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
 from nova.api.servers import update as server_update
+from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.projects import quotas
 from nova.db.servers import request_specs
@@ -69,14 +71,23 @@ def rebuild(req: api_request.Request, id: str) -> Response:
     facts = _read(req, cell, found, body)
     plan = _plan(body, facts, req.services.conf.libvirt.inject_partition)
     row = server_actions.begin(req, cell, id, ACTION, plan.arguments, plan.values)
-    spec = facts.spec
-    spec.image, spec.injected_files, spec.admin_password = plan.image, plan.files, plan.password
-    req.services.api_db.run(request_specs.update, spec)
+    spec = req.services.api_db.run(_note, id, plan)
+    spec.admin_password = plan.password
     server_actions.cast(req, cell, row, ACTION, spec=spec, preserve_ephemeral=plan.arguments['preserve_ephemeral'])
     with cell.db.reader() as conn:
         shown = server_lookup.answer(req, conn, server_fields.REBUILD, row)
     return Response({'server': {**shown, 'adminPass': plan.password}},
                     headers=(('Location', req.url('servers', id)),))
+
+
+def _note(conn: engine.Connection, server_id: str, plan: Plan) -> objects.RequestSpec:
+    """Write what the server is made of from now on. The rest of the spec is as it is now: a resize that ended since it
+    was read has written its flavor there.
+    """
+    spec = request_specs.get(conn, server_id)
+    spec.image, spec.injected_files = plan.image, plan.files
+    request_specs.update(conn, spec)
+    return spec
 
 
 def _read(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row, body: api_request.Document) -> Facts:
@@ -109,7 +120,7 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     server_spec.disk_config(body.get('OS-DCF:diskConfig', 'MANUAL'), image['properties'])
     preserve, password = body.get('preserve_ephemeral', False), body.get('adminPass') or server_spec.password()
     if preserve and row['ephemeral_gb']:
-        raise exception.BadRequest('preserve_ephemeral: a rebuild makes the ephemeral disk of a server anew; no host '
+        raise exception.BadRequest('preserve_ephemeral: a rebuild makes the ephemeral disk of a server again; no host '
                                    'keeps what is on it.')
     values = {**server_update.values_of(body), 'progress': 0}
     if 'key_name' in body:

@@ -17,7 +17,7 @@ from nova.objects.instance import REIMAGE
 
 LOG = logging.getLogger(__name__)
 
-NOT_PRESERVED = 'its ephemeral disk would be made anew, and preserve_ephemeral asks to keep it'
+NOT_PRESERVED = 'its ephemeral disk would be made again, and preserve_ephemeral asks to keep it'
 
 
 class Rebuild:

@@ -4,6 +4,7 @@ import functools
 import typing
 
 from nova import objects
+from nova import states
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
@@ -60,6 +61,9 @@ class Inventory:
             for name in ('arguments', 'request_id', 'project_id', 'user_id')}} for row in rows]
 
     def stray_guests(self, ctx: Context | None, host: str, uuids: list[str]) -> list[str]:
+        return [uuid for uuid, fate in self.became_of(ctx, host, uuids).items() if fate in states.GONE]
+
+    def became_of(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, str]:
         with self._cell_db.reader() as conn:
             rows = instances.get_many(conn, uuids)
             gone = history.deleted(conn, [uuid for uuid in uuids if uuid not in rows])
@@ -68,5 +72,8 @@ class Inventory:
                       if host in (move['source_compute'], move['dest_compute'])}
             # their disks may be those of the new guest
             moving.update(entry['instance_uuid'] for entry in live_migrations.evacuated_from(conn, host))
-        return [uuid for uuid in uuids
-                if (uuid in gone or uuid in rows and rows[uuid]['host'] != host) and uuid not in moving]
+        def fate(uuid: str) -> str:
+            if uuid in moving or uuid in rows and rows[uuid]['host'] == host:
+                return states.NEEDED
+            return states.ELSEWHERE if uuid in rows else states.DELETED_FOR_GOOD if uuid in gone else states.UNKNOWN
+        return {uuid: fate(uuid) for uuid in uuids}

@@ -22,8 +22,8 @@ class Shares:
             raise exception.InstanceChanged(instance_id=instance_uuid)
         if address is None:
             raise exception.Conflict(f'Host {host} has not reported an address ([DEFAULT] my_ip) yet.')
-        self._shares.allow(context.admin_context(ctx.request_id), share_id, address)
-        return mapping
+        access = self._shares.allow(context.admin_context(ctx.request_id), share_id, address, mapping['protocol'])
+        return {**mapping, 'access': access}             # stored by the host alone
 
     def share_attached(self, ctx: Context, instance_uuid: str, share_id: str, status: str) -> None:
         with self._cell_db.writer() as conn:
@@ -39,7 +39,8 @@ class Shares:
                 shared = host is None or shares.others(conn, instance_uuid, share_id, host)
                 address = None if shared or host is None else _address(conn, host)
             if address is not None:
-                self._shares.deny(context.admin_context(ctx.request_id), share_id, address)
+                self._shares.deny(context.admin_context(ctx.request_id), share_id, address,
+                                  mapping['protocol'])
             self._cell_db.run(shares.delete, mapping['uuid'])
 
     def release_shares(self, ctx: Context, instance_uuid: str, host: str | None) -> None:

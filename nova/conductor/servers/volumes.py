@@ -174,7 +174,7 @@ class Volumes:
                     self._cell_db.run(block_devices.update, device['uuid'],
                                       {'attachment_id': None, 'connection_info': None})
                 if device['volume_id'] and device['delete_on_termination']:
-                    self._storage.delete(system, device['volume_id'])
+                    self._delete(system, device['volume_id'], row)
             except exception.Unavailable:
                 raise
             except exception.NovaException as error:
@@ -183,6 +183,16 @@ class Volumes:
         if devices:
             self.release_attachments(ctx, instance_uuid)      # of a swap that was under way
             self._keys.forget_volume_keys(instance_uuid)
+
+    def _delete(self, system: Context, volume_id: str, row: Row | None) -> None:
+        """Delete a volume that is to go with its server. After a build that failed the server does not hold it, and it
+        may have become another project's.
+
+        :raises VolumeNotFound: it has, or there is none
+        """
+        if row is None or self._storage.get(system, volume_id)['project_id'] not in (None, row['project_id']):
+            raise exception.VolumeNotFound(volume_id=volume_id)
+        self._storage.delete(system, volume_id)
 
     def give_up_volume(self, ctx: Context, action: Row) -> None:
         """Take back what an attach, a detach or a swap that its host never finished has begun."""

@@ -20,7 +20,8 @@ OPTIONS = [
     cfg.StrOpt('hypervisor_cert_file', help='File with the certificate by which hypervisors know the proxies (PEM).'),
     cfg.StrOpt('hypervisor_key_file', help='File with the private key of hypervisor_cert_file (PEM).'),
     cfg.IntOpt('max_sessions', default=500, min=1, max=10000,
-               help='Sessions of consoles that one proxy holds at once. Each takes two descriptors and up to 512 KiB.'),
+               help='Sessions of consoles that one proxy holds at once, half of them of one project at most. Each '
+                    'takes two descriptors and up to 512 KiB.'),
     cfg.IntOpt('idle_timeout', default=3600, min=60, max=86400 * 7,
                help='Seconds after which a session ends in which neither side said anything.'),
 ]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -12,6 +13,12 @@ from nova.db.tables.ec2 import ec2_ids as table
 PART = 500                       # values of one IN
 SHORT, LONG = 8, 17              # digits of an id
 SERVER = 'i'
+# What each request runs, made once.
+_OF_PREFIX = table.c.prefix == sa.bindparam('of_prefix')
+_WANTED: sa.BindParameter[Any] = sa.bindparam('wanted', expanding=True)
+_NUMBERS = sa.select(table.c.uuid, table.c.id).where(_OF_PREFIX, table.c.uuid.in_(_WANTED))
+_BY = {column.name: sa.select(column, table.c.uuid).where(_OF_PREFIX, column.in_(_WANTED)).order_by(table.c.id)
+       for column in (table.c.id, table.c.digits)}
 
 
 def digits_of(uuid: str) -> str:
@@ -33,6 +40,11 @@ def numbers(db: engine.Database, prefix: str, uuids: Collection[str]) -> dict[st
     return found
 
 
+def begin(db: engine.Database, prefix: str, uuids: Collection[str]) -> None:
+    """Give numbers to what has just been made: most likely none has one."""
+    db.run(engine.insert_many_ignore, table, [_row(prefix, uuid) for uuid in uuids])
+
+
 def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str, str]:
     """{digits: uuid} of those that there are.
 
@@ -45,8 +57,7 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
     with db.reader() as conn:
         for column, some in ((table.c.id, list(short)), (table.c.digits, long)):
             for start in range(0, len(some), PART):
-                rows = conn.execute(sa.select(column, table.c.uuid).where(
-                    table.c.prefix == prefix, column.in_(some[start:start + PART])).order_by(table.c.id))
+                rows = conn.execute(_BY[column.name], {'of_prefix': prefix, 'wanted': some[start:start + PART]})
                 for value, uuid in rows:
                     found.setdefault(short.get(value, value), uuid)
         unknown = [digits for digits in long if digits not in found] if prefix == SERVER else []
@@ -79,14 +90,17 @@ def _server(conn: sa.Connection, digits: str) -> str | None:
 def _known(conn: sa.Connection, prefix: str, wanted: list[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for start in range(0, len(wanted), PART):
-        rows = conn.execute(sa.select(table.c.uuid, table.c.id).where(
-            table.c.prefix == prefix, table.c.uuid.in_(wanted[start:start + PART])))
+        rows = conn.execute(_NUMBERS, {'of_prefix': prefix, 'wanted': wanted[start:start + PART]})
         found.update((uuid, number) for uuid, number in rows)
     return found
+
+
+def _row(prefix: str, uuid: str) -> dict[str, str]:
+    return {'prefix': prefix, 'uuid': uuid, 'digits': digits_of(uuid)}
 
 
 def _add(conn: sa.Connection, prefix: str, missing: list[str]) -> dict[str, int]:
     """Their numbers. Nothing is read before the last one is written: what another request has added is seen."""
     for uuid in missing:
-        engine.insert_ignore(conn, table, {'prefix': prefix, 'uuid': uuid, 'digits': digits_of(uuid)})
+        engine.insert_ignore(conn, table, _row(prefix, uuid))
     return _known(conn, prefix, missing)

@@ -48,8 +48,8 @@ def update(conn: sa.Connection, noun: str, row_id: Any, values: dict[str, Any]) 
     return bool(conn.execute(table.update().where(table.c.id == row_id).values(**values)).rowcount)
 
 
-def count(conn: sa.Connection, noun: str) -> Any:
-    return conn.execute(sa.select(sa.func.count()).select_from(NOUNS[noun])).scalar()
+def count(conn: sa.Connection, noun: str, **match: Any) -> Any:
+    return conn.execute(sa.select(sa.func.count()).select_from(NOUNS[noun]).filter_by(**match)).scalar()
 
 
 def enabled_projects(conn: sa.Connection, ids: Collection[str]) -> set[str]:

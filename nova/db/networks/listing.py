@@ -1,7 +1,7 @@
 """Lists of network resources: the rows that a query string of the Networking API selects, in its order."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 import dataclasses
 from typing import Any
 
@@ -35,10 +35,11 @@ class Listing:
     special: dict[str, Callable[[list[str]], Any]] = dataclasses.field(default_factory=dict)
 
     def page(self, conn: sa.Connection, query: Iterable[tuple[str, str]],
-             condition: Any) -> tuple[list[dict[str, Any]], int]:
+             condition: Any, columns: Sequence[str] | None = None) -> tuple[list[dict[str, Any]], int]:
         """(rows, limit) that the query asks for, of those that meet the condition.
 
         :param query: [(name, value)]
+        :param columns: of the rows; None: all
         """
         values: dict[str, list[str]] = {}
         for name, value in query:
@@ -52,7 +53,8 @@ class Listing:
                 condition, self.table.c.id == values['marker'][0][:255])).mappings().first()
             if marker is None:
                 raise exception.InvalidMarker(marker=values['marker'][0][:255])
-        return networks.page(conn, self.table, sa.and_(*conditions), self._sort(values), marker, limit), limit
+        return networks.page(conn, self.table, sa.and_(*conditions), self._sort(values), marker, limit,
+                             columns), limit
 
     def _condition(self, name: str, values: list[str]) -> Any:
         if len(values) > MAX_VALUES:

@@ -90,6 +90,7 @@ def visible(context: nova_context.RequestContext) -> Any:
     return sa.or_(_usable_by(context.sees), t.networks.c.external)
 
 
+@functools.lru_cache(maxsize=256)
 def _usable_by(project_id: Any) -> Any:
     if not nova_context.one_project(project_id):
         return sa.true()
@@ -123,7 +124,12 @@ def is_shared_with(conn: sa.Connection, network_id: str, project_id: str) -> boo
 
 def visible_subnets(context: nova_context.RequestContext) -> Any:
     """Condition on subnets of networks that the caller may use: one to the outside shows them to who has it."""
-    return t.subnets.c.network_id.in_(sa.select(t.networks.c.id).where(_usable_by(context.sees)))
+    return _subnets_usable_by(context.sees)
+
+
+@functools.lru_cache(maxsize=256)
+def _subnets_usable_by(project_id: Any) -> Any:
+    return t.subnets.c.network_id.in_(sa.select(t.networks.c.id).where(_usable_by(project_id)))
 
 
 def own(table: sa.Table) -> Callable[[nova_context.RequestContext], Any]:
@@ -368,14 +374,16 @@ def forget_resting(conn: sa.Connection, before: datetime) -> None:
 # ---- pages ----------------------------------------------------------------------
 
 def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[Any, str]], marker: Any,
-         limit: int | None) -> list[Any]:
+         limit: int | None, columns: Sequence[str] | None = None) -> list[Any]:
     """Rows (dicts) that meet a condition, after the marker's row.
 
     :param sort: [(column name, 'asc' or 'desc')]; the last one must be unique
     :param marker: the row (a dict) to begin after, or None
     :param limit: rows at most, or None
+    :param columns: that the rows have; None: all
     """
-    statement = sa.select(table).where(condition)
+    statement = sa.select(*(table.c[name] for name in columns)) if columns else sa.select(table)
+    statement = statement.where(condition)
     if marker is not None:
         branches: list[Any] = []
         equal: list[Any] = []

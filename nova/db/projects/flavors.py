@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+import functools
 from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -73,6 +74,21 @@ def page(conn: sa.Connection, *, project_id: nova_context.Projects | str, is_pub
     :raises InvalidMarker: no such flavor is in the list
     """
     visible = project_id if project_id is nova_context.NO_PROJECT or nova_context.one_project(project_id) else None
+    statement = _listed(visible, is_public, min_memory_mb, min_root_gb, name, sort_key, descending, limit)
+    if marker is not None:
+        conditions = [] if statement.whereclause is None else [statement.whereclause]
+        statement = statement.where(_after(conn, flavors.c[SORT_KEYS[sort_key]], descending, marker, conditions))
+    return conn.execute(statement).mappings().all()
+
+
+@functools.lru_cache(maxsize=64)
+def _listed(visible: nova_context.Projects | str | None, is_public: bool | None, min_memory_mb: int | None,
+            min_root_gb: int | None, name: str | None, sort_key: str, descending: bool, limit: int | None,
+            ) -> sa.Select[Any]:
+    """The statement of a list, kept: the same ones are requested again and again.
+
+    :param visible: whose flavors; None: all
+    """
     conditions = [condition(wanted) for wanted, condition in (
         (visible, visible_to),
         (is_public, flavors.c.is_public.is_),
@@ -85,10 +101,7 @@ def page(conn: sa.Connection, *, project_id: nova_context.Projects | str, is_pub
     if column.nullable:                # databases differ in where they put NULL
         empty = column.is_(None)
         order.insert(0, empty.asc() if descending else empty.desc())
-    if marker is not None:
-        conditions.append(_after(conn, column, descending, marker, conditions))
-    statement = sa.select(flavors).where(*conditions).order_by(*order).limit(limit)
-    return conn.execute(statement).mappings().all()
+    return sa.select(flavors).where(*conditions).order_by(*order).limit(limit)
 
 
 def _after(conn: sa.Connection, column: Any, descending: bool, marker: str, conditions: list[Any]) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import dataclasses
 import datetime
 import functools
+import operator
 import time
 from typing import Any, TYPE_CHECKING
 
@@ -274,6 +275,19 @@ def page(conn: sa.Connection, query: Query, columns: Collection[str] = COLUMNS,
     :raises BadPattern: a regular expression is not one.
     :raises TooSlow: too many rows were to be matched here
     """
+    if query.marker and place is None:
+        place = place_of(conn, query)
+        if place is None:
+            raise MarkerNotFound(query.marker)
+    return prepare(query, columns, place)(conn)
+
+
+def prepare(query: Query, columns: Collection[str],
+            place: tuple[Any, ...] | None) -> Callable[[sa.Connection], list[Row]]:
+    """What reads the page on a connection, for several databases: making its statement costs more than a short page.
+
+    :raises BadPattern: a regular expression is not one.
+    """
     sort = _complete(query)
     matchers: list[Callable[[Row], bool]] = []
     clauses: list[Callable[[Any], Any]] = []
@@ -292,13 +306,9 @@ def page(conn: sa.Connection, query: Query, columns: Collection[str] = COLUMNS,
     if matchers:
         wanted |= {'network_info' if name in _TEXTS else name for name in query.matches}
     source = _source(query.rows, tuple(name for name in COLUMNS if name in wanted), clauses)
-    if query.marker and place is None:
-        place = place_of(conn, query)
-        if place is None:
-            raise MarkerNotFound(query.marker)
-    if not matchers:
-        return _rows(conn, source, sort, place, query.limit, query.several)
-    return _matched(conn, source, sort, place, query, matchers)
+    if matchers:
+        return functools.partial(_matched, source=source, sort=sort, place=place, query=query, matchers=matchers)
+    return functools.partial(_rows, statement=_select(source, sort, place, query.limit, query.several), texts={})
 
 
 _COMPUTES = sa.select(tables_cell.services).where(
@@ -317,9 +327,27 @@ def merge(pages: list[list[Row]], query: Query) -> list[Row]:
         here = {row['uuid'] for row in rows if row['cell_move'] is None}
         rows = [row for row in rows if row['cell_move'] is None or row['uuid'] not in here]
         rows = list({row['uuid']: row for row in rows}.values())     # the one of the cell that answered last
-        for name, direction in reversed(_complete(query)):
-            rows.sort(key=functools.partial(_nulls_last, name), reverse=direction == 'desc')
+        _arrange(rows, query)
     return rows[:query.limit]
+
+
+def precedes(row: Row, other: Row, query: Query) -> bool:
+    """Whether a row comes before another in the query's order."""
+    pair = [other, row]
+    _arrange(pair, query)
+    return pair[0] is row
+
+
+def place_after(row: Row, query: Query) -> tuple[Any, ...]:
+    """Where the rows after a row of a page begin, as ``place_of`` says it."""
+    return tuple(row[name] for name, _ in _complete(query))
+
+
+def _arrange(rows: list[Row], query: Query) -> None:
+    """Sort rows as the query asks; equal ones stay as they are."""
+    for name, direction in reversed(_complete(query)):
+        key = functools.partial(_nulls_last, name) if LIVE.c[name].nullable else operator.itemgetter(name)
+        rows.sort(key=key, reverse=direction == 'desc')
 
 
 def _nulls_last(name: str, row: Row) -> tuple[bool, Any]:
@@ -399,8 +427,9 @@ def _after(columns: Any, sort: tuple[tuple[str, str], ...], place: tuple[Any, ..
     return sa.and_(key <= values[0] if descending else key >= values[0], sa.or_(*clauses))
 
 
-def _rows(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], ...],
-          place: tuple[Any, ...] | None, limit: int | None, several: bool) -> list[Row]:
+def _select(source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], ...], place: tuple[Any, ...] | None,
+            limit: int | None, several: bool) -> sa.Select[Any]:
+    """The rows after ``place`` in their order."""
     statement, columns = source
     if place is not None:
         statement = statement.where(_after(columns, sort, place, several))
@@ -410,25 +439,33 @@ def _rows(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[t
         chosen = statement.with_only_columns(columns.id).order_by(*order).limit(limit).subquery()
         statement = sa.select(*statement.selected_columns).where(columns.id == chosen.c.id)
     statement = statement.order_by(*order)
-    if limit is not None:
-        statement = statement.limit(limit)
+    return statement if limit is None else statement.limit(limit)
+
+
+def _rows(conn: sa.Connection, statement: sa.Select[Any], texts: dict[str, Any]) -> list[Row]:
+    """The rows of a SELECT.
+
+    :param texts: {text of a JSON column: its value} of those that are read already
+    """
     result = conn.execute(statement)
     names = tuple(result.keys())
     rows = [dict(zip(names, row)) for row in result.all()]
-    _parse(rows, [name for name in names if name in _JSON])
+    _parse(rows, [name for name in names if name in _JSON], texts)
     return rows
 
 
-def _parse(rows: list[Row], names: list[str]) -> None:
+def _parse(rows: list[Row], names: list[str], texts: dict[str, Any]) -> None:
     """Texts of JSON columns into values."""
-    loads, known = orjson.loads, {None: None}
+    loads = orjson.loads
     for name in names:
         for row in rows:
             text = row[name]
-            if text in known:
-                row[name] = known[text]
+            if text is None:
+                continue
+            if text in texts:
+                row[name] = texts[text]
             else:
-                row[name] = known[text] = loads(text)
+                row[name] = texts[text] = loads(text)
 
 
 def _matched(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], ...],
@@ -439,7 +476,7 @@ def _matched(conn: sa.Connection, source: tuple[sa.Select[Any], Any], sort: tupl
     while limit is None or len(found) < limit:
         if time.monotonic() > ends:
             raise TooSlow
-        rows = _rows(conn, source, sort, place, BATCH, query.several)
+        rows = _rows(conn, _select(source, sort, place, BATCH, query.several), {})
         found += [row for row in rows if all(matches(row) for matches in matchers)]
         if len(rows) < BATCH:
             break

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova.db import statements
+from nova.db.tables.api import cells
 from nova.db.tables.api import host_mappings
 from nova.db.tables.api import instance_mappings
 
@@ -16,6 +17,9 @@ _DELETE_MANY = sa.delete(instance_mappings).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 _EXISTING = sa.select(instance_mappings.c.instance_uuid).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
+# One look into the index for each cell, however many servers the project has.
+_CELLS = sa.select(cells.c.uuid).where(sa.exists().where(
+    instance_mappings.c.project_id == sa.bindparam('project'), instance_mappings.c.cell_uuid == cells.c.uuid))
 
 
 def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
@@ -65,6 +69,11 @@ def get(conn: sa.Connection, uuid: str) -> Any:
     row = conn.execute(sa.select(instance_mappings, instance_mappings.c.instance_uuid.label('uuid')).where(
         instance_mappings.c.instance_uuid == uuid)).mappings().first()
     return None if row is None else dict(row)
+
+
+def cells_of_project(conn: sa.Connection, project_id: str) -> set[str]:
+    """The uuids of the cells that have servers of a project."""
+    return set(conn.execute(_CELLS, {'project': project_id}).scalars())
 
 
 def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_context.Projects | str, limit: int,

@@ -45,6 +45,7 @@ instance_mappings = table(
     # soft-deleted: kept, and not counted
     sa.Column('queued_for_delete', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
     sa.Index('ix_instance_mappings_project', 'project_id', 'queued_for_delete', 'vcpus', 'memory_mb'),
+    sa.Index('ix_instance_mappings_cells', 'project_id', 'cell_uuid'),     # which cells a project's lists ask
     sa.Column('category', sa.String(255), nullable=False, default='regular', server_default='regular'),
     # the one attempt that may take the server to another cell now: db/moves/cell_steps.py
     sa.Column('move_id', sa.String(36)),

@@ -526,6 +526,14 @@ class VolumeAttachmentsRow(TypedDict):
     attached_at: datetime.datetime | None
 
 
+class VolumeEncryptionKeysRow(TypedDict):
+    id: str
+    type_id: str
+    created_at: datetime.datetime
+    sealed_with: str
+    sealed: str
+
+
 class VolumeKeysRow(TypedDict):
     id: int
     instance_uuid: str
@@ -533,3 +541,13 @@ class VolumeKeysRow(TypedDict):
     created_at: datetime.datetime
     sealed_with: str
     sealed: str
+
+
+class VolumeTypesRow(TypedDict):
+    id: str
+    name: str
+    description: str | None
+    extra_specs: Any
+    encryption: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime

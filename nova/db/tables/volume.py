@@ -21,12 +21,37 @@ volumes = table(
     sa.Column('snapshot_id', sa.String(36)),
     sa.Column('source_volume_id', sa.String(36)),
     sa.Column('backup_id', sa.String(36)),                       # that is, or was last, restored to it
+    sa.Column('key_id', sa.String(36)),                          # NULL: it is not encrypted
     sa.Column('readonly', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('metadata', types.Json, nullable=False),
     sa.Column('image_metadata', types.Json, nullable=False),     # properties of the image it was made from
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Index('ix_volumes_project_created', 'project_id', 'created_at', 'id'),
+    sa.Index('ix_volumes_key', 'key_id'),
+)
+
+# Types that administrators make, besides those of volume/store/types.py.
+volume_types = table(
+    'volume_types',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('name', sa.String(255), nullable=False, unique=True),
+    sa.Column('description', sa.String(255)),
+    sa.Column('extra_specs', types.Json, nullable=False),
+    sa.Column('encryption', types.Json),                         # {'encryption_id', 'provider', …}; NULL: none
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('updated_at', types.DateTime, nullable=False),
+)
+
+# What opens encrypted volumes, sealed by runtime/sealing.py. Copies of a volume share its key, which goes with the last
+# of them.
+volume_encryption_keys = table(
+    'volume_encryption_keys',
+    sa.Column('id', sa.String(36), primary_key=True),
+    sa.Column('type_id', sa.String(36), nullable=False),         # how it is used: its encryption
+    sa.Column('created_at', types.DateTime, nullable=False),
+    sa.Column('sealed_with', sa.String(16), nullable=False),     # which key of the deployment; no secret
+    sa.Column('sealed', sa.String(255), nullable=False),
 )
 
 volume_snapshots = table(
@@ -44,6 +69,8 @@ volume_snapshots = table(
     sa.Column('image_metadata', types.Json, nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('key_id', sa.String(36)),
+    sa.Index('ix_volume_snapshots_key', 'key_id'),
     sa.Index('ix_volume_snapshots_project_created', 'project_id', 'created_at', 'id'),
     sa.Index('ix_volume_snapshots_volume', 'volume_id'),
 )
@@ -82,6 +109,8 @@ volume_backups = table(
     sa.Column('image_metadata', types.Json, nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
+    sa.Column('key_id', sa.String(36)),
+    sa.Index('ix_volume_backups_key', 'key_id'),
     sa.Index('ix_volume_backups_project_created', 'project_id', 'created_at', 'id'),
     sa.Index('ix_volume_backups_volume', 'volume_id'),
 )

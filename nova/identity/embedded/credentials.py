@@ -80,6 +80,12 @@ class Credentials:
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
         return self._with_blob(row)
 
+    def find(self, credential_id: str, kind: str) -> dict[str, Any] | None:
+        """One of a kind, if it is there."""
+        with self._db.reader() as conn:
+            row = queries.get(conn, 'credential', id=credential_id, type=kind)
+        return None if row is None else self._with_blob(row)
+
     def list(self, **match: Any) -> list[dict[str, Any]]:
         with self._db.reader() as conn:
             rows = queries.rows(conn, 'credential', **match)

@@ -20,6 +20,8 @@ Rows = list[dict[str, Any]]
 
 DOMAIN: dict[str, Any] = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True}
 
+MOST_CREDENTIALS = 200    # application credentials of a user
+
 SYSTEM = 'all'            # the system as the target of a role, and as the scope of a token
 
 # Each role implies the next one; service stands alone.
@@ -89,11 +91,12 @@ class Directory:
         with self.db.reader() as conn:
             return queries.rows(conn, noun, **match)
 
-    def _create(self, noun: str, values: dict[str, Any]) -> dict[str, Any]:
+    def _create(self, noun: str, values: dict[str, Any],
+                insert: Callable[[engine.Connection, str, dict[str, Any]], None] = queries.create) -> dict[str, Any]:
         row: dict[str, Any] = {'id': uuid.uuid4().hex, 'created_at': utils.utcnow()}
         row |= {name: value for name, value in values.items() if name != 'id' or value}
         log.about(row['id'])
-        self.write(queries.create, noun, row, noun=noun, name=row['name'])
+        self.write(insert, noun, row, noun=noun, name=row['name'])
         return row
 
     def _update(self, noun: str, row_id: str, values: dict[str, Any],
@@ -267,6 +270,7 @@ class Directory:
         :param secret: made here when None
         :param roles: rows of {'id'} or {'name'}
         :returns: (row, secret)
+        :raises Forbidden: the user has as many as there may be
         """
         if data.project_id is None:
             raise exception.BadRequest('An application credential needs a token that is scoped to a project.')
@@ -276,11 +280,19 @@ class Directory:
         row = self._create('application_credential', {
             'user_id': data.user_id, 'project_id': data.project_id, 'name': name, 'description': description,
             'secret_hash': self._hashed(data.user_id, secret), 'role_ids': _subset(data.role_rows, roles),
-            'unrestricted': unrestricted, 'expires_at': expires_at})
+            'unrestricted': unrestricted, 'expires_at': expires_at}, _insert_credential)
         return row, secret
 
     def delete_application_credential(self, credential_id: str) -> None:
         self._delete('application_credential', queries.delete_application_credential, credential_id)
+
+
+def _insert_credential(conn: engine.Connection, noun: str, row: dict[str, Any]) -> None:
+    if not queries.lock_user(conn, row['user_id']):          # two concurrent requests do not pass the limit
+        raise exception.IdentityNotFound(noun='user', id=row['user_id'])
+    if queries.count(conn, noun, user_id=row['user_id']) >= MOST_CREDENTIALS:
+        raise exception.Forbidden(f'A user can have {MOST_CREDENTIALS} application credentials.')
+    queries.create(conn, noun, row)
 
 
 def _merged(options: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,22 @@
 """Requests that clients of EC2 and of the object store have signed."""
 from __future__ import annotations
 
-import datetime
+import collections
 from collections.abc import Callable
+import datetime
+import threading
 from typing import Any
 
+from nova import exception
 from nova import utils
 from nova.identity import signatures
 from nova.identity import tokens
 from nova.identity.embedded import checks as secret_checks
 from nova.identity.embedded import credentials as pairs
 from nova.identity.embedded import token_service
+
+MOST_SHARED = 1000           # pairs of keys whose last token a process remembers
+SHARED = datetime.timedelta(minutes=1)           # for which the token of one request is that of the next ones, too
 
 
 class SignedRequests:
@@ -27,28 +33,34 @@ class SignedRequests:
                  checks: secret_checks.Checks, lifetime: datetime.timedelta) -> None:
         self._credentials, self._tokens, self._checks = credentials, tokens_of, checks
         self._lifetime = min(lifetime, signatures.VALID)
+        self._shared_for = min(SHARED, self._lifetime / 4)
+        # (credential, user, project): (token, taken again until)
+        self._last: collections.OrderedDict[tuple[str, ...], tuple[str, datetime.datetime]] = collections.OrderedDict()
+        self._lock = threading.Lock()
 
-    def authenticate(self, signed: dict[str, Any], address: str = '') -> tuple[str, tokens.TokenData]:
-        """Issue a token for a request that a client of EC2 has signed.
+    def authenticate(self, signed: dict[str, Any], address: str = '', shared: bool = False,
+                     ) -> tuple[str, tokens.TokenData]:
+        """A token for a request that a client of EC2 has signed.
 
         :param signed: see ``nova.identity.signatures``
         :param address: where the request comes from
+        :param shared: it may be that of another request which the same pair has signed: nobody gets it and ends it
         :returns: (token, TokenData)
         :raises Unauthorized: always the same words, whatever was wrong
         :raises TooManyRequests: too many failures for these keys from this address
         """
         now, signed = utils.utcnow(), {'params': {}, 'headers': {}, 'body_hash': '', **signed}
         return self._by_pair(signed['access'], address, now, lambda secret: (
-            signatures.is_recent(signed, now) and signatures.matches(secret, signed)))
+            signatures.is_recent(signed, now) and signatures.matches(secret, signed)), shared)
 
-    def authenticate_text(self, access: str, text: str, signature: str, address: str = '',
+    def authenticate_text(self, access: str, text: str, signature: str, address: str = '', shared: bool = False,
                           ) -> tuple[str, tokens.TokenData]:
         """The same for a request to the object store, which has looked at its time.
 
         :param text: see ``nova.identity.signatures.matches_text``
         """
         return self._by_pair(access, address, utils.utcnow(), lambda secret: signatures.matches_text(
-            secret, text, signature))
+            secret, text, signature), shared)
 
     def key_of_scope(self, access: str, scope: str) -> bytes | None:
         """The key that chunks of a content are signed with, by the owner of the request before them; it is good for
@@ -59,16 +71,37 @@ class SignedRequests:
 
     def _pair(self, access: str) -> tuple[dict[str, Any] | None, str | None]:
         """(row of the credential, its secret)"""
-        row = next(iter(self._credentials.list(id=pairs.id_of_access(access), type=pairs.EC2)), None)
+        row = self._credentials.find(pairs.id_of_access(access), pairs.EC2)
         return row, pairs.pair_of(row['blob']).get('secret') if row else None
 
-    def _by_pair(self, access: str, address: str, now: datetime.datetime, matches: Callable[[str], bool],
+    def _by_pair(self, access: str, address: str, now: datetime.datetime, matches: Callable[[str], bool], shared: bool,
                  ) -> tuple[str, tokens.TokenData]:
         row, secret = self._pair(access)
         # of an unknown pair the signature is computed, too: it takes as long
         self._checks.check((f'ec2\0{access}', address), row['user_id'] if row else None,
                            lambda: matches(secret or '') and secret is not None)
         assert row is not None           # else the check has failed
+        return self._again(row, now) if shared else self._issue(row, now)
+
+    def _issue(self, row: dict[str, Any], now: datetime.datetime) -> tuple[str, tokens.TokenData]:
         return self._tokens.issue(tokens.Claims(
             row['user_id'], 'project', row['project_id'], ('ec2credential',), now, now + self._lifetime,
             (tokens.new_audit_id(),), None))
+
+    def _again(self, row: dict[str, Any], now: datetime.datetime) -> tuple[str, tokens.TokenData]:
+        """The token of the pair's last requests, while it is young: what it stands for is looked at as for any token,
+        by [identity] validation_cache_time."""
+        owner = row['id'], row['user_id'], row['project_id']
+        token, until = self._last.get(owner, ('', now))
+        if now < until:
+            try:
+                return token, self._tokens.validate(token)
+            except exception.Unauthorized:
+                pass                     # a change ended it, and not the pair
+        token, data = self._issue(row, now)
+        with self._lock:
+            self._last[owner] = token, now + self._shared_for
+            self._last.move_to_end(owner)
+            if len(self._last) > MOST_SHARED:
+                self._last.popitem(last=False)
+        return token, data

@@ -14,12 +14,36 @@ from nova.web.request import Response
 Row = operations.Row
 
 
+def _reaches(req: operations.Request, kind: str, project_id: str | None) -> bool:
+    """Whether the caller may have a credential of its user: one got by an application credential stays in its project
+    and has no more than its roles, which what comes of a device or a pair of keys would not be bound to.
+    """
+    caller = req.caller
+    if caller.credential is None or 'admin' in caller.roles:
+        return True
+    if kind != credentials.EC2 or project_id != caller.project_id:
+        return False
+    held = req.service.assignments(effective=True, user_id=caller.user_id, target_type='project', target_id=project_id)
+    return {row['role_name'] for row in held} <= set(caller.roles)
+
+
+def _check_reach(req: operations.Request, kind: str, project_id: str | None) -> None:
+    if not _reaches(req, kind, project_id):
+        raise exception.Forbidden('An application credential may not manage what gives more than it has itself.')
+
+
+def _within_reach(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    may = {place: _reaches(req, *place) for place in {(row['type'], row['project_id']) for row in rows}}
+    return [row for row in rows if may[row['type'], row['project_id']]]
+
+
 def _own(req: operations.Request, credential_id: str) -> dict[str, Any]:
     """A credential of the caller; another user's is there for administrators alone."""
     resources.refuse_restricted(req)
     row = req.service.credentials.get(credential_id)
     if row['user_id'] != req.caller.user_id and 'admin' not in req.caller.roles:
         raise exception.IdentityNotFound(noun='credential', id=credential_id)
+    _check_reach(req, row['type'], row['project_id'])
     return row
 
 
@@ -36,8 +60,9 @@ def list_user_credentials(req: operations.Request) -> dict[str, Any]:
     match = {name: req.query[name] for name in ('user_id', 'type') if name in req.query}
     if 'admin' not in req.caller.roles and match.setdefault('user_id', req.caller.user_id) != req.caller.user_id:
         raise exception.Forbidden('You are not authorized to perform the requested action.')
-    rows = [views.credential(row, req.root_url) for row in req.service.credentials.list(**match)]
-    return views.collection('credentials', rows, operations.url_of(req))
+    rows = _within_reach(req, req.service.credentials.list(**match))
+    return views.collection('credentials', [views.credential(row, req.root_url) for row in rows],
+                            operations.url_of(req))
 
 
 def create_user_credential(req: operations.Request) -> dict[str, Any]:
@@ -45,8 +70,9 @@ def create_user_credential(req: operations.Request) -> dict[str, Any]:
     given = req.body['credential']
     if given['user_id'] != req.caller.user_id and 'admin' not in req.caller.roles:
         raise exception.Forbidden('You are not authorized to perform the requested action.')
-    row = req.service.credentials.create(given['user_id'], given['type'], given['blob'],
-                                         _project(req, given['user_id'], given))
+    project_id = _project(req, given['user_id'], given)
+    _check_reach(req, given['type'], project_id)
+    row = req.service.credentials.create(given['user_id'], given['type'], given['blob'], project_id)
     return {'credential': views.credential(row, req.root_url)}
 
 
@@ -76,7 +102,7 @@ def delete_user_credential(req: operations.Request, credential_id: str) -> None:
 
 def list_ec2(req: operations.Request, user_id: str) -> dict[str, Any]:
     resources.refuse_restricted(req)
-    rows = req.service.credentials.list(user_id=user_id, type=credentials.EC2)
+    rows = _within_reach(req, req.service.credentials.list(user_id=user_id, type=credentials.EC2))
     return views.collection('credentials', [views.ec2_credential(row, req.root_url) for row in rows if row['blob']],
                             operations.url_of(req))
 
@@ -84,6 +110,7 @@ def list_ec2(req: operations.Request, user_id: str) -> dict[str, Any]:
 def create_ec2(req: operations.Request, user_id: str) -> dict[str, Any]:
     resources.refuse_restricted(req)
     project_id = _project(req, user_id, {'project_id': req.body['tenant_id']})
+    _check_reach(req, credentials.EC2, project_id)
     return {'credential': views.ec2_credential(req.service.credentials.create_ec2(user_id, project_id), req.root_url)}
 
 
@@ -92,6 +119,7 @@ def _of_access(req: operations.Request, user_id: str, access: str) -> dict[str, 
     row = req.service.credentials.get(credentials.id_of_access(access))
     if row['user_id'] != user_id or row['type'] != credentials.EC2:
         raise exception.IdentityNotFound(noun='credential', id=access)
+    _check_reach(req, row['type'], row['project_id'])
     return row
 
 

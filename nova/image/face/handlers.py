@@ -151,7 +151,7 @@ def download(req: ImageRequest, image_id: str) -> Response:
     elif row['checksum']:
         headers.append(('Content-MD5', row['checksum']))
     file.seek(start)
-    body = Stream(_chunks(file, end - start), OCTETS, file.close, end - start)
+    body = Stream(_chunks(file, end - start), OCTETS, file.close, end - start, (file, start, end - start))
     return Response(body, 206 if wanted else 200, headers)
 
 

@@ -76,14 +76,29 @@ def _views(conn: typing.Any, context: typing.Any, resource: Resource, rows: list
     return views
 
 
+def _columns(resource: Resource, query: pages.Query) -> tuple[list[str] | None, set[str]]:
+    """(columns that a list of the fields that a query names reads, these fields); no columns: it reads whole rows."""
+    named = pages.named(query)
+    if resource.narrow is None or not named:
+        return None, named
+    plain, others, _views = resource.narrow
+    if not named <= {*plain, *others}:
+        return None, named
+    return [name for name in plain if name in named or name == 'id'], named
+
+
 def index(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
     if resource.prepare:
         with req.face.api_db.writer() as conn:
             resource.prepare(conn, req.context)
+    columns, named = _columns(resource, req.query)
     with req.face.api_db.reader() as conn:
-        rows, limit = resource.listing.page(conn, req.query, resource.visible(req.context))
-        views = _views(conn, req.context, resource, rows, req.query)
-    document = {resource.plural: pages.fields(req.query, views)}
+        rows, limit = resource.listing.page(conn, req.query, resource.visible(req.context), columns)
+        if columns is not None and resource.narrow is not None:
+            views = resource.narrow[2](conn, rows, named)
+        else:
+            views = pages.fields(req.query, _views(conn, req.context, resource, rows, req.query))
+    document = {resource.plural: views}
     if len(rows) == limit:
         document[resource.plural + '_links'] = pages.next_link(req.url, req.query, rows[-1])
     return document

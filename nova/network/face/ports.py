@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
@@ -26,6 +26,28 @@ if TYPE_CHECKING:
 CONSTANTS = {'binding:vnic_type': 'normal', 'dns_domain': '',
              'dns_assignment': [], 'ip_allocation': 'immediate', 'propagate_uplink_status': False,
              'resource_request': None, 'numa_affinity_policy': None}
+
+# Fields that a list may read alone: columns as they are, and what other tables have of ports.
+PLAIN = ('id', 'project_id', 'name', 'description', 'network_id', 'mac_address', 'admin_state_up', 'status',
+         'device_id', 'device_owner', 'port_security_enabled', 'dns_name', 'qos_policy_id')
+OF_OTHERS: dict[str, Callable[[engine.Connection, list[str]], dict[str, list[Any]]]] = {
+    'fixed_ips': db_networks.addresses_of, 'security_groups': db_groups.of_ports}
+
+
+def narrow(conn: engine.Connection, rows: list[dict[str, Any]], wanted: set[str]) -> list[dict[str, Any]]:
+    """Ports with a few fields.
+
+    :param rows: have the columns that are wanted, and the id
+    :param wanted: of PLAIN and OF_OTHERS
+    """
+    idents, plain = [row['id'] for row in rows], [name for name in PLAIN if name in wanted]
+    found = [{name: row[name] for name in plain} for row in rows]
+    for name, read in OF_OTHERS.items():
+        if name in wanted:
+            known = read(conn, idents)
+            for ident, view in zip(idents, found, strict=True):
+                view[name] = known.get(ident, [])
+    return found
 
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
@@ -234,4 +256,4 @@ PORTS = resource.Resource(
     }, CONSTANTS, {'fixed_ips': db.by_fixed_ips, 'security_groups': db.by_groups,
                    'security_group_id': db.by_groups}),
     visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
-    missing=lambda ident: exception.PortNotFound(port_id=ident))
+    narrow=(PLAIN, OF_OTHERS, narrow), missing=lambda ident: exception.PortNotFound(port_id=ident))

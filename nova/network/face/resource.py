@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from nova import context as nova_context
 
@@ -26,6 +26,7 @@ class Resource:
     new id
     missing   function(id) -> the error when there is no such row
     prepare   function(conn, context): called in a transaction before a list
+    narrow    (columns, fields of others, function(conn, rows, fields) -> views): what lists of these fields alone read
     tagged    whether it has tags
     at        its path; '': its plural
     actions   (method, path below one, function(conn, face, context, row, body, **parts) -> document or None)
@@ -45,6 +46,7 @@ class Resource:
     missing: Callable[[str], Exception]
     prepare: Callable[..., None] | None = None
     actions: tuple[tuple[str, str, Callable[..., typing.Any]], ...] = ()
+    narrow: tuple[Sequence[str], Collection[str], Callable[..., list[dict[str, typing.Any]]]] | None = None
     tagged: bool = True
     at: str = ''
 

@@ -38,14 +38,16 @@ class NeutronManager:
     :param conf: the configuration
     :param host_of: callable(server uuid) -> name of its host, None when it has none: who may give back which ports
     :param nodes: () -> [(host, node's name, node's uuid)] of the compute hosts, on which ports may claim something
+    :param project_of: callable(server uuid) -> id of its project, None when there is no such server any more
     """
 
     methods: Methods
 
     def __init__(self, conf: ConfigOpts, host_of: Callable[[str], str | None],
                  neutron: client.Neutron | None = None,
-                 nodes: Callable[[], list[tuple[str, str, str]]] = list) -> None:
-        self.conf, self._host_of = conf, host_of
+                 nodes: Callable[[], list[tuple[str, str, str]]] = list,
+                 project_of: Callable[[str], str | None] = lambda uuid: None) -> None:
+        self.conf, self._host_of, self._project_of = conf, host_of, project_of
         self.neutron = neutron = neutron or client.Neutron(conf)
         self.claims = claims.Claims(conf, nodes)
         self.bindings = bindings.Bindings(neutron, self.claims)
@@ -301,11 +303,13 @@ class NeutronManager:
 
     def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Document]:
         """A server's ports in order, as our mark says: the owner of a port may write any server's id and ``compute:…``
-        into it. Ports below a trunk are the trunk's, and stay where they are.
+        into it, also where a server of his own has it, and it has our mark from that. Therefore they are of the
+        server's project. Ports below a trunk are the trunk's, and stay where they are.
         """
         rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
+        project_id = self._project_of(instance_uuid) if rows else None
         return vifs.in_order([row for row in rows if row['device_owner'].startswith(COMPUTE)
-                              and vifs.POSITION in vifs.profile(row)])
+                              and vifs.POSITION in vifs.profile(row) and project_id in (None, row['project_id'])])
 
     def _vifs(self, ctx: nova_context.RequestContext, ports: list[Document],
               prepared: dict[str, Document] | None = None) -> list[Document]:

@@ -1,7 +1,7 @@
 """Requests to a Placement service: what Neutron's agents say that hosts have, and what ports take of it.
 
-A port's claim on a host is an allocation whose consumer follows from both, so that it is found again by whoever binds
-or unbinds the port, and is never made twice.
+A port's claim on a host is an allocation whose consumer follows from both: what binds or unbinds the port finds it
+again, and it is never made twice.
 """
 from __future__ import annotations
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 import array
 import collections
 import contextlib
+import errno
 import fcntl
+import os
 import select
 import socket
 import termios
 import time
-from typing import Any
+from typing import Any, BinaryIO
 
 from nova.runtime.http import tls_channel
 
 JOINED = 65536               # a head and a first piece up to this size are sent in one write
+UNSENDABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)            # of file systems that lend no pages
+LEAST_FILE = 256 * 1024      # of a file that the kernel sends: a smaller one comes with its head
+STEP = 1 << 20               # of such a file at once
 LOOK_S = 1                   # between two looks at the pace of who is waited for
 
 
@@ -49,6 +54,24 @@ class Channel:
             return self._secured.send(data) if self._secured is not None else self.sock.send(data)
         except BlockingIOError:
             return 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether the kernel may send what lies in a file: nobody encrypts it."""
+        return self._secured is None
+
+    def send_file(self, file: int, start: int, size: int) -> int | None:
+        """How many bytes of a part of a file were taken; None: none now. 0 is the end of the file.
+
+        :param file: descriptor
+        """
+        try:
+            return os.sendfile(self.sock.fileno(), file, start, size)
+        except BlockingIOError:
+            return None
+
+    def rest(self) -> None:
+        """Let others go on, after a part of a long answer."""
 
     def untaken(self) -> Any:
         """Bytes that the kernel holds and the other side has not acknowledged."""
@@ -135,6 +158,32 @@ class Outflow:
         self._pieces.append(memoryview(data))
         self.size += len(data)
 
+    def takes_file(self, size: int) -> bool:
+        """Whether so many bytes of a file are sent by the kernel."""
+        return self._channel.plain and size >= LEAST_FILE
+
+    def write_file(self, file: BinaryIO, start: int, size: int) -> None:
+        """A part of a file, which the kernel sends from where it lies.
+
+        :raises Gone: as for ``write``
+        :raises OSError: the file is shorter
+        """
+        self.finish()
+        number, end = file.fileno(), start + size
+        while start < end:
+            while self.size and not self.flush():
+                self._wait()
+            sent = self._give_file(number, start, min(end - start, STEP))
+            if sent is not None:
+                start += sent
+                self._channel.rest()
+            elif end - start > self._limits.ahead:
+                self._wait()
+            else:                        # the rest waits without its worker
+                break
+        if start < end:
+            self.write(_read(number, start, end - start))
+
     def finish(self) -> None:
         """All has been written that will be."""
         if self._head:
@@ -182,6 +231,22 @@ class Outflow:
         except (OSError, ValueError):
             return self._taken
 
+    def _give_file(self, number: int, start: int, size: int) -> Any:
+        """How many bytes of a file were sent; None: the client has to take what it has got first."""
+        try:
+            sent = self._channel.send_file(number, start, size)
+        except OSError as error:
+            if error.errno in UNSENDABLE:
+                self.write(_read(number, start, size))
+                return size
+            if error.errno == errno.EIO:             # of the disk
+                raise
+            raise Gone(str(error)) from None
+        if sent == 0:
+            _read(number, start, 1)
+        self.sent += sent or 0
+        return sent
+
     def _give(self, data: Any) -> Any:
         try:
             sent = self._channel.send(data)
@@ -189,6 +254,16 @@ class Outflow:
             raise Gone(str(error)) from None
         self.sent += sent
         return sent
+
+
+def _read(number: int, start: int, size: int) -> bytes:
+    """
+    :raises OSError: there are fewer bytes
+    """
+    found = os.pread(number, size, start)
+    if len(found) < size:
+        raise OSError('A file ended before the answer that it is.')
+    return found
 
 
 class Inflow:

@@ -232,6 +232,22 @@ class Gateway(wsgi.Gateway_10):
         environ['nova.upgrade'] = self.req.conn.upgrade
         return environ
 
+    def respond(self) -> None:
+        """Answer the request: cheroot's own, which knows no files."""
+        response = self.req.server.wsgi_app(self.env, self.start_response)
+        try:
+            part = getattr(response, 'part', None)             # see nova.web.request.Stream
+            if part is not None and part[2] == self.remaining_bytes_out and self.req.conn.wfile.takes_file(part[2]):
+                self.req.ensure_headers_sent()
+                self.req.conn.wfile.write_file(*part)
+            else:
+                for chunk in filter(None, response):
+                    self.write(chunk)
+        finally:
+            self.req.ensure_headers_sent()
+            if hasattr(response, 'close'):
+                response.close()
+
 
 class Facts:
     """What cheroot asks of its server, where there is only its request.

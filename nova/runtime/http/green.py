@@ -32,6 +32,9 @@ class _Channel(channels.Channel):
         super().__init__(getattr(sock, 'fd', sock), tls)
         self._green = sock                       # it closes the other one when it is not used any more
 
+    def rest(self) -> None:
+        eventlet.sleep(0)
+
     def wait(self, writing: Any, seconds: float) -> bool:
         try:
             hubs.trampoline(self.sock, read=not writing, write=writing, timeout=max(0.001, seconds))

@@ -59,6 +59,15 @@ def test_a_share_is_known_by_its_id_unless_it_has_a_tag(cloud, server_id):
     assert client.get(f'/servers/{server_id}/shares/{share_id}').json['share']['status'] == 'inactive'
 
 
+def test_a_public_share_of_another_project_is_seen_and_not_mounted(cloud, server_id):
+    share_id = cloud.services.shares.add()
+    cloud.services.shares.shares[share_id]['project_id'] = 'b' * 32
+    body, path = {'share': {'share_id': share_id}}, f'/servers/{server_id}/shares'
+    answer = cloud.client(version='2.97').post(path, body)
+    assert answer.status == 409 and b'of another project' in answer.body
+    assert cloud.admin(project=base.PROJECT, version='2.97').post(path, body).status == 201
+
+
 def test_refusals(cloud, server_id):
     client, path = cloud.client(version='2.97'), f'/servers/{server_id}/shares'
     share_id, other = cloud.services.shares.add(), cloud.services.shares.add()

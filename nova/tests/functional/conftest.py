@@ -12,11 +12,6 @@ from nova.runtime import concurrency
 from nova.tests import schemas
 from nova.tests.functional import base
 
-# The files that take longest: they come first, so that no process has one of them left when the others have ended.
-LONG = ('test_lost_replies_cloud.py', 'test_identity_clients.py', 'test_core_lost_replies.py', 'test_fuzz_faces.py',
-        'test_http_workers.py', 'test_callers.py', 'test_consoles.py', 'test_attacks.py', 'test_network_clients.py',
-        'test_image_clients.py', 'test_certificates.py', 'test_cells_cloud.py')
-
 # Files of what the models of threads do differently: listeners, waits, workers, races, queues, tasks that go on while
 # others run. They run on both models.
 BOTH = ('test_attacks.py', 'test_cells_cloud.py', 'test_consoles.py', 'test_core_', 'test_disorder_cloud.py',
@@ -72,8 +67,6 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=elsewhere)
         left = set(elsewhere)
         items[:] = [item for item in items if item not in left]
-    rank = {name: number for number, name in enumerate(LONG)}
-    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
 
 
 @pytest.fixture

@@ -44,30 +44,37 @@ class Recorder:
         return send
 
 
+KEY = 'QUJD' * 10                        # of a user of Ceph
+
+
 class Shares(share_api.Shares):
     """A Shared File Systems service that has these shares.
 
     allowed    {(share id, host)}
+    project_id   whose they are, where a share does not say
     """
+
+    project_id = base.PROJECT
 
     def __init__(self):
         self.shares, self.allowed = {}, set()
 
-    def add(self, status='available'):
+    def add(self, status='available', protocol='NFS'):
         share_id = str(uuid.uuid4())
         self.shares[share_id] = {'id': share_id, 'status': status, 'export_location': '192.0.2.9:/' + share_id,
-                                 'protocol': 'NFS'}
+                                 'protocol': protocol}
         return share_id
 
     def get(self, ctx, share_id):
         if share_id not in self.shares:
             raise exception.ShareNotFound(share_id=share_id)
-        return self.shares[share_id]
+        return {'project_id': self.project_id, **self.shares[share_id]}
 
-    def allow(self, ctx, share_id, host):
+    def allow(self, ctx, share_id, host, protocol):
         self.allowed.add((share_id, host))
+        return {'user': f'nova-{share_id}', 'key': KEY} if protocol == 'CEPHFS' else None
 
-    def deny(self, ctx, share_id, host):
+    def deny(self, ctx, share_id, host, protocol):
         self.allowed.discard((share_id, host))
 
 

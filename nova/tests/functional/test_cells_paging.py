@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova import utils
+from nova.api.servers import cell_pages
 from nova.db.moves import cell_steps
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import instances
@@ -248,6 +249,7 @@ def test_lists_while_servers_move(cells):
     for thread in threads:
         thread.start()
     for uuid in uuids:
+        _turn(cells, uuid, landed=False)
         with cells.dbs['second'].writer() as conn:
             conn.execute(sa.update(tables_cell.instances).where(tables_cell.instances.c.uuid == uuid)
                          .values(cell_move=None))
@@ -319,3 +321,55 @@ def test_a_service_is_not_taken_for_that_of_another_cell(cells):
     assert answer.status == 400 and 'by its uuid' in answer.fault[2]
     assert [(row['host'], row['id']) for row in admin.get('/os-services').json['services']] == listed
     assert admin.delete(f'/os-services/{dict(listed)["second-1"]}').status == 204
+
+
+# ---- what a page costs -----------------------------------------------------------
+
+def test_a_project_asks_the_cells_of_its_servers_alone(cells):
+    mine = cells.add('second', 1)
+    cells.add('third', 2, project_id=test_servers_cells.OTHER)
+    asked = []
+    for name, cell in cells.by_name.items():
+        sa.event.listen(cell.db.engine, 'before_cursor_execute', lambda *_arguments, name=name: asked.append(name))
+    for path in ('/servers', '/servers/detail?sort_key=display_name'):
+        assert [server['id'] for server in cells.client().get(path).json['servers']] == [mine]
+    assert set(asked) == {'default', 'second'}
+    cells.break_cell('third')
+    assert [server['id'] for server in cells.client().get('/servers', version='2.69').json['servers']] == [mine]
+
+
+PLACED = {'alike': lambda number, _newest: number,
+          'the newest in one cell': lambda number, newest: 0 if newest else number,
+          'all in one cell': lambda _number, _newest: 3}
+
+
+@pytest.mark.parametrize('placed', PLACED)
+def test_about_a_page_is_read_of_many_cells(tmp_path, placed):
+    """Each cell gave a whole page of its own."""
+    count, limit, every = 12, 60, 400
+    cells = test_servers_cells.Cells(tmp_path)
+    names = [f'more-{number:02}x' for number in range(count)]
+    cells.dbs |= {name: cells._add_cell(name) for name in names}
+    rows = [server_rows.row(number) for number in range(every)]
+    for number, name in enumerate(names):
+        here = [row for index, row in enumerate(rows)
+                if PLACED[placed](index, index >= every - limit) % count == number]
+        if here:
+            with cells.dbs[name].writer() as conn:
+                server_rows.insert(conn, here)
+    cells.services.cells.refresh()
+    query, read = listing.Query(nova_context.ALL_PROJECTS, limit=limit, several=True), []
+
+    def prepare(part, place):
+        page = listing.prepare(part, {'uuid'}, place)
+
+        def rows_of(cell):
+            with cell.db.reader() as conn:
+                found = page(conn)
+            read.extend(found)
+            return found
+        return rows_of
+    page = cell_pages.CellPage(cells.services.cells, cells.api_db, query, None, prepare)
+    assert [row['uuid'] for row in page.rows()] == [row['uuid'] for row in rows[:-limit - 1:-1]]
+    assert len(read) < 4 * limit and not page.down
+    cells.close()

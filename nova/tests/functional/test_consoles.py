@@ -25,6 +25,7 @@ from nova.tests import guests_consoles as guests
 from nova.tests import waiting
 from nova.tests import warm_client
 from nova.tests.functional import cloud as whole
+from nova.web import request as web_request
 
 TYPES = {'novnc': 'vnc', 'serial': 'serial'}
 START_S = 180                      # a process on a busy machine
@@ -449,6 +450,20 @@ def test_too_many_sessions_of_one_token(cloud, client, server, serial):
     waiting.wait_for(lambda: not len(cloud.consoles), 10, 'the session to end')
     with open_socket(url):
         pass
+
+
+def test_one_project_leaves_sessions_to_the_others(cloud, client, server, serial, monkeypatch):
+    monkeypatch.setattr(cloud.consoles, '_shares', web_request.Streams(3))
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+    _page, other, _token = url_of(cloud, cloud.admin(version='2.99'), server, serial, 'serial')
+    with open_socket(url), open_socket(url):
+        assert refused(url) == 429
+        with open_socket(other):
+            assert refused(other) == 429
+    waiting.wait_for(lambda: not len(cloud.consoles), 10, 'the sessions to end')
+    with open_socket(url):
+        pass
+    waiting.wait_for(lambda: not len(cloud.consoles), 10, 'the session to end')
 
 
 def test_a_compute_host_cannot_lead_the_proxy_to_what_only_the_proxy_reaches(cloud, client, server, serial):

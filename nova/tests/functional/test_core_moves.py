@@ -10,12 +10,15 @@ from nova import actions
 from nova import exception
 from nova import states
 from nova import utils
+from nova.compute import strays
+from nova.conductor import interface as conductor_interface
 from nova.conductor.moves import cold
 from nova.db.moves import migrations as server_migrations
 from nova.db.projects import quotas
 from nova.db.servers import tasks
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
+from nova.runtime import metrics
 from nova.tests import core
 
 HOSTS = ('host1', 'host2', 'host3')
@@ -66,8 +69,8 @@ class Cloud(core.Cloud):
     def check(self):
         """Of core.Cloud, and no guest is put aside, no share held, and the quota counts what the servers have."""
         super().check()
-        assert {host: compute.driver.kept_guests() for host, compute in self.computes.items()} == dict.fromkeys(
-            self.computes, [])
+        for compute in self.computes.values():
+            assert compute.driver.kept_guests() == [] and compute.driver.remnants() == {}
         table = tables_cell.migrations
         with self.db.reader() as conn:
             assert conn.execute(sa.select(table.c.id).where(sa.or_(
@@ -539,6 +542,115 @@ def test_a_delete_while_the_other_host_is_down(cloud):
     cloud.start_compute(source)
     cloud.settle()
     cloud.check()
+
+
+def removed(what):
+    return metrics.REGISTRY.get_sample_value('nova_compute_strays_removed_total', {'what': what}) or 0
+
+
+def killed_while_a_guest_comes(cloud):
+    """(uuid of the server, its destination, which is down)."""
+    uuid = cloud.boot()
+    target = others(cloud, uuid)[0]
+    cloud.kill_in(target, 'finish_migration', lambda: cloud.move(uuid, host=target))
+    cloud.settle()
+    return uuid, target
+
+
+def deleted_meanwhile(cloud):
+    uuid, target = killed_while_a_guest_comes(cloud)
+    cloud.force_down(target)
+    cloud.db.run(tasks.begin, cloud.ctx, uuid, actions.ACTIONS['delete'])
+    cloud.client['conductor'].delete_instance(cloud.ctx, instance_uuid=uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    return uuid, target
+
+
+def test_a_destination_that_is_down_while_the_server_is_deleted_keeps_no_files(cloud):
+    """There is no guest of what had come, so nothing looked for it."""
+    uuid, target = deleted_meanwhile(cloud)
+    before, here = removed('files'), []
+
+    def look(driver):
+        driver.init_host()
+        here.extend(driver.remnants())
+    cloud.start_compute(target, look)
+    cloud.settle()
+    assert here == [uuid] and removed('files') == before + 1
+    cloud.check()
+
+
+def test_files_of_a_server_that_moves_here_stay(cloud):
+    """Also where a second look comes before the move goes on."""
+    uuid, target = killed_while_a_guest_comes(cloud)
+    before = removed('files')
+    cloud.bus.lost = lambda topic, method, server: method == 'finish_resize'
+    driver = cloud.start_compute(target).driver
+    cloud.settle()
+    cloud.computes[target].power_states.synchronize()
+    cloud.settle()
+    assert list(driver.remnants()) == [uuid] and removed('files') == before
+    cloud.bus.lost = None
+    cloud.client['conductor'].continue_move(cloud.ctx, instance_uuid=uuid)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.RESIZED
+    cloud.end(uuid, 'confirmResize')
+    cloud.settle()
+    cloud.check()
+
+
+def test_nothing_is_removed_without_an_answer(cloud, monkeypatch):
+    monkeypatch.setattr('nova.rpc.retrying_client.RETRIES', 1)
+    uuid, target = deleted_meanwhile(cloud)
+    compute = cloud.start_compute(target, lambda driver: setattr(driver, 'remnants', dict))
+    del compute.driver.remnants
+    cloud.bus.lost = lambda topic, method, server: method == 'became_of'
+    with pytest.raises(exception.ServiceUnavailable):
+        compute.power_states.synchronize()
+    assert list(compute.driver.remnants()) == [uuid]
+    cloud.bus.lost = None
+    compute.came_back()
+    wait(lambda: not compute.driver.remnants())
+    cloud.settle()
+    cloud.check()
+
+
+def test_what_conductors_of_the_release_before_do_not_say(cloud):
+    """They know of guests that are gone, not in which way: what another host may have left stays."""
+    uuid, target = deleted_meanwhile(cloud)
+
+    def older(conductor, own):
+        def refuse(*args, **kwargs):
+            raise exception.Unsupported('became_of needs services of a newer version.')
+        found = strays.Strays(dataclasses.replace(compute.host, conductor=conductor))
+        conductor.became_of = refuse
+        compute.driver.remnants = lambda: {uuid: own}
+        found.settle(cloud.ctx, found.find([]), ())
+        cloud.settle()
+        return uuid in compute.driver.machine.arriving
+    compute = cloud.start_compute(target, lambda driver: setattr(driver, 'remnants', dict))
+    client = core.Client(cloud.bus, conductor_interface.INTERFACE, target)
+    assert older(client, False) and not older(client, True)
+
+
+def test_what_no_server_is_known_of_is_reported_and_stays(cloud, caplog):
+    unknown, kept = '70a599e0-31e7-49b7-b260-868f441e8620', '70a599e0-31e7-49b7-b260-868f441e8621'
+    compute = cloud.computes['host1']
+    compute.driver.machine.note_arriving(unknown, True)
+    compute.driver.machine.keep(kept, {})
+    for _ in range(2):
+        compute.power_states.synchronize()
+        cloud.settle()
+    assert list(compute.driver.remnants()) == [unknown] and compute.driver.kept_guests() == [kept]
+    for what in ('files', 'kept'):
+        assert metrics.REGISTRY.get_sample_value('nova_compute_strays', {'what': what}) == 1
+    assert [record.message.rpartition(' of ')[0] for record in caplog.records if unknown in record.message] == [
+        f'What a step that did not come to its end has left of {unknown} is']
+    compute.driver.machine.note_arriving(unknown, False)
+    compute.driver.machine.forget_kept(kept)
+    compute.power_states.synchronize()
+    assert metrics.REGISTRY.get_sample_value('nova_compute_strays', {'what': 'kept'}) == 0
 
 
 def test_moves_confirm_themselves(cloud):

@@ -5,6 +5,7 @@ from concurrent import futures
 import contextlib
 import datetime
 import io
+import json
 import re
 import sys
 import threading
@@ -162,7 +163,8 @@ def test_a_picture_of_the_screen(ec2, image, flavor, demo, monkeypatch):
     ec2.terminate_instances(InstanceIds=[made])
 
 
-MOST_STATEMENTS = {'describe_instances': 18, 'run_instances': 38}          # of four
+MOST_STATEMENTS = {'describe_instances': 12, 'run_instances': 30}          # of four
+BESIDES_CREATE = 10              # statements of RunInstances that POST /servers does without; four are of boto's token
 
 
 @contextlib.contextmanager
@@ -197,6 +199,12 @@ def test_statements_do_not_grow_with_the_instances(cloud, ec2, image, flavor):
     listed()                                            # its ids are known from now on
     few = listed()
     assert len([statement for statement in few if 'FROM ports' in statement]) == 1
+    with statements_of_requests(cloud) as seen:
+        alone = run(ec2, image, flavor)['Instances'][0]['InstanceId']
+    begun = next(place for place, statement in enumerate(seen) if 'FROM quotas' in statement) - 1        # the flavor
+    ended = max(place for place, statement in enumerate(seen) if 'INTO instance_actions' in statement)
+    assert begun > 0 and len(seen) - (ended - begun + 1) <= BESIDES_CREATE, seen
+    ids.append(alone)
     with statements_of_requests(cloud) as seen:
         made = run(ec2, image, flavor, MinCount=4, MaxCount=4)['Instances']
     assert not [statement for statement in seen if 'FROM ports' in statement]
@@ -237,6 +245,30 @@ def test_a_client_token_runs_once(ec2, image, flavor):
     made = run(ec2, image, flavor, ClientToken='at last')                  # what was refused does not count
     ec2.terminate_instances(InstanceIds=[made['Instances'][0]['InstanceId']])
     ec2.terminate_instances(InstanceIds=[first['Instances'][0]['InstanceId']])
+
+
+def test_one_instance_is_of_the_reservation_that_is_shown_later(ec2, image, flavor):
+    """RunInstances named another one than DescribeInstances."""
+    made = run(ec2, image, flavor, ClientToken='one reservation')
+    shown, = ec2.describe_instances(InstanceIds=[made['Instances'][0]['InstanceId']])['Reservations']
+    assert made['ReservationId'] == shown['ReservationId']
+    assert made['Instances'][0]['LaunchTime'] == shown['Instances'][0]['LaunchTime']
+    ec2.terminate_instances(InstanceIds=[made['Instances'][0]['InstanceId']])
+    ec2.get_waiter('instance_terminated').wait(InstanceIds=[made['Instances'][0]['InstanceId']],
+                                               WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    again = run(ec2, image, flavor, ClientToken='one reservation')
+    assert (again['ReservationId'], again['Instances']) == (made['ReservationId'], [])
+
+
+def test_what_an_instance_is_of_is_there(ec2, image, flavor, demo):
+    """The compute API looks for the image; a dry run has to look itself."""
+    with_image = demo.upload_image(b'gone')
+    gone, = [row['ImageId'] for row in ec2.describe_images()['Images'] if row['ImageId'] != image]
+    demo.delete(f'/image/v2/images/{with_image}')
+    for more in ({}, {'DryRun': True}):
+        assert refused(run, ec2=ec2, image=gone, flavor=flavor, **more) == ('InvalidAMIID.NotFound', 400)
+        assert refused(run, ec2=ec2, image=image, flavor=flavor[:-1], **more) == ('InvalidInstanceType', 400)
+    assert refused(run, ec2=ec2, image=image, flavor=flavor, DryRun=True) == ('DryRunOperation', 412)
 
 
 def test_key_pairs(ec2):
@@ -335,6 +367,42 @@ def test_volumes_and_snapshots(ec2, image, flavor):
     ec2.delete_snapshot(SnapshotId=snapshot)
     ec2.terminate_instances(InstanceIds=[instance])
     assert refused(ec2.describe_volumes, VolumeIds=['vol-ffffffff']) == ('InvalidVolume.NotFound', 400)
+
+
+def test_what_is_remembered_of_an_instance_is_what_there_is(cloud, ec2, image, flavor, demo):
+    """Whatever changes, the text that was written before is not shown again. With filters nothing is remembered."""
+    group = ec2.create_security_group(GroupName='remembered', Description='')['GroupId']
+    made = run(ec2, image, flavor, SecurityGroupIds=[group])['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[made], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    volume = ec2.create_volume(Size=1, AvailabilityZone='nova')['VolumeId']
+    ec2.get_waiter('volume_available').wait(VolumeIds=[volume], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
+    uuid = next(row['id'] for row in demo.get('/servers').json()['servers'] if utils.ec2_id(row['id']) == made)
+    groups = demo.get('/network/v2.0/security-groups?name=remembered').json()['security_groups']
+    port, = demo.get(f'/network/v2.0/ports?device_id={uuid}').json()['ports']
+    changes = (
+        lambda: None,
+        lambda: ec2.create_tags(Resources=[made], Tags=[{'Key': 'role', 'Value': 'a&b'}]),
+        lambda: demo.put(f'/network/v2.0/security-groups/{groups[0]["id"]}', {'security_group': {'name': 'renamed'}}),
+        lambda: demo.put(f'/servers/{uuid}', {'server': {'name': 'renamed'}}),
+        lambda: demo.put(f'/network/v2.0/ports/{port["id"]}', {'port': {'security_groups': []}}),
+        lambda: ec2.attach_volume(VolumeId=volume, InstanceId=made, Device='/dev/vdb'),
+        lambda: ec2.modify_instance_metadata_options(InstanceId=made, HttpTokens='required'),
+        lambda: ec2.stop_instances(InstanceIds=[made]))
+    seen = []
+
+    def shown(**more):
+        found = ec2.describe_instances(**more)['Reservations']
+        return [row for row in found if row['Instances'][0]['InstanceId'] == made]
+
+    def settled():
+        seen.append(shown())
+        return shown(Filters=[{'Name': 'instance-id', 'Values': ['i-*']}]) == seen[-1] == shown(InstanceIds=[made])
+    for change in changes:
+        change()
+        waiting.wait_for(settled, 20, 'the change')
+    assert len({json.dumps(row, default=str) for row in seen}) >= len(changes)
+    assert seen[-1][0]['Instances'][0]['SecurityGroups'] == []
+    ec2.terminate_instances(InstanceIds=[made])
 
 
 def test_one_client_token_makes_one_volume(cloud, pair, ec2):
@@ -675,6 +743,7 @@ def test_keys_of_ec2_at_the_identity_service(cloud, demo, pair):
     assert demo.get(f'/identity/v3/users/{other.user_id}/credentials/OS-EC2').status_code == 403
     assert demo.post(path, {'tenant_id': other.project_id}).status_code == 404
     mine = keys_of(demo)
+    assert boto(cloud, mine).describe_regions()['Regions']              # its token is kept for a minute
     assert demo.delete(f'{path}/{mine["access"]}').status_code == 204
     assert refused(boto(cloud, mine).describe_regions) == ('AuthFailure', 401)
     body = {'credentials': {'access': pair['access'], 'signature': 'x', 'host': 'h', 'verb': 'GET', 'path': '/',

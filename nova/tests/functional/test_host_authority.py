@@ -42,6 +42,7 @@ AS_HOST1 = {
     'leave_host': {'event': 'e', 'host': 'host1', 'task_state': 'unshelving', 'fault': None},
     'instance_destroyed': {'host': 'host1'}, 'instances_on_host': {'host': 'host1'},
     'beside_on_host': {'host': 'host1'}, 'stray_guests': {'host': 'host1', 'uuids': []},
+    'became_of': {'host': 'host1', 'uuids': []},
     'evacuated_from': {'host': 'host1'}, 'continue_moves': {'host': 'host1', 'kept': []},
     'allow_share': {'share_id': OTHER, 'host': 'host1'}, 'share_detached': {'share_id': OTHER, 'host': 'host1'},
     'report_power_states': {'host': 'host1', 'states': {}}, 'audit_instance_usage': {'host': 'host1'},

@@ -11,6 +11,7 @@ from nova import utils
 from nova.db.identity import directory as queries
 from nova.identity import passwords
 from nova.identity.embedded import bootstrap
+from nova.identity.embedded import directory
 from nova.tests import identity_fixture
 
 password_auth = identity_fixture.password_auth
@@ -426,6 +427,41 @@ def test_a_restricted_credential_makes_no_credentials(cloud):
     token = login(cloud, by_credential(free.json['application_credential'])).headers['X-Subject-Token']
     assert credential(cloud, token, name='e').status_int == 201
     assert credential(cloud, token, name='f', roles=[{'name': 'member'}]).status_int == 400
+
+
+def test_a_user_has_a_bounded_number_of_credentials(cloud, monkeypatch):
+    monkeypatch.setattr(directory, 'MOST_CREDENTIALS', 2)
+    token = cloud.token('demo')
+    assert [credential(cloud, token, name=name).status_int for name in 'abc'] == [201, 201, 403]
+    assert credential(cloud, cloud.token('admin'), user='admin').status_int == 201           # of each user
+
+
+def test_an_unrestricted_credential_makes_nothing_that_gives_more_than_it_has(cloud):
+    """Its holder could log in by a device of the owner, or sign with keys: both have all roles of the owner."""
+    demo, projects = cloud.id_of('user', 'demo'), {name: cloud.id_of('project', name) for name in ('demo', 'admin')}
+    cloud.service.assign_role(demo, cloud.id_of('role', 'member'), 'project', projects['admin'])
+    owner, ec2 = cloud.token('demo'), f'/v3/users/{demo}/credentials/OS-EC2'
+    device = {'credential': {'type': 'totp', 'user_id': demo, 'blob': 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ'}}
+    kept = {name: cloud.call('POST', ec2, {'tenant_id': project}, owner).json['credential']
+            for name, project in projects.items()}
+    tokens = []
+    for name, roles in (('whole', None), ('narrow', [{'name': 'reader'}])):
+        made = credential(cloud, owner, name=name, unrestricted=True, roles=roles).json['application_credential']
+        tokens.append(login(cloud, by_credential(made)).headers['X-Subject-Token'])
+    whole, narrow = tokens
+    for token, beyond in ((whole, {'admin'}), (narrow, {'admin', 'demo'})):
+        assert cloud.call('POST', '/v3/credentials', device, token).status_int == 403
+        for name, project in projects.items():
+            refused = 403 if name in beyond else None
+            for method, path, body in (('POST', ec2, {'tenant_id': project}),
+                                       ('GET', f'{ec2}/{kept[name]["access"]}', None)):
+                reply = cloud.call(method, path, body, token)
+                assert (reply.status_int == 403) == bool(refused), (name, method)
+                assert not refused or kept[name]['secret'] not in reply.text
+        for path in (ec2, '/v3/credentials'):
+            shown = cloud.call('GET', path, token=token)
+            assert shown.status_int == 200
+            assert {name for name in kept if kept[name]['secret'] in shown.text} == projects.keys() - beyond
 
 
 @pytest.mark.parametrize('end', [

@@ -12,8 +12,9 @@ from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova.share import manila
+from nova.virt import share_exports
 
-MINE, OTHERS = str(uuid.uuid4()), str(uuid.uuid4())
+MINE, OTHERS, PROJECT = (str(uuid.uuid4()) for _ in range(3))
 
 
 class Service(http.server.ThreadingHTTPServer):
@@ -21,7 +22,7 @@ class Service(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(('127.0.0.1', 0), Handler)
-        self.rules, self.outcome, self.seen = {}, 'active', []
+        self.rules, self.outcome, self.seen, self.key = {}, 'active', [], 'QUJD' * 10
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -36,11 +37,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {'access_list': found})
             for rule in found:
                 rule['state'] = self.server.outcome
+                if rule['access_type'] == 'cephx':
+                    rule['access_key'] = self.server.key
         elif (found := re.fullmatch(r'/v2/shares/([^/]+)(/export_locations)?', path)) and found[1] == MINE:
             self.answer(200, {'export_locations': [
                 {'path': '192.0.2.1:/admin', 'preferred': True, 'is_admin_only': True},
                 {'path': '192.0.2.2:/slow', 'preferred': False}, {'path': '192.0.2.3:/fast', 'preferred': True}]}
-                if found[2] else {'share': {'id': MINE, 'status': 'available', 'share_proto': 'nfs'}})
+                if found[2] else {'share': {
+                    'id': MINE, 'project_id': PROJECT, 'status': 'available', 'share_proto': 'nfs'}})
         else:
             self.answer(404, {'itemNotFound': {'code': 404}})
 
@@ -54,7 +58,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         wanted = body['allow_access']
         if any(rule['access_to'] == wanted['access_to'] for rule in self.server.rules.values()):
             return self.answer(400, {'badRequest': {'code': 400}})
-        made = {'id': str(uuid.uuid4()), 'share_id': share_id, 'state': 'queued_to_apply',
+        made = {'id': str(uuid.uuid4()), 'share_id': share_id, 'state': 'queued_to_apply', 'access_key': None,
                 **{name: wanted[name] for name in ('access_type', 'access_to', 'access_level')}}
         self.server.rules[made['id']] = made
         return self.answer(200, {'access': made})
@@ -90,7 +94,7 @@ def ctx():
 
 
 def test_a_share_has_the_location_that_users_are_to_prefer(client, ctx):
-    assert client.get(ctx, MINE) == {'id': MINE, 'status': 'available', 'protocol': 'NFS',
+    assert client.get(ctx, MINE) == {'id': MINE, 'project_id': PROJECT, 'status': 'available', 'protocol': 'NFS',
                                      'export_location': '192.0.2.3:/fast'}
     for unknown in (OTHERS, '../shares', 'x' * 100):
         with pytest.raises(exception.ShareNotFound):
@@ -98,27 +102,47 @@ def test_a_share_has_the_location_that_users_are_to_prefer(client, ctx):
 
 
 def test_a_host_is_let_in_once_and_out_again(client, ctx, service):
-    client.allow(ctx, MINE, '192.0.2.7')
-    client.allow(ctx, MINE, '192.0.2.7')
+    client.allow(ctx, MINE, '192.0.2.7', 'NFS')
+    client.allow(ctx, MINE, '192.0.2.7', 'NFS')
     rule, = service.rules.values()
     assert rule['state'] == 'active' and rule['access_to'] == '192.0.2.7'
     (version, body), = service.seen
     assert version == '2.82' and body['allow_access']['lock_deletion'] and body['allow_access']['lock_visibility']
-    client.deny(ctx, MINE, '192.0.2.8')
-    client.deny(ctx, MINE, '192.0.2.7')
-    client.deny(ctx, MINE, '192.0.2.7')
+    client.deny(ctx, MINE, '192.0.2.8', 'NFS')
+    client.deny(ctx, MINE, '192.0.2.7', 'NFS')
+    client.deny(ctx, MINE, '192.0.2.7', 'NFS')
     assert service.rules == {}
+
+
+def test_a_host_has_a_user_of_ceph_for_each_share(client, ctx, service):
+    """What its key opens is this share, and nothing when the rule is gone."""
+    access = client.allow(ctx, MINE, '192.0.2.7', 'CEPHFS')
+    assert client.allow(ctx, MINE, '192.0.2.7', 'CEPHFS') == access and access['key'] == service.key
+    other = client.allow(ctx, MINE, '2001:db8::7', 'CEPHFS')['user']
+    assert len({access['user'], other}) == 2
+    for user in (access['user'], other):
+        share_exports.check_access('CEPHFS', user, access['key'])
+        assert MINE in user and '.' not in user
+    assert {rule['access_type'] for rule in service.rules.values()} == {'cephx'}
+    client.deny(ctx, MINE, '192.0.2.7', 'NFS')
+    assert len(service.rules) == 2
+    client.deny(ctx, MINE, '192.0.2.7', 'CEPHFS')
+    assert [rule['access_to'] for rule in service.rules.values()] == [other]
+    service.key = None
+    service.rules.clear()
+    with pytest.raises(exception.Conflict, match='no key of Ceph'):
+        client.allow(ctx, MINE, '192.0.2.7', 'CEPHFS')
 
 
 def test_a_rule_that_is_not_carried_out_is_told(client, ctx, service, monkeypatch):
     service.outcome = 'error'
     with pytest.raises(exception.Conflict, match='in state error'):
-        client.allow(ctx, MINE, '192.0.2.7')
+        client.allow(ctx, MINE, '192.0.2.7', 'NFS')
     service.outcome = 'applying'
-    client.deny(ctx, MINE, '192.0.2.7')
+    client.deny(ctx, MINE, '192.0.2.7', 'NFS')
     monkeypatch.setattr(manila, 'RULE_S', 0)
     with pytest.raises(exception.Conflict, match='in state queued_to_apply'):
-        client.allow(ctx, MINE, '192.0.2.7')
+        client.allow(ctx, MINE, '192.0.2.7', 'NFS')
 
 
 def test_a_service_that_is_away_is_told(client, ctx, service):

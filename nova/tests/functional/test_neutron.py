@@ -37,8 +37,8 @@ class Rig:
         conf = nova_conf.new(files=[], network__backend='neutron', neutron__endpoint_override=address,
                              neutron__auth_type='none')
         self.neutron, self.api = neutron, api.API(conf)
-        self.hosts = {}
-        self.manager = manager.NeutronManager(conf, self.hosts.get)
+        self.hosts, self.projects = {}, {SERVER: ALICE, OTHER: ALICE}
+        self.manager = manager.NeutronManager(conf, self.hosts.get, project_of=self.projects.get)
         self.ctx = context.admin_context()
 
     def allocate(self, requests, uuid=SERVER, host='host1', groups=None):
@@ -216,6 +216,18 @@ def test_a_port_that_claims_to_be_a_servers_is_not(rig):
     assert rig.manager.find_port(rig.ctx, SERVER, rig.neutron.ports(project_id=BOB)[0]['id'], None) is None
     rig.give_back()
     assert [port['project_id'] for port in rig.neutron.ports()] == [BOB]
+
+
+def test_a_port_that_was_another_servers_goes_to_none_of_another_project(rig):
+    """It keeps our mark when its owner, whose server has it, writes the id of somebody else's server into it."""
+    network, foreign, theirs = rig.neutron.network(ALICE), rig.neutron.network(BOB), ABSENT
+    vif, = rig.allocate([request(network_id=network)])
+    rig.projects[theirs] = BOB
+    port = rig.neutron.port(BOB, foreign)
+    rig.manager.allocate_for_instance(rig.ctx, server(theirs, BOB), [request(port_id=port)], None, 'host1')
+    rig.neutron.rows['ports'][port]['device_id'] = SERVER
+    assert [each['id'] for each in rig.manager.network_info(rig.ctx, SERVER)] == [vif['id']]
+    assert rig.manager.find_port(rig.ctx, SERVER, port, None) is None
 
 
 def test_a_server_moves(rig):

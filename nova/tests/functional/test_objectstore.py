@@ -70,6 +70,23 @@ def code(call, **given):
     return error.value.response['Error']['Code'], error.value.response['ResponseMetadata']['HTTPStatusCode']
 
 
+def test_the_kernel_sends_objects_and_images(cloud, s3, bucket, monkeypatch):
+    """What stands before the faces leaves their files to the HTTP server."""
+    sent, real = [], os.sendfile
+    monkeypatch.setattr(os, 'sendfile', lambda *args: sent.append(real(*args)) or sent[-1])
+    data, demo = os.urandom(2 * MIB), cloud.client()
+    s3.put_object(Bucket=bucket, Key='sent', Body=data)
+    image = f'/image/v2/images/{demo.upload_image(data)}'
+    reads = (lambda: s3.get_object(Bucket=bucket, Key='sent')['Body'].read(),
+             lambda: s3.get_object(Bucket=bucket, Key='sent', Range='bytes=5-')['Body'].read(),
+             lambda: demo.get(f'{image}/file').content,
+             lambda: demo.get(f'{image}/file', headers={'Range': 'bytes=5-'}).content)
+    for read in reads:
+        before = sum(sent)
+        assert read().endswith(data[5:]) and sum(sent) - before > MIB
+    demo.delete(image)
+
+
 def test_the_life_of_an_object(s3, bucket):
     data = os.urandom(3 * MIB + 7)
     made = s3.put_object(Bucket=bucket, Key='a/ü b+%.bin', Body=data, ContentType='x/y', CacheControl='no-cache',

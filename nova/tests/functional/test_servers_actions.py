@@ -1,6 +1,7 @@
 """Actions and sub-resources of one server: what is stored, sent, answered and refused."""
 import pytest
 
+from nova.api.servers import rebuild
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import request_specs
@@ -111,6 +112,24 @@ def test_rebuild(cloud, server_id):
     assert arguments['spec'].image['id'] == image and arguments['spec'].admin_password == 'pw'
     with cloud.api_db.reader() as conn:
         assert request_specs.get(conn, server_id).image['id'] == image
+
+
+def test_a_rebuild_keeps_the_flavor_of_a_resize_that_ends_meanwhile(cloud, server_id, monkeypatch):
+    """It wrote the flavor back that it had read before, and the server was placed by that later."""
+    plan, image = rebuild._plan, cloud.add_image(name='other')
+
+    def ends(body, facts, inject_partition):
+        with cloud.api_db.writer() as conn:
+            spec = request_specs.get(conn, server_id)
+            spec.flavor = {**spec.flavor, 'vcpus': 7}
+            request_specs.update(conn, spec)
+        return plan(body, facts, inject_partition)
+    monkeypatch.setattr(rebuild, '_plan', ends)
+    assert act(cloud, server_id, {'rebuild': {'imageRef': image}}).status == 202
+    with cloud.api_db.reader() as conn:
+        spec = request_specs.get(conn, server_id)
+    assert (spec.image['id'], spec.flavor['vcpus']) == (image, 7)
+    assert cloud.compute.sent[-1][2]['spec'].flavor['vcpus'] == 7
 
 
 @pytest.mark.parametrize('values, code', [

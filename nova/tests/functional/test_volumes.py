@@ -430,6 +430,32 @@ def test_a_build_that_fails_gives_volumes_back(cloud, user, image_id):
     status(user, data, 'available')
 
 
+def test_a_volume_that_a_failed_server_does_not_hold_any_more_stays_with_its_new_project(cloud, user, image_id):
+    """Its owner gave it away, and would have had it deleted with the rights of the deployment."""
+    data, victim = volume(user), cloud.admin()
+    for driver in drivers(cloud).values():
+        driver.failures['spawn'] = 1.0
+    try:
+        server_id = user.post('/servers', {'server': {
+            'name': 'vm', 'flavorRef': '42', 'networks': 'none', 'imageRef': image_id, 'block_device_mapping_v2': [
+                _boot_device(source_type='image', uuid=image_id, destination_type='local'),
+                {'source_type': 'volume', 'uuid': data, 'boot_index': -1, 'destination_type': 'volume'}]}},
+            ).json()['server']['id']
+        user.wait_for(server_id, 'ERROR')
+    finally:
+        for driver in drivers(cloud).values():
+            driver.failures.clear()
+    status(user, data, 'available')
+    assert user.put(f'/servers/{server_id}/os-volume_attachments/{data}', {'volumeAttachment': {
+        'volumeId': data, 'delete_on_termination': True}}, version='2.85').status_code == 202
+    given = user.post('/volume/v3/volume-transfers', {'transfer': {'volume_id': data}}).json()['transfer']
+    assert victim.post(f'/volume/v3/volume-transfers/{given["id"]}/accept', {
+        'accept': {'auth_key': given['auth_key']}}).status_code == 202
+    user.delete(f'/servers/{server_id}')
+    until(lambda: user.get(f'/servers/{server_id}').status_code == 404)
+    assert status(victim, data, 'available')
+
+
 def test_another_host_builds_with_the_same_volumes(cloud, user, image_id):
     data = volume(user)
     first = min(drivers(cloud))

@@ -25,6 +25,9 @@ from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import image as tables_image
 from nova.db.tables import network as tables_network
+from nova.db.tables import volume as tables_volume
+from nova.db.volumes import keys as volume_keys
+from nova.db.volumes import volumes
 from nova.tests import older
 from nova.tests import races
 from nova.tests import server_rows
@@ -317,3 +320,29 @@ def test_the_mode_of_a_server_does_not_say_how_names_are_quoted(make):
     finally:
         with db.engine.connect() as conn:
             conn.execute(sa.text('SET GLOBAL sql_mode = :mode'), {'mode': before})
+
+
+def test_the_key_of_volumes_goes_with_the_last_row_that_has_it(make):
+    db, key_id, other = make('volume_keys'), str(uuid.uuid4()), str(uuid.uuid4())
+    migration.sync(db, 'api')
+    common = {'project_id': 'p', 'size': 1, 'status': 'available', 'metadata': {}, 'image_metadata': {},
+              'key_id': key_id}
+    ids = [str(uuid.uuid4()) for _number in range(2)]
+    rows = ((tables_volume.volumes, {'volume_type': 'sealed', 'availability_zone': 'nova'}),
+            (tables_volume.volume_backups, {'volume_id': ids[0]}))
+
+    def left(conn):
+        return [each for each in (key_id, other) if volume_keys.get(conn, each) is not None]
+    with db.writer() as conn:
+        for (table, values), ident in zip(rows, ids):
+            volumes.insert(conn, table, {'id': ident, **common, **values})
+        for each in (key_id, other):
+            volume_keys.insert(conn, each, 'type', 'a name', 'sealed')
+        assert volume_keys.of_type(conn, 'type') and volume_keys.sealed_with(conn) == {'a name'}
+    for (table, _values), ident in zip(rows, ids):
+        with db.writer() as conn:
+            assert volume_keys.forget_unused(conn, key_id) == 0 and left(conn) == [key_id, other]
+            volumes.delete(conn, table, ident)
+    with db.writer() as conn:
+        assert volume_keys.forget_unused(conn, key_id) == 1 and left(conn) == [other]
+        assert volume_keys.forget_unused(conn) == 1 and left(conn) == []

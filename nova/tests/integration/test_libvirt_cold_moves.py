@@ -93,7 +93,8 @@ def interrupt(fleet, instance, sent):
     """Leave what a nova-compute has that was killed when the files were here, and something was made of them."""
     directory = pathlib.Path(fleet.drivers[TWO].storage.path(instance.uuid))
     directory.mkdir(mode=0o711)
-    copies = arriving.Arrival(str(directory), {'source': sent['source'], 'sizes': new_disks.flavor_sizes(instance)})
+    copies = arriving.Arrival(str(directory), {'source': sent['source'], 'sizes': new_disks.flavor_sizes(instance)},
+                             TWO)
     disk_transfer.fetch(fleet.drivers[TWO].uri_of(fleet.address(ONE)), sent['source']['directory'],
                         ['disk', 'disk.config'], str(directory), 60, copies)
     (directory / 'disk.ephemeral0').write_bytes(b'half of it')
@@ -114,9 +115,14 @@ def test_files_that_came_before_a_restart_are_the_guests(fleet):
     fleet.only_at(TWO, instance)
 
 
-def test_a_revert_removes_files_that_came_before_a_restart(fleet):
+def test_files_that_came_before_a_restart_go_with_the_server_or_with_its_move(fleet):
+    """nova-compute finds them when it is back, and asks what has become of the server (compute/strays.py)."""
     instance = fleet.spawn(ONE)
     sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    interrupt(fleet, instance, sent)
+    assert fleet.drivers[TWO].remnants() == {instance.uuid: True} and fleet.drivers[ONE].remnants() == {}
+    fleet.drivers[TWO].destroy(None, instance, [])
+    assert fleet.files(TWO, instance.uuid) == [] and fleet.drivers[TWO].remnants() == {}
     assert interrupt(fleet, instance, sent).exists()
     fleet.drivers[TWO].drop_migrated(None, instance, [])
     fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)

@@ -12,6 +12,7 @@ from nova import conf as nova_conf
 from nova import exception
 from nova.db import engine
 from nova.db.tables import volume as tables
+from nova.tests.functional import test_encrypted_volumes
 from nova.tests.functional import test_volume_files
 from nova.tests.integration import moving
 from nova.tests.integration import test_volume_exports
@@ -97,6 +98,7 @@ def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home
     # a snapshot of one moment
     snapshot = home.snapshot(volume_id)
     assert pathlib.Path(home.volumes.files.snapshot(snapshot)).open('rb').read(6) == b'before'
+    check_an_encrypted_one(fleet, home, guest)
     # the service ends and comes back: the guest does not see it
     assert home.volumes.stop(5)
     home.volumes = embedded.EmbeddedVolumes(home.volumes.conf, home.db, None)
@@ -115,6 +117,35 @@ def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home
     assert home.read(volume_id, 5) == b'after'
     wait_for(lambda: home.daemons() == [], 20, 'the exporter to end')
     fleet.drivers[ONE].detach_volume(None, guest, made.device)
+
+
+def check_an_encrypted_one(fleet, home, guest):
+    """The guest's host encrypts what goes through the export, so the exporter's copy of one moment is encrypted."""
+    store, driver = home.volumes, fleet.drivers[ONE]
+    kind = store.types.create('sealed', None, {})
+    store.types.set_encryption(kind['id'], {'provider': 'luks'}, new=True)
+    volume_id = store.create(ALICE, 1, volume_type='sealed')['id']
+    wait_for(lambda: store.get(ALICE, volume_id)['status'] == 'available', 60, 'the volume')
+    key = store.passphrase(ALICE, volume_id)
+    driver.use_keys(None, lambda _uuid, asked: store.passphrase(ALICE, asked))
+    made = connected(home, fleet, guest, volume_id, ONE)
+    assert made.device['connection_info']['data']['encrypted'] is True
+    driver.attach_volume(None, guest, made.device)
+    store.complete(ALICE, made.id)
+    fleet.type(ONE, guest, f'E=/dev/$(grep -l {volume_id[:20]} /sys/block/*/serial | cut -d/ -f4); X=se; [ -b $E ] && '
+                           'echo ${X}en', 'seen')
+    fleet.type(ONE, guest, 'X=hid; tr "\\0" a </dev/zero | dd of=$E bs=64k count=1 iflag=fullblock conv=fsync '
+                           '2>/dev/null; echo ${X}den', 'hidden')
+    snapshot = home.snapshot(volume_id)
+    fleet.type(ONE, guest, 'X=ov; dd if=/dev/zero of=$E bs=64k count=1 conv=fsync 2>/dev/null; echo ${X}erwritten',
+               'overwritten')
+    for path, written in ((store.files.snapshot(snapshot), True), (store.files.volume(volume_id), False)):
+        with open(path, 'rb') as file:
+            begin = file.read(4 * MIB)
+        assert begin.startswith(test_encrypted_volumes.LUKS) and b'a' * 64 not in begin
+        assert test_encrypted_volumes.is_written(path, key) is written
+    driver.detach_volume(None, guest, made.device)
+    store.detach(ALICE, made.id)
 
 
 def test_a_host_with_the_certificate_of_another_gets_nothing(fleet, home, guest):

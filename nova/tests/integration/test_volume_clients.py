@@ -87,26 +87,46 @@ def cloud(tmp_path_factory):
         yield made
 
 
+# the same of an administrator
+TYPES = (
+    ('volume type create --encryption-provider luks --encryption-cipher aes-xts-plain64 --encryption-key-size 256 '
+     '--encryption-control-location front-end sealed', 'luks'),
+    ('volume type list --encryption-type', 'aes-xts-plain64'),
+    ('volume type show --encryption-type sealed', 'aes-xts-plain64'),
+    ('volume type set --name closed --description text sealed', None),
+    ('volume type unset --encryption-type closed', None),
+    ('volume type set --encryption-provider luks closed', None),
+    ('volume type create --multiattach shared', 'multiattach'),
+    ('volume type unset --property multiattach shared', None),
+    ('volume create --type closed --size 1 vault', 'closed'),
+    ('WAIT volume show vault -c status -f value', 'available'),
+    ('volume show vault -c encrypted -f value', 'True'),
+    ('volume delete vault', None),
+    ('volume type delete closed shared', None),
+)
+
+
 @pytest.fixture(scope='module')
 def run(cloud):
     environ = {'PATH': f'{BIN}:{os.environ["PATH"]}', 'HOME': str(cloud.state_path), 'LANG': 'C.UTF-8',
-               'OS_CLOUD': 'nova-demo', 'OS_CLIENT_CONFIG_FILE': str(cloud.clouds_yaml)}
+               'OS_CLIENT_CONFIG_FILE': str(cloud.clouds_yaml)}
 
-    def run(command):
-        code, printed = warm_client.client().run(command.split(), environ)
+    def run(command, name='nova-demo'):
+        code, printed = warm_client.client().run(command.split(), {**environ, 'OS_CLOUD': name})
         assert 'Traceback' not in printed, f'{command}:\n{printed}'
         assert code == 0, f'openstack {command}:\n{printed}'
         return printed
     return run
 
 
-def test_openstack_commands(run):
-    for command, pattern in COMMANDS:
+@pytest.mark.parametrize(('name', 'commands'), [('nova-demo', COMMANDS), ('nova-admin', TYPES)])
+def test_openstack_commands(run, name, commands):
+    for command, pattern in commands:
         wait, _, rest = command.partition('WAIT ')
         deadline = time.monotonic() + 120
-        printed = run(rest or wait)
+        printed = run(rest or wait, name)
         while pattern and not re.search(pattern, printed) and rest and time.monotonic() < deadline:
-            printed = run(rest)
+            printed = run(rest, name)
         assert not pattern or re.search(pattern, printed), f'openstack {command}:\n{printed}'
 
 

@@ -1,5 +1,6 @@
 """How large classes may be, and what features of drivers may use: ADR 0075."""
 import ast
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -60,12 +61,14 @@ def _features(driver):
     return [each for each in _ours(driver)[1:] if each is not contract.ComputeDriver and each not in contract.MIXINS]
 
 
+@functools.cache
 def _attributes(cls):
     """The uses of attributes of ``self`` in the source of a class."""
     return [node for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls))))
             if isinstance(node, ast.Attribute) and getattr(node.value, 'id', '') == 'self']
 
 
+@functools.cache
 def _stored(cls):
     """The names that a class, or one above it, gives to ``self``."""
     return {node.attr for each in _ours(cls) for node in _attributes(each) if isinstance(node.ctx, ast.Store)}

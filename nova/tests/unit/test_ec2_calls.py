@@ -1,7 +1,9 @@
 """What the EC2 API makes of the answers of the services behind it, and the rules that its dry runs ask."""
 import time
+import urllib.parse
 from xml.etree import ElementTree as etree
 
+import orjson
 import pytest
 
 from nova import context
@@ -14,6 +16,8 @@ from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2 import waits
+from nova.api.ec2 import written
+from nova.api.ec2.networks import interfaces
 from nova.db import engine
 from nova.db import schema
 
@@ -124,6 +128,46 @@ def test_an_answer_has_what_xml_can_have():
     first, second = found.findall('a:tagSet/a:item', space)
     assert [child.text for child in first] == ['a<b>&amp;', 'ü \U0001f600  ]]>']
     assert second.findtext('a:key', namespaces=space) == '' and len(second) == 2
+
+
+def test_a_text_that_was_written_before_is_not_taken_for_another():
+    """And a list of texts is the list of what they were made of."""
+    rows = [{'Key': 'a<b>', 'Value': 'x', 'ResourceId': None}, {'Key': '', 'Value': 'y'}]
+    texts = [protocol.item('DescribeTags', 'Tags', row) for row in rows]
+    assert protocol.answer('DescribeTags', {'Tags': texts}, 'r') == protocol.answer('DescribeTags', {'Tags': rows}, 'r')
+    made = []
+
+    def write(facts):
+        made.append(facts)
+        return written.Text(f'<a>{facts}</a>')
+    memory = written.Memory()
+    for facts in ([1, 'a'], [1, 'a'], ['1', 'a'], [1, ['a']], [1.0, 'a'], [True, 'a'], [1, 'a', None], [1, 'a']):
+        assert memory.text(facts, write) == f'<a>{facts}</a>'
+    assert len(made) == 6
+
+
+def test_texts_that_were_written_before_are_bounded():
+    memory = written.Memory(most=20_000)
+    for number in range(100):
+        memory.text(number, lambda number: written.Text(str(number) * 500))
+        assert memory.size <= 20_000
+    assert memory.text(0, lambda number: written.Text('new')) == 'new'               # gone meanwhile
+    assert memory.text(99, lambda number: written.Text('new')) == '99' * 500
+    for _time in range(2):                                                           # too long to be kept
+        assert memory.text('x', lambda _facts: written.Text('x' * 5_000)) and memory.size <= 20_000
+    assert memory.text(99, lambda number: written.Text('new')) == '99' * 500
+
+
+def test_all_ports_of_many_instances_are_found(api_db):
+    """A list of ports ends at a thousand, also where it was not said."""
+    rows = [{'id': f'{number:04}', 'device_id': f'server {number}'} for number in range(operations.PAGE + 5)]
+
+    class Ports(Services):
+        def send(self, _user, _service, _method, path, _headers, _body):
+            after = urllib.parse.parse_qs(path).get('marker', [''])[0]
+            return 200, orjson.dumps({'ports': [row for row in rows if row['id'] > after][:operations.PAGE]})
+    req = operations.Request(calls.Caller(Ports(None), USER, {}), ids.Ids(api_db), api_db, 'r', 'u', 'req')
+    assert len(interfaces.ports_of(req, [row['device_id'] for row in rows])) == len(rows)
 
 
 def test_few_requests_wait_for_servers_and_none_for_long(api_db, monkeypatch):

@@ -12,8 +12,10 @@ from nova import states
 from nova.cloud import assembly
 from nova.tests import core
 from nova.tests.contract import driver_contract
+from nova.tests.integration import servers
 from nova.virt import driver
 from nova.virt import fake
+from nova.virt.fake import guest_operations
 
 
 class Uploads:
@@ -87,3 +89,10 @@ def test_configured_failures_and_delays(tmp_path):
     begin = time.monotonic()
     made.destroy(None, driver_contract.make_instance(), [])
     assert time.monotonic() - begin >= 0.05
+
+
+def test_nobody_listens_where_consoles_are_said_to_be():
+    """A listener of another program at such a port was taken for the console of a server."""
+    ports = sorted(guest_operations.CONSOLE_PORTS.values())
+    assert all(one + guest_operations.PORTS <= following
+               for one, following in zip(ports, [*ports[1:], servers.PORTS.start], strict=True))

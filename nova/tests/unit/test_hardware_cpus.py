@@ -155,6 +155,7 @@ def test_threads_are_those_of_the_pinned_cpus(threads, specs, expected):
 LIMIT = st.none() | st.integers(1, 64).map(str)
 
 
+@hypothesis.settings(deadline=None)
 @hypothesis.given(st.integers(1, 64), st.fixed_dictionaries({name: LIMIT for name in (
     'max_sockets', 'max_cores', 'max_threads')}))
 def test_the_product_is_the_number_of_vcpus_and_within_the_limits(vcpus, limits):

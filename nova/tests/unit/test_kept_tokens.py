@@ -1,6 +1,8 @@
 """What Keystone said of tokens is kept in the process, for as long as it may be, and no longer."""
 import json
+import socket
 import threading
+import types
 
 import pytest
 import webob
@@ -154,3 +156,16 @@ def test_no_answer_outlives_the_time_of_the_configuration(keystone, tmp_path, mo
     for later, asked in ((0, 1), (299, 1), (2, 2)):
         clock.now += later
         assert call('t')[0] == 200 and len(keystone.asked) == asked
+
+
+def test_a_keystone_that_says_nothing_holds_no_thread_for_ever(tmp_path, monkeypatch):
+    """It takes the connection, and does not answer; auth_token waits without an end, unless it is told otherwise."""
+    monkeypatch.setattr(auth, 'KEYSTONE_S', 1)
+    with socket.create_server(('127.0.0.1', 0)) as silent:
+        found = []
+        keystone = types.SimpleNamespace(address=f'http://127.0.0.1:{silent.getsockname()[1]}')
+        call = protected(keystone, tmp_path, 'http_request_max_retries = 0\n')
+        asking = threading.Thread(target=lambda: found.append(call('t-1')[0]), daemon=True)
+        asking.start()
+        asking.join(20)
+    assert found == [503]

@@ -95,7 +95,7 @@ def test_routers_are_looked_for_now_and_then_however_many_hosts_report(rig):
     assert selects and found.others is False
     selects.clear()
     for number in range(20):
-        found.report_of(f'host{number}', '192.0.2.9', False)
+        found.report_of(f'host{number}', '192.0.2.9', False, look_s=60)
     assert not selects and found.others is True         # it is notified of the next change
     found.report()
     assert selects and found.others is True

@@ -1,17 +1,23 @@
 """nova-virtiofsd, as far as it goes without root: which directory it serves, and what it mounts there."""
 import dataclasses
 import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
 import uuid
 from xml.etree import ElementTree as etree
 
 import pytest
 
+from nova.tests import waiting
 from nova.tests.unit import test_libvirt_xml as guests
 from nova.virt import share_exports
 from nova.virt import virtiofsd
 from nova.virt.libvirt import xml
 
-SHARE = str(uuid.uuid4())
+SHARE, KEY = str(uuid.uuid4()), 'QUJD' * 10
 
 
 @pytest.fixture
@@ -26,8 +32,19 @@ def test_the_command_mounts_what_the_file_says(directory):
         {'protocol': 'NFS', 'export_location': '[2001:db8::1]:/a b'}))
     found = virtiofsd.source(['--fd=31', '-o', f'source={directory},cache=auto'])
     assert found == str(directory)
-    assert share_exports.mount(*virtiofsd.described(found), found) == [
-        'mount', '-t', 'nfs', '-o', share_exports.OPTIONS, '--', '[2001:db8::1]:/a b', found]
+    protocol, location, user = virtiofsd.described(found)
+    assert (protocol, user) == ('NFS', None)
+    assert share_exports.mount(location, found) == [
+        'mount', '-t', 'nfs', '-o', share_exports.OPTIONS + ',retry=0', '--', '[2001:db8::1]:/a b', found]
+
+
+def test_a_share_of_cephfs_is_served_by_a_program_that_is_told_the_file_of_the_key():
+    command = share_exports.serve('192.0.2.1:6789,[2001:db8::1]:6789:/volumes/_nogroup/a', 'nova-x', '/d.key', '/d')
+    assert command[0] == 'ceph-fuse' and '-f' in command and command[-1] == '/d'
+    options = dict(zip(command[3:-1:2], command[4:-1:2]))
+    assert options['-m'] == '192.0.2.1:6789,[2001:db8::1]:6789' and options['-r'] == '/volumes/_nogroup/a'
+    assert (options['--id'], options['--keyfile'], options['-o']) == ('nova-x', '/d.key', 'nosuid,nodev,noexec')
+    assert options['--conf'] == '/dev/null' and options['--log-file'] == options['--admin-socket'] == ''
 
 
 @pytest.mark.parametrize('arguments', [[], ['-o', 'source=relative'], ['-o', 'source=/etc'], ['-o', 'cache=auto']])
@@ -49,10 +66,68 @@ def test_a_link_is_no_directory_of_a_share(directory):
 
 @pytest.mark.parametrize('protocol, location', [
     ('CIFS', '//host/x'), ('NFS', 'host'), ('NFS', '-o:/x'), ('NFS', 'host:x'), ('NFS', 'host:/a\nb'), ('NFS', None),
-    ('NFS', 'host:/' + 'x' * share_exports.MOST_LOCATION), (None, 'host:/x')])
+    ('NFS', 'host:/' + 'x' * share_exports.MOST_LOCATION), (None, 'host:/x'), ('NFS', 'a:6789,b:6789:/x'),
+    ('CEPHFS', 'host'), ('CEPHFS', '-m:/x'), ('CEPHFS', 'a,--conf:/x'), ('CEPHFS', 'a:6789,:/x'),
+    ('CEPHFS', 'a:b:/x'),
+    ('CEPHFS', ','.join(['a:6789'] * 17) + ':/x'), ('CEPHFS', 'a:6789:x'), ('CEPHFS', 'a:/x\n')])
 def test_what_is_no_export_is_refused(protocol, location):
     with pytest.raises(ValueError):
-        share_exports.mount(protocol, location, '/mnt')
+        share_exports.check(protocol, location)
+
+
+@pytest.mark.parametrize('user, key', [
+    (None, None), ('', KEY), ('-x', KEY), ('a.b', KEY), ('a', ''), ('a', 'x y' * 10), ('a', KEY + '\n'),
+    ('a' * 129, KEY), (['a'], KEY), ('a', 7)])
+def test_what_is_no_user_of_ceph_is_refused(user, key):
+    with pytest.raises(ValueError, match='no user of Ceph'):
+        share_exports.check_access('CEPHFS', user, key)
+    share_exports.check_access('CEPHFS', 'nova-x', KEY)
+    share_exports.check_access('NFS', user, key)
+
+
+HELD = """
+import os, sys
+from nova.virt import share_servers
+share_servers.os.path.ismount = os.path.exists         # a directory that appears stands for the mount
+share_servers.FLUSH_S, share_servers.DEVICES = float(sys.argv[3]), (sys.argv[1] + '.none', sys.argv[1] + '.group')
+leaked = os.open('/dev/null', os.O_RDONLY)
+os.set_inheritable(leaked, True)
+share_servers.start(['sh', '-c', sys.argv[2], 'sh', sys.argv[1]], sys.argv[1], float(sys.argv[4]))
+os.execvp('sleep', ['sleep', '1000'])
+"""
+SERVES = 'echo $$ >"$1.pid"; trap "touch $1.flushed; exit" TERM; mkdir "$1"; while :; do sleep 0.05; done'
+HANGS = 'echo $$ >"$1.pid"; trap "" TERM; mkdir "$1"; while :; do sleep 0.05; done'
+
+
+def gone(pid):
+    return not os.path.exists(f'/proc/{pid}') or open(f'/proc/{pid}/stat').read().split()[2] == 'Z'
+
+
+@pytest.mark.parametrize('script, flushed', [(SERVES, True), (HANGS, False)])
+def test_a_program_that_serves_a_share_ends_when_the_guest_has(tmp_path, script, flushed):
+    """It has time to write what it holds; one that hangs is killed. It keeps nothing of libvirt's open."""
+    place, group = tmp_path / 'share', tmp_path / 'share.group'
+    group.mkdir()
+    (group / 'cgroup.procs').write_bytes(b'-')
+    held = subprocess.Popen([sys.executable, '-c', HELD, place, script, '0.5', '20'])
+    waiting.wait_for(lambda: pathlib.Path(f'/proc/{held.pid}/comm').read_text() == 'sleep\n', 30, 'the mount')
+    pid = int((tmp_path / 'share.pid').read_text())
+    keeper = int(open(f'/proc/{pid}/stat').read().split()[3])
+    assert not gone(pid) and keeper != held.pid and (group / 'cgroup.procs').read_text() == '0'
+    targets = {os.readlink(each) for each in pathlib.Path(f'/proc/{keeper}/fd').iterdir() if int(each.name) > 2}
+    assert targets == {'anon_inode:[pidfd]'}
+    os.kill(keeper, signal.SIGTERM)              # as all of a guest's scope may get it
+    held.kill()
+    held.wait()
+    waiting.wait_for(lambda: gone(pid) and gone(keeper), 30, 'the end of both')
+    assert (tmp_path / 'share.flushed').exists() is flushed
+
+
+@pytest.mark.parametrize('script', ['echo why >&2; exit 1', 'echo why >&2; exec sleep 1000'])
+def test_a_program_that_does_not_mount_is_told(tmp_path, script):
+    held = subprocess.run([sys.executable, '-c', HELD, tmp_path / 'share', script, '0.5', '1'], stderr=subprocess.PIPE,
+                          text=True, timeout=60)
+    assert held.returncode == 1 and 'why' in held.stderr and 'sh has ended, or not done it in 1 s' in held.stderr
 
 
 def test_the_program_is_the_one_of_the_host(tmp_path):

@@ -129,6 +129,11 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             self.machine.expected.pop(instance.uuid, None)
             self.machine.save()
             self.machine.forget_kept(instance.uuid)
+            self.machine.note_arriving(instance.uuid, False)
+
+    def remnants(self) -> dict[str, bool]:
+        with self.machine.lock:
+            return dict.fromkeys(self.machine.arriving - self.machine.guests.keys(), True)
 
     def has_disks(self, instance: Any, source: str) -> Any:
         return self.shares_disks

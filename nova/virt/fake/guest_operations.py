@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
 
 MIB = 1024 * 1024
-CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 35900}
-PORTS = 10000                # of each kind
+# Nothing listens there: they are below those that the kernel gives to connections, and below those of tests' servers.
+CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 26900}
+PORTS = 1000                 # of each kind
 SCREEN = (64, 48)            # points
 
 

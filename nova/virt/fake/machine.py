@@ -34,10 +34,11 @@ class Machine:
     lock       held while guests are read and changed; may be taken again by its holder
     guests     {uuid: guest}, a dict for JSON
     kept       {uuid: guest as it was} of guests that have moved away and may come back
+    arriving   uuids of guests of which something has come by a cold move, and not all
     strangers  {uuid: power state} of guests that another program has made
     expected   {uuid: [port id]} of guests that are about to arrive by live migration
 
-    ``guests_file`` and ``kept_file`` are None without a directory.
+    ``guests_file``, ``kept_file`` and ``arriving_file`` are None without a directory.
     """
 
     def __init__(self, host: str, directory: str | None, delays: dict[str, str], failures: dict[str, str]) -> None:
@@ -46,25 +47,27 @@ class Machine:
         self.lock = threading.RLock()
         self.guests: dict[str, Any] = {}
         self.kept: dict[str, Any] = {}
+        self.arriving: set[str] = set()
         self.strangers: dict[str, int] = {}
         self.expected: dict[str, list[str]] = {}
         self._directory = pathlib.Path(directory) if directory else None
         self.guests_file = self._directory and self._directory / f'{host}.json'
         self.kept_file = self._directory and self._directory / f'{host}.kept'
+        self.arriving_file = self._directory and self._directory / f'{host}.arriving'
         self._disks = f'snapshot-{host}-'        # first part of the names of the copies of disks
 
     def load(self) -> None:
         """Read what an earlier process has left; remove the disk of a snapshot that a crash ended."""
-        if self._directory is None or self.guests_file is None or self.kept_file is None:
+        files = self.guests_file, self.kept_file, self.arriving_file
+        if self._directory is None or None in files:
             return
         self._directory.mkdir(parents=True, exist_ok=True)
         for path in self._directory.glob(glob.escape(self._disks) + '*'):
             path.unlink()
         with self.lock:
-            if self.guests_file.exists():
-                self.guests = orjson.loads(self.guests_file.read_bytes())
-            if self.kept_file.exists():
-                self.kept = json.loads(self.kept_file.read_text())
+            self.guests, self.kept, arriving = (
+                orjson.loads(path.read_bytes()) if path and path.exists() else {} for path in files)
+            self.arriving = set(arriving)
 
     def save(self) -> None:
         """Write the guests."""
@@ -151,6 +154,13 @@ class Machine:
     def _save_kept(self) -> None:
         if self.kept_file is not None:
             _replace(self.kept_file, json.dumps(self.kept).encode())
+
+    def note_arriving(self, uuid: str, arrives: bool) -> None:
+        """Note that something of a guest has come, or that it is all here, or gone."""
+        if arrives != (uuid in self.arriving):
+            (self.arriving.add if arrives else self.arriving.discard)(uuid)
+            if self.arriving_file is not None:
+                _replace(self.arriving_file, json.dumps(sorted(self.arriving)).encode())
 
     @contextlib.contextmanager
     def disk(self) -> Iterator[str]:

@@ -34,15 +34,19 @@ class Resize(machine.Feature, driver.Resize):
 
     def finish_migration(self, context: RequestContext, instance: Any, guest: Any, request: Any,
                          power_on: bool) -> None:
+        with self.machine.lock:
+            self.machine.note_arriving(instance.uuid, True)
         with self.machine.operation('finish_migration'), self.machine.lock:
             self.machine.guests[instance.uuid] = copy.deepcopy(guest)
             self.machine.put(instance, states.RUNNING if power_on else states.SHUTDOWN, request.network_info, 'moved')
             self.machine.keep_volumes(instance, request.block_devices)
+            self.machine.note_arriving(instance.uuid, False)
 
     def drop_migrated(self, context: RequestContext, instance: Any, network_info: Any) -> None:
         with self.machine.operation('drop_migrated'), self.machine.lock:
             self.machine.guests.pop(instance.uuid, None)
             self.machine.save()
+            self.machine.note_arriving(instance.uuid, False)
 
     def finish_revert_migration(self, context: RequestContext, instance: Any, network_info: Any, block_devices: Any,
                                 power_on: bool) -> None:

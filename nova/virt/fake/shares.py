@@ -3,7 +3,9 @@ from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
 from nova.virt import driver
+from nova.virt import share_exports
 from nova.virt.fake import machine
 
 if TYPE_CHECKING:
@@ -13,6 +15,11 @@ if TYPE_CHECKING:
 
 class Shares(machine.Feature, driver.Shares):
     def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+        access = share.get('access') or {}
+        try:
+            share_exports.check_access(share.get('protocol'), access.get('user'), access.get('key'))
+        except ValueError as error:
+            raise exception.VirtError(operation='attach_share', reason=str(error)) from None
         with self.machine.operation('attach_share'), self.machine.lock:
             guest = self.machine.guest(instance)
             guest['shares'] = {**guest.get('shares', {}), share['share_id']: share['tag']}

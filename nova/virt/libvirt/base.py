@@ -15,6 +15,7 @@ from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.moves import remnants
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -91,6 +92,9 @@ class LibvirtBase(driver.ComputeDriver):
 
     def guests(self) -> dict[str, int]:
         return self.hypervisor.guests()
+
+    def remnants(self) -> dict[str, bool]:
+        return remnants.find(self.storage, self.host, self.hypervisor.guests())
 
     def power_state(self, instance: Instance) -> int:
         try:

@@ -204,6 +204,15 @@ def header_refusal(path: str, disk_format: str) -> str | None:
     return 'it is encrypted' if encryption else None
 
 
+def has_data_file(path: str) -> bool:
+    """Whether a qcow2 file says that its data is in another one, which QEMU would open, whatever was put below it."""
+    with open(path, 'rb') as file:
+        header = file.read(80)
+    version, = struct.unpack_from('>I', header.ljust(80, b'\0'), 4)
+    features, = struct.unpack_from('>Q', header.ljust(80, b'\0'), 72) if version >= 3 else (0,)
+    return bool(features & QCOW2_DATA_FILE)
+
+
 def _virtual_size(path: str, disk_format: str) -> int:
     """Bytes of the disk that a guest sees. The file was checked when it came in."""
     if disk_format == 'raw':

@@ -2,8 +2,8 @@
 
 What a file refers to is not open to it unless the caller names it: a header that names another file leads nowhere.
 
-``key`` is the passphrase of a qcow2 file that is encrypted (QEMU's LUKS layer). It is random, so its derivation need
-not be slow.
+``key`` is the passphrase of a qcow2 file that is encrypted (QEMU's LUKS layer), or of a file of the format luks, which
+is raw behind a header. It is random, so its derivation need not be slow.
 """
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ TABLES = 64 * 1024 ** 2                  # bytes of an empty qcow2 file at most;
 QCOW2_MAGIC = b'QFI\xfb'
 # LUKS measures the processor before it makes a key; where the kernel counts by ticks it may measure nothing
 UNMEASURED, ATTEMPTS = b'accurate CPU usage', 10
+LUKS = 'luks'                            # format
+CIPHER = 'cipher-alg=aes-256,cipher-mode=xts,ivgen-alg=plain64,hash-alg=sha256'      # aes-xts-plain64, 256 bits
 DERIVATION_MS = 10                       # LUKS; a passphrase that could be guessed would need more
 
 
@@ -150,7 +152,11 @@ _KEY = ('--object', f'secret,id=key,file={sandbox.SECRET}')
 
 def _made(disk_format: str, key: str | None) -> list[str]:
     """Options of a new file."""
-    return [*_KEY, '-o', f'encrypt.format=luks,encrypt.key-secret=key,encrypt.iter-time={DERIVATION_MS}'] if key else []
+    if key is None:
+        return []
+    if disk_format == LUKS:
+        return [*_KEY, '-o', f'key-secret=key,iter-time={DERIVATION_MS},{CIPHER}']
+    return [*_KEY, '-o', f'encrypt.format=luks,encrypt.key-secret=key,encrypt.iter-time={DERIVATION_MS}']
 
 
 def _opened(path: str, disk_format: str, key: str | None) -> list[str]:

@@ -18,6 +18,7 @@ from nova.volume.face import limits
 from nova.volume.face import listing
 from nova.volume.face import schemas
 from nova.volume.face import snapshots
+from nova.volume.face import types
 from nova.volume.face import views
 from nova.volume.store import rows as rows_of
 from nova.web.routes import Route
@@ -245,6 +246,7 @@ ROUTES = (
     schemas.action('volumes', 'os-roll_detaching', roll_detaching, admin=True),
     *snapshots.ROUTES,
     *attachments.ROUTES,
+    *types.ROUTES,
     *limits.ROUTES,
     *backups.ROUTES,
 )

@@ -1,4 +1,4 @@
-"""Types of volumes, limits and quotas of projects, zones: rows and handlers."""
+"""Limits and quotas of projects, zones: rows and handlers."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,8 +9,6 @@ from nova.db.projects import storage_quotas
 from nova.db.volumes import volumes as db
 from nova.volume.face import listing
 from nova.volume.face import schemas
-from nova.volume.face import views
-from nova.volume.store import types
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -21,19 +19,6 @@ _NO_QUOTA = {'groups': 0}                # there are none here
 _QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': dict.fromkeys(
     storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$', 'minimum': -1,
                              'maximum': 2147483647})}
-
-
-def list_types(request: VolumeRequest) -> dict[str, Any]:
-    return {'volume_types': [views.volume_type(row) for row in types.TYPES]}
-
-
-def show_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'volume_type': views.volume_type(types.find(
-        None if ident == 'default' else ident))}
-
-
-def show_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'extra_specs': types.find(ident)['extra_specs']}
 
 
 def _limits(request: VolumeRequest, project_id: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -100,9 +85,6 @@ def nothing(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
 
 
 ROUTES = (
-    Route('GET', '/types', list_types),
-    Route('GET', '/types/{ident}', show_type),
-    Route('GET', '/types/{ident}/extra_specs', show_extra_specs),
     Route('GET', '/limits', limits),
     Route('GET', '/os-quota-sets/{project_id}', quotas),
     Route('GET', '/os-quota-sets/{project_id}/defaults', default_quotas),

@@ -5,7 +5,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
-from nova.volume.store import types
+from nova.volume import api
 
 if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MAX_VERSION = 68             # minor
 # fields that came with a microversion -> its minor
 _VOLUME_SINCE = {'group_id': 13, 'provider_id': 21, 'service_uuid': 48, 'shared_targets': 48, 'cluster_name': 61,
-                 'volume_type_id': 63, 'consumes_quota': 65}
+                 'volume_type_id': 63, 'encryption_key_id': 64, 'consumes_quota': 65}
 _SNAPSHOT_SINCE = {'group_snapshot_id': 14, 'user_id': 41, 'consumes_quota': 65}
 _BACKUP_SINCE = {'os-backup-project-attr:project_id': 18, 'metadata': 43, 'user_id': 56, 'encryption_key_id': 64}
 # what the answer to a create has not, and a later look at the volume has
@@ -51,15 +51,17 @@ def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     shown = {
         'id': row['id'], 'name': row['name'] or '', 'description': row['description'], 'status': row['status'],
         'size': row['size'], 'availability_zone': row['availability_zone'], 'volume_type': row['volume_type'],
-        'bootable': str(bool(row['bootable'])).lower(), 'multiattach': bool(row['multiattach']), 'encrypted': False,
-        'snapshot_id': row['snapshot_id'], 'source_volid': row['source_volume_id'],
+        'bootable': str(bool(row['bootable'])).lower(), 'multiattach': bool(row['multiattach']),
+        'encrypted': row['encrypted'], 'snapshot_id': row['snapshot_id'], 'source_volid': row['source_volume_id'],
         'metadata': {**row['metadata'], 'readonly': 'True'} if row['readonly'] else row['metadata'],
         'user_id': row['user_id'], 'os-vol-tenant-attr:tenant_id': row['project_id'], 'replication_status': None,
         'consistencygroup_id': None, 'group_id': None, 'provider_id': None, 'service_uuid': None,
-        'volume_type_id': types.find(row['volume_type'])['id'], 'shared_targets': False,
+        'volume_type_id': row['volume_type_id'], 'shared_targets': False,
         'consumes_quota': True, 'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']),
         'links': links(request.root_url, request.context.project_id, 'volumes', row['id']),
         'attachments': [held(each, row) for each in row['attachments'] if each['status'] == 'attached']}
+    if row['encrypted']:
+        shown['encryption_key_id'] = row['key_id']
     if row['image_metadata']:
         shown['volume_image_metadata'] = row['image_metadata']
     if request.context.is_admin:
@@ -67,6 +69,15 @@ def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
                       'os-vol-host-attr:host': 'nova@embedded#default', 'migration_status': None,
                       'cluster_name': None})
     return _at(request.microversion, _VOLUME_SINCE, shown)
+
+
+def volume_encryption(found: Mapping[str, Any]) -> dict[str, Any]:
+    """How a volume is encrypted, as EmbeddedVolumes.encryption has it."""
+    if not found:
+        return {'encryption_key_id': None}
+    shown = {name: found[name] for name in ('provider', 'cipher', 'key_size', 'control_location',
+                                            'encryption_key_id')}
+    return {**shown, api.KEEPER: api.BLOCK_STORAGE}
 
 
 def brief(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
@@ -110,7 +121,7 @@ def backup(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
         'object_count': 0, 'container': None, 'availability_zone': None, 'is_incremental': False,
         'has_dependent_backups': False, 'fail_reason': None, 'created_at': _time(row['created_at']),
         'updated_at': _time(row['updated_at']), 'data_timestamp': _time(row['created_at']),
-        'metadata': row['metadata'], 'user_id': row['user_id'], 'encryption_key_id': None,
+        'metadata': row['metadata'], 'user_id': row['user_id'], 'encryption_key_id': row['key_id'],
         'os-backup-project-attr:project_id': row['project_id']})
 
 
@@ -122,8 +133,20 @@ def transfer(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
 
 
 def volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, 'is_public': True, 'os-volume-type-access:is_public': True,
-            'qos_specs_id': None}
+    shown = {name: row[name] for name in ('id', 'name', 'description', 'extra_specs')}
+    return {**shown, 'is_public': True, 'os-volume-type-access:is_public': True, 'qos_specs_id': None}
+
+
+def new_encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
+    """The encryption of a type as the answer to its creation has it."""
+    shown = {name: kind['encryption'][name] for name in ('encryption_id', 'provider', 'cipher', 'key_size',
+                                                         'control_location')}
+    return {**shown, 'volume_type_id': kind['id']}
+
+
+def encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
+    return {**new_encryption(kind), 'created_at': kind['encryption']['created_at'],
+            'updated_at': kind['encryption']['updated_at'], 'deleted': False, 'deleted_at': None}
 
 
 def attachment(row: Mapping[str, Any], info: Mapping[str, Any] | None = None) -> dict[str, Any]:

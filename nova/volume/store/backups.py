@@ -14,6 +14,7 @@ from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume.store import contents
 from nova.volume.store import files as volume_files
+from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
 
@@ -26,13 +27,14 @@ class Backups:
     :param database: the API database
     :param snapshot: a function of a context, the id of a volume and a name: makes a snapshot, of one in use, too
     :param create: a function that makes the row of a new volume of a context, of a size, name and backup
+    :param keys: of encrypted volumes
     """
 
     def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
                  limits: volume_limits.Limits, snapshot: Callable[[Context, str, str], Row],
-                 create: Callable[[Connection, Context, Row, str], Row]) -> None:
+                 create: Callable[[Connection, Context, Row, str], Row], keys: volume_keys.Keys) -> None:
         self._db, self._files, self._contents, self._limits = database, files, made, limits
-        self._snapshot, self._create = snapshot, create
+        self._snapshot, self._create, self._keys = snapshot, create, keys
 
     def get(self, ctx: Context, backup_id: str) -> Row:
         """:raises VolumeBackupNotFound: there is none, or it is another project's"""
@@ -67,7 +69,7 @@ class Backups:
                 'id': ident, 'volume_id': row['id'], 'snapshot_id': snapshot_id, 'temporary': temporary,
                 'project_id': row['project_id'], 'user_id': ctx.user_id, 'size': source['size'],
                 'status': contents.CREATING, 'bootable': source['bootable'],
-                'image_metadata': source['image_metadata'], **values})
+                'image_metadata': source['image_metadata'], 'key_id': source['key_id'], **values})
         log.about(ident)
         try:
             row = self._db.run(write)
@@ -95,6 +97,9 @@ class Backups:
                     raise exception.InvalidVolume(
                         reason=f'the volume has {volume["size"]} GiB and is in status {volume["status"]}; it has to be '
                                f'available, of {backup["size"]} GiB at least.')
+                if volume['key_id'] != backup['key_id']:
+                    raise exception.InvalidVolume(reason='the two are not encrypted with one key. The backup can be '
+                                                         'restored to a new volume.')
                 if db.being_copied(conn, volume['id']):
                     raise exception.InvalidVolume(reason='a copy of the volume is being made.')
             values = {'status': contents.RESTORING, 'backup_id': backup['id'], 'bootable': backup['bootable'],
@@ -121,5 +126,6 @@ class Backups:
             if row['status'] not in (contents.AVAILABLE, contents.ERROR):
                 raise exception.InvalidVolume(reason=f'the backup is in status {row["status"]}.')
             db.delete(conn, volume_backups, row['id'])
+            self._keys.forget(conn, row['key_id'])
             return self._files.backup(row['id'])
         self._contents.discard(self._db.run(write))

@@ -21,6 +21,7 @@ from nova.db.volumes import volumes as db
 from nova.runtime import concurrency
 from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
+from nova.volume.store import keys as volume_keys
 
 LOG = logging.getLogger(__name__)
 
@@ -38,13 +39,16 @@ class Contents:
     """
     :param database: the API database
     :param images: nova.image.api.Images
+    :param keys: of encrypted volumes
     """
 
-    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, images: typing.Any) -> None:
-        self._db, self._files, self._images = database, files, images
+    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, images: typing.Any,
+                 keys: volume_keys.Keys) -> None:
+        self._db, self._files, self._images, self._keys = database, files, images, keys
         self._pool: concurrency.Pool | None = None
         self._lock = threading.Lock()
         self._busy: set[str] = set()
+        self._again: dict[str, tuple[Callable[..., None], tuple[typing.Any, ...]]] = {}     # what came meanwhile
 
     def make_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
         """Begin to make what is in a volume whose row is 'creating'."""
@@ -87,16 +91,21 @@ class Contents:
     def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any) -> None:
         with self._lock:
             if ident in self._busy:
+                self._again[ident] = job, args       # the one that runs may have done all that it looks at
                 return
             self._busy.add(ident)
             self._pool = self._pool or concurrency.Pool('volumes', WORKERS)
+        future = self._begin(ident, job, *args)
+        if future is not None:
+            with contextlib.suppress(futures.TimeoutError, futures.CancelledError):
+                future.result(QUICK_S)
+
+    def _begin(self, ident: str, job: Callable[..., None], *args: typing.Any) -> futures.Future[None] | None:
         try:
-            future = self._pool.submit(self._run, ident, job, *args)
+            return typing.cast(concurrency.Pool, self._pool).submit(self._run, ident, job, *args)
         except RuntimeError:                         # the process ends: the next one does it
             self._busy.discard(ident)
-            return
-        with contextlib.suppress(futures.TimeoutError, futures.CancelledError):
-            future.result(QUICK_S)
+            return None
 
     def _run(self, ident: str, job: Callable[..., None], *args: typing.Any) -> None:
         try:
@@ -105,7 +114,11 @@ class Contents:
             LOG.exception('Work on %s failed.', ident)
         finally:
             with self._lock:
-                self._busy.discard(ident)
+                again = self._again.pop(ident, None)
+                if again is None:
+                    self._busy.discard(ident)
+            if again is not None:
+                self._begin(ident, again[0], *again[1])
 
     def _volume(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         row, source = self._read(volume_id)
@@ -116,13 +129,13 @@ class Contents:
         path, size = self._files.volume(volume_id), row['size'] * GIB
         with self._failing(volumes, volume_id, CREATING):
             if row['snapshot_id']:
-                self._files.copy(self._files.snapshot(row['snapshot_id']), path, size)
+                self._copy(self._files.snapshot(row['snapshot_id']), path, row)
             elif row['source_volume_id']:
-                self._files.copy(self._files.volume(row['source_volume_id']), path, size)
+                self._copy(self._files.volume(row['source_volume_id']), path, row)
             elif row['image_id']:
                 self._image(ctx, row, path, size)
             else:
-                self._files.blank(path, size)
+                self._files.blank(path, size, self._keys.of(row))
             if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING]):
                 self.discard(path)                   # deleted meanwhile
 
@@ -137,7 +150,12 @@ class Contents:
     def _image(self, ctx: nova_context.RequestContext, row: Row, path: str, size: int) -> None:
         image = self._images.show(ctx, row['image_id'])
         self._files.image(path, size, image['disk_format'],
-                          lambda target, group: self._images.readable(ctx, row['image_id'], target, group))
+                          lambda target, group: self._images.readable(ctx, row['image_id'], target, group),
+                          self._keys.of(row))
+
+    def _copy(self, source: str, path: str, row: Row) -> None:
+        """Copy a file that is encrypted as the row of its copy is."""
+        self._files.copy(source, path, self._files.room(source, row['size'] * GIB, row['key_id']))
 
     def _read(self, ident: str, table: typing.Any = volumes) -> tuple[Row | None, Row | None]:
         """The row of a volume or a backup, and that of the snapshot that it is made of."""
@@ -155,11 +173,12 @@ class Contents:
         with self._failing(volume_snapshots, snapshot_id, CREATING):
             source, path = self._files.volume(row['volume_id']), self._files.snapshot(snapshot_id)
             if write is None:
-                self._files.copy(source, path, row['size'] * GIB)
+                self._copy(source, path, row)
             else:
+                room = self._files.room(source, row['size'] * GIB, row['key_id'])
                 try:
-                    write(self._files.prepare_copy(path, row['size'] * GIB, source))
-                    self._files.finish_copy(path, row['size'] * GIB)
+                    write(self._files.prepare_copy(path, room, source))
+                    self._files.finish_copy(path, room)
                 except BaseException:
                     self._files.give_up_copy(path)
                     raise
@@ -202,8 +221,8 @@ class Contents:
         if row is None or row['status'] != CREATING or source is not None and source['status'] == CREATING:
             return                                   # ``snapshot_ended`` begins it
         with self._failing(volume_backups, backup_id, CREATING):
-            self._files.copy(self._files.snapshot(row['snapshot_id']) if row['snapshot_id'] else
-                             self._files.volume(row['volume_id']), self._files.backup(backup_id), row['size'] * GIB)
+            self._copy(self._files.snapshot(row['snapshot_id']) if row['snapshot_id'] else
+                       self._files.volume(row['volume_id']), self._files.backup(backup_id), row)
             self._db.run(db.update, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[CREATING])
         if row['temporary']:
             self.end_snapshot(row['snapshot_id'])
@@ -211,9 +230,11 @@ class Contents:
     def end_snapshot(self, snapshot_id: str) -> None:
         """Remove a snapshot that was made for a backup alone; its owner may have begun to make a volume of it."""
         def write(conn: Connection) -> bool:
+            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS, lock=True)
             if db.unfinished(conn, volumes, {'snapshot_id': snapshot_id}):
                 return False
             db.delete(conn, volume_snapshots, snapshot_id)
+            self._keys.forget(conn, row['key_id'] if row else None)
             return True
         if self._db.run(write):
             self.discard(self._files.snapshot(snapshot_id))
@@ -223,7 +244,7 @@ class Contents:
         if row is None or row['status'] != RESTORING:
             return
         with self._failing(volumes, volume_id, RESTORING, ERROR_RESTORING):
-            self._files.copy(self._files.backup(row['backup_id']), self._files.volume(volume_id), row['size'] * GIB)
+            self._copy(self._files.backup(row['backup_id']), self._files.volume(volume_id), row)
             if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
                 with self._db.reader() as conn:
                     known = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
@@ -289,9 +310,11 @@ class Contents:
             if size is None:
                 LOG.error('The file of volume %s is gone.', row['id'])
                 self._db.run(db.update, volumes, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
-            elif size < row['size'] * GIB and row['status'] == AVAILABLE:        # an extension was cut off
+            elif row['status'] == AVAILABLE:
                 with contextlib.suppress(exception.InvalidVolume):
-                    self._files.extend(path, row['size'] * GIB)
+                    room = self._files.room(path, row['size'] * GIB, row['key_id'])
+                    if size < room:                                  # an extension was cut off
+                        self._files.extend(path, room)
 
 
 def _owner(row: Row) -> nova_context.RequestContext:

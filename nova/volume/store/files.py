@@ -1,5 +1,8 @@
 """The files of volumes and snapshots: sparse, one a volume, raw, so that no header in them means anything.
 
+Those of encrypted volumes have a LUKS header, and what comes after it means nothing without the key. They are copied as
+they are.
+
     <directory>/<volume id>             its blocks
     <directory>/snapshots/<id>          a whole copy, which shares blocks where the file system can (XFS, btrfs)
     <backups>/<id>                      a whole copy, where the operator wants it
@@ -23,12 +26,14 @@ from nova import exception
 from nova.runtime import disk_space
 from nova.virt.libvirt import files
 from nova.virt.libvirt import qemu_img
+from nova.volume.store import luks
 
 FICLONE = 0x40049409                     # linux/fs.h: let a file share all blocks of another one
 NO_CLONES = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
 DIRECTORY_MODE = 0o711                   # QEMU runs as another user and passes through to what it is given
 PART, SNAPSHOTS, BACKUPS, TRASH = '.part', 'snapshots', 'backups', 'trash'
 COPY = '.copy' + PART
+TOO_LARGE = 'its disk is larger than the volume'
 RAW_FORMATS = ('raw', 'ami', 'ari', 'aki', 'iso')
 Readable = Callable[[str, int | None], typing.ContextManager[str]]
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
@@ -66,13 +71,28 @@ class VolumeFiles:
 
     # ---- making
 
-    def blank(self, path: str, size: int) -> None:
+    def blank(self, path: str, size: int, key: str | None = None) -> None:
         """Make a file of ``size`` bytes that takes no room yet.
 
+        :param key: passphrase of a volume that is encrypted, whose header comes on top of its size
         :raises InsufficientStorage: the file system is full
         """
-        with self._written(path) as part, open(part, 'xb') as file:
-            file.truncate(size)
+        if key is None:
+            with self._written(path) as part, open(part, 'xb') as file:
+                file.truncate(size)
+            return
+        self._check(luks.MOST_BYTES)
+        with self._written(path) as part:
+            self._convert.create(part, qemu_img.LUKS, size, key=key)
+            luks.header_bytes(part)
+
+    @staticmethod
+    def room(source: str, size: int, encrypted: object) -> int:
+        """Bytes of a file that has what ``source`` has, with ``size`` bytes of a volume.
+
+        :raises InvalidVolume: it is to be encrypted, and is not
+        """
+        return size + (luks.header_bytes(source) if encrypted else 0)
 
     def clone(self, source: str, path: str, size: int) -> bool:
         """Make a file that shares the blocks of another one, as they are at this moment.
@@ -104,10 +124,11 @@ class VolumeFiles:
             _copy(source, part)
             os.truncate(part, size)
 
-    def image(self, path: str, size: int, disk_format: str, readable: Readable) -> None:
+    def image(self, path: str, size: int, disk_format: str, readable: Readable, key: str | None = None) -> None:
         """Make a file with what is in an image.
 
         :param readable: as nova.image.api.Images.readable, given a path and a group
+        :param key: as for ``blank``
         :raises ImageUnacceptable: it is larger than the volume
         :raises InsufficientStorage: there is no room for it
         """
@@ -117,15 +138,28 @@ class VolumeFiles:
             try:
                 with readable(fetched, self._convert.group) as source:
                     self._check(disk_space.used_bytes(source))
-                    if disk_format in RAW_FORMATS:
+                    if key is not None:
+                        self._encrypt(self._reached(source, fetched), disk_format, part, size, key)
+                    elif disk_format in RAW_FORMATS:
                         _copy(source, part)
                     else:
                         self._convert.convert(self._reached(source, fetched), disk_format, part, 'raw')
             finally:
                 files.remove(fetched)
-            if os.path.getsize(part) > size:
-                raise exception.ImageUnacceptable(image_id='of the volume', reason='its disk is larger than the volume')
-            os.truncate(part, size)
+            room = self.room(part, size, key)
+            if os.path.getsize(part) > room:
+                raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
+            os.truncate(part, room)
+
+    def _encrypt(self, source: str, disk_format: str, part: str, size: int, key: str) -> None:
+        """What is no data is encrypted, too: the copy takes the room of all of the image's disk, however small its
+        file is."""
+        form = 'raw' if disk_format in RAW_FORMATS else disk_format
+        needed = int(self._convert.info(source, form)['virtual-size'])
+        if needed > size:
+            raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
+        self._check(needed)
+        self._convert.convert(source, form, part, qemu_img.LUKS, key=key)
 
     def _reached(self, source: str, copy: str) -> str:
         """The path of an image that the sandbox reaches: its own, or that of a copy."""

@@ -12,6 +12,7 @@ from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volume_transfers
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
+from nova.volume.store import types
 
 if typing.TYPE_CHECKING:
     from nova.db.tables.rows import VolumeAttachmentsRow
@@ -65,11 +66,13 @@ def attachment(conn: Connection, ctx: nova_context.RequestContext, attachment_id
 
 
 def with_attachments(conn: Connection, rows: typing.Any) -> list[dict[str, typing.Any]]:
-    """Volumes of rows, with their attachments."""
+    """Volumes of rows, with their attachments and the ids of their types."""
+    kinds = types.ids(conn, {row['volume_type'] for row in rows})
     held: dict[str, list[typing.Any]] = {}
     for each in db.attachments(conn, volume_ids=[row['id'] for row in rows]):
         held.setdefault(each['volume_id'], []).append(each)
-    return [{**row, 'migration_status': None,
+    return [{**row, 'migration_status': None, 'volume_type_id': kinds.get(row['volume_type']),
+             'encrypted': row['key_id'] is not None,
              'attachments': [_held(each) for each in held.get(row['id'], ())]} for row in rows]
 
 

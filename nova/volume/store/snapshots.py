@@ -16,6 +16,7 @@ from nova.db.volumes import volumes as db
 from nova.volume.store import contents
 from nova.volume.store import files as volume_files
 from nova.volume.store import guests as volume_guests
+from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
 from nova.volume.store import ways as volume_ways
@@ -30,12 +31,14 @@ class Snapshots:
     :param made: makes the copies
     :param ways: how hosts reach volumes: of an export its exporter makes the copy
     :param guests: store.guests.Guests; None: no host can be notified of a volume that a guest has
+    :param keys: of encrypted volumes
     """
 
     def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
-                 limits: volume_limits.Limits, ways: volume_ways.Ways, guests: volume_guests.Guests | None) -> None:
+                 limits: volume_limits.Limits, ways: volume_ways.Ways, guests: volume_guests.Guests | None,
+                 keys: volume_keys.Keys) -> None:
         self._db, self._files, self._contents, self._limits = database, files, made, limits
-        self._ways, self._guests = ways, guests
+        self._ways, self._guests, self._keys = ways, guests, keys
 
     def get(self, ctx: Context, snapshot_id: str) -> Row:
         """:raises VolumeSnapshotNotFound: there is none, or it is another project's"""
@@ -62,17 +65,21 @@ class Snapshots:
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'],
                 'user_id': ctx.user_id or row['user_id'], 'name': name, 'description': description,
                 'size': row['size'], 'status': contents.CREATING, 'bootable': row['bootable'],
-                'metadata': metadata or {}, 'image_metadata': row['image_metadata']})
+                'metadata': metadata or {}, 'image_metadata': row['image_metadata'], 'key_id': row['key_id']})
             held = [each for each in db.attachments(conn, volume_ids=[row['id']]) if each['connector'] is not None]
             return made, held
         made, held = self._db.run(write)
         try:
             self._copy(ctx, made, held)
         except exception.NovaException:
-            self._db.run(db.delete, volume_snapshots, ident)
+            self._db.run(self._forget, made)
             self._contents.discard(self._files.snapshot(ident))
             raise
         return self.get(ctx, ident)
+
+    def _forget(self, conn: Connection, row: Row) -> None:
+        db.delete(conn, volume_snapshots, row['id'])
+        self._keys.forget(conn, row['key_id'])
 
     def update(self, ctx: Context, snapshot_id: str, change: Callable[..., typing.Any]) -> Row:
         """Write what ``change(row)`` gives, in the transaction that reads the row; the snapshot then."""
@@ -87,13 +94,13 @@ class Snapshots:
         """Begin the copy for a snapshot. One of a volume in use is of one moment: by the file system, by the guest's
         QEMU, or by the exporter that the guest's QEMU writes to.
         """
-        files, size = self._files, made['size'] * contents.GIB
+        files = self._files
         source, target = files.volume(made['volume_id']), files.snapshot(made['id'])
         if not held or not files.has_tools:          # without QEMU's tools no guest is here that could write to it
             self._contents.make_snapshot(made)
         elif files.size(source) is None:
             raise exception.InvalidVolume(reason='the file of the volume is gone.')
-        elif files.clone(source, target, size):
+        elif files.clone(source, target, size := files.room(source, made['size'] * contents.GIB, made['key_id'])):
             self._contents.snapshot_ended(made['id'], contents.AVAILABLE)
         elif len({each['instance_uuid'] for each in held}) > 1 or (
                 len(held) > 1 and any(self._ways.is_export(each['connector']) for each in held)):
@@ -101,6 +108,10 @@ class Snapshots:
                                                  'copy it at one moment.')
         elif self._ways.is_export(held[0]['connector']):
             self._contents.copy_snapshot(made, lambda path: self._ways.copy(held[0]['id'], held[0]['connector'], path))
+        elif made['key_id']:
+            raise exception.InvalidVolume(reason='it is encrypted, a server has it, and this file system cannot copy '
+                                                 'it at one moment: the QEMU of the server would copy what it has '
+                                                 'without encryption. Remove it from the server meanwhile.')
         elif self._guests is None:
             raise exception.InvalidVolume(reason='a server has it, whose host this service cannot notify to copy it.')
         else:
@@ -126,7 +137,7 @@ class Snapshots:
             if row['status'] == contents.CREATING or any(db.unfinished(conn, table, {
                     'snapshot_id': row['id']}) for table in (volumes, tables.volume_backups)):
                 raise exception.InvalidVolume(reason='the snapshot is being made, or a volume or a backup of it is.')
-            db.delete(conn, volume_snapshots, row['id'])
+            self._forget(conn, row)
             return self._files.snapshot(row['id'])
         try:
             path = self._db.run(write)

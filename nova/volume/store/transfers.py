@@ -48,6 +48,9 @@ class Transfers:
             if row['status'] != AVAILABLE or db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason=f'status must be available, and no copy under way; it is '
                                                      f'{row["status"]}.')
+            if row['key_id']:
+                raise exception.InvalidVolume(reason='it is encrypted, and its key stays with this project. Who is to '
+                                                     'have its data needs a volume of his own.')
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason='it has snapshots, which would stay in this project.')
             db.update(conn, volumes, row['id'], {'status': AWAITING})

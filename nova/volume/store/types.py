@@ -1,26 +1,247 @@
-"""The types of volumes: two, and always the same."""
+"""The types of volumes: two that are always there, and those that administrators make.
+
+What a type says is carried out: of extra specs ``multiattach`` alone, of encryptions LUKS that hosts open.
+"""
 from __future__ import annotations
 
+from collections.abc import Callable
 import typing
+import uuid
+
+from oslo_db import exception as db_exc
 
 from nova import exception
+from nova import utils
+from nova.db.audit import log
+from nova.db.engine import Connection
+from nova.db.tables.volume import volume_types
+from nova.db.volumes import keys
+from nova.db.volumes import types as db
+from nova.db.volumes import volumes as db_volumes
+from nova.volume import api
 
 Type = dict[str, typing.Any]
+Encryption = dict[str, typing.Any]
+Change = Callable[[Type], Type]          # a type -> the values to write
 
+DEFAULT: Type = {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'extra_specs': {},
+                 'description': 'The default type', 'encryption': None}
 TYPES: tuple[Type, ...] = (
-    {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'description': 'The default type',
-     'extra_specs': {}},
-    {'id': '5d0f8c52-93b4-4c0e-8f3a-6a7f2f0d1b42', 'name': 'multiattach',
+    DEFAULT,
+    {'id': '5d0f8c52-93b4-4c0e-8f3a-6a7f2f0d1b42', 'name': 'multiattach', 'encryption': None,
      'description': 'Volumes that several servers may have at once', 'extra_specs': {'multiattach': '<is> True'}},
 )
+SPECS = {'multiattach': ('<is> True', '<is> False')}
+MOST = 1000                              # types of administrators
+
+CIPHER, KEY_BITS, FRONT_END = 'aes-xts-plain64', 256, 'front-end'
+# of an encryption: (values, what is used where none is given, how a refusal ends)
+_ENCRYPTION: dict[str, tuple[tuple[object, ...], object, str]] = {
+    'provider': (api.LUKS, None, 'hosts open LUKS alone (luks), version 1 of it'),
+    'cipher': ((CIPHER,), CIPHER, f'volumes are encrypted with {CIPHER} alone'),
+    'key_size': ((KEY_BITS,), KEY_BITS, f'keys have {KEY_BITS} bits'),
+    'control_location': ((FRONT_END,), FRONT_END, f'the hosts of servers do it ({FRONT_END}), not the storage')}
 
 
-def find(name: str | None) -> Type:
+def is_multiattach(kind: Type) -> bool:
+    """Whether several servers may have a volume of a type at once."""
+    return bool(kind['extra_specs'].get('multiattach') == SPECS['multiattach'][0])
+
+
+def _built_in(name: str | None) -> Type | None:
+    return next((each for each in TYPES if not name or name in (each['id'], each['name'])), None)
+
+
+def find(conn: Connection, name: str | None, lock: bool = False) -> Type:
     """The type with an id or a name; the default one for None and ''.
 
+    :param lock: nobody changes it until the transaction ends
     :raises VolumeTypeNotFound:
     """
-    for found in TYPES:
-        if not name or name in (found['id'], found['name']):
-            return found
-    raise exception.VolumeTypeNotFound(name=str(name)[:255])
+    found = _built_in(name) or db.get(conn, str(name)[:255], lock)
+    if found is None:
+        raise exception.VolumeTypeNotFound(name=str(name)[:255])
+    return typing.cast(Type, found)
+
+
+def ids(conn: Connection, names: set[str]) -> dict[str, str]:
+    """{name: id} of types of volumes."""
+    known = {each['name']: each['id'] for each in TYPES}
+    if not names <= known.keys():
+        known.update((row['name'], row['id']) for row in db.every(conn))
+    return known
+
+
+class Types:
+    """
+    :param database: the API database
+    """
+
+    def __init__(self, database: typing.Any) -> None:
+        self._db = database
+
+    def every(self) -> list[Type]:
+        with self._db.reader() as conn:
+            return [*TYPES, *typing.cast(list[Type], db.every(conn))]
+
+    def find(self, name: str | None) -> Type:
+        """See the function of this name."""
+        built_in = _built_in(name)
+        if built_in is not None:
+            return built_in
+        with self._db.reader() as conn:
+            return find(conn, name)
+
+    def create(self, name: str, description: str | None, specs: dict[str, str]) -> Type:
+        """
+        :raises VolumeTypeExists, BadRequest:
+        """
+        _check_specs(specs, None)
+        ident = str(uuid.uuid4())
+
+        def write(conn: Connection) -> Type:
+            if len(db.every(conn)) >= MOST:
+                raise exception.BadRequest(f'There are {MOST} volume types already.')
+            return db_volumes.insert(conn, volume_types, {
+                'id': ident, 'name': _name(conn, name), 'description': description, 'extra_specs': specs,
+                'encryption': None})
+        log.about(ident)
+        return self._written(name, write)
+
+    def update(self, ident: str, name: str | None, values: Type) -> Type:
+        """Change the name or the description of a type.
+
+        :raises VolumeTypeNotFound, VolumeTypeExists, BadRequest:
+        """
+        def write(conn: Connection) -> Type:
+            row = _changeable(conn, ident)
+            if name is not None and name != row['name']:
+                values['name'] = _name(conn, name)
+                db.rename(conn, row['name'], name)
+            db_volumes.update(conn, volume_types, row['id'], values)
+            return {**row, **values}
+        return self._written(name or '', write)
+
+    def _written(self, name: str, write: Callable[[Connection], Type]) -> Type:
+        try:
+            return typing.cast(Type, self._db.run(write))
+        except db_exc.DBDuplicateEntry:
+            raise exception.VolumeTypeExists(name=name) from None
+
+    def delete(self, ident: str) -> None:
+        """
+        :raises VolumeTypeNotFound, BadRequest: there are volumes of it
+        """
+        def write(conn: Connection) -> None:
+            row = _unused(conn, ident)
+            db_volumes.delete(conn, volume_types, row['id'])
+        self._db.run(write)
+
+    def set_specs(self, ident: str, given: dict[str, str]) -> dict[str, str]:
+        """Add extra specs, or put them in the place of those of their names; all of them then.
+
+        :raises VolumeTypeNotFound, BadRequest: they are not carried out, or not together with what the type has
+        """
+        def change(row: Type) -> Type:
+            _check_specs(given, row['encryption'])
+            return {'extra_specs': {**row['extra_specs'], **given}}
+        return typing.cast(dict[str, str], self._change(ident, change)['extra_specs'])
+
+    def unset_spec(self, ident: str, name: str) -> None:
+        """:raises VolumeTypeNotFound, MetadataItemNotFound, BadRequest:"""
+        def change(row: Type) -> Type:
+            if name not in row['extra_specs']:
+                raise exception.MetadataItemNotFound(key=name[:255])
+            return {'extra_specs': {key: value for key, value in row['extra_specs'].items() if key != name}}
+        self._change(ident, change)
+
+    def set_encryption(self, ident: str, given: Encryption, new: bool) -> Encryption:
+        """Say how volumes of a type are encrypted, as long as it has none; what stands there then.
+
+        :param new: whether it must have none yet, or must have one, of which what is not given stays
+        :raises VolumeTypeNotFound, BadRequest:
+        """
+        def change(row: Type) -> Type:
+            before = row['encryption']
+            if new and before is not None:
+                raise exception.BadRequest('The volume type has an encryption already.')
+            if not new and before is None:
+                raise exception.NotFound()
+            if is_multiattach(row):
+                raise exception.BadRequest('Volumes that several servers may have at once are not encrypted here.')
+            wanted = _checked({**(before or {}), **given})
+            return {'encryption': {**wanted, 'encryption_id': (before or {}).get('encryption_id') or str(uuid.uuid4()),
+                                   'created_at': (before or {}).get('created_at') or _now(),
+                                   'updated_at': None if before is None else _now()}}
+        return typing.cast(Encryption, self._change(ident, change, unused=True)['encryption'])
+
+    def delete_encryption(self, ident: str) -> None:
+        """:raises VolumeTypeNotFound, NotFound, BadRequest:"""
+        def change(row: Type) -> Type:
+            if row['encryption'] is None:
+                raise exception.NotFound()
+            return {'encryption': None}
+        self._change(ident, change, unused=True)
+
+    def _change(self, ident: str, change: Change, unused: bool = False) -> Type:
+        def write(conn: Connection) -> Type:
+            row = (_unused if unused else _changeable)(conn, ident)
+            values = change(row)
+            db_volumes.update(conn, volume_types, row['id'], values)
+            return {**row, **values}
+        return typing.cast(Type, self._db.run(write))
+
+
+def _changeable(conn: Connection, ident: str) -> Type:
+    """The row of a type, locked.
+
+    :raises VolumeTypeNotFound, BadRequest: it is one that is always there
+    """
+    row = find(conn, ident or '?', lock=True)
+    if any(row['id'] == each['id'] for each in TYPES):
+        raise exception.BadRequest(f'The volume type {row["name"]} belongs to the block storage: make one of your own.')
+    return row
+
+
+def _unused(conn: Connection, ident: str) -> Type:
+    row = _changeable(conn, ident)
+    if db.has_volumes(conn, row['name']) or keys.of_type(conn, row['id']):
+        raise exception.BadRequest('There are volumes of this type, or copies of encrypted ones.')
+    return row
+
+
+def _name(conn: Connection, name: str) -> str:
+    """
+    :raises VolumeTypeExists, BadRequest:
+    """
+    if not name.strip():
+        raise exception.BadRequest('A volume type has a name.')
+    if _built_in(name) or db.get(conn, name):
+        raise exception.VolumeTypeExists(name=name)
+    return name
+
+
+def _check_specs(given: dict[str, str], encryption: Encryption | None) -> None:
+    for name, value in given.items():
+        if value not in SPECS.get(name, ()):
+            raise exception.BadRequest(f'This block storage carries out no extra spec {name[:80]!r} with the value '
+                                       f'{value[:80]!r}: there is multiattach, {" or ".join(SPECS["multiattach"])}.')
+    if encryption is not None and given.get('multiattach') == SPECS['multiattach'][0]:
+        raise exception.BadRequest('Encrypted volumes are of one server at a time here.')
+
+
+def _checked(given: Encryption) -> Encryption:
+    """An encryption in full.
+
+    :raises BadRequest: volumes cannot be encrypted in this way
+    """
+    made = {}
+    for name, (values, default, why) in _ENCRYPTION.items():
+        made[name] = default if given.get(name) is None else given[name]
+        if made[name] not in values:
+            raise exception.BadRequest(f'The {name} {str(made[name])[:80]!r} of an encryption is refused: {why}.')
+    return made
+
+
+def _now() -> str:
+    return utils.utcnow().isoformat(timespec='microseconds')

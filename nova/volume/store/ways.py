@@ -54,7 +54,7 @@ class Ways(attachments.Ways):
 
     def open(self, row: attachments.Row, attachment_id: str, connector: attachments.Connector) -> attachments.Row:
         common = {'volume_id': row['id'], 'access_mode': 'ro' if row['readonly'] else 'rw',
-                  'multiattach': bool(row['multiattach'])}
+                  'multiattach': bool(row['multiattach']), 'encrypted': row['key_id'] is not None}
         if not self.is_export(connector):
             if self._files.size(self._files.volume(row['id'])) is None:
                 raise exception.InvalidVolume(reason='the file of the volume is not on this host.')

@@ -18,6 +18,7 @@ from nova.api.ec2.instances import views
 from nova.api.ec2.networks import vpcs
 from nova.db.ec2 import vpcs as db_vpcs
 
+RESERVATION = 'r-'               # begins the id of a reservation, and no uuid
 
 def run_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     requested, given = given, run_parameters.of_request(launch_templates.merged(req, given))
@@ -29,7 +30,7 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
     body: dict[str, Any] = {'server': {
         'name': given_tags.get('Name') or 'instance', 'flavorRef': types.flavor_of(req, given.get('InstanceType')),
         'metadata': given_tags | metadata_options.of_launch(given), 'min_count': least, 'max_count': most,
-        'return_reservation_id': True,
+        'return_reservation_id': most > 1,
         'networks': _networks(req, given), **_source(req, given)}}
     server = body['server']
     if given.get('KeyName'):
@@ -46,22 +47,51 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
                for shown in given.get('SecurityGroupIds') or ()]
     if groups:
         server['security_groups'] = groups
-    reservation = _reserved(req, requested, body)
-    servers = req.call('compute', 'GET', '/servers/detail', query={'reservation_id': reservation})['servers']
+    made = _made(req, requested, given, body)
+    servers = _servers(req, made)
+    req.ids.begin('i', [server['id'] for server in servers])
     view = views.Instances(req, servers)
-    return {'ReservationId': reservation, 'OwnerId': req.project_id, 'Groups': [],
+    return {'ReservationId': made if made.startswith(RESERVATION) else views.reservation(req.ids.one('i', made)),
+            'OwnerId': req.project_id, 'Groups': [],
             'Instances': [view.one(server, index) for index, server in enumerate(
                 sorted(servers, key=lambda server: str(server['name'])))]}
 
 
-def _reserved(req: operations.Request, requested: operations.Given, body: dict[str, Any]) -> str:
-    """The id of the reservation that POST /servers makes. The compute API knows tokens, too: it finds what a request
-    has made that was broken off; ``client_tokens`` knows which parameters a token came with.
+def _servers(req: operations.Request, made: str) -> list[dict[str, Any]]:
+    """What there is of what POST /servers has made.
+
+    :param made: see ``_made``
+    """
+    if made.startswith(RESERVATION):
+        found = req.call('compute', 'GET', '/servers/detail', query={'reservation_id': made})
+        return list(found['servers'])
+    try:
+        return [req.call('compute', 'GET', f'/servers/{made}')['server']]
+    except errors.ServiceRefused as refused:
+        if refused.status != 404:
+            raise
+        return []                        # a token was sent again, after its server was deleted
+
+
+def _made(req: operations.Request, requested: operations.Given, given: operations.Given, body: dict[str, Any]) -> str:
+    """What POST /servers makes: the uuid of one server, the id of the reservation of several. The compute API knows
+    tokens, too: it finds what a request has made that was broken off; ``client_tokens`` knows which parameters a token
+    came with. Whether the caller may see the image, the compute API finds.
     """
     headers = {'Idempotency-Key': f'ec2:{requested["ClientToken"]}'} if requested.get('ClientToken') else {}
+    if req.caller.dry:
+        _image(req, given)
     req.caller.writes('compute', 'POST', '/servers', body)          # a dry run ends here, with its rules looked at
-    return client_tokens.once(req, 'RunInstances', requested, lambda: None, lambda: str(
-        req.call('compute', 'POST', '/servers', body, headers=headers)['reservation_id']))
+
+    def make() -> str:
+        try:
+            answer = req.call('compute', 'POST', '/servers', body, headers=headers)
+        except errors.ServiceRefused as refused:
+            if refused.status in (400, 404):
+                _image(req, given)       # is it this?
+            raise
+        return str(answer['reservation_id'] if 'reservation_id' in answer else answer['server']['id'])
+    return client_tokens.once(req, 'RunInstances', requested, lambda: None, make)
 
 
 def _networks(req: operations.Request, given: operations.Given) -> Any:
@@ -77,7 +107,7 @@ def _networks(req: operations.Request, given: operations.Given) -> Any:
         if given.get('PrivateIpAddress'):
             raise errors.missing('SubnetId')
         return _first_networks(req)
-    subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
+    subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}?fields=id&fields=network_id')['subnet']
     check_groups(req, given.get('SecurityGroupIds') or (), subnet['id'])
     fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
     return [{'uuid': subnet['network_id'], **fixed}]
@@ -117,11 +147,18 @@ def check_groups(req: operations.Request, wanted: Sequence[str], subnet: str) ->
                                                       'networks.')
 
 
+def _image(req: operations.Request, given: operations.Given) -> None:
+    """
+    :raises Ec2Error: the caller sees no such image
+    """
+    req.find('ami', given['ImageId'], 'image', '/images/{}')
+
+
 def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """What the servers boot from: the image, and the other block devices."""
     if not given.get('ImageId'):
         raise errors.missing('ImageId')
-    source: dict[str, Any] = {'imageRef': req.find('ami', given['ImageId'], 'image', '/images/{}')['id']}
+    source: dict[str, Any] = {'imageRef': req.ids.uuid('ami', given['ImageId'])}
     devices = []
     for mapping in given.get('BlockDeviceMappings') or ():
         ebs = mapping['Ebs']

@@ -5,6 +5,8 @@ from typing import Any
 
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
+from nova.api.ec2 import written
 from nova.api.ec2.instances import states
 from nova.api.ec2.instances import views
 
@@ -35,17 +37,29 @@ FILTERS: dict[str, filters.Values] = {
 }
 
 
-def _reservation(req: operations.Request, instance: dict[str, Any]) -> dict[str, Any]:
-    return {'ReservationId': 'r' + instance['InstanceId'][1:], 'OwnerId': req.project_id,
+def _reservation(project_id: str, instance: dict[str, Any]) -> dict[str, Any]:
+    return {'ReservationId': views.reservation(instance['InstanceId']), 'OwnerId': project_id,
             'Groups': [], 'Instances': [instance]}
 
 
 def describe_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     servers = views.servers_of(req, given.get('InstanceIds') or None)
     view = views.Instances(req, servers)
-    instances = filters.apply([view.one(server) for server in servers], given.get('Filters'), FILTERS)
-    page, token = filters.page(instances, given, 'InstanceId')
-    return {'Reservations': [_reservation(req, instance) for instance in page], 'NextToken': token}
+    if given.get('Filters'):
+        instances = filters.apply([view.one(server) for server in servers], given['Filters'], FILTERS)
+        page, token = filters.page(instances, given, 'InstanceId')
+        return {'Reservations': [_reservation(req.project_id, instance) for instance in page], 'NextToken': token}
+    items = [{'InstanceId': (facts := view.facts(server))[0], 'facts': [req.project_id, server, facts]}
+             for server in servers]
+    page, token = filters.page(items, given, 'InstanceId')
+    return {'Reservations': [req.written.text(item['facts'], _written) for item in page], 'NextToken': token}
+
+
+def _written(facts: list[Any]) -> written.Text:
+    """A reservation of one instance in an answer; nothing but the facts is read."""
+    project_id, server, of_server = facts
+    made = _reservation(project_id, views.instance(server, of_server))
+    return protocol.item('DescribeInstances', 'Reservations', made)
 
 
 def describe_instance_status(req: operations.Request, given: operations.Given) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 
+PARTS_OF_NAMES = {'OpenStack-API-Version': 'compute 2.102'}           # finds flavors by a part of a name
+
 
 def _type(flavor: dict[str, Any]) -> dict[str, Any]:
     return {'InstanceType': flavor['name'], 'CurrentGeneration': True, 'BareMetal': False,
@@ -40,7 +42,7 @@ def flavor_of(req: operations.Request, name: str | None) -> str:
     """
     if not name:
         raise errors.missing('InstanceType')
-    for flavor in req.pages('compute', '/flavors', 'flavors'):
+    for flavor in req.pages('compute', '/flavors', 'flavors', {'name': name}, headers=PARTS_OF_NAMES):
         if flavor['name'] == name:
             return str(flavor['id'])
     raise errors.Ec2Error('InvalidInstanceType', f'The instance type {name[:255]!r} does not exist.')

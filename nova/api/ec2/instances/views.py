@@ -33,28 +33,51 @@ class Instances:
         self._interfaces = interfaces.Interfaces(req, [
             server['id'] for server in servers if server['addresses'] or server['status'] != 'BUILD'])
 
-    def one(self, server: dict[str, Any], index: int = 0) -> dict[str, Any]:
-        private, public = _addresses(server, 'fixed'), _addresses(server, 'floating')
-        state = states.state_of(server)
-        fault = server.get('fault')
+    def facts(self, server: dict[str, Any]) -> list[Any]:
+        """What ``instance`` wants to know beside a server's document, of JSON."""
         volumes = server.get('os-extended-volumes:volumes_attached') or ()
-        return {
-            'InstanceId': self._instances[server['id']], 'ImageId': self._images[_image_of(server)],
-            'State': states.shown(state), 'PrivateDnsName': server['name'], 'PublicDnsName': (public or [''])[0],
-            'StateReason': {'Code': 'Server.InternalError', 'Message': fault['message']} if fault else None,
-            'KeyName': server.get('key_name'), 'AmiLaunchIndex': index,
-            'InstanceType': server['flavor'].get('original_name'), 'LaunchTime': server['created'],
-            'Placement': {'AvailabilityZone': server.get('OS-EXT-AZ:availability_zone') or None},
-            'Monitoring': {'State': 'disabled'}, 'PrivateIpAddress': private[0] if private else None,
-            'PublicIpAddress': public[0] if public else None,
-            'RootDeviceType': 'instance-store' if _image_of(server) else 'ebs',
-            'BlockDeviceMappings': [{'DeviceName': self._devices.get(volume['id']), 'Ebs': {
-                'VolumeId': self._volumes[volume['id']], 'Status': 'attached',
-                'DeleteOnTermination': bool(volume.get('delete_on_termination'))}} for volume in volumes],
-            **self._interfaces.of(server),
-            'MetadataOptions': metadata_options.shown(server['metadata']),
-            'Tags': tags.shown(server['metadata']), 'VirtualizationType': 'hvm',
-        }
+        return [self._instances[server['id']], self._images[_image_of(server)],
+                [[self._volumes[volume['id']], self._devices.get(volume['id'])] for volume in volumes],
+                self._interfaces.facts(server['id'])]
+
+    def one(self, server: dict[str, Any], index: int = 0) -> dict[str, Any]:
+        """A server as an instance."""
+        return instance(server, self.facts(server), index)
+
+
+def instance(server: dict[str, Any], facts: list[Any], index: int = 0) -> dict[str, Any]:
+    """A server as an instance.
+
+    :param facts: see ``Instances.facts``; nothing else is read, so that the answer may be remembered by these
+    """
+    ident, image, devices, ports = facts
+    private, public = _addresses(server, 'fixed'), _addresses(server, 'floating')
+    state = states.state_of(server)
+    fault = server.get('fault')
+    volumes = server.get('os-extended-volumes:volumes_attached') or ()
+    return {
+        'InstanceId': ident, 'ImageId': image,
+        'State': states.shown(state), 'PrivateDnsName': server['name'], 'PublicDnsName': (public or [''])[0],
+        'StateReason': {'Code': 'Server.InternalError', 'Message': fault['message']} if fault else None,
+        'KeyName': server.get('key_name'), 'AmiLaunchIndex': index,
+        'InstanceType': server['flavor'].get('original_name'), 'LaunchTime': server['created'],
+        'Placement': {'AvailabilityZone': server.get('OS-EXT-AZ:availability_zone') or None},
+        'Monitoring': {'State': 'disabled'}, 'PrivateIpAddress': private[0] if private else None,
+        'PublicIpAddress': public[0] if public else None,
+        'RootDeviceType': 'instance-store' if _image_of(server) else 'ebs',
+        'BlockDeviceMappings': [{'DeviceName': device, 'Ebs': {
+            'VolumeId': shown, 'Status': 'attached',
+            'DeleteOnTermination': bool(volume.get('delete_on_termination'))}}
+            for volume, (shown, device) in zip(volumes, devices, strict=True)],
+        **interfaces.shown(server, ports),
+        'MetadataOptions': metadata_options.shown(server['metadata']),
+        'Tags': tags.shown(server['metadata']), 'VirtualizationType': 'hvm',
+    }
+
+
+def reservation(instance_id: str) -> str:
+    """The reservation of one instance."""
+    return 'r' + instance_id[1:]
 
 
 def _devices(req: operations.Request) -> dict[str, str]:

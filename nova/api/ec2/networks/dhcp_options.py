@@ -84,7 +84,7 @@ def associate_dhcp_options(req: operations.Request, given: operations.Given) -> 
     ident = None if given['DhcpOptionsId'] == DEFAULT else _find(req, known, given['DhcpOptionsId'])
     req.writes()
     req.api_db.run(db.associate, vpc, ident)
-    routing.carry(req, vpc)
+    routing.write_routes(req, vpc)
     if ident is None and known.vpcs[vpc]['dhcp_options_id']:
         for subnet in routing.subnets(req, {
                 fixed['subnet_id'] for port in routing.joins(req, [vpc]) for fixed in port['fixed_ips']}):

@@ -56,7 +56,7 @@ def attach_internet_gateway(req: operations.Request, given: operations.Given) ->
     except BaseException:
         req.api_db.run(db.detach_gateway, gateway, vpc)
         raise
-    routing.carry(req, vpc)
+    routing.write_routes(req, vpc)
     return {}
 
 
@@ -76,7 +76,7 @@ def detach_internet_gateway(req: operations.Request, given: operations.Given) ->
         if refused.status != 404:                            # else the network service has removed it itself
             raise
     req.api_db.run(db.detach_gateway, gateway, vpc)
-    routing.carry(req, vpc)
+    routing.write_routes(req, vpc)
     return {}
 
 

@@ -31,27 +31,41 @@ class Interfaces:
             'project_id': req.project_id, 'fields': ['id', 'name']}) if groups else {}
         self._names = {row['id']: row['name'] for row in rows.get('security_groups', ())}
 
-    def of(self, server: dict[str, Any]) -> dict[str, Any]:
-        """What an instance shows of them. One without ports shows the names of its groups alone."""
-        found = [self._one(port, index) for index, port in enumerate(self._ports.get(server['id'], ()))]
-        if not found:
-            return {'NetworkInterfaces': [], 'SecurityGroups': [
-                {'GroupName': group['name']} for group in server.get('security_groups') or ()]}
-        groups = {group['GroupId']: group for interface in found for group in interface['Groups']}
-        return {'VpcId': found[0]['VpcId'], 'SubnetId': found[0]['SubnetId'], 'NetworkInterfaces': found,
-                'SecurityGroups': [*groups.values()]}
+    def facts(self, uuid: str) -> list[list[Any]]:
+        """What ``shown`` wants to know of a server's interfaces, of JSON."""
+        found = []
+        for port in self._ports.get(uuid, ()):
+            fixed = port['fixed_ips'][0] if port['fixed_ips'] else {}
+            subnet = fixed.get('subnet_id')
+            found.append([self._ids[port['id']], port['mac_address'], self._vpcs.of_subnet(subnet),
+                          self._subnets.get(subnet), fixed.get('ip_address'), port.get('project_id'),
+                          [[self._groups[group], self._names.get(group)]
+                           for group in port.get('security_groups') or ()]])
+        return found
 
-    def _one(self, port: dict[str, Any], index: int) -> dict[str, Any]:
-        fixed = (port['fixed_ips'] or [{}])[0]
-        return {
-            'NetworkInterfaceId': self._ids[port['id']], 'MacAddress': port['mac_address'],
-            'VpcId': self._vpcs.of_subnet(fixed.get('subnet_id')),
-            'SubnetId': self._subnets.get(fixed.get('subnet_id')), 'PrivateIpAddress': fixed.get('ip_address'),
-            'OwnerId': port.get('project_id'), 'Status': 'in-use',
-            'Attachment': {'DeviceIndex': index, 'Status': 'attached',
-                           'AttachmentId': network_interfaces.ATTACHMENT + str(self._ids[port['id']])[4:]},
-            'Groups': [{'GroupId': self._groups[uuid], 'GroupName': self._names.get(uuid)}
-                       for uuid in port.get('security_groups') or ()]}
+
+def shown(server: dict[str, Any], facts: list[list[Any]]) -> dict[str, Any]:
+    """What an instance shows of its interfaces. One without ports shows the names of its groups alone.
+
+    :param facts: see ``Interfaces.facts``; nothing else is read
+    """
+    found = [_one(index, *each) for index, each in enumerate(facts)]
+    if not found:
+        return {'NetworkInterfaces': [], 'SecurityGroups': [
+            {'GroupName': group['name']} for group in server.get('security_groups') or ()]}
+    groups = {group['GroupId']: group for interface in found for group in interface['Groups']}
+    return {'VpcId': found[0]['VpcId'], 'SubnetId': found[0]['SubnetId'], 'NetworkInterfaces': found,
+            'SecurityGroups': [*groups.values()]}
+
+
+def _one(index: int, ident: str, mac: str, vpc: str, subnet: str | None, address: str | None, owner: str | None,
+         groups: list[list[Any]]) -> dict[str, Any]:
+    return {
+        'NetworkInterfaceId': ident, 'MacAddress': mac, 'VpcId': vpc, 'SubnetId': subnet, 'PrivateIpAddress': address,
+        'OwnerId': owner, 'Status': 'in-use',
+        'Attachment': {'DeviceIndex': index, 'Status': 'attached',
+                       'AttachmentId': network_interfaces.ATTACHMENT + ident[4:]},
+        'Groups': [{'GroupId': group, 'GroupName': name} for group, name in groups]}
 
 
 def ports_of(req: operations.Request, uuids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
@@ -61,7 +75,7 @@ def ports_of(req: operations.Request, uuids: Sequence[str]) -> dict[str, list[di
         query['device_id'] = list(uuids)
     found: dict[str, list[dict[str, Any]]] = {}
     try:
-        rows = req.call('network', 'GET', '/ports', query=query)['ports'] if uuids else []
+        rows = req.pages('network', '/ports', 'ports', query) if uuids else []
     except errors.NoService:
         return {}
     for port in rows:

@@ -117,7 +117,7 @@ def associate_route_table(req: operations.Request, given: operations.Given) -> d
     if ident is None:
         raise errors.Ec2Error('Resource.AlreadyAssociated', f"The subnet {given['SubnetId']} has a route table "
                                                             'already.')
-    routing.carry(req, vpc)
+    routing.write_routes(req, vpc)
     return {'AssociationId': req.ids.one('rtbassoc', ident), 'AssociationState': {'State': 'associated'}}
 
 
@@ -144,7 +144,7 @@ def disassociate_route_table(req: operations.Request, given: operations.Given) -
                                                        'ReplaceRouteTableAssociation makes another table the main one.')
     req.writes()
     req.api_db.run(db.disassociate, subnet)
-    routing.carry(req, vpc)
+    routing.write_routes(req, vpc)
     return {}
 
 
@@ -161,7 +161,7 @@ def replace_route_table_association(req: operations.Request, given: operations.G
         ident = _association(table)
     else:
         ident = req.api_db.run(_replace, subnet, table)
-    routing.carry(req, vpc)
+    routing.write_routes(req, vpc)
     return {'NewAssociationId': req.ids.one('rtbassoc', ident), 'AssociationState': {'State': 'associated'}}
 
 

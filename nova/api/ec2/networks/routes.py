@@ -36,7 +36,7 @@ def _put_route(req: operations.Request, given: operations.Given, replace: bool) 
         if replace:
             raise _no_route(given, where)
         raise errors.Ec2Error('RouteAlreadyExists', f'The route identified by {where} already exists.')
-    routing.carry(req, vpc)
+    routing.write_routes(req, vpc)
     return {} if replace else {'Return': True}
 
 
@@ -70,7 +70,7 @@ def delete_route(req: operations.Request, given: operations.Given) -> dict[str, 
     req.writes()
     if not req.api_db.run(db.remove_route, table, where):
         raise _no_route(given, where)
-    routing.carry(req, vpc)
+    routing.write_routes(req, vpc)
     return {}
 
 

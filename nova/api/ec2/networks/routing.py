@@ -48,7 +48,7 @@ def undo(req: operations.Request, method: str, path: str, body: Any = None) -> N
         req.call('network', method, path, body)
 
 
-def carry(req: operations.Request, vpc: str) -> None:
+def write_routes(req: operations.Request, vpc: str) -> None:
     """Make the subnets of a VPC what its route tables say, and look whether another request has changed them meanwhile.
 
     :raises ServiceRefused: the network service does not take it

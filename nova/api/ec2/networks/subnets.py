@@ -57,7 +57,7 @@ def create_subnet(req: operations.Request, given: operations.Given) -> dict[str,
         except errors.ServiceRefused as refused:
             raise _conflict(cidr) if refused.status == 400 else refused from None
         undo.callback(routing.undo, req, 'PUT', f'/routers/{vpc}/remove_router_interface', {'subnet_id': row['id']})
-        routing.carry(req, vpc)
+        routing.write_routes(req, vpc)
         undo.pop_all()
     tags.put(req, 'subnet', row['id'], found)
     return {'Subnet': _shown_subnet(row, req.ids.one('subnet', row['id']), given['VpcId'], tags.shown(found))}

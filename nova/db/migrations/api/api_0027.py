@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 
 revision = 'api_0027'
-down_revision = 'api_0025'
+down_revision = 'api_0026'
 branch_labels = None
 depends_on = None
 

@@ -1,12 +1,14 @@
 """Shared file systems of guests by virtiofs: they come and go while a guest is off.
 
 What is recorded of a share: share_id, tag, directory, program. Where it is mounted from stands in a file next to the
-directory, which nova-virtiofsd reads when libvirt starts it (nova/virt/virtiofsd.py).
+directory, which nova-virtiofsd reads when libvirt starts it (nova/virt/virtiofsd.py), and the key that it needs, if
+any, in another one: both are for their owner and root alone.
 """
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
@@ -29,9 +31,13 @@ DIRECTORY_MODE = 0o711
 class Shares(hands.Feature, driver.Shares):
     def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
         uuid, program = instance.uuid, self._program()
+        access = share.get('access') or {}
         try:
             exports.check(share['protocol'], share['export_location'])
+            exports.check_access(share['protocol'], access.get('user'), access.get('key'))
             virtiofsd.server()
+            if share['protocol'] == exports.CEPHFS and not shutil.which(exports.CEPH_FUSE):
+                raise ValueError(f'{exports.CEPH_FUSE} is not a program of this host.')
         except ValueError as error:
             raise _refusal(str(error)) from None
         with self.hands.operation(uuid):
@@ -42,7 +48,11 @@ class Shares(hands.Feature, driver.Shares):
                 raise _refusal('the id of the share is no UUID.')
             with contextlib.suppress(FileExistsError):
                 os.mkdir(directory, DIRECTORY_MODE)
-            files.write_json(directory + '.json', {name: share[name] for name in ('protocol', 'export_location')})
+            if access:
+                with open(directory + virtiofsd.KEY, 'w', opener=files.private) as file:
+                    file.write(access['key'])
+            files.write_json(directory + '.json', {
+                **{name: share[name] for name in ('protocol', 'export_location')}, 'user': access.get('user')})
             guest.shares = [*_others(guest.shares, share), {
                 'share_id': share['share_id'], 'tag': share['tag'], 'directory': directory, 'program': program}]
             self.hands.storage.save(guest)
@@ -60,6 +70,7 @@ class Shares(hands.Feature, driver.Shares):
                 self.hands.storage.save(guest)
             directory = self.hands.storage.path(uuid, exports.PREFIX + share['share_id'])
             files.remove(directory + '.json')
+            files.remove(directory + virtiofsd.KEY)
             with contextlib.suppress(FileNotFoundError):
                 os.rmdir(directory)
 

@@ -12,10 +12,12 @@ from typing import Any
 
 from nova import exception
 from nova.hardware import guest_option_contradictions
+from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import kept_guests
 
 DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
 # of an image, or of the copy of one that came along with a guest
@@ -96,6 +98,35 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     guest.cell = guest.cpuset = guest.host = guest.successor = None
     guest.taken_from = guest.moved_from = None
     return guest
+
+
+def place(source: Any, uuid: str) -> tuple[str, str]:
+    """(address of the other host's libvirt, directory of the guest's files there).
+
+    :param source: {'address', 'directory'} as that host says
+    :raises VirtError: a directory of that name is none of this guest: it may be another one's, of a third host
+    """
+    directory = source.get('directory') if isinstance(source, dict) else None
+    names = directory.split('/') if isinstance(directory, str) else []
+    if len(names) < 2 or names[0] or '..' in names or names[-1] not in (uuid, uuid + kept_guests.KEPT):
+        raise _refusal()
+    return source.get('address'), str(directory)
+
+
+def check_disk(disk: xml.Disk) -> None:
+    """
+    :raises VirtError: a disk that has come names another file of this host for its data
+    """
+    if disk.format == 'qcow2' and imagecache.has_data_file(disk.file):
+        raise _refusal()
+
+
+def check_image(path: str, disk_format: str | None) -> None:
+    """
+    :raises VirtError: what has come in an image's place is none of its format, or names another file of this host
+    """
+    if imagecache.header_refusal(path, disk_format or ''):
+        raise _refusal()
 
 
 def _are_settings(settings: Any) -> bool:

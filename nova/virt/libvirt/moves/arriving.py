@@ -33,19 +33,20 @@ class Arrival:
     """
     :param directory: where the files arrive
     :param move: what they are from and for; copies for another move are not taken up
+    :param host: where they arrive: others may share the directory of all guests
     """
 
-    def __init__(self, directory: str, move: dict[str, Any]) -> None:
-        self._directory, self._move = directory, move
+    def __init__(self, directory: str, move: dict[str, Any], host: str | None = None) -> None:
+        self._directory, self._move, self._host = directory, move, host
         self._files: dict[str, tuple[Stamp, int]] = {}
 
     @classmethod
-    def interrupted(cls, directory: str, move: dict[str, Any]) -> Arrival | None:
+    def interrupted(cls, directory: str, move: dict[str, Any], host: str | None = None) -> Arrival | None:
         """The one that has begun for such a move and not come to its end; what it does not know of is removed."""
         values = files.read_json(os.path.join(directory, NAME))
         if values is None or values.get('version') != VERSION or values['move'] != move:
             return None
-        found = cls(directory, move)
+        found = cls(directory, move, host)
         found._files = {name: (Stamp(row['size'], row['written']), row['offset'])
                         for name, row in values['files'].items()}
         found._clean()
@@ -73,7 +74,7 @@ class Arrival:
 
     def begin(self) -> None:
         files.write_json(os.path.join(self._directory, NAME), {
-            'version': VERSION, 'move': self._move,
+            'version': VERSION, 'move': self._move, 'host': self._host,
             'files': {name: {'size': stamp.size, 'written': stamp.written, 'offset': offset}
                       for name, (stamp, offset) in self._files.items()}})
 
@@ -86,3 +87,12 @@ class Arrival:
 def is_there(directory: str) -> bool:
     """Whether files arrive in a directory, or did when they were interrupted."""
     return os.path.exists(os.path.join(directory, NAME))
+
+
+def host_of(directory: str) -> str | None:
+    """The host whose the copies in a directory are; None: none arrive, or their record does not say it.
+
+    :raises ValueError: it cannot be read
+    """
+    values = files.read_json(os.path.join(directory, NAME)) or {}
+    return values.get('host')

@@ -46,6 +46,7 @@ class ColdMoves(hands.Feature):
 
     # What LibvirtDriver has.
     conf: cfg.ConfigOpts
+    host: str
     storage: storage.Storage
     hypervisor: Host
     virt_type: str
@@ -114,7 +115,7 @@ class ColdMoves(hands.Feature):
         uuid, directory = instance.uuid, self.storage.path(instance.uuid)
         move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}      # a disk that has grown stays so
         if self.is_arriving(uuid) and not pooled:
-            found = arriving.Arrival.interrupted(directory, move)
+            found = arriving.Arrival.interrupted(directory, move, self.host)
             if found is not None:
                 LOG.info('The copies of the disks of %s go on; %d bytes are here.', uuid, found.bytes_here())
                 return found
@@ -123,7 +124,7 @@ class ColdMoves(hands.Feature):
         os.chmod(directory, storage.DIRECTORY_MODE)
         if pooled:
             return None
-        begun = arriving.Arrival(directory, move)
+        begun = arriving.Arrival(directory, move, self.host)
         begun.begin()
         return begun
 
@@ -154,6 +155,7 @@ class ColdMoves(hands.Feature):
         :param copies: what has come already
         """
         uuid, timeout = instance.uuid, self.conf.libvirt.qemu_img_timeout
+        address, there = arrival.place(source, uuid)
         directory, sizes = self.storage.path(uuid), new_disks.flavor_sizes(instance)
         disks = [disk for disk in moved.disks if sizes['disk.swap'] or os.path.basename(disk.file) != 'disk.swap']
         boot_files = {part: getattr(moved, part) for part in arrival.BOOT_FILES if getattr(moved, part)}
@@ -161,11 +163,12 @@ class ColdMoves(hands.Feature):
         if any(disk.source for disk in disks):
             pool_record.lend(self.storage, uuid, True)
         names = [os.path.basename(disk.file) for disk in disks if not disk.source]
-        disk_transfer.fetch(self.uri_of(source['address']), source['directory'], [*names, *boot_files, *variables],
-                            directory, timeout, copies)
+        disk_transfer.fetch(self.uri_of(address), there, [*names, *boot_files, *variables], directory, timeout, copies)
         for disk in disks:
             if disk.source:
                 self.storage.of(disk).renew(disk, disk.file)
+            else:
+                arrival.check_disk(disk)
             if disk.backing_file:
                 self._put_image_below(context, uuid, disk, source)
             self.storage.of(disk).grow(disk, sizes.get(os.path.basename(disk.file), 0))
@@ -177,9 +180,12 @@ class ColdMoves(hands.Feature):
         """Let a disk that came stand on this host's copy of its image, or on one that is fetched with it."""
         if not self.has_image(context, disk):
             name = os.path.basename(disk.backing_file or '')
-            base = os.path.join(os.path.dirname(source['directory']), storage.BASE)
-            disk_transfer.fetch(self.uri_of(source['address']), base, [name], self.storage.path(uuid),
-                                self.conf.libvirt.qemu_img_timeout)
+            address, there = arrival.place(source, uuid)
+            images = os.path.join(os.path.dirname(there), storage.BASE)
+            # one that came along before lies next to the disk
+            disk_transfer.fetch(self.uri_of(address), there if name == BASE_IMAGE else images, [name],
+                                self.storage.path(uuid), self.conf.libvirt.qemu_img_timeout)
+            arrival.check_image(self.storage.path(uuid, name), disk.backing_format)
             disk.backing_file = self.storage.path(uuid, BASE_IMAGE)
             os.rename(self.storage.path(uuid, name), disk.backing_file)
             imagecache.protect(disk.backing_file)        # QEMU reads it as it is, and no process writes it

@@ -199,8 +199,8 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
             files.give_to_guest(disk.file)
         names = [os.path.basename(disk.file) for disk in files_of if disk.readonly]
         names += [part for part in arrival.BOOT_FILES if getattr(guest, part)]
-        disk_transfer.fetch(self.uri_of(facts['source']['address']), facts['source']['directory'], names, directory,
-                            self.conf.libvirt.qemu_img_timeout)
+        address, there = arrival.place(facts['source'], guest.uuid)
+        disk_transfer.fetch(self.uri_of(address), there, names, directory, self.conf.libvirt.qemu_img_timeout)
         return incremental
 
     def has_image(self, context: RequestContext, disk: xml.Disk) -> bool:

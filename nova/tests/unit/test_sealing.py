@@ -5,39 +5,39 @@ import stat
 
 import pytest
 
-from nova.conductor.servers import disk_keys
+from nova.runtime import sealing
 
 ONE, TWO = b'1' * 32, b'2' * 32
 SERVER, OTHER = '0b7c3c5e-5a0f-4b3e-9a60-3f6a1f3f6d11', '0b7c3c5e-5a0f-4b3e-9a60-3f6a1f3f6d12'
 
 
 def test_only_the_deployment_and_only_for_its_server():
-    sealer = disk_keys.Sealer([ONE])
+    sealer = sealing.Sealer([ONE])
     sealed = sealer.seal('secret', SERVER)
     assert 'secret' not in sealed and b'secret' not in base64.b64decode(sealed)
     assert sealer.open(sealer.first, sealed, SERVER) == 'secret' and sealer.seal('secret', SERVER) != sealed
     for name, text, server, why in ((sealer.first, sealed, OTHER, 'of another server'),
                                     (sealer.first, 'A' + sealed[1:], SERVER, 'changed'),
                                     (sealer.first, 'no base64!', SERVER, 'changed'),
-                                    (disk_keys.Sealer([TWO]).first, sealed, SERVER, 'does not have')):
-        with pytest.raises(disk_keys.Unusable, match=why):
+                                    (sealing.Sealer([TWO]).first, sealed, SERVER, 'does not have')):
+        with pytest.raises(sealing.Unusable, match=why):
             sealer.open(name, text, server)
 
 
 def test_a_new_first_line_seals_and_the_old_one_opens():
-    old = disk_keys.Sealer([ONE])
-    both = disk_keys.Sealer([TWO, ONE])
+    old = sealing.Sealer([ONE])
+    both = sealing.Sealer([TWO, ONE])
     assert both.first != old.first
     assert both.open(old.first, old.seal('secret', SERVER), SERVER) == 'secret'
 
 
 def test_a_file_is_made_once_and_for_its_owner_alone(tmp_path):
     path = str(tmp_path / 'state' / 'disk-keys')
-    assert disk_keys.read(path) is None
-    disk_keys.make(path)
-    keys = disk_keys.read(path)
-    disk_keys.make(path)                                 # another process was faster
-    assert len(keys[0]) == 32 and disk_keys.read(path) == keys
+    assert sealing.read(path) is None
+    sealing.make(path)
+    keys = sealing.read(path)
+    sealing.make(path)                                 # another process was faster
+    assert len(keys[0]) == 32 and sealing.read(path) == keys
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600 and os.listdir(tmp_path / 'state') == ['disk-keys']
 
 
@@ -48,5 +48,5 @@ def test_a_file_that_cannot_be_one(tmp_path, content, mode, why):
     path = tmp_path / 'disk-keys'
     path.write_bytes(content)
     path.chmod(mode)
-    with pytest.raises(disk_keys.Unusable, match=why):
-        disk_keys.Sealer(disk_keys.read(str(path)))
+    with pytest.raises(sealing.Unusable, match=why):
+        sealing.Sealer(sealing.read(str(path)))

@@ -1,0 +1,112 @@
+"""A real guest on encrypted volumes of the embedded block storage: it boots from one, and writes to another; the same
+needs as test_libvirt.py."""
+import os
+import uuid
+
+import pytest
+
+from nova import conf as nova_conf
+from nova import context
+from nova import exception
+from nova.db import engine
+from nova.db.tables import volume as tables
+from nova.image import api as image_api
+from nova.image.embedded import service as image_store
+from nova.tests import waiting
+from nova.tests.integration import test_libvirt as base
+from nova.tests.integration import test_libvirt_encryption
+from nova.tests.integration import test_libvirt_volumes
+from nova.volume import embedded
+
+pytestmark = base.pytestmark
+state_path, module_rig, rig = base.state_path, base.module_rig, base.rig
+ALICE = context.RequestContext(user_id='u', project_id='alice', roles=['member'], overwrite=False)
+LUKS, MARK = test_libvirt_encryption.LUKS, test_libvirt_encryption.MARK
+
+
+@pytest.fixture
+def store(state_path):
+    db = engine.Database(f'sqlite:///{state_path}/volumes.sqlite')
+    tables.volumes.metadata.create_all(db.engine)
+    images = image_api.EmbeddedImages(image_store.Store(db, str(state_path / 'images-of-volumes')))
+    conf = nova_conf.new(files=[], host='a-host', state_path=str(state_path), libvirt__sandbox_images=False,
+                         image__free_disk_reserve=0)
+    made = embedded.EmbeddedVolumes(conf, db, images)
+    kind = made.types.create('sealed', None, {})
+    made.types.set_encryption(kind['id'], {'provider': 'luks'}, new=True)
+    yield made
+    made.stop(5)
+
+
+def ready(store, volume_id):
+    waiting.wait_for(lambda: store.get(ALICE, volume_id)['status'] == 'available', 120, 'the volume')
+    return volume_id
+
+
+def attached(store, rig, instance, volume_id, name, **values):
+    """The device of a volume for the driver."""
+    attachment = store.attach(ALICE, volume_id, instance.uuid)
+    info = store.connect(ALICE, attachment, rig.driver.volume_connector(), name)
+    store.complete(ALICE, attachment)
+    assert info['data']['encrypted'] is True and info['driver_volume_type'] == 'local'
+    return {'uuid': str(uuid.uuid4()), 'volume_id': volume_id, 'destination_type': 'volume', 'source_type': 'volume',
+            'device_name': name, 'volume_size': 1, 'boot_index': None, 'connection_info': info,
+            'attachment_id': attachment, **values}
+
+
+def test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_same(rig, store, caplog):
+    image = store.images.create(ALICE, {'name': 'guest', 'properties': {}})
+    store.images.upload(ALICE, image['id'], str(base.GUEST / 'guest.qcow2'), 'qcow2')
+    root = ready(store, store.create(ALICE, 1, image_id=image['id'], volume_type='sealed')['id'])
+    data = ready(store, store.create(ALICE, 1, volume_type='sealed')['id'])
+    rig.driver.use_keys(None, lambda _uuid, volume_id: store.passphrase(ALICE, volume_id))
+    made = base.make_instance(root_gb=0)
+    devices = [attached(store, rig, made, root, '/dev/vda', boot_index=0),
+               attached(store, rig, made, data, '/dev/vdb')]
+    try:
+        base.spawn(rig, made, image=None, block_devices=devices,
+                   config_drive={'openstack/latest/meta_data.json': b'{}'})
+        rig.booted(made)
+        test_libvirt_volumes.run(rig, made, f'echo {MARK} >/root/file; sync')
+        test_libvirt_volumes.write(rig, made, '/dev/vdb', MARK)
+        said = test_libvirt_encryption.everything_said(rig, made)
+        for volume_id in (root, data):
+            assert _begins(store.files.volume(volume_id)) and not _has_mark(store.files.volume(volume_id))
+            key = store.passphrase(ALICE, volume_id)
+            assert key.encode() not in said and key not in caplog.text
+        try:
+            store.create_snapshot(ALICE, data, 'in use')
+        except exception.InvalidVolume as error:         # no file system that shares blocks
+            assert 'without encryption' in str(error)
+        rig.driver.detach_volume(None, made, devices[1])
+        store.detach(ALICE, devices[1]['attachment_id'])
+        snapshot = store.create_snapshot(ALICE, data, 'of one that nobody has')['id']
+        waiting.wait_for(lambda: store.get_snapshot(ALICE, snapshot)['status'] == 'available', 60, 'the snapshot')
+        clone = ready(store, store.create(ALICE, None, snapshot_id=snapshot)['id'])
+        assert store.get(ALICE, clone)['encrypted'] and not _has_mark(store.files.volume(clone))
+        rig.driver.attach_volume(None, made, attached(store, rig, made, clone, '/dev/vdb'))
+        base.wait_for(lambda: clone[:20] in test_libvirt_volumes.run(rig, made, 'cat /sys/block/vdb/serial'), 60,
+                      'the disk')
+        assert MARK in test_libvirt_volumes.read(rig, made, '/dev/vdb', len(MARK))
+    finally:
+        rig.driver.destroy(None, made, [])
+    assert not rig.leftovers(made.uuid)
+
+
+def _begins(path):
+    with open(path, 'rb') as file:
+        return file.read(6) == LUKS
+
+
+def _has_mark(path):
+    """Whether a file has what the guest wrote; looked for where it has data alone."""
+    with open(path, 'rb') as file:
+        end = 0
+        while True:
+            try:
+                begin = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            except OSError:
+                return False
+            end = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+            if MARK.encode() in os.pread(file.fileno(), end - begin, begin):
+                return True
