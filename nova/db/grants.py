@@ -42,7 +42,7 @@ NETWORK = (
     *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_vlans', 'network_shares',
                                             'network_limits', 'dns_domains', 'dns_entries')),
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
-    Grant(API, 'qos_rules', READ),                       # limits of ports
+    *(Grant(API, table, READ) for table in ('qos_rules', 'qos_markings')),       # limits of ports, marks of packets
     Grant(API, 'default_security_group_rules', READ),    # what a project's first group begins with
     Grant(API, 'network_hosts', WRITE),
     Grant(API, 'network_leases', WRITE),

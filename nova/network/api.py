@@ -149,9 +149,10 @@ class API:
         wanted = [name for name in names or () if name != security_groups.DEFAULT]
         if not wanted:
             return list(names or ())
+        project_id = nova_context.the_project(context.project_id)
         with self.api_db.reader() as conn:
-            rows = security_groups.of_project(conn, nova_context.the_project(context.project_id))
-        security.pick(rows, wanted)
+            security.pick(conn, project_id, wanted)
+            rows = security_groups.of_project(conn, project_id)
         known = {row['id']: row['name'] for row in rows}
         return list(dict.fromkeys(known.get(name, name) for name in names))
 
@@ -184,8 +185,8 @@ class API:
     def _change_groups(conn: Connection, project_id: str, instance_uuid: str, name: str,
                        change: Callable[..., Any]) -> list[str]:
         group_id, = security.pick(
-            security_groups.of_project(conn, project_id), [name],
-            security_groups.ensure_default(conn, project_id) if name == security_groups.DEFAULT else None)
+            conn, project_id, [name],
+            security_groups.ensure_default(conn, project_id) if name == security_groups.DEFAULT else None, lock=True)
         if networks.lock(conn, t.security_groups, group_id) is None:       # deleted at this moment
             raise exception.SecurityGroupNotFound(security_group_id=name)
         idents = [port['id'] for port in ports.of_device(conn, instance_uuid)]

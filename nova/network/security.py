@@ -1,37 +1,43 @@
 """Security groups: which ones a request means."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.networks import security_groups
 
-if TYPE_CHECKING:
-    from nova.db.tables.rows import SecurityGroupsRow
+MAX_ID = 36
 
 
 def resolve(conn: Connection, project_id: str, names: list[str] | None, known_default: str | None = None) -> list[str]:
-    """Ids of a project's groups for names or ids; the default group for None or none.
+    """Ids of groups for names or ids of a project's own, or ids of those shared with it; the default group for None or
+    none.
 
     :param known_default: id of the project's default group, None: not known
     :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
     """
     names = list(names or [security_groups.DEFAULT])
     if security_groups.DEFAULT not in names:
-        return pick(security_groups.of_project(conn, project_id), names)
+        return pick(conn, project_id, names, lock=True)
     default = known_default or security_groups.ensure_default(conn, project_id)
     if names == [security_groups.DEFAULT]:
         return [default]
-    return pick(security_groups.of_project(conn, project_id), names, default)
+    return pick(conn, project_id, names, default, lock=True)
 
 
-def pick(rows: list[SecurityGroupsRow], names: list[str], default: str | None = None) -> list[str]:
-    """Ids of the groups (rows of one project) that names or ids mean, each once, in order."""
-    by_id = {row['id'] for row in rows}
+def pick(conn: Connection, project_id: str, names: list[str], default: str | None = None,
+         lock: bool = False) -> list[str]:
+    """Ids of the groups that names or ids mean to a project, each once, in order.
+
+    :param lock: those that others share with it stay so until the transaction ends
+    :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
+    """
+    by_id: set[str] = set()
     by_name: dict[str, list[str]] = {}
-    for row in rows:
+    for row in security_groups.of_project(conn, project_id):
+        by_id.add(row['id'])
         by_name.setdefault(row['name'], []).append(row['id'])
+    by_id |= security_groups.shared_with(conn, project_id, [
+        name[:MAX_ID] for name in names if name not in by_id and name not in by_name], lock)
     found: dict[str, None] = {}
     for name in names:
         idents = [default] if name == security_groups.DEFAULT and default else (

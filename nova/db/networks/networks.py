@@ -95,18 +95,31 @@ def _usable_by(project_id: Any) -> Any:
     if not nova_context.one_project(project_id):
         return sa.true()
     return sa.or_(t.networks.c.project_id == project_id, t.networks.c.shared, t.networks.c.id.in_(
-        _shared_with(project_id)))
+        shared_with(project_id)))
 
 
-def _shared_with(project: Any, action: str = SHARED) -> sa.Select[Any]:
-    """Ids of the networks that others share with a project."""
+def shared_with(project: Any, action: str = SHARED) -> sa.Select[Any]:
+    """Ids of what others share with a project: networks, policies, groups, pools."""
     return sa.select(t.shares.c.network_id).where(t.shares.c.target_project.in_([project, EVERYBODY]),
                                                   t.shares.c.action == action)
 
 
+def shared_among(conn: sa.Connection, idents: Any, project_id: str | None) -> set[str]:
+    """Those of these ids that a rule shares with a project, or with all."""
+    return {row['network_id'] for row in many(conn, t.shares, idents, 'network_id')
+            if row['target_project'] in (project_id, EVERYBODY)}
+
+
+def or_shared(table: sa.Table, context: nova_context.RequestContext, condition: Any) -> Any:
+    """A condition on rows of a table that also those meet which others share with the caller's project."""
+    project_id = context.sees
+    return sa.or_(condition, table.c.id.in_(shared_with(project_id))) if nova_context.one_project(project_id) \
+        else condition
+
+
 def is_shared_with(conn: sa.Connection, network_id: str, project_id: str) -> bool:
     """Whether another project's network is shared with this one by a rule of its own."""
-    return conn.execute(_shared_with(project_id).where(t.shares.c.network_id == network_id)).first() is not None
+    return conn.execute(shared_with(project_id).where(t.shares.c.network_id == network_id)).first() is not None
 
 
 def visible_subnets(context: nova_context.RequestContext) -> Any:
@@ -199,7 +212,7 @@ def remove_network(conn: sa.Connection, ident: str) -> None:
 
 
 def end_shares(conn: sa.Connection, ident: str) -> None:
-    """Let no project have a network because its owner shared it."""
+    """Let no project have a network, or what else has the id, because its owner shared it."""
     conn.execute(sa.delete(t.shares).where(t.shares.c.network_id == ident))
 
 
@@ -229,7 +242,7 @@ def _with_subnets(condition: Any) -> tuple[sa.Select[Any], sa.Select[Any]]:
 
 _USABLE = _with_subnets(sa.or_(
     t.networks.c.project_id == sa.bindparam('of_project'), t.networks.c.shared,
-    t.networks.c.id.in_(_shared_with(sa.bindparam('of_project', type_=sa.String)))))
+    t.networks.c.id.in_(shared_with(sa.bindparam('of_project', type_=sa.String)))))
 _NAMED = _with_subnets(t.networks.c.id.in_(sa.bindparam('idents', expanding=True)))
 
 

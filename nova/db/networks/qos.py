@@ -1,7 +1,7 @@
 """Policies of quality of service, and their rules."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -10,13 +10,16 @@ from nova.db.networks import networks
 from nova.db.networks import revisions
 from nova.db.tables import network as t
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import QosMarkingsRow
+
 
 def visible(context: nova_context.RequestContext) -> Any:
-    """Condition on policies that the caller may see and use: its own, and those that are for all."""
+    """Condition on policies that the caller may see and use: its own, those for all, and those shared with it."""
     project_id, c = context.sees, t.qos_policies.c
     if not nova_context.one_project(project_id):
         return c.id.is_not(None)
-    return sa.or_(c.project_id == project_id, c.shared)
+    return networks.or_shared(t.qos_policies, context, sa.or_(c.project_id == project_id, c.shared))
 
 
 def rules_of(conn: sa.Connection, policy_ids: Any) -> dict[str, list[dict[str, Any]]]:
@@ -36,18 +39,54 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
     return ''
 
 
+def users(conn: sa.Connection, policy_id: str) -> set[str]:
+    """The projects whose ports or networks use a policy."""
+    return {project for table in (t.ports, t.networks) for project in conn.execute(
+        sa.select(table.c.project_id).distinct().where(table.c.qos_policy_id == policy_id)).scalars()}
+
+
 def remove(conn: sa.Connection, policy_id: str) -> None:
     revisions.execute(conn, sa.delete(t.qos_rules).where(t.qos_rules.c.policy_id == policy_id))
+    unmark(conn, policy_id)
+    networks.end_shares(conn, policy_id)
     networks.delete(conn, t.qos_policies, policy_id)
 
 
-def of_ports(conn: sa.Connection, ports: list[Any], nets: dict[str, Any]) -> dict[str, list[list[Any]]]:
-    """{port id: [[direction, kbit/s, burst in kbit]]} of guests' ports: their own policy's, else their network's.
+def markings_of(conn: sa.Connection, policy_ids: Any) -> dict[str, QosMarkingsRow]:
+    """{policy id: the row of its marking}"""
+    return {row['policy_id']: row for row in networks.many(conn, t.qos_markings, policy_ids, 'policy_id')}
+
+
+def mark(conn: sa.Connection, row: QosMarkingsRow) -> None:
+    """Give a policy a marking, in place of one that it has."""
+    unmark(conn, row['policy_id'])
+    revisions.execute(conn, sa.insert(t.qos_markings), [row])
+
+
+def unmark(conn: sa.Connection, policy_id: str) -> None:
+    """Take the marking of a policy away."""
+    revisions.execute(conn, sa.delete(t.qos_markings).where(t.qos_markings.c.policy_id == policy_id))
+
+
+class Qualities(NamedTuple):
+    """
+    limits  {port id: [[direction, kbit/s, burst in kbit]]}
+    marks   {port id: value of the field DS}
+    """
+
+    limits: dict[str, list[list[Any]]]
+    marks: dict[str, int]
+
+
+def of_ports(conn: sa.Connection, ports: list[Any], nets: dict[str, Any]) -> Qualities:
+    """What the policies of guests' ports say: their own, else their network's; no statement where there is none.
 
     :param nets: rows of their networks by id
     """
     policies = {port['id']: port['qos_policy_id'] or nets[port['network_id']]['qos_policy_id'] for port in ports
                 if port['network_id'] in nets and port['device_owner'].startswith('compute:')}
-    rules = rules_of(conn, {policy for policy in policies.values() if policy})
-    return {port: [[rule['direction'], rule['max_kbps'], rule['max_burst_kbps']] for rule in rules[policy]]
-            for port, policy in policies.items() if policy in rules}
+    chosen = {policy for policy in policies.values() if policy}
+    rules, markings = rules_of(conn, chosen), markings_of(conn, chosen)
+    return Qualities({port: [[rule['direction'], rule['max_kbps'], rule['max_burst_kbps']] for rule in rules[policy]]
+                      for port, policy in policies.items() if policy in rules},
+                     {port: markings[policy]['dscp_mark'] for port, policy in policies.items() if policy in markings})

@@ -25,7 +25,7 @@ REST, FILTERS = KINDS = ('rest', 'filters')          # in the order of a revisio
 # What host_load reads, but hosts, who report all the time: hosts.py says when that is a change.
 PLUMBED = frozenset({t.networks, t.segments, t.vlans, t.subnets, t.ports, t.addresses, t.port_security_groups,
                      t.security_group_rules, t.qos_rules, t.routers, t.floating_ips, t.port_forwardings,
-                     t.dns_domains, t.dns_entries})
+                     t.dns_domains, t.dns_entries, t.qos_markings})
 
 
 def execute(conn: sa.Connection, statement: Any, rows: Any = None) -> sa.CursorResult[Any]:

@@ -26,6 +26,38 @@ def of_project(conn: sa.Connection, project_id: str) -> list[SecurityGroupsRow]:
         t.security_groups.c.project_id == nova_context.the_project(project_id))).mappings()]
 
 
+def visible(context: nova_context.RequestContext) -> Any:
+    """Condition on groups that the caller may see and put ports into: its own, and those shared with it."""
+    return networks.or_shared(t.security_groups, context, networks.own(t.security_groups)(context))
+
+
+def shared_with(conn: sa.Connection, project_id: str, idents: list[str], lock: bool = False) -> set[str]:
+    """Those of these ids that are groups which others share with a project.
+
+    :param lock: they stay so until the transaction ends
+    """
+    c = t.security_groups.c
+    if lock and idents:
+        conn.execute(sa.select(c.id).where(c.id.in_(idents)).order_by(c.id).with_for_update(read=True)).all()
+    return set(conn.execute(sa.select(c.id).where(
+        c.id.in_(idents), c.id.in_(networks.shared_with(project_id)))).scalars()) if idents else set()
+
+
+def is_shared(values: list[str]) -> Any:
+    """Condition on groups that their owner shares with others, or does not, as a query says."""
+    wanted = {value.lower() in ('true', '1') for value in values}
+    some = t.security_groups.c.id.in_(sa.select(t.shares.c.network_id))
+    return sa.or_(*(some if each else ~some for each in wanted))
+
+
+def users(conn: sa.Connection, group_id: str) -> set[str]:
+    """The projects that have ports in a group."""
+    binding = t.port_security_groups.c
+    return set(conn.execute(sa.select(t.ports.c.project_id).distinct().join(
+        t.port_security_groups, binding.port_id == t.ports.c.id).where(
+            binding.security_group_id == group_id)).scalars())
+
+
 def ensure_default(conn: sa.Connection, project_id: str) -> str:
     """The id of the project's ``default`` group, made with its rules when it is missing."""
     c = t.default_security_groups.c
@@ -132,6 +164,7 @@ def remove(conn: sa.Connection, group_id: str) -> bool:
     c = t.security_group_rules.c
     revisions.execute(conn, sa.delete(t.security_group_rules).where(
         sa.or_(c.security_group_id == group_id, c.remote_group_id == group_id)))
+    networks.end_shares(conn, group_id)
     return networks.delete(conn, t.security_groups, group_id)
 
 

@@ -11,11 +11,11 @@ from nova.db.tables import network as t
 
 
 def visible(context: nova_context.RequestContext) -> Any:
-    """Condition on pools that the caller may see and use: its own, and those that are for all."""
+    """Condition on pools that the caller may see and use: its own, those that are for all, and those shared with it."""
     project_id, c = context.sees, t.subnet_pools.c
     if not nova_context.one_project(project_id):
         return c.id.is_not(None)
-    return sa.or_(c.project_id == project_id, c.shared)
+    return networks.or_shared(t.subnet_pools, context, sa.or_(c.project_id == project_id, c.shared))
 
 
 def default_id(conn: sa.Connection, context: nova_context.RequestContext, version: int) -> str | None:
@@ -33,9 +33,8 @@ def pieces(conn: sa.Connection, pool_id: str) -> list[tuple[str, str]]:
 
 def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> dict[str, Any] | None:
     """A pool that the caller sees, locked until the transaction ends; None: there is none."""
-    if networks.seen(conn, t.subnet_pools, visible(context), ident) is None:
-        return None
-    return networks.lock(conn, t.subnet_pools, ident)
+    row = networks.lock(conn, t.subnet_pools, ident)             # before it is asked whether it is shared
+    return None if networks.seen(conn, t.subnet_pools, visible(context), ident) is None else row
 
 
 def is_default(values: list[str]) -> Any:

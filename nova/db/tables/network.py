@@ -60,7 +60,8 @@ shares = table(
     'network_shares',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
-    sa.Column('network_id', _id, nullable=False),
+    sa.Column('network_id', _id, nullable=False),                    # or that of another kind of object
+    sa.Column('object_type', sa.String(16), nullable=False, default='network', server_default='network'),
     sa.Column('action', sa.String(32), nullable=False),              # access_as_shared, access_as_external
     sa.Column('target_project', _text, nullable=False),
     *_described(),
@@ -214,6 +215,14 @@ qos_rules = table(
     sa.Column('max_burst_kbps', sa.Integer, nullable=False, default=0),
     *_described(),
     sa.UniqueConstraint('policy_id', 'direction', name='uq_qos_rules'),
+)
+
+# With which value of the field DS (RFC 2474) guests' packets leave, by the policy of their port or network.
+qos_markings = table(
+    'qos_markings',
+    sa.Column('policy_id', _id, primary_key=True),
+    sa.Column('id', _id, nullable=False),                            # of the rule
+    sa.Column('dscp_mark', sa.Integer, nullable=False),
 )
 
 routers = table(

@@ -440,6 +440,12 @@ class PortsRow(TypedDict):
     revision: int
 
 
+class QosMarkingsRow(TypedDict):
+    policy_id: str
+    id: str
+    dscp_mark: int
+
+
 class RouterInterfacesRow(TypedDict):
     router_id: str
     subnet_id: str

@@ -80,8 +80,8 @@ class AgentHosts:
             distributed = bool((known or {}).get('parts')) and self._hosts.distributed(conn)
             state = host_state.as_json(host_load.load(
                 conn, host, network_info.devname, physical, _address(address), key, distributed))
-        if not (known or {}).get('names'):          # an agent of an older release takes no field that it does not know
-            state.pop('names', None)
+        if not (known or {}).get('names'):          # of a release before it said so
+            state = host_state.for_older(state)
         return state if known is None else {**found, 'state': state}
 
 

@@ -109,7 +109,7 @@ class FloatingIpInUse(exception.Conflict):
 
 
 class RbacPolicyNotFound(exception.NotFound):
-    template = 'RBAC policy of type network with ID %(policy_id)s not found'
+    template = 'RBAC policy with ID %(policy_id)s not found'
 
 
 class RbacPolicyInUse(exception.Conflict):

@@ -31,9 +31,10 @@ def group_views(conn: engine.Connection, context: nova_context.RequestContext,
                 rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rules: dict[str, list[dict[str, Any]]] = {}
     idents = [row['id'] for row in rows]
+    shared = db_networks.shared_among(conn, idents, context.project_id)
     for row in db_networks.many(conn, t.security_group_rules, idents, 'security_group_id'):
         rules.setdefault(row['security_group_id'], []).append(_rule_view(row))
-    return [{**resource.times(row), 'name': row['name'], 'stateful': True, 'shared': False,
+    return [{**resource.times(row), 'name': row['name'], 'stateful': True, 'shared': row['id'] in shared,
              'security_group_rules': sorted(rules.get(row['id'], []), key=lambda view: view['id'])}
             for row in rows]
 
@@ -84,8 +85,8 @@ GROUPS = resource.Resource(
         'id': t.security_groups.c.id, 'name': t.security_groups.c.name,
         'project_id': t.security_groups.c.project_id, 'tenant_id': t.security_groups.c.project_id,
         'description': t.security_groups.c.description, 'created_at': t.security_groups.c.created_at,
-    }, {'stateful': True, 'shared': False}),
-    visible=db_networks.own(t.security_groups), writable=resource.owner, views=group_views, create=create_group,
+    }, {'stateful': True}, {'shared': db.is_shared}),
+    visible=db.visible, writable=resource.owner, views=group_views, create=create_group,
     update=update_group, delete=delete_group, prepare=prepare,
     missing=lambda ident: exception.SecurityGroupNotFound(security_group_id=ident))
 

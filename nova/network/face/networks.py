@@ -62,8 +62,7 @@ def network_views(conn: engine.Connection, context: nova_context.RequestContext,
     idents = [row['id'] for row in rows]
     for row in sorted(db.many(conn, t.subnets, idents, 'network_id'), key=lambda row: row['created_at']):
         subnets.setdefault(row['network_id'], []).append(row['id'])
-    shared = {row['network_id'] for row in db.many(conn, t.shares, idents, 'network_id')
-              if row['target_project'] in (context.project_id, db.EVERYBODY)}
+    shared = db.shared_among(conn, idents, context.project_id)
     numbers = db.segments_of(conn, idents) | db.vlans_of(conn, idents) if context.is_admin else {}
     return [{
         **resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],

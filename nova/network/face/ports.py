@@ -208,10 +208,12 @@ def _stays(subnets: list[Any], wanted: dict[str, Any], have: list[dict[str, str]
 
 
 def _groups(conn: engine.Connection, project: str, wanted: list[str] | None) -> list[str]:
-    """Ids of the groups named, which must be the project's; the default one for None."""
+    """Ids of the groups named, which are the project's or shared with it; the default one for None."""
     if wanted is None:
         return [db_groups.ensure_default(conn, project)]
     known = {row['id'] for row in db_groups.of_project(conn, project)} if wanted else set()
+    known |= db_groups.shared_with(conn, project, [ident for ident in wanted if ident not in known],
+                                   lock=True)
     for ident in wanted:
         if ident not in known:
             raise exception.SecurityGroupNotFound(security_group_id=ident)

@@ -1,4 +1,4 @@
-"""Policies of quality of service: limits of bandwidth. Other kinds of rules are refused.
+"""Policies of quality of service: limits of bandwidth, marks of packets. Other kinds of rules are refused.
 
 Administrators make policies; projects put on their ports and networks those that are their own or shared.
 """
@@ -19,14 +19,16 @@ from nova.network.face import attributes as a
 from nova.network.face import faults
 from nova.network.face import pages
 from nova.network.face import resource
+from nova.network.host import state as host_state
 from nova.web.request import Request
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import QosMarkingsRow
     from nova.network.face.app import Face
 
-KIND = 'bandwidth_limit'
-OTHERS = ('dscp_marking', 'minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
+KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
+OTHERS = ('minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
 DIRECTIONS = ('egress', 'ingress')
 MAX_POLICIES = 1000             # of a project
 MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel counts rate and burst in nanoseconds, in 64 bits
@@ -40,9 +42,13 @@ def _rule_view(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
           rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    rules = db.rules_of(conn, [row['id'] for row in rows])
-    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'], **CONSTANTS,
-             'rules': [_rule_view(rule) for rule in rules.get(row['id'], [])]} for row in rows]
+    idents = [row['id'] for row in rows]
+    rules, markings = db.rules_of(conn, idents), db.markings_of(conn, idents)
+    shared = db_networks.shared_among(conn, idents, context.project_id)
+    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'] or row['id'] in shared,
+             **CONSTANTS,
+             'rules': [*(_rule_view(rule) for rule in rules.get(row['id'], [])),
+                       *(_marking_view(each) for each in [markings.get(row['id'])] if each)]} for row in rows]
 
 
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
@@ -81,17 +87,22 @@ def chosen(conn: engine.Connection, context: nova_context.RequestContext, known:
     """
     if wanted == known:
         return known
+    if wanted:
+        db_networks.lock(conn, t.qos_policies, wanted)           # before it is asked whether it is shared
     for ident in filter(None, (wanted, known)):
         if db_networks.seen(conn, t.qos_policies, db.visible(context), ident) is None:
             if ident == known:
                 raise exception.PolicyDenied(rule='update_policy')
             raise faults.QosPolicyNotFound(policy_id=ident)
-    if wanted:
-        db_networks.lock(conn, t.qos_policies, wanted)
     return wanted
 
 
 # ---- rules ------------------------------------------------------------------------
+
+def _dscp_mark(value: Any) -> int:
+    return int(a.one_of(*host_state.DSCP_MARKS)(int(value) if isinstance(value, str) and value.isascii()
+                                                and value.isdigit() and len(value) < 4 else value))
+
 
 _RULE = {
     'max_kbps': a.Attribute(a.integer(1, MAX_KBPS), a.REQUIRED),
@@ -159,21 +170,87 @@ def delete_rule(conn: engine.Connection, face: Face, context: nova_context.Reque
     db_networks.update(conn, t.qos_policies, row['id'], {})
 
 
+# ---- marks of packets ---------------------------------------------------------------
+
+_MARKING = {'dscp_mark': a.Attribute(_dscp_mark, a.REQUIRED)}
+
+
+def _marking_view(marking: Mapping[str, Any]) -> dict[str, Any]:
+    return {'id': marking['id'], 'qos_policy_id': marking['policy_id'], 'type': MARKING,
+            'dscp_mark': marking['dscp_mark']}
+
+
+def _marking(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> Mapping[str, Any]:
+    found = db.markings_of(conn, [row['id']]).get(row['id'])
+    if found is None or found['id'] != ident:
+        raise faults.QosRuleNotFound(policy_id=row['id'], rule_id=ident[:60])
+    return found
+
+
+def list_markings(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                  body: Any) -> dict[str, Any]:
+    return {f'{MARKING}_rules': [_marking_view(each) for each in db.markings_of(conn, [row['id']]).values()]}
+
+
+def show_marking(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                 body: Any, part: str) -> dict[str, Any]:
+    return {f'{MARKING}_rule': _marking_view(_marking(conn, row, part))}
+
+
+def create_marking(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                   body: Any) -> dict[str, Any]:
+    values = a.parse(_MARKING, context, _below(body, MARKING), creating=True)
+    db_networks.lock(conn, t.qos_policies, row['id'])
+    if db.markings_of(conn, [row['id']]):
+        raise faults.QosRuleExists(policy_id=row['id'], direction='egress')
+    made: QosMarkingsRow = {'policy_id': row['id'], 'id': str(uuid.uuid4()), 'dscp_mark': values['dscp_mark']}
+    return _marked(conn, made)
+
+
+def update_marking(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                   body: Any, part: str) -> dict[str, Any]:
+    db_networks.lock(conn, t.qos_policies, row['id'])
+    known = _marking(conn, row, part)
+    values = a.parse(_MARKING, context, _below(body, MARKING), creating=False)
+    return _marked(conn, {'policy_id': row['id'], 'id': known['id'],
+                          'dscp_mark': values.get('dscp_mark', known['dscp_mark'])})
+
+
+def _marked(conn: engine.Connection, made: QosMarkingsRow) -> dict[str, Any]:
+    db.mark(conn, made)
+    db_networks.update(conn, t.qos_policies, made['policy_id'], {})
+    return {f'{MARKING}_rule': _marking_view(made)}
+
+
+def delete_marking(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
+                   body: Any, part: str) -> None:
+    db_networks.lock(conn, t.qos_policies, row['id'])
+    _marking(conn, row, part)
+    db.unmark(conn, row['id'])
+    db_networks.update(conn, t.qos_policies, row['id'], {})
+
+
+# ---- kinds of rules -----------------------------------------------------------------
+
 def _nothing(kind: str) -> Callable[..., dict[str, Any]]:
     return lambda conn, face, context, row, body: {f'{kind}_rules': []}
 
 
 def _refused(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
              body: Any) -> NoReturn:
-    raise exception.BadRequest('This service carries out limits of bandwidth (bandwidth_limit) alone: rules of other '
-                               'types would promise what no host keeps.')
+    raise exception.BadRequest('This service carries out limits of bandwidth (bandwidth_limit) and marks of packets '
+                               '(dscp_marking) alone: rules of other types would promise what no host keeps.')
 
 
 def rule_types(req: Request) -> dict[str, Any]:
-    return {'rule_types': pages.fields(req.query, [{'type': KIND}])}
+    return {'rule_types': pages.fields(req.query, [{'type': KIND}, {'type': MARKING}])}
 
 
 def show_rule_type(req: Request, kind: str) -> dict[str, Any]:
+    if kind == MARKING:
+        marks = {'parameter_name': 'dscp_mark', 'parameter_type': 'choices', 'parameter_values': list(
+            host_state.DSCP_MARKS)}
+        return {'rule_type': {'type': MARKING, 'drivers': [{'name': 'nova-network', 'supported_parameters': [marks]}]}}
     if kind != KIND:
         raise exception.NotFound()
     values = [{'parameter_name': 'direction', 'parameter_type': 'choices', 'parameter_values': list(DIRECTIONS)},
@@ -184,7 +261,7 @@ def show_rule_type(req: Request, kind: str) -> dict[str, Any]:
 
 ROUTES = (Route('GET', '/qos/rule-types', rule_types), Route('GET', '/qos/rule-types/{kind}', show_rule_type))
 _C = t.qos_policies.c
-_RULES = f'{KIND}_rules'
+_RULES, _MARKINGS = f'{KIND}_rules', f'{MARKING}_rules'
 
 POLICIES = resource.Resource(
     singular='policy', plural='policies', at='qos/policies', table=t.qos_policies,
@@ -201,5 +278,8 @@ POLICIES = resource.Resource(
     delete=delete, missing=lambda ident: faults.QosPolicyNotFound(policy_id=ident),
     actions=(('GET', _RULES, list_rules), ('POST', _RULES, create_rule), ('GET', _RULES + '/{part}', show_rule),
              ('PUT', _RULES + '/{part}', update_rule), ('DELETE', _RULES + '/{part}', delete_rule),
+             ('GET', _MARKINGS, list_markings), ('POST', _MARKINGS, create_marking),
+             ('GET', _MARKINGS + '/{part}', show_marking), ('PUT', _MARKINGS + '/{part}', update_marking),
+             ('DELETE', _MARKINGS + '/{part}', delete_marking),
              *((method, f'{kind}_rules', function) for kind in OTHERS
                for method, function in (('GET', _nothing(kind)), ('POST', _refused)))))

@@ -1,9 +1,9 @@
-"""Rules that share a project's network with other projects."""
+"""Rules that share a network, security group, policy of quality of service or subnet pool with other projects."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
@@ -11,6 +11,9 @@ from nova.db import engine
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
+from nova.db.networks import qos as db_qos
+from nova.db.networks import security_groups as db_groups
+from nova.db.networks import subnet_pools as db_pools
 from nova.db.tables import network as t
 from nova.network.face import attributes as a
 from nova.network.face import faults
@@ -24,21 +27,50 @@ if TYPE_CHECKING:
 def views(conn: engine.Connection, context: nova_context.RequestContext,
           rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
-             'object_type': 'network', 'object_id': row['network_id'], 'action': row['action'],
+             'object_type': row['object_type'], 'object_id': row['network_id'], 'action': row['action'],
              'target_tenant': row['target_project'], 'target_project': row['target_project']} for row in rows]
 
 
+class Kind(NamedTuple):
+    """
+    table    of what is shared
+    missing  function(id) -> the error that there is none
+    users    function(connection, id) -> the projects that use it
+    """
+
+    table: Any
+    missing: Callable[[str], exception.NovaException]
+    users: Callable[[engine.Connection, str], set[str]]
+
+
+def _in_network(conn: engine.Connection, ident: str) -> set[str]:
+    return {port['project_id'] for port in db_ports.in_network(conn, ident)}
+
+
+def _in_pool(conn: engine.Connection, ident: str) -> set[str]:
+    return {project for project, _cidr in db_pools.pieces(conn, ident)}
+
+
+KINDS = {
+    'network': Kind(t.networks, lambda ident: exception.NetworkNotFound(network_id=ident), _in_network),
+    'qos_policy': Kind(t.qos_policies, lambda ident: faults.QosPolicyNotFound(policy_id=ident), db_qos.users),
+    'security_group': Kind(t.security_groups,
+                           lambda ident: exception.SecurityGroupNotFound(security_group_id=ident), db_groups.users),
+    'subnetpool': Kind(t.subnet_pools, lambda ident: faults.SubnetPoolNotFound(subnetpool_id=ident), _in_pool),
+}
+
+
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
-    project = a.owner(context, values)
-    network = db_networks.lock(conn, t.networks, values['object_id'])
-    if network is None or not resource.owner(context, network):
-        raise exception.NetworkNotFound(network_id=values['object_id'])
+    project, kind = a.owner(context, values), KINDS[values['object_type']]
+    shared = db_networks.lock(conn, kind.table, values['object_id'])
+    if shared is None or not resource.owner(context, shared):
+        raise kind.missing(values['object_id'])
     _check_target(context, values['target_tenant'])
     quotas.check(conn, face.conf, 'rbac_policy', project)
-    row = {'id': str(uuid.uuid4()), 'project_id': project, 'network_id': network['id'], 'action': values['action'],
-           'target_project': values['target_tenant'], 'description': ''}
+    row = {'id': str(uuid.uuid4()), 'project_id': project, 'network_id': shared['id'], 'action': values['action'],
+           'object_type': values['object_type'], 'target_project': values['target_tenant'], 'description': ''}
     if any(all(known[name] == row[name] for name in ('action', 'target_project'))
-           for known in db_networks.many(conn, t.shares, [network['id']], 'network_id')):
+           for known in db_networks.many(conn, t.shares, [shared['id']], 'network_id')):
         raise faults.RbacPolicyExists()
     db_networks.insert(conn, t.shares, [row])
     return row['id']
@@ -65,24 +97,24 @@ def delete(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 
 
 def _check_unused(conn: engine.Connection, row: Mapping[str, Any]) -> None:
-    """No project has a port in the network by this rule alone."""
-    network = db_networks.lock(conn, t.networks, row['network_id'])
-    if network is None or network['shared']:
+    """No project uses what is shared by this rule alone."""
+    kind = KINDS[row['object_type']]
+    shared = db_networks.lock(conn, kind.table, row['network_id'])
+    if shared is None or shared.get('shared'):
         return
-    others = [known['target_project'] for known in db_networks.many(conn, t.shares, [network['id']], 'network_id')
+    others = [known['target_project'] for known in db_networks.many(conn, t.shares, [shared['id']], 'network_id')
               if known['id'] != row['id'] and known['action'] == row['action']]
-    for port in db_ports.in_network(conn, network['id']) if db_networks.EVERYBODY not in others else ():
-        project = port['project_id']
-        if project and project not in (network['project_id'], *others) and row['target_project'] in (
+    for project in kind.users(conn, shared['id']) if db_networks.EVERYBODY not in others else ():
+        if project and project not in (shared['project_id'], *others) and row['target_project'] in (
                 project, db_networks.EVERYBODY):
-            raise faults.RbacPolicyInUse(object_id=network['id'])
+            raise faults.RbacPolicyInUse(object_id=shared['id'])
 
 
 SHARES = resource.Resource(
     singular='rbac_policy', plural='rbac_policies', table=t.shares,
     attributes={
         'tenant_id': a.DESCRIBED['tenant_id'], 'project_id': a.DESCRIBED['project_id'],
-        'object_type': a.Attribute(a.one_of('network'), a.REQUIRED, put=False),
+        'object_type': a.Attribute(a.one_of(*KINDS), a.REQUIRED, put=False),
         'object_id': a.Attribute(a.ident, a.REQUIRED, put=False),
         'action': a.Attribute(a.one_of(db_networks.SHARED), a.REQUIRED, put=False),
         'target_tenant': a.Attribute(a.text(), a.REQUIRED),
@@ -90,7 +122,7 @@ SHARES = resource.Resource(
     listing=listing.Listing(t.shares, {
         'id': t.shares.c.id, 'project_id': t.shares.c.project_id, 'tenant_id': t.shares.c.project_id,
         'object_id': t.shares.c.network_id, 'action': t.shares.c.action, 'target_tenant': t.shares.c.target_project,
-        'target_project': t.shares.c.target_project,
-    }, {'object_type': 'network'}),
+        'target_project': t.shares.c.target_project, 'object_type': t.shares.c.object_type,
+    }),
     visible=db_networks.own(t.shares), writable=resource.owner, views=views, create=create, update=update,
     delete=delete, tagged=False, missing=lambda ident: faults.RbacPolicyNotFound(policy_id=ident))

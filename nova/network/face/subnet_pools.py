@@ -34,7 +34,8 @@ DELEGATED = 'prefix_delegation'     # what clients name in place of a pool
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
           rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'],
+    shared = db_networks.shared_among(conn, [row['id'] for row in rows], context.project_id)
+    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'] or row['id'] in shared,
              'is_default': row['default_of'] is not None, 'ip_version': row['ip_version'], 'prefixes': row['prefixes'],
              'default_quota': row['default_quota'], **{name: row[name] for name in LENGTHS}, **CONSTANTS}
             for row in rows]
@@ -74,6 +75,7 @@ def delete(conn: engine.Connection, face: Face, context: nova_context.RequestCon
     _locked(conn, row['id'])
     if db.pieces(conn, row['id']):
         raise faults.SubnetPoolInUse(subnetpool_id=row['id'])
+    db_networks.end_shares(conn, row['id'])
     db_networks.delete(conn, t.subnet_pools, row['id'])
 
 

@@ -45,12 +45,12 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     wired = {row['bridge']: physical[row['physical_network']] for row in flat.values()
              if row['physical_network'] in physical}
     known = flat | crossing
-    limits = qos.of_ports(conn, rows, known)
+    qualities = qos.of_ports(conn, rows, known)
     subnets = _subnets(conn, flat)
     cross = host_overlays.load(conn, crossing, host, physical, routed.substitutes, routed.partly)
     return HostState(
         networks=[_network(row, subnets.get(ident, [])) for ident, row in flat.items() if row['bridge'] not in wired],
-        ports=[_port(row, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, limits)
+        ports=[_port(row, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, qualities)
                for row in rows if row['network_id'] in known],
         rules=rules,
         members=_members(conn, remote_groups(rules)),
@@ -89,15 +89,15 @@ def _network(row: Mapping[str, Any], subnets: list[Subnet]) -> Network:
 
 
 def _port(row: Mapping[str, Any], device: str, bridge: str, fixed: dict[str, list[Any]], groups: dict[str, list[str]],
-          limits: dict[str, list[Any]]) -> Port:
+          qualities: qos.Qualities) -> Port:
     """
-    :param fixed, groups, limits: {id of a port: its addresses, its groups, the limits of its traffic}
+    :param fixed, groups: {id of a port: its addresses, its groups}
     """
     ident = row['id']
     addresses = [entry['ip_address'] for entry in fixed.get(ident, [])] if row['admin_state_up'] else []
     pairs = [dict(pair) for pair in row['allowed_address_pairs'] or ()]
     return Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
-                row['port_security_enabled'], limits.get(ident, []))
+                row['port_security_enabled'], qualities.limits.get(ident, []), qualities.marks.get(ident))
 
 
 def _inhabited(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:

@@ -44,6 +44,7 @@ class Port:
     pairs: list[Any] = dataclasses.field(default_factory=list)         # [{'ip_address', 'mac_address' or None}]
     secured: bool = True                                          # False: no filter but that of frames' tags
     limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
+    mark: int | None = None                                       # of what the guest sends, in the field DS
 
 
 @dataclasses.dataclass
@@ -166,8 +167,11 @@ def as_json(state: HostState) -> dict[str, Any]:
             del each['role']
             for leg in filter(None, [*each['inside'], each['outside']]):
                 del leg['everywhere'], leg['neighbours']
-    if not made['names']:                   # nor those of a release before names
+    if not made['names']:                   # nor those of a release before names and marks
         del made['names']
+    for each in made['ports']:
+        if each['mark'] is None:
+            del each['mark']
     return {**made, 'rules': rules_as_json(state.rules)}
 
 
@@ -180,6 +184,15 @@ class Names(NamedTuple):
 
     entries: Sequence[tuple[str, str]]
     domains: Sequence[str]
+
+
+DSCP_MARKS = (0, *range(8, 41, 2), 46, 48, 56)           # RFC 2474, 2597, 3246: what a guest's packets may be given
+
+
+def for_older(made: dict[str, Any]) -> dict[str, Any]:
+    """What as_json has made for an agent of a release before names and marks, which takes neither."""
+    return {**{name: value for name, value in made.items() if name != 'names'},
+            'ports': [{name: value for name, value in port.items() if name != 'mark'} for port in made['ports']]}
 
 
 def names_in(state: HostState, network_id: str) -> Names:

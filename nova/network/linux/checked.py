@@ -106,6 +106,7 @@ _mode = _one_of('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
 _route = _object(destination=prefix, nexthop=address)
 _mtu, _port = _number(68, 65535), _number(1, 65535)
 limits = _items(_tuple(_one_of('egress', 'ingress'), _number(1, 80_000_000), _number(0, 80_000_000)))
+mark = _maybe(_one_of(*host_state.DSCP_MARKS))
 lease = _object(mac=_mac, address=address, until=_number(0, (1 << 32) - 1))
 names = _items(_tuple(_text(re.compile(r'([0-9A-Za-z][0-9A-Za-z-]{0,63})?\Z'), 'an id'), _or_none, _text(
     re.compile(r'(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\Z'), 'a domain')))

@@ -53,6 +53,10 @@ def from_guest(port: Port) -> list[str]:
     known = claims(port)
     rules = [metadata] if port.pairs else []
     rules += [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
+    for mac, addresses in known.items():                # most packets: none of the rules below is about TCP of IPv4
+        if four := of_version(addresses, 4):
+            rules.append(f'{"ether saddr " + mac + " " if len(known) > 1 else ""}ether type ip ip protocol tcp '
+                         f'ip saddr {joined(four)} accept')
     rules += [f'ether type {family} udp sport {client} udp dport {server} limit rate over {DHCP_LIMIT} drop'
               for family, client, server in (('ip', 68, 67), ('ip6', 546, 547))]
     for mac, addresses in known.items():

@@ -1,4 +1,4 @@
-"""Bandwidth of guests' ports, as a table of nft by itself: doc/source/adr/0036-networks-in-full.rst says why not tc.
+"""Bandwidth of guests' ports, and marks of what they send, as a table of nft by itself (ADR 0036 says why not tc).
 
 A limit counts from one load of its chain to the next. So what changes is loaded alone: changes of other ports, or of
 rules of security groups, do not give a guest its burst again.
@@ -26,15 +26,19 @@ class Limits:
 
     def __init__(self, run: runner.Runner, table: str) -> None:
         self._run, self.table = run, table + '_limits'
-        self._loaded: dict[str, str] | None = None               # {chain: its rule}; None: it is not known
+        self._loaded: dict[str, list[str]] | None = None         # {chain: its rules}; None: it is not known
 
     def apply(self, ports: list[Port], tables: Callable[[], str]) -> None:
         """Have these limits.
 
         :param tables: gives what ``nft list tables`` prints
         """
-        wanted = {f'{SIDES[direction]}_{port.device}': rule(kbps, burst)
-                  for port in ports for direction, kbps, burst in port.limits}
+        wanted: dict[str, list[str]] = {}
+        for port in ports:
+            for direction, kbps, burst in port.limits:
+                wanted.setdefault(f'{SIDES[direction]}_{port.device}', []).append(rule(kbps, burst))
+            if port.mark is not None:
+                wanted.setdefault(f'from_{port.device}', []).extend(marking(port.mark))
         if not wanted and self._loaded == {}:
             return
         present = f'table bridge {self.table}\n' in tables()
@@ -64,6 +68,11 @@ def rule(kbps: int, burst_kb: int) -> str:
     return f'limit rate over {kbps * 125} bytes/second burst {burst} bytes drop'
 
 
+def marking(value: int) -> list[str]:
+    """The rules that give packets a value of the field DS; what a guest has written there is lost."""
+    return [f'ether type {kind} {kind} dscp set {value}' for kind in ('ip', 'ip6')]
+
+
 def remove(table: str) -> str:
     return f'table bridge {table}\ndelete table bridge {table}\n'
 
@@ -76,7 +85,7 @@ def _frame(table: str) -> str:
     return '\n'.join([*lines, '}']) + '\n'
 
 
-def _changes(table: str, known: dict[str, str], wanted: dict[str, str]) -> Any:
+def _changes(table: str, known: dict[str, list[str]], wanted: dict[str, list[str]]) -> Any:
     for name in sorted(known.keys() | wanted.keys()):
         side, _, device = name.partition('_')
         if known.get(name) == wanted.get(name):
@@ -85,5 +94,6 @@ def _changes(table: str, known: dict[str, str], wanted: dict[str, str]) -> Any:
             yield (f'delete element bridge {table} {side}_guest {{ "{device}" }}\nflush chain bridge {table} {name}\n'
                    f'delete chain bridge {table} {name}\n')
         if name in wanted:
-            yield (f'add chain bridge {table} {name}\nadd rule bridge {table} {name} {wanted[name]}\n'
-                   f'add element bridge {table} {side}_guest {{ "{device}" : jump {name} }}\n')
+            yield (f'add chain bridge {table} {name}\n'
+                   + ''.join(f'add rule bridge {table} {name} {each}\n' for each in wanted[name])
+                   + f'add element bridge {table} {side}_guest {{ "{device}" : jump {name} }}\n')

@@ -9,8 +9,9 @@ The ``inet`` hooks see bridged packets through the kernel's br_netfilter, switch
 family's own connection tracking (nf_conntrack_bridge) would not do: many kernels lack it, and routed traffic of guests
 never meets it.
 
-Only replies pass because of a tracked connection. Its first direction is held against the rules packet by packet, so
-that a rule that is removed ends running connections, too.
+Only replies pass because of a tracked connection, by the first rule. Its first direction is held against the rules
+packet by packet, so that a rule that is removed ends running connections, too; for the same reason no flowtable carries
+them past the rules. What most packets meet are as many rules however many networks the host has.
 """
 from __future__ import annotations
 
@@ -236,9 +237,10 @@ def _zone_bodies(overlays: list[Overlay], owners: Owners) -> list[str]:
 
 def _check_bodies(overlays: list[Overlay]) -> list[str]:
     """An accept ends one base chain: each packet passes a chain for its sender and one for its receiver."""
-    tracked = ['ct state invalid drop', 'ct direction reply ct state established accept', 'ct state related accept',
+    tracked = ['ct direction reply ct state established accept', 'ct state invalid drop', 'ct state related accept',
                *_basics(overlays)]
-    return [*_chain('egress_check', [*tracked, 'iifname . ip saddr vmap @egress', 'iifname . ip6 saddr vmap @egress6']),
+    return [*(_chain('basics', _basic_bodies(overlays)) if overlays else []),
+            *_chain('egress_check', [*tracked, 'iifname . ip saddr vmap @egress', 'iifname . ip6 saddr vmap @egress6']),
             *_chain('ingress_check', [*tracked, 'oifname . ip daddr vmap @ingress',
                                       'oifname . ip6 daddr vmap @ingress6'])]
 
@@ -270,8 +272,9 @@ def _apart(served: list[Network], overlays: list[str]) -> list[str]:
     inner = [_quote(network.bridge) for network in served if not network.external]
     rules = [f'iifname {bridge} oifname {_set(other for other in inner if other != bridge)} drop'
              for bridge in inner if len(inner) > 1]
-    rules += [f'iifname {bridge} oifname != {bridge} drop' for bridge in overlays]
-    rules += [f'oifname {bridge} iifname != {bridge} drop' for bridge in overlays]
+    if overlays:                         # two rules, however many there are
+        same = _set(f'{bridge} . {bridge}' for bridge in overlays)
+        rules += [f'{name} {_set(overlays)} iifname . oifname != {same} drop' for name in ('iifname', 'oifname')]
     if served:
         # a cloud may itself be a guest of a cloud, whose metadata service is not for our guests
         flat = _set(_quote(network.bridge) for network in served)
@@ -306,14 +309,19 @@ def _basics(overlays: list[Overlay]) -> list[str]:
     """What makes a guest's addresses work, whatever its groups say: who may send it was seen to frame by frame."""
     if not overlays:
         return []
-    rules = [f'iifname {_quote(overlay.bridge)} ip saddr {_set(served)} udp sport 67 udp dport 68 accept'
-              for overlay in overlays
-              if (served := frames.of_version([s.dhcp for s in overlay.subnets if s.dhcp], 4))]
     names = _set(_quote(overlay.bridge) for overlay in overlays)
-    return [*rules, f'iifname {names} ip daddr {METADATA} tcp dport {relay.PORT} accept',
-            f'iifname {names} udp sport 68 udp dport 67 accept',
-            f'iifname {names} udp sport {{ 546, 547 }} udp dport {{ 546, 547 }} accept',
-            f'iifname {names} icmpv6 type {{ 130, 131, 132, 133, 134, 135, 136, 143 }} accept']
+    return [f'iifname {names} meta l4proto {{ udp, ipv6-icmp }} jump basics',
+            f'iifname {names} ip daddr {METADATA} tcp dport {relay.PORT} accept']
+
+
+def _basic_bodies(overlays: list[Overlay]) -> list[str]:
+    """The rules of _basics that most packets do not meet: however many networks there are, they are as many."""
+    served = [f'{_quote(overlay.bridge)} . {address}' for overlay in overlays
+              for address in frames.of_version([s.dhcp for s in overlay.subnets if s.dhcp], 4)]
+    return [*([f'udp sport 67 udp dport 68 iifname . ip saddr {_set(served)} accept'] if served else []),
+            'udp sport 68 udp dport 67 accept',
+            'udp sport { 546, 547 } udp dport { 546, 547 } accept',
+            'icmpv6 type { 130, 131, 132, 133, 134, 135, 136, 143 } accept']
 
 
 def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[Any, ...]) -> list[str]:

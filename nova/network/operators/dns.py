@@ -10,6 +10,7 @@ import re
 from typing import Any, TYPE_CHECKING
 import uuid
 
+from nova import context as nova_context
 from nova import exception
 from nova.db.audit import log
 from nova.db.networks import dns as db
@@ -80,9 +81,10 @@ def find(conn: Connection, context: RequestContext, name: str, lock: bool = Fals
 
 def _seen(conn: Connection, context: RequestContext, name: str | None, lock: bool) -> list[DnsDomainsRow]:
     """Domains that a project sees; administrators see all public ones."""
+    project = nova_context.the_project(context.project_id)
     if not context.is_admin:
-        return db.domains(conn, context.project_id, name, lock)
-    return [row for row in db.domains(conn, None, name, lock) if row['project_id'] in (db.PUBLIC, context.project_id)]
+        return db.domains(conn, project, name, lock)
+    return [row for row in db.domains(conn, None, name, lock) if row['project_id'] in (db.PUBLIC, project)]
 
 
 def domains(api_db: Database, context: RequestContext) -> list[DnsDomainsRow]:
@@ -99,7 +101,7 @@ def put_domain(conf: ConfigOpts, api_db: Database, context: RequestContext, text
     :raises InvalidInput, QuotaExceeded:
     :raises Conflict: another project has entries in it
     """
-    name, owner = domain_name(text, conf), db.PUBLIC if public else str(context.project_id)
+    name, owner = domain_name(text, conf), db.PUBLIC if public else nova_context.the_project(context.project_id)
 
     def put(conn: Connection) -> DnsDomainsRow:
         if not public:
@@ -134,7 +136,7 @@ def put_entry(conf: ConfigOpts, api_db: Database, context: RequestContext, domai
     :raises Conflict: another project has the name
     :raises QuotaExceeded:
     """
-    name, project = entry_name(text), str(context.project_id)
+    name, project = entry_name(text), nova_context.the_project(context.project_id)
     try:
         given = ipaddress.ip_address(address if '%' not in address else '')
     except ValueError:

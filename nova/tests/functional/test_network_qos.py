@@ -23,12 +23,15 @@ def test_the_openstack_client(face):
     face.cli('network', 'qos', 'rule', 'set', '--max-kbps', '4000', 'slow', rule['id'])
     assert face.cli('network', 'qos', 'rule', 'show', 'slow', rule['id'])['max_kbps'] == 4000
     assert [row['Max Kbps'] for row in face.cli('network', 'qos', 'rule', 'list', 'slow')] == [4000]
-    assert face.cli('network', 'qos', 'rule', 'type', 'list') == [{'Type': 'bandwidth_limit'}]
+    assert face.cli('network', 'qos', 'rule', 'type', 'list') == [{'Type': 'bandwidth_limit'}, {'Type': 'dscp_marking'}]
     assert face.cli('network', 'qos', 'rule', 'type', 'show', 'bandwidth_limit')['rule_type_name'] == 'bandwidth_limit'
-    for kind, more in (('dscp-marking', ('--dscp-mark', '26')),
-                       ('minimum-bandwidth', ('--min-kbps', '1000', '--egress'))):
-        code, text = face.cli('network', 'qos', 'rule', 'create', '--type', kind, *more, 'slow', check=False)
-        assert code == 1 and 'limits of bandwidth (bandwidth_limit) alone' in text
+    marking = face.cli('network', 'qos', 'rule', 'create', '--type', 'dscp-marking', '--dscp-mark', '26', 'slow')
+    face.cli('network', 'qos', 'rule', 'set', '--dscp-mark', '46', 'slow', marking['id'])
+    assert [row['DSCP mark'] for row in face.cli('network', 'qos', 'rule', 'list', 'slow')] == ['', 46]
+    face.cli('network', 'qos', 'rule', 'delete', 'slow', marking['id'])
+    code, text = face.cli('network', 'qos', 'rule', 'create', '--type', 'minimum-bandwidth', '--min-kbps', '1000',
+                          '--egress', 'slow', check=False)
+    assert code == 1 and '(dscp_marking) alone' in text
     code, text = face.cli('network', 'qos', 'rule', 'create', '--type', 'bandwidth-limit', '--max-kbps', '1',
                           '--egress', 'slow', check=False)
     assert code == 1 and 'already' in text
@@ -95,6 +98,43 @@ def test_what_a_host_is_told(face):
     assert list(found.values()) == [[['egress', 1000, 0], ['ingress', 2000, 4000]]]
     arrived = remote.state_of(remote.host_state.as_json(state), face.conf.network.bridge)
     assert {port.id: port.limits for port in arrived.ports} == {port.id: port.limits for port in state.ports}
+
+
+def test_marks_of_packets(face):
+    policy = face('admin', 'POST', 'qos/policies', {'policy': {'shared': True}}).json()['policy']['id']
+    path = f'qos/policies/{policy}/dscp_marking_rules'
+    for bad in (1, 64, -2, '26x', None, True, 26.5, []):
+        assert face('admin', 'POST', path, {'dscp_marking_rule': {'dscp_mark': bad}}).status_code == 400, bad
+    assert face('demo', 'POST', path, {'dscp_marking_rule': {'dscp_mark': 26}}).status_code == 403
+    made = face('admin', 'POST', path, {'dscp_marking_rule': {'dscp_mark': '26'}}).json()['dscp_marking_rule']
+    assert made == {'id': made['id'], 'qos_policy_id': policy, 'type': 'dscp_marking', 'dscp_mark': 26}
+    assert face('admin', 'POST', path, {'dscp_marking_rule': {'dscp_mark': 8}}).status_code == 409
+    assert face('demo', 'GET', f'qos/policies/{policy}').json()['policy']['rules'] == [made]
+    face.allocate(unit.make_instance())
+    vif, = face.allocate(unit.make_instance())
+    face('admin', 'PUT', f"ports/{vif['id']}", {'port': {'qos_policy_id': policy}})
+    state = face.manager.load()
+    assert sorted(str(port.mark) for port in state.ports) == ['26', 'None']
+    sent = remote.host_state.as_json(state)
+    assert remote.state_of(sent, face.conf.network.bridge).ports == state.ports
+    older = remote.host_state.for_older(sent)               # agents of before take no field that they do not know
+    assert not [port for port in older['ports'] if 'mark' in port] and 'names' not in older
+    with pytest.raises(ValueError):
+        remote.state_of({**sent, 'ports': [{**port, 'mark': 26.0} for port in sent['ports']]}, face.conf.network.bridge)
+    assert face('admin', 'PUT', f'{path}/{made["id"]}', {'dscp_marking_rule': {'dscp_mark': 0}}).status_code == 200
+    assert {port.mark for port in face.manager.load().ports} == {None, 0}
+    for method, code in (('GET', 200), ('DELETE', 204), ('DELETE', 404), ('GET', 404)):
+        assert face('admin', method, f'{path}/{made["id"]}').status_code == code
+    assert {port.mark for port in face.manager.load().ports} == {None}
+
+
+def test_a_mark_stands_beside_a_limit():
+    ran = []
+    applied = limits.Limits(lambda *words, stdin: ran.append(stdin), 'nova_x')
+    port = remote.host_state.Port('p', 'tap1', '', '', [], [], limits=[['egress', 1000, 0]], mark=46)
+    applied.apply([port], lambda: '')
+    assert 'from_tap1 ether type ip ip dscp set 46\n' in ran[-1] and 'from_tap1 limit rate over' in ran[-1]
+    assert 'from_tap1 ether type ip6 ip6 dscp set 46\n' in ran[-1] and ran[-1].count('add element') == 1
 
 
 def test_a_limit_is_loaded_when_it_changes_and_not_before():

@@ -5,8 +5,10 @@ import uuid
 import pytest
 
 from nova import context
+from nova import exception
 from nova.db.networks import hosts
 from nova.db.networks import networks as db_networks
+from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network.face import faults
 from nova.network.face import floating_ips
@@ -263,6 +265,73 @@ def test_shares(face):
     assert face('other', 'POST', 'ports', {'port': {'network_id': network}}).status_code == 404
     everybody = {'rbac_policy': {**body['rbac_policy'], 'target_tenant': '*'}}
     assert face('demo', 'POST', 'rbac-policies', everybody).status_code == 403
+
+
+@pytest.fixture
+def lent(face):
+    """{object_type: (path, id of one of another project)}"""
+    policy = ok(face('admin', 'POST', 'qos/policies', {'policy': {'name': 'slow'}}))['id']
+    group = ok(face('demo', 'POST', 'security-groups', {'security_group': {'name': 'web'}}))['id']
+    pool = ok(face('demo', 'POST', 'subnetpools', {'subnetpool': {
+        'name': 'ten', 'prefixes': ['10.50.0.0/16'], 'default_prefixlen': 24}}))['id']
+    return {'qos_policy': ('qos/policies', policy), 'security_group': ('security-groups', group),
+            'subnetpool': ('subnetpools', pool)}
+
+
+USES = {
+    'qos_policy': lambda ident, network: ('ports', 'port', {'network_id': network, 'qos_policy_id': ident}),
+    'security_group': lambda ident, network: ('ports', 'port', {'network_id': network, 'security_groups': [ident]}),
+    'subnetpool': lambda ident, network: ('subnets', 'subnet', {
+        'network_id': network, 'subnetpool_id': ident, 'ip_version': 4}),
+}
+
+
+@pytest.mark.parametrize('kind', USES)
+def test_shares_of_other_things_than_networks(face, lent, kind):
+    """They were refused: policies, groups and pools were for one project or for all."""
+    path, ident = lent[kind]
+    owner = 'admin' if kind == 'qos_policy' else 'demo'
+    network = ok(face('other', 'POST', 'networks', {'network': {}}))['id']
+    uses, singular, values = USES[kind](ident, network)
+    body = {'rbac_policy': {'object_type': kind, 'object_id': ident, 'action': 'access_as_shared',
+                            'target_tenant': 'p2'}}
+    assert face('other', 'GET', f'{path}/{ident}').status_code == 404
+    assert face('other', 'POST', uses, {singular: values}).status_code == 404
+    assert face('other', 'POST', 'rbac-policies', body).status_code == 404
+    wrong = {'rbac_policy': {**body['rbac_policy'], 'object_type': 'network'}}
+    assert face(owner, 'POST', 'rbac-policies', wrong).status_code == 404
+    rule = ok(face(owner, 'POST', 'rbac-policies', body))
+    assert rule['object_type'] == kind and face(owner, 'POST', 'rbac-policies', body).status_code == 409
+    assert face(owner, 'GET', f'rbac-policies?object_type={kind}').json()['rbac_policies'] == [rule]
+    assert face(owner, 'GET', 'rbac-policies?object_type=network').json()['rbac_policies'] == []
+    shown, = face('other', 'GET', f'{path}/{ident}').json().values()
+    assert shown['shared'] is True and ident in face('other', 'GET', path).text
+    singular_of, = face(owner, 'GET', f'{path}/{ident}').json()
+    for method, more in (('PUT', {singular_of: {'name': 'x'}}), ('DELETE', None)):
+        assert face('other', method, f'{path}/{ident}', more).status_code == 403
+    made = ok(face('other', 'POST', uses, {singular: values}))
+    assert face(owner, 'DELETE', f'rbac-policies/{rule["id"]}').status_code == 409
+    assert face('other', 'DELETE', f'{uses}/{made["id"]}').status_code == 204
+    assert face(owner, 'DELETE', f'rbac-policies/{rule["id"]}').status_code == 204
+    assert face('other', 'POST', uses, {singular: values}).status_code == 404
+    ok(face(owner, 'POST', 'rbac-policies', body))
+    assert face(owner, 'DELETE', f'{path}/{ident}').status_code == 204         # its shares go with it
+    assert face('admin', 'GET', 'rbac-policies').json()['rbac_policies'] == []
+
+
+def test_a_server_in_a_group_that_another_project_shares(face, lent):
+    ident = lent['security_group'][1]
+    network = ok(face('other', 'POST', 'networks', {'network': {}}))['id']
+    ok(face('other', 'POST', 'subnets', {'subnet': {'network_id': network, 'cidr': '10.60.0.0/24', 'ip_version': 4}}))
+    with pytest.raises(exception.SecurityGroupNotFound):
+        face.allocate(unit.make_instance('p2'), requested=[{'network_id': network}], groups=[ident])
+    ok(face('demo', 'POST', 'rbac-policies', {'rbac_policy': {
+        'object_type': 'security_group', 'object_id': ident, 'action': 'access_as_shared', 'target_tenant': 'p2'}}))
+    vif, = face.allocate(unit.make_instance('p2'), requested=[{'network_id': network}], groups=[ident])
+    with face.db.reader() as conn:
+        assert security_groups.of_ports(conn, [vif['id']]) == {vif['id']: [ident]}
+    with pytest.raises(exception.SecurityGroupNotFound):                        # by its name it is the owner's alone
+        face.allocate(unit.make_instance('p2'), requested=[{'network_id': network}], groups=['web'])
 
 
 def test_ipv6(face):

@@ -388,6 +388,30 @@ def test_names_that_users_give_to_addresses(world):
     assert wait_for(lambda: 'x' * (resolved('db.intern') == resolved('web.example.org') == [[], []]), 1)
 
 
+def test_packets_are_marked(world):
+    """The field DS of what a guest sends, as its policy says; what it wrote there is lost."""
+    network = world.network()
+    first, second = world.boot(0, network, 'first'), world.boot(1, network, 'second')
+    for guest in (first, second):
+        guest.dhcp()
+    policy = world.face('admin', 'POST', 'qos/policies', {'policy': {'shared': True}}).json()['policy']['id']
+    answer = world.face('admin', 'POST', f'qos/policies/{policy}/dscp_marking_rules', {
+        'dscp_marking_rule': {'dscp_mark': 46}})
+    assert answer.status_code == 201, answer.text
+    world.put('demo', f'ports/{first.port}', {'port': {'qos_policy_id': policy}})
+    world.hosts[0].manager.report()
+    code = ('import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)\ns.settimeout(20)\n'
+            'print(1, flush=True)\nwhile 1:\n d = s.recv(99)\n if d[20] == 8:\n  print(d[1]); break')
+    seen = []
+    for guest, other in ((first, second), (second, first)):
+        listener = subprocess.Popen(['ip', 'netns', 'exec', other.space, 'python3', '-c', code], text=True,
+                                    stdout=subprocess.PIPE)
+        listener.stdout.readline()
+        guest('ping', '-c', '2', '-i', '0.2', '-W', '2', '-Q', '0x20', other.address, check=False)
+        seen.append(int(listener.communicate(timeout=30)[0]))
+    assert seen == [46 << 2, 0x20]
+
+
 def test_vlans(world):
     """Guests of one VLAN reach each other over a trunk and a router reaches out; those of another do not hear them."""
     for name, value in (('manager', 'VlanManager'), ('vlan_ranges', ['wire:100:101'])):

@@ -1,4 +1,5 @@
 """The filters of a host as text, and the DHCP server's arguments."""
+import dataclasses
 import pytest
 
 from nova import exception
@@ -130,6 +131,29 @@ def test_networks_are_kept_apart_and_from_the_hosts_metadata():
         and 'iifname "br-b" oifname { "br-a" } drop' in found
     )
     assert 'iifname { "br-a", "br-b" } ip daddr 169.254.0.0/16 drop' in found
+
+
+def overlays(count):
+    return [host_state.Overlay(f'n{number}', f'br{number:012x}', number + 1, 1450, MAC, [host_state.OverlaySubnet(
+        '10.0.0.0/24', '10.0.0.1', '10.0.0.2', [], [], None)], [], []) for number in range(count)]
+
+
+def test_a_packet_meets_as_many_rules_however_many_networks_the_host_has():
+    """Three rules a network stood before each packet that is no reply: 300 with 100 networks."""
+    few, many = (rules.script('t', dataclasses.replace(state(), overlays=overlays(count)), {}) for count in (2, 100))
+    for name in ('egress_check', 'ingress_check', 'basics', 'forward_apart', 'zones'):
+        assert len(chain(few, name)) == len(chain(many, name)) <= 9, name
+    for name in ('egress_check', 'ingress_check'):
+        assert chain(many, name)[0] == 'ct direction reply ct state established accept'
+    assert '"br000000000001" . 10.0.0.2' in chain(many, 'basics')[0]
+    assert chain(few, 'forward_apart')[1:3] == [
+        f'{name} {{ "br000000000000", "br000000000001" }} iifname . oifname != '
+        '{ "br000000000000" . "br000000000000", "br000000000001" . "br000000000001" } drop'
+        for name in ('iifname', 'oifname')]
+
+
+def test_tcp_of_a_guest_is_let_through_early():
+    assert chain(script(), 'from_tap1')[1] == 'ether type ip ip protocol tcp ip saddr { 10.0.0.5 } accept'
 
 
 def test_no_network_makes_valid_tables():

@@ -1,4 +1,4 @@
-"""releases of network hosts, names of addresses"""
+"""releases of network hosts, names of addresses, kinds of shares, marks of packets"""
 from alembic import op
 import sqlalchemy as sa
 
@@ -32,5 +32,14 @@ def upgrade() -> None:
     )
     op.create_index(op.f('ix_dns_entries_address'), 'dns_entries', ['address'], unique=False)
     op.create_index(op.f('ix_dns_entries_project_id'), 'dns_entries', ['project_id'], unique=False)
+    op.create_table('qos_markings',
+    sa.Column('policy_id', sa.String(length=36), nullable=False),
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('dscp_mark', sa.Integer(), nullable=False),
+    sa.PrimaryKeyConstraint('policy_id'),
+    mysql_charset='utf8mb4',
+    mysql_engine='InnoDB'
+    )
     op.add_column('network_hosts', sa.Column('version', sa.Integer(), server_default='0', nullable=False))
+    op.add_column('network_shares', sa.Column('object_type', sa.String(length=16), server_default='network', nullable=False))
     # ### end Alembic commands ###
