@@ -142,8 +142,8 @@ def test_cells_and_whether_they_answer(running):
 def test_no_partial_lists_where_the_operator_wants_none(tmp_path):
     with cells_cloud.running(tmp_path, api__list_records_by_skipping_down_cells=False) as running:
         admin = running.admin()
-        paths = ('/servers?all_tenants=1', '/servers/detail?all_tenants=1', '/os-services', '/os-hypervisors', '/os-migrations',
-                 '/os-simple-tenant-usage')
+        paths = ('/servers?all_tenants=1', '/servers/detail?all_tenants=1', '/os-services', '/os-hypervisors',
+                 '/os-migrations', '/os-simple-tenant-usage')
         for path in paths:
             assert admin.get(path).status_code == 200, path
         with running.down('cell2'):
