@@ -23,6 +23,7 @@ LOG = logging.getLogger(__name__)
 FILE = 'disk-keys'
 KEY_BYTES, NONCE_BYTES = 32, 12
 MOST_BYTES = 65536                       # of the file
+CALLED = 'the file of [conductor] disk_keys_file'        # in sentences: users get them, and no paths of this host
 
 
 class Unusable(Exception):
@@ -38,7 +39,7 @@ class Sealer:
 
     def __init__(self, keys: list[bytes]) -> None:
         if not keys or any(len(key) != KEY_BYTES for key in keys):
-            raise Unusable(f'the file of [conductor] disk_keys_file has no lines of base64 with {KEY_BYTES} bytes each')
+            raise Unusable(f'{CALLED} has no lines of base64 with {KEY_BYTES} bytes each')
         self._keys = {name_of(key): aead.AESGCM(key) for key in keys}
         self.first = name_of(keys[0])
 
@@ -59,7 +60,7 @@ class Sealer:
         :raises Unusable: it was sealed with another key, or for another server
         """
         if name not in self._keys:
-            raise Unusable('it was sealed with a key that the file of [conductor] disk_keys_file does not have')
+            raise Unusable(f'it was sealed with a key that {CALLED} does not have')
         try:
             found = base64.b64decode(sealed, validate=True)
             return self._keys[name].decrypt(found[:NONCE_BYTES], found[NONCE_BYTES:], owner.encode()).decode()
@@ -80,16 +81,16 @@ def read(path: str) -> list[bytes] | None:
     try:
         with open(path, 'rb') as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
-                raise Unusable(f'others than its owner may use {path}')
+                raise Unusable(f'others than its owner may use {CALLED}')
             lines = file.read(MOST_BYTES).split()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Unusable(f'{path}: {error.strerror}') from None
+        raise Unusable(f'{CALLED}: {error.strerror}') from None
     try:
         return [base64.b64decode(line, validate=True) for line in lines]
     except binascii.Error:
-        raise Unusable(f'{path} holds something else than keys') from None
+        raise Unusable(f'{CALLED} holds something else than keys') from None
 
 
 def make(path: str) -> None:
@@ -113,7 +114,7 @@ def make(path: str) -> None:
             os.unlink(part)
         _keep(os.path.dirname(path))
     except OSError as error:
-        raise Unusable(f'{path}: {error.strerror}') from None
+        raise Unusable(f'{CALLED}: {error.strerror}') from None
     LOG.warning('%s was made. Encrypted disks of servers and encrypted volumes cannot be opened without it: keep a '
                 "copy, away from the copies of the database, and give it to this deployment's other conductors.", path)
 
@@ -154,5 +155,5 @@ def read_sealer(path: str, used: set[str] | None = None) -> Sealer:
         make(path)
         keys = read(path)
     if keys is None:
-        raise Unusable(f'there is no file {path} on this host')
+        raise Unusable(f'this host does not have {CALLED}')
     return Sealer(keys)

@@ -65,13 +65,17 @@ class Inventory:
 
     def became_of(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, str]:
         with self._cell_db.reader() as conn:
+            # Before the rows: a move that ends meanwhile has written there where the server is, and one that has just
+            # come is not taken for one that is elsewhere.
+            moves = server_migrations.open_of_many(conn, uuids)
+            evacuated = live_migrations.evacuated_from(conn, host)
             rows = instances.get_many(conn, uuids)
             gone = history.deleted(conn, [uuid for uuid in uuids if uuid not in rows])
-            # a guest that comes or goes: the move decides about it
-            moving = {uuid for uuid, move in server_migrations.open_of_many(conn, list(rows)).items()
-                      if host in (move['source_compute'], move['dest_compute'])}
-            # their disks may be those of the new guest
-            moving.update(entry['instance_uuid'] for entry in live_migrations.evacuated_from(conn, host))
+        # a guest that comes or goes: the move decides about it
+        moving = {uuid for uuid, move in moves.items()
+                  if uuid in rows and host in (move['source_compute'], move['dest_compute'])}
+        # their disks may be those of the new guest
+        moving.update(entry['instance_uuid'] for entry in evacuated)
 
         def fate(uuid: str) -> str:
             if uuid in moving or uuid in rows and rows[uuid]['host'] == host:

@@ -600,6 +600,22 @@ def test_files_of_a_server_that_moves_here_stay(cloud):
     cloud.check()
 
 
+def test_moves_are_read_before_servers(cloud):
+    """On a server each statement sees its own moment: of a move that ends between, the row says where the server is. In
+    the other order a host heard that what had just come to it is elsewhere, and removed it."""
+    uuid, read = cloud.boot(), []
+
+    def note(conn, cursor, statement, *rest):
+        read.extend(name for name in ('migrations', 'instances') if f'FROM {name} ' in statement.replace('\n', ' '))
+    sa.event.listen(sa.engine.Engine, 'before_cursor_execute', note)
+    try:
+        answer = cloud.conductor.methods.became_of(None, host='host1', uuids=[uuid])
+    finally:
+        sa.event.remove(sa.engine.Engine, 'before_cursor_execute', note)
+    assert list(answer) == [uuid] and set(read) == {'migrations', 'instances'}
+    assert read.index('instances') > max(index for index, name in enumerate(read) if name == 'migrations')
+
+
 def test_nothing_is_removed_without_an_answer(cloud, monkeypatch):
     monkeypatch.setattr('nova.rpc.retrying_client.RETRIES', 1)
     uuid, target = deleted_meanwhile(cloud)

@@ -79,7 +79,7 @@ def test_a_conductor_without_the_file_makes_no_other_one(clients):
     os.rename(path, path.with_suffix('.away'))
     try:
         for each in (server, later):
-            with pytest.raises(exception.DiskKeyUnavailable, match='there is no file'):
+            with pytest.raises(exception.DiskKeyUnavailable, match='this host does not have the file'):
                 ask(clients, host_of(clients, each), each['id'])
         assert not path.exists()
     finally:

@@ -338,7 +338,8 @@ def test_a_lost_file_of_keys_is_said_and_makes_no_new_one(cloud, user, sealed):
     file.rename(aside)
     try:
         refused = ask(user, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': 'sealed'}}, 400)
-        assert 'there is no file' in str(refused) and not file.exists()
+        assert 'does not have the file of [conductor] disk_keys_file' in str(refused) and not file.exists()
+        assert str(cloud.state_path) not in str(refused)          # it is a user who reads it
         with pytest.raises(exception.InvalidVolume, match='cannot be opened'):
             passphrase(cloud, sealed)
     finally:
