@@ -14,9 +14,11 @@ from nova.runtime import certificates
 from nova.tests.integration import moving
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+from nova.virt.libvirt.moves import outgoing
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
+AWAY_S = 45                              # longer than libvirt waits for the other end
 
 
 @pytest.fixture(scope='module')
@@ -250,3 +252,37 @@ def test_strangers_are_kept_out(fleet):
     with pytest.raises(libvirt.libvirtError):
         libvirt.open(uri)
     libvirt.open(fleet.cluster.hosts.migration_uri(ONE).replace('%s', fleet.address(TWO))).close()
+
+
+@pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='a network is away for longer than libvirt waits')
+@pytest.mark.skipif(pathlib.Path('/proc/sys/vm/unprivileged_userfaultfd').read_text().strip() != '1',
+                    reason='QEMU may not copy afterwards: sysctl vm.unprivileged_userfaultfd')
+def test_a_guest_that_runs_there_already_is_waited_for_when_the_network_breaks(fleet):
+    """It was given up after a minute, and removed at its destination: nothing of it was left that could run."""
+    fleet.drivers[ONE].stop()
+    driver = fleet.make_driver(ONE, libvirt__live_migration_permit_post_copy=True, libvirt__live_migration_bandwidth=1)
+    instance = fleet.spawn(ONE)
+    fleet.booted(ONE, instance)
+    fleet.type(ONE, instance, 'X=memo; echo $X-ry', 'memo-ry')
+    fleet.inside(ONE, 'tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'tbf', 'rate', '16mbit', 'burst', '64kb', 'latency',
+                 '400ms')
+
+    def cut():
+        moving.base.wait_for(lambda: fleet.guests()[TWO].get(instance.uuid) == states.RUNNING, 120,
+                             'the guest to run there')
+        assert driver.hypervisor.guest('look', instance.uuid, outgoing.went_ahead)
+        fleet.inside(ONE, 'ip', 'link', 'set', 'eth0', 'down')
+        threading.Event().wait(AWAY_S)
+        fleet.inside(ONE, 'ip', 'link', 'set', 'eth0', 'up')
+    cutter = threading.Thread(target=cut)
+
+    def go_ahead():
+        driver.force_complete_live_migration(instance)
+        cutter.start()
+    try:
+        fleet.migrate(ONE, TWO, instance, at_first(go_ahead))
+    finally:
+        cutter.join()
+        fleet.inside(ONE, 'tc', 'qdisc', 'del', 'dev', 'eth0', 'root')
+    fleet.only_at(TWO, instance)
+    fleet.type(TWO, instance, 'echo $X-there', 'memo-there')

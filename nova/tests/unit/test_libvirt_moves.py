@@ -207,3 +207,13 @@ def test_what_stays_is_seen_alike_without_a_cache_of_this_host(tmp_path, copied,
     if kind:
         guest.volumes = [volumes.Volume('volume', 'vdc', 'virtio', {'type': kind}, cache=volume_cache)]
     assert live_migration._seen_alike(guest, copied) is alike
+
+
+@pytest.mark.parametrize('name, ahead', [('PAUSED_POSTCOPY', True), ('PAUSED_POSTCOPY_FAILED', True),
+                                         ('PAUSED_MIGRATION', False), ('PAUSED_USER', False)])
+def test_a_guest_that_runs_elsewhere_already_is_known_by_its_state(name, ahead):
+    class Domain:                        # what libvirt's says
+        def state(self):
+            return [libvirt.VIR_DOMAIN_PAUSED, getattr(libvirt, f'VIR_DOMAIN_{name}')]
+    libvirt = outgoing.libvirt
+    assert outgoing.went_ahead(Domain()) is ahead

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 POLL = 0.2                               # seconds between two looks at a migration
+RESUME_S = 5                             # between two attempts to take up one that has broken off
 SETTLES_S = 60                           # libvirt ends a migration that was aborted, or that its own end interrupted
 ADDRESS = re.compile(r'[0-9A-Za-z][0-9A-Za-z.:-]{0,254}\Z')
 
@@ -274,18 +275,20 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         was = self.hypervisor.power_state(uuid)
         running = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.running_xml)
         uri = self.uri_of(facts['address'])
-        concurrency.spawn(
-            'migration', job.run, self.hypervisor, uuid, uri,
-            outgoing.parameters(options, running, facts['domain'], facts['address'], targets, tls),
-            outgoing.flags(options, bool(targets), facts['incremental'], tls, seen=_seen_alike(guest, copied)))
+        call = (self.hypervisor, uuid, uri,
+                outgoing.parameters(options, running, facts['domain'], facts['address'], targets, tls),
+                outgoing.flags(options, bool(targets), facts['incremental'], tls, seen=_seen_alike(guest, copied)))
+        concurrency.spawn('migration', job.run, *call)
         try:
             self._watch(job, uuid, progress)
         except BaseException as error:
             self._end(job, uuid)
+            self._see_over(uuid, call, progress)
             if job.error is None or self._has_left(uuid, uri, was):
                 LOG.info('Guest %s had gone before its migration could be ended: %s', uuid, error)
                 return
             raise
+        self._see_over(uuid, call, progress)
         if job.error is not None and not self._has_left(uuid, uri, was):
             if job.aborted.is_set():
                 raise exception.MigrationAborted(instance_id=uuid)
@@ -315,6 +318,64 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                 hurried = True
                 with contextlib.suppress(exception.VirtError):       # it is too late for that, or was requested before
                     self.force_complete_live_migration_of(uuid)
+
+    def _see_over(self, uuid: str, call: tuple[Any, ...], progress: Any) -> None:
+        """Wait until a guest that went ahead (post-copy) has all of itself at its destination, however often the
+        connection breaks: here it could not run on, and there it must not be removed.
+
+        :param call: what Job.run was called with; libvirt takes up what has broken off
+        """
+        tries = 0
+        while self._went_ahead(uuid):
+            if self._is_lost(uuid, call[2]):
+                LOG.error('Guest %s had a part of its memory here when its destination lost the rest: it is to be '
+                          'started anew, by a hard reboot.', uuid)
+                return
+            if not tries:
+                LOG.error('The connection broke while guest %s ran at its destination already and had a part of its '
+                          'memory here. It is waited for; nothing of it may be removed on either host.', uuid)
+            tries += 1
+            *same, flags = call
+            job = outgoing.Job()
+            concurrency.spawn('migration', job.run, *same, flags | libvirt.VIR_MIGRATE_POSTCOPY_RESUME)
+            while not job.done.wait(POLL):
+                self._tell(uuid, progress)
+            self._tell(uuid, progress)
+            if job.error is not None:
+                time.sleep(RESUME_S)                     # also QEMU has to see that the connection is broken
+        if tries:
+            LOG.info('Guest %s is at its destination after %d attempts to take its migration up.', uuid, tries)
+
+    def _went_ahead(self, uuid: str) -> bool:
+        if not self.conf.libvirt.live_migration_permit_post_copy:
+            return False
+        while True:
+            try:
+                return bool(self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.went_ahead))
+            except exception.GuestNotFound:
+                return False
+            except exception.VirtError as error:         # it is not known, and may be so
+                LOG.error('Whether guest %s runs at its destination already is not known: %s', uuid, error.message)
+                time.sleep(RESUME_S)
+
+    @staticmethod
+    def _is_lost(uuid: str, uri: str) -> bool:
+        """Whether the destination of a guest that went ahead is there, and has no such guest."""
+        try:
+            return not concurrency.blocking(outgoing.is_at, uri, uuid, True)
+        except libvirt.libvirtError:
+            return False
+
+    def _tell(self, uuid: str, progress: Any) -> None:
+        """Report how far a migration is that goes on whatever the answer is, unless the server is gone."""
+        try:
+            values = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)
+            if values:
+                progress(values)
+        except (exception.InstanceChanged, exception.InstanceNotFound):
+            raise
+        except exception.NovaException as error:
+            LOG.debug('The migration of guest %s goes on without a report: %s', uuid, error)
 
     def _end(self, job: outgoing.Job, uuid: str) -> None:
         """Let a migration end, whatever it takes."""

@@ -159,8 +159,18 @@ def run_on(domain: Any) -> None:
         domain.resume()
 
 
+def went_ahead(domain: Any) -> bool:
+    """Whether it runs at its destination already while memory is missing there (post-copy), also when the connection
+    has broken: what is left here could not run on."""
+    state, reason = domain.state()
+    return state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_POSTCOPY,
+                                                             libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)
+
+
 def settled(domain: Any) -> bool:
     """Whether no migration of it is under way; one that is gets the request to end."""
+    if not domain.isActive():            # gone, by a migration whose end nobody saw
+        return True
     if domain.jobStats().get('operation', 0) != libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT:
         return True
     abort(domain)
@@ -198,14 +208,16 @@ def cpu_features(connection: Any, virt_type: str, cpu: str | None = None) -> lis
         raise
 
 
-def is_at(uri: str, uuid: str) -> bool:
+def is_at(uri: str, uuid: str, coming: bool = False) -> bool:
     """Whether the guest has arrived where that libvirt is.
 
+    :param coming: or is on its way to there
     :raises libvirtError: it cannot be reached
     """
     connection = libvirt.open(uri)
     try:
-        return arrived(connection.lookupByUUIDString(uuid))
+        domain = connection.lookupByUUIDString(uuid)
+        return bool(domain.isActive()) if coming else arrived(domain)
     except libvirt.libvirtError as error:
         if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
             raise
