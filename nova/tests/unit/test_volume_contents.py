@@ -17,7 +17,7 @@ from nova.volume.store import files
 def made(tmp_path, monkeypatch):
     """Contents, whose first work waits in the removal of a file until ``go`` is set."""
     found = contents.Contents(None, files.VolumeFiles(str(tmp_path), disk_space.Reserve(), qemu_img.QemuImg(60, False)),
-                              None)
+                              None, None)
     found.waits, found.go, remove = threading.Event(), threading.Event(), guest_files.remove
 
     def slow(path):
