@@ -78,7 +78,7 @@ class CellPage:
         cells, project = self._cells.all(), self._query.project_id
         if nova_context.one_project(project) and self._query.rows == 'live':
             with self._api_db.reader() as conn:
-                having = mappings.cells_of_project(conn, project)
+                having = mappings.cells_of_project(conn, str(project))
             cells = [cell for cell in cells if cell.uuid in having]
         return [cell for cell in cells if cell not in self._parts and cell not in self.down]
 
