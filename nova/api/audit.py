@@ -9,7 +9,7 @@ from nova.web.routes import Route
 
 _PROJECT = 'tenant_id'           # the part of a path that says whose, not what
 READS = frozenset({'nova:scheduler:explain'})            # rules of what changes nothing, though it is a POST
-SHOWN = frozenset({'nova:os-console-screenshot'})       # rules of GETs that show what somebody has on a screen
+SHOWN = frozenset({'nova:os-console-screenshot'})       # rules of GETs that show what is on a screen
 REPLAYED = 'IdempotentReplay'    # reason of an answer that was given before
 
 

@@ -35,7 +35,7 @@ class Strays:
         return {(what,): list(self._left.values()).count(what) for what in _TEXTS}
 
     def find(self, guests: collections.abc.Iterable[str]) -> Found:
-        """What is here, to be looked for before the servers are asked for: so none is taken for a stray that comes.
+        """What is here, to be looked for before the servers are read: so none is taken for a stray that comes.
 
         :param guests: of the driver, as they were before
         """

@@ -25,7 +25,7 @@ class Shares:
     def allow(self, ctx: RequestContext, share_id: str, address: str, protocol: str | None) -> dict[str, str] | None:
         """Let the host of an address mount the share; does nothing when it may.
 
-        :returns: what it needs beside the address: {'user', 'key'} of Ceph for a share of CephFS; None: nothing
+        :returns: what it needs with the address: {'user', 'key'} of Ceph for a share of CephFS; None: nothing
         :raises ShareNotFound, Conflict, Unavailable:
         """
         raise NotImplementedError

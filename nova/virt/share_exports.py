@@ -55,7 +55,7 @@ def mount(location: typing.Any, directory: str) -> list[str]:
 def serve(location: typing.Any, user: typing.Any, key_file: str, directory: str) -> list[str]:
     """The command that serves a share of CephFS, in the foreground, as long as it is mounted.
 
-    It reads no configuration of the host, writes no log beside its output, and names the file of the key alone.
+    It reads no configuration of the host, writes no log but its output, and names the file of the key alone.
     :raises ValueError: see check()
     """
     monitors, path = _parts(CEPHFS, location)

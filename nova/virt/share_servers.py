@@ -1,6 +1,6 @@
 """Programs that serve a mounted share (ceph-fuse), and how long: until the process for which it is mounted has ended.
 
-A keeper stays beside the program, in the mount namespace of that process, and outlives it: what a guest has written may
+A keeper stays with the program, in the mount namespace of that process, and outlives it: what a guest has written may
 be in the program's memory still, and is written before the mount goes. Modules of the standard library alone.
 """
 from __future__ import annotations
@@ -27,22 +27,22 @@ def start(command: typing.Sequence[str], directory: str, seconds: float) -> None
     :raises ValueError: it has not come to that; what it said is in the standard error output
     """
     parent = os.pidfd_open(os.getpid())
-    ready, told = os.pipe()
+    ready, ready_end = os.pipe()
     child = os.fork()
     if not child:                        # two of them: the process's children are none of ours
         status = 1
         try:
             if not os.fork():
                 os.setsid()
-                _close_others(parent, told)
+                _close_others(parent, ready_end)
                 _leave_devices()
-                _keep(command, directory, seconds, parent, told)
+                _keep(command, directory, seconds, parent, ready_end)
             status = 0
         except OSError as error:
             os.write(2, f'{command[0]}: {error}\n'.encode())
         finally:
             os._exit(status)
-    os.close(told)
+    os.close(ready_end)
     os.close(parent)
     os.waitpid(child, 0)
     with open(ready, 'rb') as answer:
@@ -50,7 +50,7 @@ def start(command: typing.Sequence[str], directory: str, seconds: float) -> None
             raise ValueError(f'The share cannot be mounted: {command[0]} has ended, or not done it in {seconds:.0f} s.')
 
 
-def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent: int, told: int) -> None:
+def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent: int, ready_end: int) -> None:
     deadline = time.monotonic() + seconds
     program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     for each in _IGNORED:                # after the start: the program does not ignore them
@@ -64,8 +64,8 @@ def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent:
             program.kill()
             program.wait()
             return
-    os.write(told, READY)
-    os.close(told)
+    os.write(ready_end, READY)
+    os.close(ready_end)
     ends.poll()
     program.terminate()
     try:

@@ -27,7 +27,7 @@ class Ids:
 
     def __init__(self, api_db: engine.Database) -> None:
         self._db = api_db
-        # {prefix: {uuid: number}}: a number is for ever. None: it has one, which nobody has asked for.
+        # {prefix: {uuid: number}}: a number is for ever. None: it has one, which was not read yet.
         self._known: dict[str, dict[str, int | None]] = {}
         self._later: dict[str, set[str]] = {}              # {prefix: uuids} of those that are shown by their numbers
         self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, where users choose no uuids
@@ -50,7 +50,7 @@ class Ids:
         return self.numbers(prefix, [uuid])[uuid]
 
     def begin(self, prefix: str, uuids: Iterable[str]) -> None:
-        """Give ids to what has just been made: nobody has asked for them before."""
+        """Give ids to what has just been made: no request has named them before."""
         if made := list(uuids):
             db.begin(self._db, prefix, made)
             self._remember(prefix, dict.fromkeys(made))

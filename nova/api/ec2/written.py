@@ -23,9 +23,9 @@ class Text(str):
 
 
 class Memory:
-    """Texts by a digest of everything that they were made of: whoever has the same gets the same, and nobody else can.
+    """Texts by a digest of everything that they were made of: the same facts give the same text, and no others do.
 
-    :param most: bytes; what was not asked for the longest goes first
+    :param most: bytes; what was not used for the longest goes first
     """
 
     def __init__(self, most: int = MOST_BYTES) -> None:

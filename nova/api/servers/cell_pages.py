@@ -1,8 +1,7 @@
 """A page of a list whose servers are in several cells.
 
-A cell is asked for its share of the page and a little more, and one whose rows end before the page does for what comes
-after them: about a page is read, however many cells there are. Of the cells, those alone are asked that have servers
-of the project.
+Of each cell its share of the page is read and a little more, and of one whose rows end before the page does what comes
+after them: in all about a page, however many cells there are. Cells that have no servers of the project are left out.
 """
 from __future__ import annotations
 
@@ -22,14 +21,14 @@ Place = tuple[Any, ...] | None
 Read = Callable[[db_cells.Cell], Rows]
 Prepare = Callable[[listing.Query, Place], Read]
 
-GROWTH = 4            # times as many rows as the time before, of a cell that is asked again
+GROWTH = 4            # times as many rows as the time before, of a cell that is read again
 
 
 @dataclasses.dataclass
 class _Part:
     """What one cell has given, and whether it has more."""
 
-    size: int                                  # rows that it is asked for at a time
+    size: int                                  # rows that are read of it at a time
     place: Place
     rows: Rows = dataclasses.field(default_factory=list)
     ended: bool = False
@@ -57,24 +56,24 @@ class CellPage:
     def rows(self) -> Rows:
         """The servers of the page in their order.
 
-        The default cell is asked first and for a whole page: a server that is not there any more has arrived in
+        Of the default cell a whole page is read, before the others: a server that is not there any more has arrived in
         another cell by then.
         """
         self._ask([self._cells.default], self._limit)
-        asked = self._unasked()
-        self._ask(asked, share(self._limit, len(asked)))
+        others = self._unread_cells()
+        self._ask(others, share(self._limit, len(others)))
         while True:
             merged = listing.merge([part.rows for part in self._parts.values()],
                                    dataclasses.replace(self._query, limit=None))
             unread = self._unread(merged)
-            arrived = [] if unread else self._unasked()
+            arrived = [] if unread else self._unread_cells()
             if not unread and not arrived:
                 return merged[:self._limit]
             self._ask(unread)
             self._ask(arrived, self._limit)
 
-    def _unasked(self) -> list[db_cells.Cell]:
-        """Cells with servers of the project that have not been asked."""
+    def _unread_cells(self) -> list[db_cells.Cell]:
+        """Cells with servers of the project of which nothing has been read."""
         cells, project = self._cells.all(), self._query.project_id
         if nova_context.one_project(project) and self._query.rows == 'live':
             with self._api_db.reader() as conn:
@@ -92,7 +91,7 @@ class CellPage:
         """Ask cells for their next rows; those that do not answer are down, with what they gave before."""
         if not cells:
             return
-        reads: dict[tuple[int, Place], Read] = {}          # most cells are asked for the same
+        reads: dict[tuple[int, Place], Read] = {}          # of most cells the same is read
         for cell in cells:
             part = self._parts.setdefault(cell, _Part(size, self._place))
             if (part.size, part.place) not in reads:
@@ -113,7 +112,7 @@ class CellPage:
 
 
 def share(limit: int, count: int) -> int:
-    """Rows that each of so many cells is asked for at first, so that few are asked again.
+    """Rows that are read of each of so many cells at first, so that few are read again.
 
     A cell's part of a page spreads about its mean by the root of it.
     """

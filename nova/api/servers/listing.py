@@ -118,7 +118,7 @@ def _gather(req: api_request.Request, query: listing.Query, columns: set[str],
 
 
 def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | None:
-    """Where the page after the marker begins; the cell of its mapping is asked first.
+    """Where the page after the marker begins; the cell of its mapping is read first.
 
     :raises MarkerNotFound: no cell has it
     :raises ServiceUnavailable: none that answers has it, and one does not answer

@@ -33,7 +33,7 @@ def pieces(conn: sa.Connection, pool_id: str) -> list[tuple[str, str]]:
 
 def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> dict[str, Any] | None:
     """A pool that the caller sees, locked until the transaction ends; None: there is none."""
-    row = networks.lock(conn, t.subnet_pools, ident)             # before it is asked whether it is shared
+    row = networks.lock(conn, t.subnet_pools, ident)             # before the look whether it is shared
     return None if networks.seen(conn, t.subnet_pools, visible(context), ident) is None else row
 
 

@@ -44,7 +44,7 @@ class SignedRequests:
 
         :param signed: see ``nova.identity.signatures``
         :param address: where the request comes from
-        :param shared: it may be that of another request which the same pair has signed: nobody gets it and ends it
+        :param shared: it may be that of another request which the same pair has signed: no client gets it and ends it
         :returns: (token, TokenData)
         :raises Unauthorized: always the same words, whatever was wrong
         :raises TooManyRequests: too many failures for these keys from this address

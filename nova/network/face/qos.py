@@ -88,7 +88,7 @@ def chosen(conn: engine.Connection, context: nova_context.RequestContext, known:
     if wanted == known:
         return known
     if wanted:
-        db_networks.lock(conn, t.qos_policies, wanted)           # before it is asked whether it is shared
+        db_networks.lock(conn, t.qos_policies, wanted)           # before the look whether it is shared
     for ident in filter(None, (wanted, known)):
         if db_networks.seen(conn, t.qos_policies, db.visible(context), ident) is None:
             if ident == known:

@@ -179,7 +179,7 @@ class Names(NamedTuple):
     """Names that users gave to addresses, as one network resolves them.
 
     entries  [(address, full name)]
-    domains  that they are below, and others without any; of these nobody else is asked
+    domains  that they are below, and others without any; of these no other server is queried
     """
 
     entries: Sequence[tuple[str, str]]

@@ -44,7 +44,7 @@ class Dhcp:
         """The command line for a network.
 
         :param name_servers: subnet -> [address] that its guests get
-        :param domains: whose names nobody else is asked for
+        :param domains: whose names no other server is queried for
         """
         words = [
             'dnsmasq',

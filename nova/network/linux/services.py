@@ -38,7 +38,7 @@ class Services(dhcp.Dhcp):
         """The command line.
 
         :param more_servers: name servers of guests whose subnet names none
-        :param domains: whose names nobody else is asked for
+        :param domains: whose names no other server is queried for
         """
         words = ['dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--no-resolv', '--bind-dynamic',
                  '--except-interface=lo', f'--interface={self.bridge}', f'--pid-file={self.pid_file}',

@@ -37,7 +37,7 @@ def refuse(given: Mapping[str, Any], more: Mapping[str, str] = {}) -> None:
 
 
 def subnet_v4(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The subnet of version 4 that is asked for, as the Network API makes it; none, or one.
+    """The subnet of version 4 that is requested, as the Network API makes it; none, or one.
 
     :raises BadRequest:
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
 
 RESERVED = 'reserved'            # in place of the id of a port
-MOST_FREE = 16384                # addresses that nobody has, in a list
+MOST_FREE = 16384                # free addresses in a list
 
 
 def host_subnet(conn: Connection, address: str) -> tuple[Any, int]:
@@ -76,7 +76,7 @@ def show_fixed(api_db: Database, address: str) -> dict[str, Any]:
 
 
 def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
-    """All floating addresses, as os-floating-ips-bulk shows them, and the first MOST_FREE that nobody has.
+    """All floating addresses, as os-floating-ips-bulk shows them, and the first MOST_FREE free ones.
 
     :param host: only those of servers there
     """
@@ -99,7 +99,7 @@ def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
 
 
 def _free_floating(conn: Connection) -> list[dict[str, Any]]:
-    """Addresses of the pools that nobody has, as os-floating-ips-bulk shows them."""
+    """Free addresses of the pools, as os-floating-ips-bulk shows them."""
     outside = {row['id']: row for row in networks.page(conn, t.networks, t.networks.c.external,
                                                        [('name', 'asc'), ('id', 'asc')], None, None)}
     found: list[dict[str, Any]] = []

@@ -57,7 +57,7 @@ class Channel:
 
     @property
     def plain(self) -> bool:
-        """Whether the kernel may send what lies in a file: nobody encrypts it."""
+        """Whether the kernel may send what lies in a file: it is not encrypted."""
         return self._secured is None
 
     def send_file(self, file: int, start: int, size: int) -> int | None:

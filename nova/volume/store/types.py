@@ -55,7 +55,7 @@ def _built_in(name: str | None) -> Type | None:
 def find(conn: Connection, name: str | None, lock: bool = False) -> Type:
     """The type with an id or a name; the default one for None and ''.
 
-    :param lock: nobody changes it until the transaction ends
+    :param lock: no other transaction changes it until the transaction ends
     :raises VolumeTypeNotFound:
     """
     found = _built_in(name) or db.get(conn, str(name)[:255], lock)

@@ -34,7 +34,7 @@ class Instances:
             server['id'] for server in servers if server['addresses'] or server['status'] != 'BUILD'])
 
     def facts(self, server: dict[str, Any]) -> list[Any]:
-        """What ``instance`` wants to know beside a server's document, of JSON."""
+        """What ``instance`` reads but a server's document, of JSON."""
         volumes = server.get('os-extended-volumes:volumes_attached') or ()
         return [self._instances[server['id']], self._images[_image_of(server)],
                 [[self._volumes[volume['id']], self._devices.get(volume['id'])] for volume in volumes],

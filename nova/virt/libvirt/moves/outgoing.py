@@ -169,7 +169,7 @@ def went_ahead(domain: Any) -> bool:
 
 def settled(domain: Any) -> bool:
     """Whether no migration of it is under way; one that is gets the request to end."""
-    if not domain.isActive():            # gone, by a migration whose end nobody saw
+    if not domain.isActive():            # gone, by a migration whose end was not seen
         return True
     if domain.jobStats().get('operation', 0) != libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT:
         return True
