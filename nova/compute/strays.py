@@ -72,7 +72,7 @@ class Strays:
             return dict.fromkeys(conductor.stray_guests(ctx, host=host, uuids=uuids), states.ELSEWHERE)
 
     def _remove(self, ctx: context.RequestContext, uuid: str, what: str) -> None:
-        """In the server's queue, where nothing else of this host works on it: ask again, and remove it."""
+        """In the server's queue: ask again right before it goes. A move may have begun, which passes no queue."""
         driver, guest = self._host.driver, objects.Instance(uuid=uuid, network_info=[])
         fate = self._became_of(ctx, [uuid]).get(uuid)
         if not _removable(what, fate):
