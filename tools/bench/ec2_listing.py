@@ -5,8 +5,9 @@ usage: tools/bench/ec2_listing.py [--servers 1000] [--rounds 15] [--thread-model
 
 One all-in-one is a process of its own, with the fake driver; servers have an address, a security group and two items of
 metadata. The client is this one: one connection, requests signed and bodies built before the time begins, answers read
-and not parsed. Rounds ask for one after the other, so that each meets the same neighbours; "in parts of" is the
-median of what each took in parts of the other in the same round. CPU is the server's processor time for a request.
+and not parsed. A server is built before the next request is made. Rounds ask for one after the other, so that each
+meets the same neighbours; "in parts of" is the median of what each took in parts of the other in the same round. CPU is
+the server's processor time for a request.
 DescribeInstances keeps the text of instances that have not changed, here of all from the second round on; with a filter
 ("all anew") it keeps none.
 """
@@ -125,13 +126,17 @@ class Bench:
             'Filter.1.Name': 'cidr-block', 'Filter.1.Value.1': '10.64.0.0/18'})
         self.compare('POST /servers', lambda: self.compute('POST', '/servers', {'server': self.server}),
                      'RunInstances', lambda: self.ec2('RunInstances', ImageId=image, InstanceType='bench', MinCount=1,
-                                                      MaxCount=1, SubnetId=network), rounds)
+                                                      MaxCount=1, SubnetId=network), rounds, self.settle)
 
     def ec2_id(self, action, name, **more):
         text = self.timed(self.ec2(action, **more))[2].decode()
         return text.partition(f'<{name}>')[2].partition('<')[0]
 
-    def compare(self, first, ask_first, second, ask_second, rounds):
+    def compare(self, first, ask_first, second, ask_second, rounds, settle=lambda: None):
+        """Time two requests in turns, and print a row of each.
+
+        :param settle: called after each one: no request shares the processors with what the one before has begun
+        """
         rows = {first: ([], []), second: ([], [])}
         for _round in range(rounds):
             texts = []
@@ -140,6 +145,7 @@ class Bench:
                 rows[name][0].append(took)
                 rows[name][1].append(cpu)
                 texts.append(text)
+                settle()
         part = statistics.median(b / a for a, b in zip(rows[first][0], rows[second][0], strict=True))
         cpu = sum(rows[second][1]) / max(1, sum(rows[first][1]))
         for name, (took, worked) in rows.items():
@@ -147,13 +153,17 @@ class Bench:
                   + (f'   {part:.2f} in parts of {first}, {cpu:.2f} of its CPU' if name == second else ''), flush=True)
         return texts
 
+    def settle(self):
+        """Wait until no server is being built."""
+        while self.cloud.json('GET', '/servers?status=BUILD&limit=1')['servers']:
+            time.sleep(0.1)
+
     def fill(self, count):
         for begin in range(0, count, AT_ONCE):
             many = min(AT_ONCE, count - begin)
             self.cloud.json('POST', '/servers', {'server': {**self.server, 'min_count': many, 'max_count': many}},
                             version='2.91')
-            while self.cloud.json('GET', '/servers?status=BUILD&limit=1')['servers']:
-                time.sleep(0.1)
+            self.settle()
         wrong = self.cloud.json('GET', '/servers/detail?status=ERROR&limit=1')['servers']
         if wrong:
             raise RuntimeError(f'a server failed: {wrong[0].get("fault")}')
