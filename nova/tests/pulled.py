@@ -6,11 +6,13 @@ LIST has a path a line, the longest file first. No process waits for another one
 run: pytest-xdist's workers collect all tests each before the first one runs. Works on green threads, which those cannot
 run on. tools/test.sh begins the processes.
 """
+import atexit
 import collections.abc
 import fcntl
 import itertools
 import os
 import pathlib
+import sys
 import typing
 
 import pytest
@@ -36,6 +38,7 @@ class Pulled:
         self._files = files
         self._modules: dict[str, pytest.Module] = {}
         self._taken: pytest.Module | None = None
+        self._status = int(pytest.ExitCode.INTERNAL_ERROR)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> pytest.CollectReport | None:
@@ -65,6 +68,21 @@ class Pulled:
             session.config.hook.pytest_collection_modifyitems(session=session, config=session.config, items=items)
             session.testscollected += len(items)
             yield from items
+
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int | pytest.ExitCode) -> None:
+        self._status = int(exitstatus)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """End as xdist's workers do: without waiting for threads of clouds that have ended, which wait for answers that
+        do not come any more.
+        """
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(self._status)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -226,7 +226,8 @@ class NeutronManager:
     def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
         """Nothing to do: the agents of the Networking service follow by themselves."""
 
-    def report_host(self, context: nova_context.RequestContext, host: str, address: str, routers: bool) -> None:
+    def report_host(self, context: nova_context.RequestContext, host: str, address: str, routers: bool,
+                    version: int = 0) -> None:
         """:raises InvalidInput: always; the Networking service has agents of its own"""
         raise exception.InvalidInput(reason='[network] backend is neutron, whose hosts have no agent of this network '
                                             'service: take [network] agent out of their configuration.')

@@ -83,3 +83,14 @@ def test_the_longest_files_are_there():
     names = (TREE / 'nova/tests/longest.txt').read_text().splitlines()
     assert names and len(set(names)) == len(names)
     assert [name for name in names if not (TREE / name).exists()] == []
+
+
+def test_threads_that_are_left_hold_no_process(tmp_path):
+    """Those of a cloud that has ended waited two minutes and longer for answers."""
+    _tree(tmp_path, left="""
+import threading
+def test_it():
+    threading.Thread(target=threading.Event().wait, args=(600,)).start()
+""")
+    codes, said = _run(tmp_path, 1)
+    assert codes == [0] and '1 passed' in said
