@@ -163,6 +163,7 @@ def test_every_command_has_a_row():
     assert missing == []
 
 
+@pytest.mark.timeout(600)              # a hundred runs of the client, one after the other
 def test_every_row(face):
     """In their order, because they build on each other."""
     wrong = []
