@@ -59,10 +59,10 @@ class Shares(share_api.Shares):
     def __init__(self):
         self.shares, self.allowed = {}, set()
 
-    def add(self, status='available', protocol='NFS'):
+    def add(self, status='available', protocol='NFS', **values):
         share_id = str(uuid.uuid4())
         self.shares[share_id] = {'id': share_id, 'status': status, 'export_location': '192.0.2.9:/' + share_id,
-                                 'protocol': protocol}
+                                 'protocol': protocol, **values}
         return share_id
 
     def get(self, ctx, share_id):

@@ -100,7 +100,7 @@ def attach_and_delete(cloud, project):
 
 @race
 def a_share_of_one_server(cloud, project):
-    share_id, made = cloud.services.shares.add(), project.server(vm_state=states.STOPPED)
+    share_id, made = cloud.services.shares.add(project_id=project.id), project.server(vm_state=states.STOPPED)
     return Race(lambda number: project.client('2.97').post(f'/servers/{made}/shares', {
         'share': {'share_id': share_id}}), winners(201, 409))
 
