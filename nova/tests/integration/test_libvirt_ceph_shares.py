@@ -14,11 +14,12 @@ import pytest
 
 from nova import exception
 from nova.tests import ceph as cephs
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
 from nova.tests.integration import test_libvirt_shares as shares
 from nova.virt import virtiofsd
 
-pytestmark = base.pytestmark
+pytestmark = [base.pytestmark, long_runs.only]     # test_libvirt_shares has NFS, unit/test_virtiofsd the keeper
 state_path, rig, instance = base.state_path, base.rig, base.instance
 PROGRAM = '#!/bin/sh\nexec {python} -P -m nova.virt.virtiofsd "$@"\n'
 PATH = '/volumes/_nogroup/one'
