@@ -44,7 +44,8 @@ PARTS = {
                 'subnetpools': 'subnet_pool', 'default-security-group-rules': None,
                 'tags': 'tag', 'agents': None, 'network-ip-availabilities': 'private_network', 'extensions': None},
     'volume': {'volumes': 'volume', 'metadata': 'metadata_key', 'snapshots': 'volume_snapshot',
-               'attachments': 'attachment', 'types': None, 'os-quota-sets': 'project', 'backups': 'backup',
+               'attachments': 'attachment', 'types': None, 'extra_specs': None, 'encryption': None,
+               'os-quota-sets': 'project', 'backups': 'backup',
                'os-volume-transfer': 'transfer', 'volume-transfers': 'transfer'},
 }
 # these belong to what stands before them
