@@ -35,7 +35,7 @@ def get(req: Request) -> Answer:
     except BaseException:
         file.close()
         raise
-    return status, shown, Stream(contents.read(file, start, size), '', file.close, size, (file, start, size))
+    return status, shown, Stream.of_file(file, start, size, '')
 
 
 def put(req: Request) -> Answer:

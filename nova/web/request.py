@@ -12,6 +12,7 @@ from nova.web import routes
 
 _SAFE = "/~!$&'()*+,;=:@"          # characters of a path that a URL repeats as they are
 _USUAL_PORTS = {'http': ':80', 'https': ':443'}
+_PIECE = 256 * 1024                # bytes of a file that are read at once
 Headers = collections.abc.Sequence[tuple[str, str]]
 
 
@@ -45,6 +46,12 @@ class Stream:
         self._chunks, self.content_type, self.size, self.part = chunks, content_type, size, part
         self._end: typing.Callable[[], None] | None = end
 
+    @classmethod
+    def of_file(cls, file: typing.BinaryIO, start: int, size: int, content_type: str) -> typing.Self:
+        """A part of an open file, which is closed at the end."""
+        file.seek(start)
+        return cls(_pieces(file, size), content_type, file.close, size, (file, start, size))
+
     def __iter__(self) -> typing.Iterator[bytes]:
         return iter(self._chunks)
 
@@ -55,6 +62,13 @@ class Stream:
             if close is not None:
                 close()
             end()
+
+
+def _pieces(file: typing.BinaryIO, left: int) -> typing.Iterator[bytes]:
+    """So many bytes of a file, from where it stands."""
+    while left and (piece := file.read(min(_PIECE, left))):
+        left -= len(piece)
+        yield piece
 
 
 class Streams:

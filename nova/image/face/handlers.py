@@ -150,16 +150,8 @@ def download(req: ImageRequest, image_id: str) -> Response:
         headers.append(('Content-Range', f'bytes {start}-{end - 1}/{row["size"]}'))
     elif row['checksum']:
         headers.append(('Content-MD5', row['checksum']))
-    file.seek(start)
-    body = Stream(_chunks(file, end - start), OCTETS, file.close, end - start, (file, start, end - start))
+    body = Stream.of_file(file, start, end - start, OCTETS)
     return Response(body, 206 if wanted else 200, headers)
-
-
-def _chunks(file: typing.BinaryIO, left: int) -> Iterator[bytes]:
-    """So many bytes of a file."""
-    while left and (chunk := file.read(min(files.CHUNK, left))):
-        left -= len(chunk)
-        yield chunk
 
 
 def _range(text: str, size: int) -> tuple[int, int]:
