@@ -11,6 +11,7 @@ import uuid
 
 from nova import exception
 from nova.runtime import concurrency
+from nova.runtime import directories
 from nova.runtime import disk_space
 
 STEP = 16 << 20                    # bytes written between two looks at the free disk, and two flushes
@@ -60,7 +61,7 @@ class Contents:
                     ahead.result()
                 concurrency.blocking(os.fsync, file.fileno())
             part.rename(path)
-            _sync(path.parent)
+            directories.sync(path.parent)
         except OSError as error:
             part.unlink(missing_ok=True)
             raise exception.InsufficientStorage() from error
@@ -112,11 +113,3 @@ def read(file: Any, start: int = 0, size: int | None = None) -> Iterator[bytes]:
         if size is not None:
             size -= len(piece)
         yield piece
-
-
-def _sync(directory: pathlib.Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -14,6 +14,7 @@ from oslo_config.cfg import ConfigOpts
 from oslo_utils import uuidutils
 
 from nova import exception
+from nova.runtime import directories
 
 DIRECTORY = 'services'
 
@@ -23,15 +24,6 @@ def state_path(conf: ConfigOpts) -> Any:
     if conf.state_path:
         return conf.state_path
     return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
-
-
-def _keep(directory: Any) -> None:
-    """Let a file that was made in a directory be there after a power failure."""
-    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 class IdentityFile:
@@ -74,7 +66,7 @@ class IdentityFile:
                 file.write(text + '\n')
                 file.flush()
                 os.fsync(file.fileno())
-                _keep(os.path.dirname(self.path))
+                directories.sync(os.path.dirname(self.path))
         except BlockingIOError:
             raise exception.ServiceExists(
                 f'{self._binary} of host {self._host} runs on this machine already.') from None

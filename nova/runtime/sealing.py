@@ -16,6 +16,7 @@ from cryptography import exceptions
 from cryptography.hazmat.primitives.ciphers import aead
 from oslo_config.cfg import ConfigOpts
 
+from nova.runtime import directories
 from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
@@ -112,20 +113,11 @@ def make(path: str) -> None:
             pass
         finally:
             os.unlink(part)
-        _keep(os.path.dirname(path))
+        directories.sync(os.path.dirname(path))
     except OSError as error:
         raise Unusable(f'{CALLED}: {error.strerror}') from None
     LOG.warning('%s was made. Encrypted disks of servers and encrypted volumes cannot be opened without it: keep a '
                 "copy, away from the copies of the database, and give it to this deployment's other conductors.", path)
-
-
-def _keep(directory: str) -> None:
-    """Let the file be there after a power failure."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def path_of(conf: ConfigOpts) -> str:

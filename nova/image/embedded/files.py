@@ -13,6 +13,7 @@ from typing import Any
 from nova import exception
 from nova.image import inspector
 from nova.runtime import concurrency
+from nova.runtime import directories
 from nova.runtime import disk_space
 from nova.runtime import progress
 
@@ -62,7 +63,7 @@ class Files:
                 inspector.verify(upload.inspector.finish(), disk_format, max_virtual_size, image_id)
                 concurrency.blocking(upload.finish)
             os.rename(part, self.path(data_id))
-            self._sync_directory()
+            directories.sync(self.directory)
         except BaseException as error:
             self.remove(data_id)
             if isinstance(error, OSError) and error.errno in disk_space.FULL:
@@ -74,13 +75,6 @@ class Files:
     def check_room(self, adding: int = 0) -> None:
         """:raises InsufficientStorage: so many bytes more would use up the reserve"""
         self.reserve.check(self.directory, adding)
-
-    def _sync_directory(self) -> None:
-        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def remove(self, data_id: str) -> None:
         """Remove the file and what an upload left of it; no error when there is none."""
