@@ -54,20 +54,18 @@ def default_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
 
 
 def update_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
-    _check_administrator(request, project_id)
+    _check_project(project_id)
     wanted = {name: int(limit) for name, limit in request.body.items()}
     most = request.store.limits.set(project_id, wanted, listing.true(request.query.get('skip_validation', 'true')))
     return {'quota_set': {**most, **_NO_QUOTA}}
 
 
 def delete_quotas(request: VolumeRequest, project_id: str) -> None:
-    _check_administrator(request, project_id)
+    _check_project(project_id)
     request.store.limits.delete(project_id)
 
 
-def _check_administrator(request: VolumeRequest, project_id: str) -> None:
-    if not request.context.is_admin:
-        raise exception.PolicyDenied(rule='volume_extension:quotas:update')
+def _check_project(project_id: str) -> None:
     if len(project_id) > 255:
         raise exception.BadRequest('A project id has 255 characters at most.')
 
@@ -88,9 +86,9 @@ ROUTES = (
     Route('GET', '/limits', limits),
     Route('GET', '/os-quota-sets/{project_id}', quotas),
     Route('GET', '/os-quota-sets/{project_id}/defaults', default_quotas),
-    Route('PUT', '/os-quota-sets/{project_id}', update_quotas, policy=schemas.TRUSTED,
+    Route('PUT', '/os-quota-sets/{project_id}', update_quotas, policy=schemas.ADMIN,
           body=schemas.Given('quota_set', _QUOTAS)),
-    Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, schemas.TRUSTED),
+    Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, schemas.ADMIN),
     Route('GET', '/os-availability-zone', zones),
     *(Route('GET', path, nothing(key)) for path, key in (
         ('/extensions', 'extensions'), ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'),

@@ -17,6 +17,7 @@ NAMES = dict.fromkeys(('name', 'display_name', 'description', 'display_descripti
 ITEMS = {**METADATA, 'type': 'object'}
 # Policy of what belongs to a server in use: administrators and services.
 TRUSTED = 'trusted'
+ADMIN = 'admin'                          # administrators alone
 
 
 def of(*required: str, **properties: typing.Any) -> dict[str, typing.Any]:

@@ -1,4 +1,4 @@
-"""Types of volumes, their extra specs and their encryption: rows and handlers. Administrators change them."""
+"""Types of volumes, their extra specs and their encryption: rows and handlers."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -28,11 +28,6 @@ _CHANGED_ENCRYPTION = schemas.Given('encryption', schemas.of(**_ENCRYPTION))
 PROVIDER = 'provider'            # what python-cinderclient writes in the place of the id of an encryption
 
 
-def _check_administrator(request: VolumeRequest) -> None:
-    if not request.context.is_admin:
-        raise exception.PolicyDenied(rule='volume_extension:types_manage')
-
-
 def list_types(request: VolumeRequest) -> dict[str, Any]:
     return {'volume_types': [views.volume_type(row) for row in request.store.types.every()]}
 
@@ -42,7 +37,6 @@ def show_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def create_type(request: VolumeRequest) -> dict[str, Any]:
-    _check_administrator(request)
     given = request.body
     _check_public(given)
     return {'volume_type': views.volume_type(request.store.types.create(
@@ -50,7 +44,6 @@ def create_type(request: VolumeRequest) -> dict[str, Any]:
 
 
 def update_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    _check_administrator(request)
     given = request.body
     _check_public(given)
     values = {'description': given['description']} if 'description' in given else {}
@@ -64,7 +57,6 @@ def _check_public(given: dict[str, Any]) -> None:
 
 
 def delete_type(request: VolumeRequest, ident: str) -> None:
-    _check_administrator(request)
     request.store.types.delete(ident)
 
 
@@ -73,7 +65,6 @@ def show_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def set_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    _check_administrator(request)
     request.store.types.set_specs(ident, request.body)
     return {'extra_specs': request.body}
 
@@ -89,7 +80,6 @@ def _of(found: dict[str, Any], key: str) -> Any:
 
 
 def delete_extra_spec(request: VolumeRequest, ident: str, key: str) -> None:
-    _check_administrator(request)
     request.store.types.unset_spec(ident, key)
 
 
@@ -104,21 +94,18 @@ def show_encryption_item(request: VolumeRequest, ident: str, key: str) -> dict[s
 
 
 def create_encryption(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    _check_administrator(request)
     kind = request.store.types.find(ident)
     made = request.store.types.set_encryption(ident, request.body, new=True)
     return {'encryption': views.new_encryption({**kind, 'encryption': made})}
 
 
 def update_encryption(request: VolumeRequest, ident: str, key: str) -> dict[str, Any]:
-    _check_administrator(request)
     _check_named(request, ident, key)
     request.store.types.set_encryption(ident, request.body, new=False)
     return {'encryption': request.body}
 
 
 def delete_encryption(request: VolumeRequest, ident: str, key: str) -> None:
-    _check_administrator(request)
     _check_named(request, ident, key)
     request.store.types.delete_encryption(ident)
 
@@ -151,19 +138,19 @@ def give_passphrase(request: VolumeRequest, ident: str) -> dict[str, Any]:
 _ONE, _SPEC, _KEY = '/types/{ident}', '/types/{ident}/extra_specs', '/types/{ident}/encryption'
 ROUTES = (
     Route('GET', '/types', list_types),
-    Route('POST', '/types', create_type, schemas.TRUSTED, body=_NEW),
+    Route('POST', '/types', create_type, schemas.ADMIN, body=_NEW),
     Route('GET', _ONE, show_type),
-    Route('PUT', _ONE, update_type, schemas.TRUSTED, body=_CHANGED),
-    Route('DELETE', _ONE, delete_type, schemas.TRUSTED, status=202),
+    Route('PUT', _ONE, update_type, schemas.ADMIN, body=_CHANGED),
+    Route('DELETE', _ONE, delete_type, schemas.ADMIN, status=202),
     Route('GET', _SPEC, show_extra_specs),
-    Route('POST', _SPEC, set_extra_specs, schemas.TRUSTED, body=schemas.Given('extra_specs', _SPECS)),
+    Route('POST', _SPEC, set_extra_specs, schemas.ADMIN, body=schemas.Given('extra_specs', _SPECS)),
     Route('GET', f'{_SPEC}/{{key}}', show_extra_spec),
-    Route('DELETE', f'{_SPEC}/{{key}}', delete_extra_spec, schemas.TRUSTED, status=202),
+    Route('DELETE', f'{_SPEC}/{{key}}', delete_extra_spec, schemas.ADMIN, status=202),
     Route('GET', _KEY, show_encryption, schemas.TRUSTED),
-    Route('POST', _KEY, create_encryption, schemas.TRUSTED, body=_NEW_ENCRYPTION),
+    Route('POST', _KEY, create_encryption, schemas.ADMIN, body=_NEW_ENCRYPTION),
     Route('GET', f'{_KEY}/{{key}}', show_encryption_item, schemas.TRUSTED),
-    Route('PUT', f'{_KEY}/{{key}}', update_encryption, schemas.TRUSTED, body=_CHANGED_ENCRYPTION),
-    Route('DELETE', f'{_KEY}/{{key}}', delete_encryption, schemas.TRUSTED, status=202),
+    Route('PUT', f'{_KEY}/{{key}}', update_encryption, schemas.ADMIN, body=_CHANGED_ENCRYPTION),
+    Route('DELETE', f'{_KEY}/{{key}}', delete_encryption, schemas.ADMIN, status=202),
     Route('GET', '/volumes/{ident}/encryption', show_volume_encryption),
     Route('GET', '/volumes/{ident}/encryption/{key}', show_volume_encryption_item),
     schemas.action('volumes', api.PASSPHRASE, give_passphrase, 200),
