@@ -154,7 +154,7 @@ class EmbeddedVolumes(api.BlockStorage):
         :raises VolumeTypeNotFound, InvalidVolume:
         """
         if not name and source is not None and source['key_id']:
-            name = self.keys.kind(conn, source['key_id'])['id']
+            return self.keys.kind(conn, source['key_id'], lock=True)
         kind = volume_types.find(conn, name, lock=True)
         if source is not None and bool(source['key_id']) != bool(kind['encryption']):
             raise exception.InvalidVolume(reason='what it is to be made of is encrypted, and its type is not, or the '
@@ -179,7 +179,7 @@ class EmbeddedVolumes(api.BlockStorage):
         ident = str(uuid.uuid4())
         log.about(ident)
         key_id = backup['key_id']
-        kind = self.keys.kind(conn, key_id) if key_id else volume_types.DEFAULT
+        kind = self.keys.kind(conn, key_id, lock=True) if key_id else volume_types.DEFAULT
         return db.insert(conn, volumes, {
             'id': ident, 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': backup['size'], 'name': name,
             'description': backup['description'], 'status': contents.RESTORING, 'bootable': backup['bootable'],

@@ -60,15 +60,16 @@ class Keys:
         """The passphrase of what a row of a volume, a snapshot or a backup is about; None: it is not encrypted."""
         return self.passphrase(row['key_id']) if row['key_id'] else None
 
-    def kind(self, conn: Connection, key_id: str) -> types.Type:
+    def kind(self, conn: Connection, key_id: str, lock: bool = False) -> types.Type:
         """The type whose encryption a key is used with.
 
+        :param lock: no other transaction changes it until the transaction ends
         :raises InvalidVolume, VolumeTypeNotFound: it is gone
         """
         row = db.get(conn, key_id)
         if row is None:
             raise exception.InvalidVolume(reason='its key is gone.')
-        return types.find(conn, row['type_id'])
+        return types.find(conn, row['type_id'], lock)
 
     @staticmethod
     def forget(conn: Connection, key_id: str | None) -> None:
