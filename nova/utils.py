@@ -1,7 +1,7 @@
 """Small pure helpers that several rooms need."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import contextlib
 import datetime
 import hashlib
@@ -74,3 +74,9 @@ def dump_json(value: dict[str, Any] | list[Any]) -> str:
 
 def load_json(text: str) -> Any:
     return orjson.loads(text)
+
+
+def some(names: Iterable[str], most: int = 10) -> str:
+    """The first of some names in a sentence, and how many more there are."""
+    names = sorted(names)
+    return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')

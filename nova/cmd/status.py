@@ -12,9 +12,9 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from nova import utils
 from nova.cmd import command_line
 from nova.cmd import common
 from nova.runtime import concurrency
@@ -84,7 +84,7 @@ def _hosts(given: Deployment) -> Result:
 
     missing = online_migrations.unmapped_hosts(given.api_db, given.cells, None)
     if missing:
-        return Code.WARNING, ('Compute hosts without a cell mapping: ' + _some(host for host, _cell in missing)
+        return Code.WARNING, ('Compute hosts without a cell mapping: ' + utils.some(host for host, _cell in missing)
                               + '. Run nova-manage cell_v2 discover_hosts, or wait for a conductor to do it.')
     return Code.SUCCESS, None
 
@@ -98,7 +98,7 @@ def _too_old(given: Deployment) -> Result:
            if row['version'] < versions.OLDEST]
     if old:
         return Code.FAILURE, ('These services are older than this release works with: '
-                              + _some(f'{row["binary"]} on {row["host"]}' for row in old))
+                              + utils.some(f'{row["binary"]} on {row["host"]}' for row in old))
     return Code.SUCCESS, None
 
 
@@ -109,7 +109,7 @@ def _older(given: Deployment) -> Result:
     old = manage_upgrade.older_services(given.conf, given.cells, alive=False)
     if old:
         return Code.WARNING, ('Not of this release yet: '
-                              + _some(f'{row["binary"]} on {row["host"]}' for _cell, row in old)
+                              + utils.some(f'{row["binary"]} on {row["host"]}' for _cell, row in old)
                               + '. Messages to them keep to what they know; nova-manage db contract waits for them.')
     return Code.SUCCESS, None
 
@@ -122,9 +122,9 @@ def _networks(given: Deployment) -> Result:
     with given.api_db.reader() as conn:
         older = hosts.older(conn, gateways.SINCE) if given.conf.network.backend == 'embedded' else []
     if older:
-        return Code.WARNING, ('Networks are plumbed by an older release on ' + _some(older) + '. Until nova-network is '
-                              'of this release there, routers are on one host each ([network] routing is central), and '
-                              'subnets take no service_types.')
+        return Code.WARNING, ('Networks are plumbed by an older release on ' + utils.some(older) + '. Until '
+                              'nova-network is of this release there, routers are on one host each ([network] routing '
+                              'is central), and subnets take no service_types.')
     return Code.SUCCESS, None
 
 
@@ -177,11 +177,6 @@ def _levels(given: Deployment) -> Result:
     if pinned:
         return Code.WARNING, '[upgrade_levels] pins ' + ', '.join(pinned) + ': take it out after the upgrade.'
     return Code.SUCCESS, None
-
-
-def _some(names: Iterable[str], most: int = 10) -> str:
-    names = sorted(names)
-    return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
 
 
 # A check is function(Deployment) -> (Code, details or None); its docstring is its name.

@@ -6,13 +6,13 @@ of; when its host is not heard of for DOWN_S, another one takes it.
 """
 from __future__ import annotations
 
-from collections.abc import Collection
 import logging
 import time
 from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
+from nova import utils
 from nova.db.engine import Connection
 from nova.db.networks import hosts
 from nova.db.networks import revisions
@@ -79,17 +79,11 @@ class Gateways:
         if older != self._older:
             if older:
                 LOG.warning('[network] routing is central until all hosts are of this release; these are not: %s',
-                            shown(older))
+                            utils.some(older))
             else:
                 LOG.info('All hosts are of this release: [network] routing is distributed.')
         self._older = older
         return not older
-
-
-def shown(names: Collection[str], most: int = 10) -> str:
-    """The first of some names in a sentence, and how many more there are."""
-    more = len(names) - most
-    return ', '.join(sorted(names)[:most]) + (f' and {more} more' if more > 0 else '')
 
 
 def report(conn: Connection, host: str, address: str, gateway: bool, version: int,

@@ -14,6 +14,7 @@ from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
+from nova import utils
 from nova.db import engine
 from nova.db.networks import hosts as db_hosts
 from nova.db.networks import listing
@@ -273,7 +274,7 @@ def _check_service_types(conn: engine.Connection, context: nova_context.RequestC
     older = db_hosts.older(conn, gateways.SINCE) if wanted else []
     if older:
         raise exception.Conflict('service_types are set when all network services are of this release; these are not: '
-                                 f'{gateways.shown(older)}.')
+                                 f'{utils.some(older)}.')
 
 
 def create_subnet(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
