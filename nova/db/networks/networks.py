@@ -110,13 +110,6 @@ def shared_among(conn: sa.Connection, idents: Any, project_id: str | None) -> se
             if row['target_project'] in (project_id, EVERYBODY)}
 
 
-def or_shared(table: sa.Table, context: nova_context.RequestContext, condition: Any) -> Any:
-    """A condition on rows of a table that also those meet which others share with the caller's project."""
-    project_id = context.sees
-    return sa.or_(condition, table.c.id.in_(shared_with(project_id))) if nova_context.one_project(project_id) \
-        else condition
-
-
 def is_shared_with(conn: sa.Connection, network_id: str, project_id: str) -> bool:
     """Whether another project's network is shared with this one by a rule of its own."""
     return conn.execute(shared_with(project_id).where(t.shares.c.network_id == network_id)).first() is not None
@@ -137,6 +130,21 @@ def own(table: sa.Table) -> Callable[[nova_context.RequestContext], Any]:
     def visible_rows(context: nova_context.RequestContext) -> Any:
         project_id = context.sees
         return table.c.project_id == project_id if nova_context.one_project(project_id) else table.c.id.is_not(None)
+    return visible_rows
+
+
+def own_or_shared(table: sa.Table, *for_all: Any) -> Callable[[nova_context.RequestContext], Any]:
+    """``own``, and of others what they share with the caller's project by a rule.
+
+    :param for_all: conditions on rows that all projects see
+    """
+    own_rows = own(table)
+
+    def visible_rows(context: nova_context.RequestContext) -> Any:
+        condition, project_id = own_rows(context), context.sees
+        if not nova_context.one_project(project_id):
+            return condition
+        return sa.or_(condition, *for_all, table.c.id.in_(shared_with(project_id)))
     return visible_rows
 
 

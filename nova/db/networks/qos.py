@@ -5,7 +5,6 @@ from typing import Any, NamedTuple, TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from nova import context as nova_context
 from nova.db.networks import networks
 from nova.db.networks import revisions
 from nova.db.tables import network as t
@@ -14,12 +13,8 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import QosMarkingsRow
 
 
-def visible(context: nova_context.RequestContext) -> Any:
-    """Condition on policies that the caller may see and use: its own, those for all, and those shared with it."""
-    project_id, c = context.sees, t.qos_policies.c
-    if not nova_context.one_project(project_id):
-        return c.id.is_not(None)
-    return networks.or_shared(t.qos_policies, context, sa.or_(c.project_id == project_id, c.shared))
+# Condition on policies that the caller may see and use: its own, those for all, and those shared with it.
+visible = networks.own_or_shared(t.qos_policies, t.qos_policies.c.shared)
 
 
 def rules_of(conn: sa.Connection, policy_ids: Any) -> dict[str, list[dict[str, Any]]]:

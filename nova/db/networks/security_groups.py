@@ -26,9 +26,8 @@ def of_project(conn: sa.Connection, project_id: str) -> list[SecurityGroupsRow]:
         t.security_groups.c.project_id == nova_context.the_project(project_id))).mappings()]
 
 
-def visible(context: nova_context.RequestContext) -> Any:
-    """Condition on groups that the caller may see and put ports into: its own, and those shared with it."""
-    return networks.or_shared(t.security_groups, context, networks.own(t.security_groups)(context))
+# Condition on groups that the caller may see and put ports into: its own, and those shared with it.
+visible = networks.own_or_shared(t.security_groups)
 
 
 def shared_with(conn: sa.Connection, project_id: str, idents: list[str], lock: bool = False) -> set[str]:

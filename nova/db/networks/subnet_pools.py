@@ -10,12 +10,8 @@ from nova.db.networks import networks
 from nova.db.tables import network as t
 
 
-def visible(context: nova_context.RequestContext) -> Any:
-    """Condition on pools that the caller may see and use: its own, those that are for all, and those shared with it."""
-    project_id, c = context.sees, t.subnet_pools.c
-    if not nova_context.one_project(project_id):
-        return c.id.is_not(None)
-    return networks.or_shared(t.subnet_pools, context, sa.or_(c.project_id == project_id, c.shared))
+# Condition on pools that the caller may see and use: its own, those that are for all, and those shared with it.
+visible = networks.own_or_shared(t.subnet_pools, t.subnet_pools.c.shared)
 
 
 def default_id(conn: sa.Connection, context: nova_context.RequestContext, version: int) -> str | None:

@@ -45,10 +45,11 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
     idents = [row['id'] for row in rows]
     rules, markings = db.rules_of(conn, idents), db.markings_of(conn, idents)
     shared = db_networks.shared_among(conn, idents, context.project_id)
-    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'] or row['id'] in shared,
-             **CONSTANTS,
-             'rules': [*(_rule_view(rule) for rule in rules.get(row['id'], [])),
-                       *(_marking_view(each) for each in [markings.get(row['id'])] if each)]} for row in rows]
+    shown = {ident: [_rule_view(rule) for rule in of_policy] for ident, of_policy in rules.items()}
+    for ident, marking in markings.items():
+        shown.setdefault(ident, []).append(_marking_view(marking))
+    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'] or row['id'] in shared, **CONSTANTS,
+             'rules': shown.get(row['id'], [])} for row in rows]
 
 
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
