@@ -1,7 +1,6 @@
 """os-floating-ip-dns: domains, and the names in them that projects give to addresses."""
 from __future__ import annotations
 
-import ipaddress
 from typing import Any
 
 from nova import exception
@@ -65,7 +64,7 @@ def _delete_domain(req: Request, id: str) -> None:
         row = dns.find(conn, req.context, id, lock=True)
         if row['project_id'] == db.PUBLIC:
             req.authorize(PUBLIC_RULE)
-        dns.delete_domain(conn, row)
+        db.remove_domain(conn, row['id'])
     req.services.api_db.run(drop)
     floating_ips.notify_hosts(req, 'name')
 
@@ -80,13 +79,10 @@ def _put_entry(req: Request, domain_id: str, id: str) -> Document:
 
 def _show_entry(req: Request, domain_id: str, id: str) -> Document:
     """By its name; by an address all entries that lead there."""
-    try:
-        address: str | None = str(ipaddress.ip_address(id))
-    except ValueError:
-        address = None
+    address = dns.parse_address(id)
     with req.services.api_db.reader() as conn:
         domain, rows = dns.entries(conn, req.context, domain_id, **(
-            {'name': id.lower()[:64]} if address is None else {'address': address}))
+            {'name': id.lower()[:64]} if address is None else {'address': str(address)}))
     if not rows:
         raise exception.NotFound(f'There is no entry {id[:63]} in {domain["name"]}.')
     shown = [_entry_view(domain, row) for row in rows]

@@ -36,7 +36,8 @@ def domain_name(text: str, conf: ConfigOpts) -> str:
     :raises InvalidInput: it is no name, or the one below which networks have the names of servers
     """
     name = text.lower()
-    if len(name) > LONGEST or not all(_LABEL.fullmatch(part) for part in name.split('.')) or _is_address(name):
+    if len(name) > LONGEST or parse_address(name) is not None or not all(
+            _LABEL.fullmatch(part) for part in name.split('.')):
         raise exception.InvalidInput(f"'{text[:60]}' is not a domain: labels of letters, digits and hyphens, with dots "
                                      f'between them, of {LONGEST} characters at most.')
     if name == conf.metadata.dhcp_domain.lower():
@@ -54,12 +55,12 @@ def entry_name(text: str) -> str:
     return text.lower()
 
 
-def _is_address(text: str) -> bool:
+def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a text is, without a zone; None: it is none."""
     try:
-        ipaddress.ip_address(text)
+        return ipaddress.ip_address(text if '%' not in text else '')
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def kind_of(address: str) -> str:
@@ -121,11 +122,6 @@ def put_domain(conf: ConfigOpts, api_db: Database, context: RequestContext, text
     return found
 
 
-def delete_domain(conn: Connection, row: DnsDomainsRow) -> None:
-    """Delete a domain that is locked, with its entries."""
-    db.remove_domain(conn, row['id'])
-
-
 def put_entry(conf: ConfigOpts, api_db: Database, context: RequestContext, domain: str, text: str, address: str,
               kind: str) -> tuple[DnsDomainsRow, DnsEntriesRow]:
     """Give a name to an address, or another address to a name.
@@ -137,10 +133,9 @@ def put_entry(conf: ConfigOpts, api_db: Database, context: RequestContext, domai
     :raises QuotaExceeded:
     """
     name, project = entry_name(text), nova_context.the_project(context.project_id)
-    try:
-        given = ipaddress.ip_address(address if '%' not in address else '')
-    except ValueError:
-        raise exception.InvalidInput(f"'{address[:60]}' is not an IP address.") from None
+    given = parse_address(address)
+    if given is None:
+        raise exception.InvalidInput(f"'{address[:60]}' is not an IP address.")
     if given.version != TYPES[kind]:
         raise exception.InvalidInput(f'An entry of type {kind} leads to an address of IPv{TYPES[kind]}.')
 

@@ -1,6 +1,7 @@
 """What operators do with the embedded network service besides its API: nova-manage, and what nova-network's API did."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 import ipaddress
 from typing import Any, TYPE_CHECKING
 
@@ -91,10 +92,9 @@ def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
         if network is None:              # deleted since, and its addresses with it
             continue
         if host is None or port is not None and port['host'] == host:
-            found.append({'address': row['floating_ip_address'], 'pool': network['name'],
-                          'interface': network['physical_network'] or network['bridge'],
-                          'project_id': row['project_id'], 'instance_uuid': port['device_id'] or None if port else None,
-                          'fixed_ip': row['fixed_ip_address']})
+            found.append(_shown_floating(
+                network, row['floating_ip_address'], row['project_id'], port['device_id'] or None if port else None,
+                row['fixed_ip_address']))
     return sorted(found, key=lambda shown: (int(ipaddress.ip_address(shown['address'])), shown['pool']))
 
 
@@ -107,10 +107,19 @@ def _free_floating(conn: Connection) -> list[dict[str, Any]]:
         network = outside[subnet['network_id']]
         for low, high in ipam.spans(subnet) if subnet['ip_version'] == 4 else ():
             for number in ipam.unused(conn, subnet['id'], low, high, MOST_FREE - len(found)):
-                found.append({'address': ipam.address_of(subnet['cidr'], number), 'pool': network['name'],
-                              'interface': network['physical_network'] or network['bridge'], 'project_id': None,
-                              'instance_uuid': None, 'fixed_ip': None})
+                found.append(_shown_floating(network, ipam.address_of(subnet['cidr'], number)))
     return found
+
+
+def _shown_floating(network: Mapping[str, Any], address: str, project_id: str | None = None,
+                    instance_uuid: str | None = None, fixed_ip: str | None = None) -> dict[str, Any]:
+    """A floating address as os-floating-ips-bulk shows it.
+
+    :param network: the row of its pool
+    """
+    return {'address': address, 'pool': network['name'],
+            'interface': network['physical_network'] or network['bridge'], 'project_id': project_id,
+            'instance_uuid': instance_uuid, 'fixed_ip': fixed_ip}
 
 
 def delete_network(api_db: Database, ident: str) -> None:
