@@ -167,11 +167,6 @@ def as_json(state: HostState) -> dict[str, Any]:
             del each['role']
             for leg in filter(None, [*each['inside'], each['outside']]):
                 del leg['everywhere'], leg['neighbours']
-    if not made['names']:                   # nor those of a release before names and marks
-        del made['names']
-    for each in made['ports']:
-        if each['mark'] is None:
-            del each['mark']
     return {**made, 'rules': rules_as_json(state.rules)}
 
 

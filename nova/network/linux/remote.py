@@ -106,7 +106,6 @@ def state_of(given: Any, bridge: str) -> host_state.HostState:
     :param bridge: of the default network, the only one of any name
     :raises ValueError: something in it is not what it should be; the sentence says what
     """
-    given = {'names': [], **_dict(given)}                # see as_json
     _fields(given, 'networks', 'ports', 'rules', 'members', 'overlays', 'routers', 'outside', 'tunnel', 'host',
             'metadata_key', 'names')
     return host_state.HostState(
@@ -156,7 +155,6 @@ def _subnet(given: Any) -> host_state.Subnet:
 
 
 def _port(given: Any, bridge: str) -> host_state.Port:
-    given = {'mark': None, **_dict(given)}               # see as_json
     _fields(given, 'id', 'device', 'mac', 'bridge', 'addresses', 'groups', 'pairs', 'secured', 'limits', 'mark')
     return host_state.Port(
         _ident(given['id']), _matched(DEVICE, given['device'], 'a device of a guest'),
