@@ -196,10 +196,9 @@ def header_refusal(path: str, disk_format: str) -> str | None:
     encryption, = struct.unpack_from('>I', header, 32)
     if version not in (2, 3) or (version == 3 and len(header) < 104):
         return 'its qcow2 header is not valid'
-    features, = struct.unpack_from('>Q', header, 72) if version == 3 else (0,)
     if backing_offset or backing_size:
         return 'it has a backing file'
-    if features & QCOW2_DATA_FILE:
+    if _names_data_file(header):
         return 'it has an external data file'
     return 'it is encrypted' if encryption else None
 
@@ -207,9 +206,12 @@ def header_refusal(path: str, disk_format: str) -> str | None:
 def has_data_file(path: str) -> bool:
     """Whether a qcow2 file says that its data is in another one, which QEMU would open, whatever was put below it."""
     with open(path, 'rb') as file:
-        header = file.read(80)
-    version, = struct.unpack_from('>I', header.ljust(80, b'\0'), 4)
-    features, = struct.unpack_from('>Q', header.ljust(80, b'\0'), 72) if version >= 3 else (0,)
+        return _names_data_file(file.read(80).ljust(80, b'\0'))
+
+
+def _names_data_file(header: bytes) -> bool:
+    version, = struct.unpack_from('>I', header, 4)
+    features, = struct.unpack_from('>Q', header, 72) if version >= 3 else (0,)
     return bool(features & QCOW2_DATA_FILE)
 
 
