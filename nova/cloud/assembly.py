@@ -252,14 +252,16 @@ def _neutron(conf: cfg.ConfigOpts, bus: Bus, host: str, cell_db: Database) -> se
     from nova.network import interface
     from nova.network.neutron import manager as neutron_manager
 
-    def host_of(uuid: str) -> str | None:
+    def server_of(uuid: str) -> ownership.Server | None:
         with cell_db.reader() as conn:
-            server = ownership.server(conn, uuid)
+            return ownership.server(conn, uuid)
+
+    def host_of(uuid: str) -> str | None:
+        server = server_of(uuid)
         return server.host if server else None
 
     def project_of(uuid: str) -> str | None:
-        with cell_db.reader() as conn:
-            server = ownership.server(conn, uuid)
+        server = server_of(uuid)
         return server.project_id if server else None
 
     def nodes() -> list[tuple[str, str, str]]:
