@@ -283,12 +283,12 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
             self._watch(job, uuid, progress)
         except BaseException as error:
             self._end(job, uuid)
-            self._see_over(uuid, call, progress)
+            self._finish_post_copy(uuid, call, progress)
             if job.error is None or self._has_left(uuid, uri, was):
                 LOG.info('Guest %s had gone before its migration could be ended: %s', uuid, error)
                 return
             raise
-        self._see_over(uuid, call, progress)
+        self._finish_post_copy(uuid, call, progress)
         if job.error is not None and not self._has_left(uuid, uri, was):
             if job.aborted.is_set():
                 raise exception.MigrationAborted(instance_id=uuid)
@@ -319,7 +319,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                 with contextlib.suppress(exception.VirtError):       # it is too late for that, or was requested before
                     self.force_complete_live_migration_of(uuid)
 
-    def _see_over(self, uuid: str, call: tuple[Any, ...], progress: Any) -> None:
+    def _finish_post_copy(self, uuid: str, call: tuple[Any, ...], progress: Any) -> None:
         """Wait until a guest that went ahead (post-copy) has all of itself at its destination, however often the
         connection breaks: here it could not run on, and there it must not be removed.
 
@@ -329,7 +329,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         while self._went_ahead(uuid):
             if self._is_lost(uuid, call[2]):
                 LOG.error('Guest %s had a part of its memory here when its destination lost the rest: it is to be '
-                          'started anew, by a hard reboot.', uuid)
+                          'started again, by a hard reboot.', uuid)
                 return
             if not tries:
                 LOG.error('The connection broke while guest %s ran at its destination already and had a part of its '
@@ -339,8 +339,8 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
             job = outgoing.Job()
             concurrency.spawn('migration', job.run, *same, flags | libvirt.VIR_MIGRATE_POSTCOPY_RESUME)
             while not job.done.wait(POLL):
-                self._tell(uuid, progress)
-            self._tell(uuid, progress)
+                self._report(uuid, progress)
+            self._report(uuid, progress)
             if job.error is not None:
                 time.sleep(RESUME_S)                     # also QEMU has to see that the connection is broken
         if tries:
@@ -366,7 +366,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         except libvirt.libvirtError:
             return False
 
-    def _tell(self, uuid: str, progress: Any) -> None:
+    def _report(self, uuid: str, progress: Any) -> None:
         """Report how far a migration is that goes on whatever the answer is, unless the server is gone."""
         try:
             values = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)
