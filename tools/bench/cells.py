@@ -17,8 +17,8 @@ import itertools
 import statistics
 import sys
 import tempfile
-import time
 
+import listing
 import sqlalchemy as sa
 
 from nova.runtime import concurrency
@@ -106,20 +106,6 @@ class Deployment:
             database.dispose()
 
 
-def measure(request, repeat):
-    """(median, largest, median of processor time) in milliseconds, after one that is not counted."""
-    times, work = [], []
-    for number in range(repeat + 1):
-        begin, began = time.perf_counter(), time.process_time()
-        answer = request()
-        if number:
-            times.append((time.perf_counter() - begin) * 1000)
-            work.append((time.process_time() - began) * 1000)
-        if answer.status not in (200, 202):
-            raise SystemExit(f'{answer.status} {answer.body[:300]}')
-    return statistics.median(times), max(times), statistics.median(work)
-
-
 @contextlib.contextmanager
 def databases(kind, directory):
     """function(name) -> URL of a new, empty database."""
@@ -151,9 +137,12 @@ def main():
             gc.collect()
             gc.freeze()
             for what, request in deployment.requests(args.limit):
-                median, largest, work = measure(request, args.repeat)
+                request()                    # not counted: it opens connections
+                _answer, times, work = listing.measure(request, args.repeat)
+                median = statistics.median(times)
                 first.setdefault(what, median)
-                print(f'{what:34} median {median:7.1f}  largest {largest:7.1f} ms  CPU {work:7.1f}  '
+                print(f'{what:34} median {median:7.1f}  largest {max(times):7.1f} ms  '
+                      f'CPU {statistics.median(work):7.1f}  '
                       f'{median / first[what]:5.2f} of the first', flush=True)
             deployment.close()
     return 0

@@ -22,11 +22,14 @@ def allocate(made, ctx, host):
 
 
 @contextlib.contextmanager
-def server(kind):
-    """URL of an empty database on a server of its own, that syncs what it commits."""
+def server(kind, options=()):
+    """URL of an empty database on a server of its own, that syncs what it commits.
+
+    :param options: arguments of the server
+    """
     from nova.tests.integration import servers
 
-    with servers.DATABASES[kind.replace('mysqlclient', 'mariadb')]() as url_of:
+    with servers.DATABASES[kind.replace('mysqlclient', 'mariadb')](options) as url_of:
         url = url_of('bench')
         yield url.replace('+pymysql', '+mysqldb') if kind == 'mysqlclient' else url
 
