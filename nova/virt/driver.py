@@ -403,6 +403,13 @@ class Interfaces:
         raise NotImplementedError
 
 
+class PortDevices:
+    """``attach_interface`` and ``detach_interface`` take ports that are a device of the host, too: after them the guest
+    has the devices that the instance has, or without that of the port."""
+
+    feature = 'port_devices'
+
+
 class Consoles:
     feature = 'consoles'
 
@@ -633,4 +640,4 @@ class Adoption:
 
 MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
           Consoles, Screenshots, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, AssistedSnapshots,
-          HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes)
+          HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes, PortDevices)
