@@ -75,8 +75,9 @@ class PostCopy:
                           'started again, by a hard reboot.', uuid)
                 return
             if not tries:
-                LOG.error('The connection broke while guest %s ran at its destination already and had a part of its '
-                          'memory here. It is waited for; nothing of it may be removed on either host.', uuid)
+                LOG.error('Guest %s runs at its destination already and has a part of its memory here, while the '
+                          'connection broke or nova-compute was restarted. It is waited for; nothing of it may be '
+                          'removed on either host.', uuid)
             tries += 1
             if call is None:
                 self.report(uuid, progress)
