@@ -8,6 +8,7 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
+from nova import actions
 from nova import context
 from nova import exception
 from nova import utils
@@ -16,7 +17,9 @@ from nova.db import schema as migration
 from nova.db.images import images
 from nova.db.networks import leases
 from nova.db.placement import compute_nodes
+from nova.db.placement import pci_devices
 from nova.db.servers import instance_actions
+from nova.db.servers import port_devices
 from nova.db.servers import usage
 from nova.db.services import heartbeats
 from nova.db.services import services
@@ -28,6 +31,7 @@ from nova.db.tables import network as tables_network
 from nova.db.tables import volume as tables_volume
 from nova.db.volumes import keys as volume_keys
 from nova.db.volumes import volumes
+from nova.objects import pci
 from nova.tests import older
 from nova.tests import races
 from nova.tests import server_rows
@@ -191,6 +195,38 @@ def test_what_goes_on_beside_a_task_is_ended_by_itself(cell):
         assert found['arguments'] == {'b': 2}
         instance_actions.finish(conn, row['uuid'], 'compute_attach_interface', request_id='req-beside')
         assert instance_actions.beside_on_host(conn, 'beside') == []
+
+
+def test_ports_that_are_attached_at_once_have_a_device_each_or_none(cell):
+    """Four for two devices, and what they leave when they fail."""
+    host, attach = 'card', actions.ACTIONS['attach_interface']
+    rows = [server_rows.row(60 + number, host=host, node=host) for number in range(4)]
+    devices = [{'address': f'0000:0a:00.{number}', 'vendor_id': '8086', 'product_id': '10ed',
+                'dev_type': pci.VIRTUAL} for number in (1, 2)]
+    cell.run(compute_nodes.report, host, [{
+        'node': host, 'vcpus': 8, 'memory_mb': 8192, 'local_gb': 100, 'hypervisor_type': 'fake',
+        'hypervisor_version': 1, 'cpu_allocation_ratio': 1, 'ram_allocation_ratio': 1, 'disk_allocation_ratio': 1,
+        'capabilities': {}, 'supported_instances': [], 'pci_devices': devices}])
+    cell.run(server_rows.insert, rows)
+
+    def begin(row):
+        port = str(uuid.uuid4())
+        caller = context.RequestContext(user_id='u', project_id='p', request_id=f'req-{port}', overwrite=False)
+        cell.run(port_devices.begin, caller, row['uuid'], attach, {'port_id': port},
+                 pci.Request(1, ({'dev_type': pci.VIRTUAL},), request_id=port))
+        return row['uuid'], caller.request_id
+    begun = [each for each in races.outcomes(*(functools.partial(begin, row) for row in rows))
+             if not isinstance(each, exception.Conflict)]
+    with cell.reader() as conn:
+        taken = [pci_devices.of_instance(conn, row['uuid'], host) for row in rows]
+        opened = instance_actions.beside_on_host(conn, host)
+    assert len(begun) == 2 and sorted(map(len, taken)) == [0, 0, 1, 1]
+    assert len({device.address for each in taken for device in each}) == 2 == len(opened)
+    for server, request in begun:
+        cell.run(port_devices.end, server, request, 'compute_attach_interface', True)
+    with cell.reader() as conn:
+        assert not any(pci_devices.of_instance(conn, row['uuid'], host) for row in rows)
+    assert cell.run(pci_devices.audit) == []
 
 
 def test_an_older_release_runs_on_an_expanded_schema_and_not_on_a_contracted_one(make, tmp_path, monkeypatch):
