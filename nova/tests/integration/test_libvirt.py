@@ -371,6 +371,7 @@ def test_a_guest_that_holds_a_port_keeps_it(rig, instance, monkeypatch):
 
 # ---- power ------------------------------------------------------------------------------
 
+@long_runs.only
 def test_guest_shuts_down_when_it_is_asked(rig, instance):
     spawn(rig, instance)
     rig.booted(instance)

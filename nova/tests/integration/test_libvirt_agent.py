@@ -88,6 +88,7 @@ def test_a_guest_that_a_crash_left_at_rest_goes_on(rig, instance, state_path):
     base.wait_for(lambda: b'written-42' in rig.console(instance), base.BOOT_SECONDS, 'the file')
 
 
+@long_runs.only
 def test_a_snapshot_has_what_was_not_written_out_yet(rig, instance, tmp_path):
     spawn(rig, instance, os_require_quiesce='yes')
     answered(rig, instance, 'echo only-in-memory-$((40 + 2)) >/root/file; echo d$((1))ne', rb'(d1ne)')

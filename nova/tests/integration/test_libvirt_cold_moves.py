@@ -37,6 +37,7 @@ def finish(fleet, instance, sent):
     fleet.drivers[TWO].finish_migration(None, instance, sent, driver.SpawnRequest(image=image, network_info=[]), True)
 
 
+@long_runs.only
 def test_a_guest_is_resized_to_another_host_and_confirmed(fleet):
     instance = fleet.spawn(ONE, ephemeral_gb=1)
     fleet.booted(ONE, instance)

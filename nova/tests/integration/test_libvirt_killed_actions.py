@@ -18,7 +18,7 @@ def walk():
         fleet.clear()
 
 
-@pytest.mark.parametrize('name', long_runs.rest(SHORT, 2))
+@pytest.mark.parametrize('name', long_runs.rest(SHORT))
 def test_all_is_well_after_a_kill(walk, name):
     row = walk.run(killed_actions.ACTIONS[name], SHORT[name])
     assert row.failed == []

@@ -51,6 +51,7 @@ def at_first(function):
     return report
 
 
+@long_runs.only
 def test_a_guest_goes_with_its_disks_and_comes_back(fleet):
     """It never restarts; what it has written is there, and its config drive."""
     fleet.drivers[ONE].stop()

@@ -61,6 +61,7 @@ def test_a_rollback_takes_no_disk_away(fleet):
     assert fleet.files(ONE, instance.uuid) == []
 
 
+@long_runs.only
 def test_an_evacuated_guest_keeps_its_disks(fleet):
     """Also when the attempt is made twice, and when the first host comes back. Its CPUs and devices are those that it
     has there: it was started with those of the dead host, which other guests may have.

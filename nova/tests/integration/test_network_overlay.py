@@ -721,6 +721,7 @@ def told(guest, *words):
         return text
 
 
+@long_runs.only
 def test_metadata_of_networks_with_the_same_addresses(world, metadata):
     """Isolated ones and behind routers; on each host the guests of that host; nothing that a guest says changes it."""
     mine, theirs, routed = world.network(), world.network('other'), world.network('admin', enable_dhcp=False)
