@@ -39,6 +39,7 @@ from nova.network.linux import namespaces
 from nova.network.linux import remote
 from nova.network.linux import runner
 from nova.network.operators import dns
+from nova.tests import long_runs
 from nova.tests import schemas
 from nova.tests.integration import networkd
 from nova.tests.integration import vlan_devices
@@ -557,6 +558,7 @@ def test_the_host_is_the_way_out(world):
     assert guest.pings('172.24.4.1') and guest.pings(f'192.0.2.{2 - number}')       # to the other host, as this one
 
 
+@long_runs.only
 def test_a_neighbour_by_its_floating_address(world):
     """On the same router: of the same network, of another one, with and without a floating address of its own."""
     external, network = world.outside(), world.network()
@@ -616,6 +618,7 @@ def rate(source, sink, seconds=4):
         process.wait()
 
 
+@long_runs.only
 def test_limits_of_bandwidth(world):
     """Measured in both directions, on a guest that runs: policies that come, change and go."""
     network = world.network()
@@ -718,6 +721,7 @@ def told(guest, *words):
         return text
 
 
+@long_runs.only
 def test_metadata_of_networks_with_the_same_addresses(world, metadata):
     """Isolated ones and behind routers; on each host the guests of that host; nothing that a guest says changes it."""
     mine, theirs, routed = world.network(), world.network('other'), world.network('admin', enable_dhcp=False)
@@ -791,7 +795,7 @@ GUEST = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or '/nonexistent')
 
 @pytest.mark.skipif(not (GUEST / 'guest.qcow2').exists() or not shutil.which('qemu-system-x86_64'),
                     reason='needs QEMU and the guest image that NOVA_TEST_GUEST_DIR names')
-@pytest.mark.parametrize('routed', [False, True])
+@pytest.mark.parametrize('routed', long_runs.rest([True, False]))
 def test_a_real_guest_without_a_config_drive(world, metadata, routed):
     """It boots, asks at 169.254.169.254 and knows who it is: alone in a network, and behind a router."""
     network = world.network()
@@ -824,6 +828,7 @@ def test_a_real_guest_without_a_config_drive(world, metadata, routed):
         process.stdout.close()
 
 
+@long_runs.only
 def test_the_relay_is_mended_and_answers_nobody_outside(world, metadata):
     external, network = world.outside(), world.network()
     router = world.router(network, external=external)
@@ -868,6 +873,7 @@ def router_address(world, router):
     return info['external_fixed_ips'][0]['ip_address']
 
 
+@long_runs.only
 def test_what_is_removed_by_hand_is_mended(world):
     external, network = world.outside(), world.network()
     router = world.router(network, external=external)
@@ -946,6 +952,7 @@ def test_what_a_guest_must_not_send(world):
     assert first('ping', '-I', '10.0.0.99', '-c', '2', '-W', '2', second.address, check=False)
 
 
+@long_runs.only
 def test_nobody_sends_as_a_neighbour_by_two_routers(world):
     """A network of the same range and a router between let a project send as a guest of a network that it shares, whose
     groups let that guest in."""

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests import warm_client
 from nova.tests.functional import cloud as cloud_fixture
 
@@ -119,7 +120,7 @@ def run(cloud):
     return run
 
 
-@pytest.mark.parametrize(('name', 'commands'), [('nova-demo', COMMANDS), ('nova-admin', TYPES)])
+@pytest.mark.parametrize(('name', 'commands'), long_runs.rest([('nova-demo', COMMANDS), ('nova-admin', TYPES)]))
 def test_openstack_commands(run, name, commands):
     for command, pattern in commands:
         wait, _, rest = command.partition('WAIT ')
@@ -130,6 +131,7 @@ def test_openstack_commands(run, name, commands):
         assert not pattern or re.search(pattern, printed), f'openstack {command}:\n{printed}'
 
 
+@long_runs.only
 def test_a_transfer(run):
     run('volume create --size 1 given')
     made = json.loads(run('volume transfer request create --name gift given -f json'))
