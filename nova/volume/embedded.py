@@ -220,6 +220,8 @@ class EmbeddedVolumes(api.BlockStorage):
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='a copy of the volume is being made.')
             gone = db.delete_snapshots(conn, row['id']) if cascade else []       # which have its key
+            if db.copied_from(conn, gone):
+                raise exception.InvalidVolume(reason='a volume or a backup is being made of one of its snapshots.')
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} still has dependent snapshots.')
             db.delete_transfer(conn, row['id'])
@@ -286,6 +288,8 @@ class EmbeddedVolumes(api.BlockStorage):
             if row['status'] not in statuses:
                 raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(statuses)}, but it is '
                                                      f'{row["status"]}.')
+            if not reserved and db.attachments(conn, volume_ids=[row['id']]):
+                raise exception.InvalidVolume(reason='a server has it.')
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='a copy of the volume is being made.')
             db.update(conn, volumes, row['id'], values)

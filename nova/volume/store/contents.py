@@ -146,6 +146,14 @@ class Contents:
         with self._failing(volumes, volume_id, DOWNLOADING):
             self._image(ctx, row, self._files.volume(volume_id), row['size'] * GIB)
             self._db.run(attachments.settle, volume_id)
+            self._discard_deleted(volume_id)
+
+    def _discard_deleted(self, volume_id: str) -> None:
+        """What was written for a volume that was deleted meanwhile goes."""
+        with self._db.reader() as conn:
+            known = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
+        if known is None:
+            self.discard(self._files.volume(volume_id))
 
     def _image(self, ctx: nova_context.RequestContext, row: Row, path: str, size: int) -> None:
         image = self._images.show(ctx, row['image_id'])
@@ -246,10 +254,7 @@ class Contents:
         with self._failing(volumes, volume_id, RESTORING, ERROR_RESTORING):
             self._copy(self._files.backup(row['backup_id']), self._files.volume(volume_id), row)
             if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
-                with self._db.reader() as conn:
-                    known = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
-                if known is None:                    # deleted meanwhile
-                    self.discard(self._files.volume(volume_id))
+                self._discard_deleted(volume_id)
         self._db.run(self._restored, row['backup_id'])
 
     @staticmethod
