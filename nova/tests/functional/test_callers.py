@@ -46,6 +46,7 @@ PARTS = {
                 'tags': 'tag', 'agents': None, 'network-ip-availabilities': 'private_network', 'extensions': None},
     'volume': {'volumes': 'volume', 'metadata': 'metadata_key', 'snapshots': 'volume_snapshot',
                'attachments': 'attachment', 'types': None, 'extra_specs': None, 'encryption': None,
+               'os-volume-type-access': None,
                'os-quota-sets': 'project', 'backups': 'backup',
                'os-volume-transfer': 'transfer', 'volume-transfers': 'transfer'},
 }

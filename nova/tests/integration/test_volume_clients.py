@@ -103,7 +103,19 @@ TYPES = (
     ('WAIT volume show vault -c status -f value', 'available'),
     ('volume show vault -c encrypted -f value', 'True'),
     ('volume delete vault', None),
-    ('volume type delete closed shared', None),
+    ('volume type create --private --project demo quiet', 'quiet'),
+    ('volume type list', 'quiet'),
+    ('volume type list --private', 'quiet'),
+    ('volume type show quiet', 'access_project_ids'),
+    ('volume type unset --project demo quiet', None),
+    ('volume type set --project demo quiet', None),
+    ('volume create --size 1 plain', 'plain'),
+    ('volume set --type quiet --retype-policy never plain', None),
+    ('volume show plain -c type -f value', 'quiet'),
+    ('volume set --type shared --migration-policy on-demand plain', None),
+    ('volume type set --public quiet', None),
+    ('volume delete plain', None),
+    ('volume type delete closed shared quiet', None),
 )
 
 
