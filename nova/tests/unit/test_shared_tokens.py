@@ -1,4 +1,4 @@
-"""The token of a pair of keys, which serves the requests of a minute; and the pair, which is read again after seconds."""
+"""The token of a pair of keys, which serves the requests of a minute; and how long a pair is trusted that was read."""
 import base64
 import hmac
 import json

@@ -81,7 +81,7 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
     made that was broken off; ``client_tokens`` knows which parameters a token came with. Whether the caller may see
     the image, the compute API finds.
     """
-    headers, servers = {'Prefer': 'return=representation'}, []
+    headers, servers = {'Prefer': 'return=representation'}, list[dict[str, Any]]()
     if requested.get('ClientToken'):
         headers['Idempotency-Key'] = f'ec2:{requested["ClientToken"]}'
     if req.caller.dry:
