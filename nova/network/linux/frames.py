@@ -53,10 +53,10 @@ def from_guest(port: Port) -> list[str]:
     known = claims(port)
     rules = [metadata] if port.pairs else []
     rules += [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
-    for mac, addresses in known.items():                # most packets: none of the rules below is about TCP of IPv4
+    for mac, addresses in known.items():                # most packets: of these none of the rules below is about
         if four := of_version(addresses, 4):
-            rules.append(f'{"ether saddr " + mac + " " if len(known) > 1 else ""}ether type ip ip protocol tcp '
-                         f'ip saddr {joined(four)} accept')
+            rules += [f'{"ether saddr " + mac + " " if len(known) > 1 else ""}ether type ip {kind} '
+                      f'ip saddr {joined(four)} accept' for kind in ('ip protocol tcp', 'udp sport != { 67, 68 }')]
     rules += [f'ether type {family} udp sport {client} udp dport {server} limit rate over {DHCP_LIMIT} drop'
               for family, client, server in (('ip', 68, 67), ('ip6', 546, 547))]
     for mac, addresses in known.items():
@@ -100,7 +100,7 @@ def to_guest(port: Port, servers: list[str]) -> list[str]:
         return ['accept']
     rules, known = [], [address for addresses in claims(port).values() for address in addresses]
     if four := of_version(known, 4):
-        rules += ['ether type arp accept', f'ether type ip ip daddr {joined(dict.fromkeys(four))} accept']
+        rules += [f'ether type ip ip daddr {joined(dict.fromkeys(four))} accept', 'ether type arp accept']
         if dhcp := of_version(servers, 4):
             rules.append(f'ether type ip ip saddr {joined(dhcp)} udp sport 67 udp dport 68 accept')
     if six := of_version(known, 6):
@@ -128,6 +128,13 @@ def service_name(overlay: Overlay) -> str:
 def router_name(leg: Leg) -> str:
     """The name of a router's interface, the same on both of its ends."""
     return 'nr' + leg.port[:11]
+
+
+def leaving(drops: list[str]) -> list[str]:
+    """Statements that drop frames on their way to other hosts, most of IPv4 passing those about MACs alone."""
+    by_mac = [each for each in drops if 'ether type' not in each]
+    return [*by_mac, 'ether type ip ip protocol tcp accept', 'ether type ip udp dport != 67 accept',
+            *(each for each in drops if each not in by_mac)]
 
 
 def to_others(overlay: Overlay) -> list[str]:

@@ -946,6 +946,72 @@ def test_what_a_guest_must_not_send(world):
     assert first('ping', '-I', '10.0.0.99', '-c', '2', '-W', '2', second.address, check=False)
 
 
+def test_a_rule_that_goes_ends_what_it_let_pass(world):
+    """On one host and between two: a host lets pass what it has let pass before, until the rules are others."""
+    network = world.network()
+    group = world.face('demo', 'POST', 'security-groups', {'security_group': {'name': 'open'}}).json()[
+        'security_group']['id']
+    target, senders = world.boot(0, network, 'a', groups=[group]), [world.boot(host, network, 's') for host in (0, 1)]
+    for guest in (target, *senders):
+        guest.dhcp()
+
+    def allow():
+        return world.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+            'security_group_id': group, 'direction': 'ingress', 'protocol': 'udp', 'port_range_min': 5353,
+            'port_range_max': 5353}}).json()['security_group_rule']['id']
+    rule = allow()
+    ends = [subprocess.Popen(['ip', 'netns', 'exec', guest.space, 'python3', '-c', code], stdout=subprocess.PIPE)
+            for guest, code in ((target, HEARS), *((sender, SENDS % target.address) for sender in senders))]
+    try:
+        heard = ends[0].stdout
+        os.set_blocking(heard.fileno(), False)
+        addresses = {sender.address for sender in senders}
+        assert said(heard, addresses) == addresses
+        followed = world.hosts[0].run('cat', '/proc/net/nf_conntrack')
+        marks = {line.rpartition('mark=')[2].split()[0] for line in followed.splitlines() if 'dport=5353' in line}
+        mark = marks.pop()
+        assert not marks and f'ct mark {int(mark):#010x} accept' in world.hosts[0].run('nft', 'list', 'ruleset')
+        assert world.face('demo', 'DELETE', f'security-group-rules/{rule}').status_code == 204
+        said(heard, set(), 0.2)
+        assert said(heard, {'none'}, 0.6) == set()
+        allow()
+        assert said(heard, addresses) == addresses
+        # what no rule names does not pass beside it
+        assert not senders[0]('ping', '-c', '1', '-W', '1', target.address, check=False)
+    finally:
+        for end in ends:
+            end.kill()
+            end.wait()
+            end.stdout.close()
+
+
+HEARS = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("", 5353))
+while 1:
+    print(s.recvfrom(9)[1][0], flush=True)
+"""
+SENDS = """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while 1:
+    s.sendto(b"x", ("%s", 5353))
+    time.sleep(.05)
+"""
+
+
+def said(stream, wanted, seconds=5):
+    """The lines that come until those that are wanted are there, or for some time."""
+    found, ends = set(), time.monotonic() + seconds
+    while not wanted or not wanted <= found:
+        found |= set((stream.read() or b'').decode().split())
+        if time.monotonic() > ends:
+            break
+        time.sleep(0.05)
+    return found
+
+
 def test_nobody_sends_as_a_neighbour_by_two_routers(world):
     """A network of the same range and a router between let a project send as a guest of a network that it shares, whose
     groups let that guest in."""

@@ -125,7 +125,7 @@ def test_networks_are_kept_apart_and_from_the_hosts_metadata():
     text = script(
         networks=[network(), network('br-b', [subnet(cidr='10.1.0.0/24', gateway='10.1.0.1')], False)]
     )
-    found = chain(text, 'forward_apart')
+    found = chain(text, 'forward_egress')
     assert (
         'iifname "br-a" oifname { "br-b" } drop' in found
         and 'iifname "br-b" oifname { "br-a" } drop' in found
@@ -138,22 +138,55 @@ def overlays(count):
         '10.0.0.0/24', '10.0.0.1', '10.0.0.2', [], [], None)], [], []) for number in range(count)]
 
 
+def between(count, **values):
+    return rules.script('t', dataclasses.replace(state(**values), overlays=overlays(count), tunnel='192.0.2.1'), {})
+
+
 def test_a_packet_meets_as_many_rules_however_many_networks_the_host_has():
     """Three rules a network stood before each packet that is no reply: 300 with 100 networks."""
-    few, many = (rules.script('t', dataclasses.replace(state(), overlays=overlays(count)), {}) for count in (2, 100))
-    for name in ('egress_check', 'ingress_check', 'basics', 'forward_apart', 'zones'):
+    few, many = between(2), between(100)
+    for name in ('egress_check', 'ingress_check', 'basics', 'forward_egress', 'zones'):
         assert len(chain(few, name)) == len(chain(many, name)) <= 9, name
     for name in ('egress_check', 'ingress_check'):
-        assert chain(many, name)[0] == 'ct direction reply ct state established accept'
+        assert chain(many, name)[1] == 'ct direction reply ct state established accept'
     assert '"br000000000001" . 10.0.0.2' in chain(many, 'basics')[0]
-    assert chain(few, 'forward_apart')[1:3] == [
-        f'{name} {{ "br000000000000", "br000000000001" }} iifname . oifname != '
-        '{ "br000000000000" . "br000000000000", "br000000000001" . "br000000000001" } drop'
-        for name in ('iifname', 'oifname')]
+    assert chain(few, 'forward_egress')[1:4] == [
+        'iifname . oifname vmap { "br000000000000" . "br000000000000" : goto egress_check, '
+        '"br000000000001" . "br000000000001" : goto egress_check }',
+        *(f'{name} {{ "br000000000000", "br000000000001" }} drop' for name in ('iifname', 'oifname'))]
 
 
-def test_tcp_of_a_guest_is_let_through_early():
-    assert chain(script(), 'from_tap1')[1] == 'ether type ip ip protocol tcp ip saddr { 10.0.0.5 } accept'
+def test_what_the_rules_have_let_pass_is_known_until_they_change():
+    first, again, more, fewer = (between(1, **values) for values in (
+        {}, {}, {'rules': {'g-1': [row('egress'), row()]}}, {'members': {'x': ['10.0.0.9']}}))
+    marks = [chain(text, 'egress_check')[0] for text in (first, again, more, fewer)]
+    assert marks[0] == marks[1] and len(set(marks)) == 3
+    for text, mark in zip((first, more), (marks[0], marks[2]), strict=True):
+        assert chain(text, 'ingress_check')[0] == mark and mark.endswith(' accept')
+        seen, sent = mark.split()[2], f'{int(mark.split()[2], 16) ^ 1:#x}'
+        # not what has no ports of its own: ICMP, and protocols whose ports the tracking of connections may not know
+        assert chain(text, 'sent') == [
+            'meta l4proto { tcp, udp } iifname { "br000000000000" } ct direction original '
+            f'ct mark set {sent}', 'accept']
+        # a packet that met the sender's rules before a change, and the receiver's behind it, marks nothing
+        assert chain(text, 'seen') == [f'ct mark {sent} ct mark set {seen}', 'accept']
+    assert chain(more, 'ingress_g1') == ['meta nfproto ipv4 goto seen']
+    assert chain(more, 'egress_g1') == ['meta nfproto ipv4 goto sent']
+    lines = rules.changes('t', first, more).splitlines()                        # and few rules are loaded for it
+    assert {line.split()[4] for line in lines} == {'ingress_g1', 'sent', 'seen', 'egress_check', 'ingress_check'}
+    assert 'ct mark' not in script()
+
+
+def test_frames_between_hosts_are_not_followed_as_connections_of_the_host():
+    text = between(1)
+    assert chain(text, 'tunnels')[1:] == ['udp dport 4789 ip saddr 192.0.2.1 notrack']
+    assert chain(text, 'zones')[1] == (
+        'udp dport 4789 ip daddr 192.0.2.1 iifname != { "br000000000000" } notrack accept')     # guests' are followed
+
+
+def test_tcp_and_udp_of_a_guest_are_let_through_early():
+    assert chain(script(), 'from_tap1')[1:3] == [f'ether type ip {kind} ip saddr {{ 10.0.0.5 }} accept'
+                                                 for kind in ('ip protocol tcp', 'udp sport != { 67, 68 }')]
 
 
 def test_no_network_makes_valid_tables():
