@@ -23,6 +23,7 @@ from typing import Any, TYPE_CHECKING
 
 from nova.network import relay
 from nova.network import group_rules
+from nova.network.linux import address_ranges
 from nova.network.linux import anycast
 from nova.network.linux import frames
 from nova.network.linux import overlay as plumbing
@@ -148,14 +149,14 @@ def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
 def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any]) -> list[str]:
     servers = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
     servers |= {overlay.bridge: [s.dhcp for s in overlay.subnets if s.dhcp] for overlay in state.overlays}
-    body = []
+    body, wide = [], address_ranges.numbers(state.ports)
     for port in state.ports:
-        body += _chain('from_' + port.device, frames.from_guest(port))
+        body += _chain('from_' + port.device, frames.from_guest(port, wide.get(port.device, 0)))
         body += _chain('to_' + port.device, frames.to_guest(port, servers.get(port.bridge, [])))
     tunnels = [(frames.tunnel_name(overlay), frames.leaving(
         anycast.to_others(state, overlay.bridge) + frames.to_others(overlay))) for overlay in state.overlays]
     for name, rules in tunnels:
-        body += _chain('to_' + name, rules)
+        body += _chain('to_' + name, [*([address_ranges.CLEARED] if wide else []), *rules])
     body += _chain('stray', ['drop'])
     for side in ('from', 'to'):
         body += _map(f'{side}_guest', 'ifname', [
@@ -163,6 +164,8 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
             *[(_quote(device), 'stray') for device in strays],
             *[(_quote(name), 'to_' + name) for name, _rules in tunnels if side == 'to']])
     body += _chain('prerouting', ['iifname vmap @from_guest'], ('filter', 'prerouting', -300))
+    for name, rules, hook in address_ranges.frame_chains(state.ports, wide):
+        body += _chain(name, rules, hook)
     for name, kind, elements in anycast.sets(state):
         body += _addresses(name, kind, elements)
     for name, rules in anycast.chains(state):
@@ -190,7 +193,7 @@ def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tupl
         body += _zone_bodies(state, owners)
     if served or state.overlays:
         body += _hook_bodies(state, served, metadata, host_ports)
-    return body + _check_bodies(state.overlays, _generation(body))
+    return body + _check_bodies(state.overlays, _generation(body), address_ranges.numbers(state.ports))
 
 
 def _generation(body: list[str]) -> int:
@@ -232,7 +235,7 @@ def _zone_bodies(state: HostState, owners: Owners) -> list[str]:
     connections of guests that are here are followed. Frames between hosts are not followed as such.
     """
     numbers = {overlay.bridge: overlay.number for overlay in state.overlays}
-    bridges = _set(map(_quote, numbers))
+    bridges, wide = _set(map(_quote, numbers)), address_ranges.numbers(state.ports)
     known = [key for _name, _ports, keys in owners for key in keys if key[0] in numbers]
     body = []
     for name, number in numbers.items():
@@ -248,29 +251,34 @@ def _zone_bodies(state: HostState, owners: Owners) -> list[str]:
         *([tunnel % ('daddr', f'iifname != {bridges} ') + ' accept'] if tunnel else []),
         *(f'iifname . {family} {end} vmap @guests{_SIX[version]}'
           for family, version in (('ip', 4), ('ip6', 6)) for end in ('saddr', 'daddr')),
+        *(['meta mark != 0 iifname vmap ' + _set(f'{_quote(name)} : goto zone_{name}' for name in numbers)]
+          if wide else []),
         f'iifname {bridges} notrack'], ('filter', 'prerouting', -300))
 
 
-def _check_bodies(overlays: list[Overlay], generation: int) -> list[str]:
+def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]) -> list[str]:
     """An accept ends one base chain: each packet passes a chain for its sender and one for its receiver.
 
     TCP and UDP alone are marked: what the rules see of others may not be all that tells their connections apart. The
     first of two marks says that the sender's rules are passed. A packet that meets those before a change and its
     receiver's behind it would otherwise give its connection a mark that the new rules refuse.
+
+    :param wide: numbers of ports with ranges, whose packets no connection of another sender stands for
     """
     tracked = ['ct direction reply ct state established accept', 'ct state invalid drop', 'ct state related accept',
                *_basics(overlays)]
     if not overlays:
         return [line for direction in _PASSED for line in _chain(direction + '_check', [*tracked, *_found(direction)])]
     sent, seen, names = generation ^ 1, generation, _set(_quote(overlay.bridge) for overlay in overlays)
-    tracked.insert(0, f'ct mark {seen:#x} accept')
+    tracked.insert(0, f'{"meta mark 0 " if wide else ""}ct mark {seen:#x} accept')
     return [
         *_chain('basics', _basic_bodies(overlays)),
         *_chain('sent', [f'meta l4proto {{ tcp, udp }} iifname {names} ct direction original ct mark set {sent:#x}',
                          'accept']),
         *_chain('seen', [f'ct mark {sent:#x} ct mark set {seen:#x}', 'accept']),
         *(line for direction, verdict in _PASSED.items()
-          for line in _chain(direction + '_check', [*tracked, *_found(direction), verdict]))]
+          for line in _chain(direction + '_check', [
+              *tracked, *address_ranges.check(direction, wide), *_found(direction), verdict]))]
 
 
 def _found(direction: str) -> list[str]:
@@ -329,7 +337,7 @@ def _owners(ports: list[Port]) -> Owners:
     for port in ports:
         local = [frames.link_local(port.mac)] if frames.of_version(port.addresses, 6) else []
         found.append((port.device, [port], [(port.bridge, address) for address in [*local, *port.addresses]]))
-        for pair in port.pairs if port.addresses else ():
+        for pair in [each for each in port.pairs if '/' not in each['ip_address']] if port.addresses else ():
             shared.setdefault((port.bridge, pair['ip_address']), []).append(port)
     return found + [(f'pair{number}', several, [key]) for number, (key, several) in enumerate(sorted(
         shared.items(), key=lambda item: item[0])) if key not in own]

@@ -6,6 +6,7 @@ from nova import exception
 from nova.network.host import state as host_state
 from nova.network import ipam
 from nova.network import group_rules
+from nova.network.linux import address_ranges
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import rules
@@ -175,6 +176,43 @@ def test_what_the_rules_have_let_pass_is_known_until_they_change():
     lines = rules.changes('t', first, more).splitlines()                        # and few rules are loaded for it
     assert {line.split()[4] for line in lines} == {'ingress_g1', 'sent', 'seen', 'egress_check', 'ingress_check'}
     assert 'ct mark' not in script()
+
+
+def ranged(*addresses, device='tap1', mac=MAC):
+    return dataclasses.replace(port(device, mac=mac), pairs=[
+        {'ip_address': each, 'mac_address': None} for each in addresses])
+
+
+def test_what_a_port_sends_from_a_range_is_its_own_whoever_has_the_address():
+    text = between(1, ports=[ranged('10.1.0.0/16', '10.1.2.0/24', 'fd00:1::/61'), port('tap2', ['10.1.0.9'])])
+    sent = chain(text, 'from_tap1')
+    mark = next(each for each in sent if 'ether type ip ip saddr { 10.1.0.0/16 } ' in each).split()[-2]
+    assert f'ether type ip ip saddr {{ 10.1.0.0/16 }} meta mark set {mark} accept' in sent
+    assert f'ether type ip6 ip6 saddr {{ fd00:1::/61 }} meta mark set {mark} accept' in sent
+    assert sent.index('ether type ip udp sport 67 drop') < sent.index(
+        f'ether type ip ip saddr {{ 10.1.0.0/16 }} meta mark set {mark} accept')
+    assert f'ether type arp arp saddr ether {MAC} arp saddr ip {{ 0.0.0.0, 10.0.0.5, 10.1.0.0/16 }} accept' in sent
+    assert [each.split('nd-neighbor-advert ')[1].split(' ip6')[0] for each in sent if 'nd-neighbor-advert @' in each][
+        -1] == f'@th,64,61 {0xfd00000100000000 >> 3:#x}'
+    number = int(mark, 16) >> 16
+    assert 1 < number < 1 << 16 and mark == f'{number << 16:#010x}'
+    assert f'meta mark & 0xffff0000 vmap {{ {mark} : goto egress_tap1 }}' in chain(text, 'egress_check')
+    assert f'meta mark & 0x0000ffff vmap {{ {number:#010x} : goto ingress_tap1 }}' in chain(text, 'ingress_check')
+    # the bridge's choice of the device, whatever the MAC: a frame to all of them is for the range, too
+    assert chain(text, 'wide_receivers')[1:] == ['oifname vmap { "tap1" : goto wide_tap1 }']
+    assert chain(text, 'wide_tap1')[0] == (
+        f'ether type ip ip daddr {{ 10.1.0.0/16 }} meta mark set meta mark & 0xffff0000 | {number:#010x}')
+    # no connection of another guest's stands for such a packet, and none takes its mark along to the network of hosts
+    assert all(chain(text, name)[0].startswith('meta mark 0 ct mark ') for name in ('egress_check', 'ingress_check'))
+    assert chain(text, 'to_vx' + '0' * 12)[0] == 'meta mark set 0'
+    assert 'meta mark' not in between(1)
+
+
+def test_numbers_of_ports_with_ranges_are_others_and_stay():
+    many = [ranged('10.1.0.0/16', device=f'tap{number}') for number in range(300)]
+    found = address_ranges.numbers(many)
+    assert len(set(found.values())) == 300 and all(1 < number < 1 << 16 for number in found.values())
+    assert address_ranges.numbers(many[7:8])['tap7'] == found['tap7']
 
 
 def test_frames_between_hosts_are_not_followed_as_connections_of_the_host():
