@@ -107,6 +107,7 @@ class Action:
     silent        why it has no event of its own
     needs_plain   why it is refused for a server whose local disks are encrypted, the end of a sentence
     no_shares     why it is refused for a server that has shares, the end of a sentence
+    takes_devices it claims elsewhere what devices the server's ports need: not while such a port comes or goes
     """
 
     name: str
@@ -132,6 +133,7 @@ class Action:
     silent: str = ''
     needs_plain: str = ''
     no_shares: str = ''
+    takes_devices: bool = False
 
     @property
     def running(self) -> str | None:
@@ -291,11 +293,11 @@ ROWS = (
     Action('resize', (ACTIVE, STOPPED),
            (states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH),
            _RULE + 'servers:resize', after=RESIZED, host=True, capability='resize', conductor='continue_move',
-           notification='resize', no_shares=_OTHER_HOST),
+           notification='resize', no_shares=_OTHER_HOST, takes_devices=True),
     Action('migrate', (ACTIVE, STOPPED),
            (states.RESIZE_PREP, states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH),
            _RULE + 'os-migrate-server:migrate', after=RESIZED, host=True, capability='resize',
-           conductor='continue_move', notification='resize', no_shares=_OTHER_HOST),
+           conductor='continue_move', notification='resize', no_shares=_OTHER_HOST, takes_devices=True),
     Action('confirmResize', (RESIZED,), (states.RESIZE_CONFIRMING,), _RULE + 'servers:confirm_resize',
            conductor='continue_move', notification='resize_confirm'),
     Action('revertResize', (RESIZED,), (states.RESIZE_REVERTING,), _RULE + 'servers:revert_resize',

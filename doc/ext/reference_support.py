@@ -30,6 +30,7 @@ ROWS = (
     ("Make a guest's kernel dump its memory", OPTIONAL, 'crash_dump', 'test_a_crash_dump_leaves_a_guest'),
     ('Diagnostics', OPTIONAL, 'diagnostics', 'test_diagnostics_have_every_name'),
     ('Attach and detach a port', OPTIONAL, 'interfaces', 'test_a_port_comes_and_goes'),
+    ('Attach and detach a port that is a device of the host (SR-IOV)', OPTIONAL, 'port_devices', None),
     ('Consoles that users type at', CHOICE, 'consoles', 'test_a_console_is_somewhere'),
     ('See what the screen shows', OPTIONAL, 'screenshots', 'test_a_picture_of_the_screen'),
     ('Attach, detach and swap a volume', OPTIONAL, 'volumes', None),

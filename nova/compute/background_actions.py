@@ -30,12 +30,14 @@ class BackgroundAction(tasks.Undo):
     instance   the server as it was when it began
     values     columns that the end sets
     error      why it did not do what was requested, or None
+    insists    it stays open, and is taken up again, until it is undone
     """
 
     def __init__(self, event: str, instance: objects.Instance) -> None:
         super().__init__(event, instance)
         self.values: dict[str, typing.Any] = {}
         self.error: str | None = None
+        self.insists = False
 
     def fails(self, message: str) -> None:
         """It ended as it should, and did not do what was requested: the sentence for its record."""
@@ -51,7 +53,8 @@ def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, 
            ) -> collections.abc.Iterator[BackgroundAction]:
     """Frame what the request of the context does to a server; a failure is recorded and raised again.
 
-    Where a service does not answer and the action cannot be taken back, see ``keep``, it stays open instead.
+    Where a service does not answer, or the action insists, and it cannot be taken back, see ``keep``, it stays open
+    instead.
 
     :raises InstanceChanged, InstanceNotFound: it is over, or overtaken by the server's deletion
     """
@@ -65,7 +68,7 @@ def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, 
         except Exception as error:
             LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
                         exc_info=not isinstance(error, exception.NovaException))
-            if not current.unwind() and isinstance(error, exception.Unavailable):
+            if not current.unwind() and (current.insists or isinstance(error, exception.Unavailable)):
                 raise                    # it is repeated until what the guest has is written
             _end(host, ctx, current, {}, faults.fault(error)['message'], faults.trace(error))
             raise

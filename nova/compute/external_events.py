@@ -6,6 +6,7 @@ from nova import context
 from nova import exception
 from nova import hooks
 from nova import objects
+from nova.compute import interfaces
 from nova.compute import plugging
 from nova.compute.host import Host
 from nova.virt import driver as virt
@@ -76,6 +77,9 @@ class ExternalEvents:
         for vif in server.network_info:
             if vif['id'] == event['tag'] and isinstance(driver, virt.Interfaces):
                 driver.detach_interface(ctx, server, vif)
+                if interfaces.is_device(vif):
+                    self._host.conductor.port_gone(ctx, instance_uuid=server.uuid, host=self._host.name,
+                                                   port_id=vif['id'])
         self._write_network_info(ctx, server, [vif for vif in server.network_info if vif['id'] != event['tag']])
 
     def _volume_extended(self, ctx: context.RequestContext, instance: objects.Instance,

@@ -8,6 +8,17 @@ from nova.compute.host import Host
 from nova.virt import driver as virt
 
 
+def is_device(vif: dict[str, typing.Any]) -> bool:
+    """Whether a port is a device of the host, which is another guest's when this one has let go of it."""
+    return bool(vif.get('pci_slot'))
+
+
+def _devices_of(server: objects.Instance, port_id: str) -> list[dict[str, typing.Any]]:
+    """What is known of a port that is gone, and whose device the guest may have still."""
+    return [{'id': port_id, 'pci_slot': device.address, 'address': None} for device in server.devices()
+            if device.request_id == port_id]
+
+
 class Interfaces:
     """Plugs and unplugs ports, adds and removes fixed addresses."""
 
@@ -29,15 +40,29 @@ class Interfaces:
                           request: dict[str, typing.Any]) -> dict[str, typing.Any]:
         host = self._host
         with background_actions.action(host, ctx, instance, 'compute_attach_interface') as current:
-            server = current.instance
-            current.undo(self._give_back, ctx, server, request['port_id'])
+            server, plugged = current.instance, list[dict[str, typing.Any]]()
+            current.undo(self._take_back, ctx, server, request['port_id'], plugged)
             vif = host.network.attach_port(ctx, instance=server, request=request, attached_by=ctx.request_id,
                                            host=host.name)
             driver = host.driver_with(virt.Interfaces)
-            current.undo(driver.detach_interface, ctx, server, vif)
+            plugged.append(vif)
+            current.insists = is_device(vif)
             driver.attach_interface(ctx, server, vif)
             current.ends(network_info=host.set_up_networks(ctx, server))
         return vif
+
+    def _take_back(self, ctx: context.RequestContext, server: objects.Instance, port_id: str,
+                   plugged: list[dict[str, typing.Any]]) -> None:
+        """Unplug what was plugged, and give the port back. A device that the guest holds stays the server's, and so
+        does its port."""
+        try:
+            for vif in plugged:
+                self._host.driver_with(virt.Interfaces).detach_interface(ctx, server, vif)
+        except Exception:
+            if not any(map(is_device, plugged)):
+                self._give_back(ctx, server, port_id)
+            raise
+        self._give_back(ctx, server, port_id)
 
     def _give_back(self, ctx: context.RequestContext, server: objects.Instance, port_id: str) -> None:
         self._host.network.detach_port(ctx, instance_uuid=server.uuid, port_id=port_id, attached_by=ctx.request_id,
@@ -55,6 +80,9 @@ class Interfaces:
             vif = host.network.find_port(ctx, instance_uuid=server.uuid, port_id=port_id,
                                          attached_by=ctx.request_id)
             if vif:
+                if is_device(vif):
+                    current.keep()
+                    current.insists = True
                 host.driver_with(virt.Interfaces).detach_interface(ctx, server, vif)
                 self._give_back(ctx, server, port_id)
             current.ends(network_info=host.set_up_networks(ctx, server))
@@ -69,7 +97,8 @@ class Interfaces:
         with background_actions.action(host, ctx, instance, 'compute_detach_interface') as current:
             server = current.instance
             vif = host.network.find_port(ctx, instance_uuid=server.uuid, port_id=port_id, attached_by=None)
-            for plugged in [vif] if vif else [vif for vif in server.network_info if vif['id'] == port_id]:
+            shown = [vif for vif in server.network_info if vif['id'] == port_id]
+            for plugged in [vif] if vif else shown or _devices_of(server, port_id):
                 host.driver_with(virt.Interfaces).detach_interface(ctx, server, plugged)
             host.network.detach_port(ctx, instance_uuid=server.uuid, port_id=port_id, attached_by=None,
                                      host=host.name)

@@ -183,6 +183,7 @@ RIGHTS = {
                  columns('fault', _FAULT), _own_metadata, _failure_here),
     'begin_beside': (own_host, own_owner),
     'end_beside': (own_host, columns('values', {'network_info'}), _own_action),
+    'port_gone': (own_host, here),
     'reschedule_instance': (own_host, columns('fault', _FAULT), who_asked),
     'leave_host': (own_host, one_of('task_state', (states.SHELVING_OFFLOADING, states.UNSHELVING)),
                    columns('fault', _FAULT)),

@@ -4,7 +4,7 @@ from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method, Newer
 BUILDS_AT_ONCE = 16      # requests that one conductor places; further ones wait, and what computes ask for does not
 
 INTERFACE = Interface(
-    'conductor', '1.1',
+    'conductor', '1.2',
     # places and builds servers whose rows and request specs exist; context of the user. spec: the RequestSpec that
     # they share, with the password; without it each one's own is read
     Method('build_instances', ('instance_uuids', 'spec'), at_once=BUILDS_AT_ONCE),
@@ -83,6 +83,8 @@ INTERFACE = Interface(
     Method('begin_beside', ('instance_uuid', 'host', 'owner', 'deadline_s'), call=True),
     # ends it: instance values, the event's result, the action row -> None
     Method('end_beside', ('instance_uuid', 'event', 'host', 'values', 'error', 'traceback'), call=True),
+    # a port that was a device of the host is gone, and the guest has let go of it: the device is free
+    Method('port_gone', ('instance_uuid', 'host', 'port_id'), call=True, since='1.2', optional=True),
     # what of it is open on a host's servers -> list of {'instance': Instance, 'action', 'arguments', 'request_id',
     # 'project_id', 'user_id'}
     Method('beside_on_host', ('host',), call=True),

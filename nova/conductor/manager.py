@@ -112,6 +112,7 @@ class ConductorManager:
             'check_rebuild': rebuilds.check_rebuild,
             'update_instance': tasks.update_instance, 'begin_task': tasks.begin_task, 'end_task': tasks.end_task,
             'begin_beside': tasks.begin_beside, 'end_beside': tasks.end_beside, 'beside_on_host': tasks.beside_on_host,
+            'port_gone': tasks.port_gone,
             'get_request_spec': self.specs.get_request_spec, 'get_disk_key': self.disk_keys.get_disk_key,
             'get_volume_key': self.disk_keys.get_volume_key,
             # ---- moves

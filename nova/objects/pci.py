@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 AVAILABLE, CLAIMED, UNAVAILABLE, REMOVED = 'available', 'claimed', 'unavailable', 'removed'
@@ -81,6 +82,18 @@ def load_requests(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Reques
     return [Request(**dict(value, spec=tuple(value['spec']))) for value in values]
 
 
-def requested(flavor: dict[str, Any]) -> tuple[Any, ...]:
+def requested(flavor: dict[str, Any]) -> tuple[Request, ...]:
     """(Request, …) of what a server keeps of its flavor: the aliases as they were defined when it got the flavor."""
     return tuple(load_requests((flavor or {}).get('pci_requests') or ()))
+
+
+def of_ports(flavor: dict[str, Any]) -> dict[str, Request]:
+    """{id of a port: Request} of those that its ports need."""
+    return {request.request_id: request for request in requested(flavor) if request.request_id}
+
+
+def with_ports(flavor: dict[str, Any], requests: Collection[Request]) -> dict[str, Any]:
+    """What a server keeps of a flavor when its ports need these devices, and no others."""
+    kept = [*(request for request in requested(flavor) if not request.request_id), *requests]
+    others = {name: value for name, value in flavor.items() if name != 'pci_requests'}
+    return {**others, 'pci_requests': dump(kept)} if kept else others

@@ -403,6 +403,13 @@ class Interfaces:
         raise NotImplementedError
 
 
+class PortDevices:
+    """``attach_interface`` and ``detach_interface`` take ports that are a device of the host, too: after them the guest
+    has the devices that the instance has, or without that of the port."""
+
+    feature = 'port_devices'
+
+
 class Consoles:
     feature = 'consoles'
 
@@ -543,6 +550,10 @@ class LiveMigration:
         """At the source: pause the guest, or run it at the destination already, so that the rest is copied soon."""
         raise NotImplementedError
 
+    def await_live_migration(self, instance: Any, progress: Any) -> Any:
+        """At the source, after a restart: returns when a guest that runs at its destination already has all of itself
+        there (post-copy), at once for any other. ``progress`` as for ``live_migrate``."""
+
     def has_arrived(self, uuid: str) -> bool:
         """At the destination: whether the hypervisor has the guest, and it is not on its way any more."""
         raise NotImplementedError
@@ -633,4 +644,4 @@ class Adoption:
 
 MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
           Consoles, Screenshots, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, AssistedSnapshots,
-          HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes)
+          HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes, PortDevices)

@@ -9,6 +9,9 @@ from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
+from nova.db.cells import cells as db_cells
+from nova.db.servers import port_devices
+from nova.db.tables.rows import InstancesRow
 from nova.objects import pci
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -22,6 +25,7 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-attach-interfaces:'
 _NOTHING = Query(closed=102)
+DEVICES = 'port_devices'             # the feature of a driver whose guests get and lose such ports
 
 _ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}
 _TAG = string(1, 60, '^[^,/]*$')
@@ -97,7 +101,8 @@ def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any
 
     :param request: {'port_id', 'network_id', 'fixed_ip', 'tag'}
     :param action: the row of actions.ACTIONS, with the policy rule of the operation
-    :raises Conflict: its host is down: the request would wait for an answer that does not come
+    :raises Conflict: its host is down: the request would wait for an answer that does not come; or the port needs a
+        device, and none is free there
     """
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
@@ -109,15 +114,33 @@ def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any
     attached = {vif['network']['id'] for vif in row['network_info']}
     try:
         request = req.services.networks.check_attach(req.context, row['project_id'], attached, request)
+        needed = req.services.networks.devices_of(req.context, [request])
         # the id of a new port is chosen here, so that what is begun can be found again
         request['port_id'] = request['port_id'] or str(uuid.uuid4())
-        row = server_actions.begin(req, cell, server_id, action, request)
+        if needed:
+            _check_devices(req, cell, row)
+            row = cell.db.run(port_devices.begin, req.context, server_id, action, request, needed[0],
+                              req.context.is_admin)
+        else:
+            row = server_actions.begin(req, cell, server_id, action, request)
         return cell.rpc.compute.attach_interface(req.context, server=row['host'],
                                                  instance=server_lookup.to_object(row), **request)
     except (exception.NetworkAmbiguous, exception.NoMoreFixedIps) as error:
         raise exception.BadRequest(error.message) from None
     except exception.GuestNotFound:                # it was only said to be active, or was deleted meanwhile
         raise exception.InstanceNotReady(instance_id=server_id) from None
+
+
+def _check_devices(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow) -> None:
+    """
+    :raises Unsupported, Conflict: ports that are a device of the host neither come nor go on the server's host
+    """
+    with cell.db.reader() as conn:
+        if row['host'] is None or server_actions.capable(conn, row, DEVICES):
+            return
+    kind: type[exception.NovaException] = exception.Unsupported if 501 in req.route.errors else exception.Conflict
+    raise kind(f'The host of instance {row["uuid"]} cannot attach or detach a port that is a device of it: its '
+               'hypervisor does not support it, or its nova-compute is of an older release.')
 
 
 def detach(req: api_request.Request, server_id: str, id: str) -> None:
@@ -130,8 +153,8 @@ def detach_port(req: api_request.Request, server_id: str, port_id: str, action: 
     with cell.db.reader() as conn:
         server = server_actions.find_for(req, conn, server_id, action)
     port = _port(req, server_id, port_id)
-    if any(each.request_id == port['id'] for each in pci.requested(server['flavor'])):
-        raise exception.BadRequest(f'Port {port["id"]} is a device of the host: it cannot be detached from the server.')
+    if port['id'] in pci.of_ports(server['flavor']):
+        _check_devices(req, cell, server)
     row = server_actions.begin(req, cell, server_id, action, {'port_id': port['id']})
     casts.to_host(req, cell, row, cell.rpc.compute.detach_interface, port_id=port['id'])
 

@@ -12,6 +12,7 @@ from nova.api.servers import create as server_create
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import request_specs
+from nova.objects import pci
 from nova.web import paging
 from nova.web import params
 from nova.web.params import Object
@@ -53,6 +54,7 @@ def _existing(req: api_request.Request, seed: str | None, page: dict[str, int]) 
     row = server_lookup.get(req, req.body['server_id'])
     with req.services.api_db.reader() as conn:
         spec = request_specs.get(conn, row['uuid'])
+    spec.flavor = pci.with_ports(spec.flavor, pci.of_ports(row['flavor']).values())
     return req.services.scheduler.explain(req.context, spec=spec, seeds=[seed or row['uuid']],
                                           instance_uuid=row['uuid'], **page)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from nova import actions
 from nova import exception
+from nova import states
 from nova.api import casts
 from nova.api import cell_queries
 from nova.api import request as api_request
@@ -13,6 +14,7 @@ from nova.api.server_actions import actions as server_actions
 from nova.db.cells import cells as db_cells
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.db.servers import port_devices
 from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
 from nova.web import params
@@ -64,6 +66,8 @@ def create(req: api_request.Request) -> Response:
     accepted: dict[str, list[dict[str, Any]]] = {}
     for event in events:
         here = found.get(event['server_uuid'])
+        if event['name'] == 'network-vif-deleted' and here is not None:
+            _forget_device(*here, event.get('tag') or '')
         event['code'] = _code(event, here[1] if here else None)
         if here is None or event['code'] != 200:
             event['status'] = 'failed'
@@ -91,6 +95,13 @@ def _servers(req: api_request.Request, uuids: Collection[str]) -> dict[str, tupl
             if uuid not in found or row['host']:       # one that moves to its cell is in two for a moment
                 found[uuid] = cell, row
     return found
+
+
+def _forget_device(cell: db_cells.Cell, row: InstancesRow, port_id: str) -> None:
+    """A server that is offloaded does not need the device of this port when it comes back; of others the host says when
+    the guest has let go of it."""
+    if row['vm_state'] == states.SHELVED_OFFLOADED and row['task_state'] is None:
+        cell.db.run(port_devices.release, row['uuid'], port_id)
 
 
 def _code(event: api_request.Document, row: InstancesRow | None) -> int:

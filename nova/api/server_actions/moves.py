@@ -170,6 +170,8 @@ def _begin_move(conn: engine.Connection, context: nova_context.RequestContext, s
                 kind: str, flavor: api_request.Document | None, arguments: dict[str, Any],
                 values: dict[str, Any]) -> None:
     row = tasks.begin(conn, context, server_id, action, values=values, admin=context.is_admin)
+    if flavor is not None and pci.of_ports(flavor) != pci.of_ports(row['flavor']):
+        raise exception.InstanceChanged(instance_id=server_id)           # a port came or went since it was read
     server_migrations.create(conn, context, row, kind, 'pre-migrating', new_flavor=flavor,
                              arguments={'old_vm_state': row['vm_state'], **arguments})
 

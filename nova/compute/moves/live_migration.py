@@ -205,12 +205,22 @@ class LiveMigration:
     def _resume_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Report whether the guest is here; the conductor decides by it."""
         host = self._host
+        if isinstance(host.driver, virt.LiveMigration):
+            host.driver.await_live_migration(instance, _Throttle(lambda values: self._still_leaves(ctx, instance)))
         # after the end of this host's machine its libvirt still has the definition of a guest that had gone
         here = host.driver.guests().get(instance.uuid) not in (None, states.SHUTDOWN)
         left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)
         if left:
             host.driver_with(virt.LiveMigration).post_live_migration_at_source(
                 ctx, instance, instance.network_info, {})
+
+
+    def _still_leaves(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        """
+        :raises InstanceChanged, InstanceNotFound: the server was deleted, or its migration was given up
+        """
+        self._host.conductor.update_instance(ctx, instance_uuid=instance.uuid, values={}, expect={
+            'host': [self._host.name], 'task_state': [states.MIGRATING]})
 
 
 class _Throttle:

@@ -22,6 +22,7 @@ from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import mappings
+from nova.db.servers import port_devices
 from nova.objects import pci
 
 LOG = logging.getLogger(__name__)
@@ -58,9 +59,7 @@ class Tasks:
         def write(conn: Connection) -> objects.Instance:
             change = self._events.of(conn, ctx, instance_uuid)
             row, changed = _update(conn, instance_uuid, values, expect, owner)
-            instance = objects.Instance.from_row(row)
-            instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance_uuid, row['host'])
-                                            if row['host'] is not None and pci.requested(instance.flavor) else ())
+            instance = _with_devices(conn, row)
             instance_actions.take(conn, instance_uuid, owner, deadline_s)
             instance.image_grant = self._grants.of_task(conn, instance, event, owner)
             if change and changed:
@@ -115,7 +114,7 @@ class Tasks:
                 raise exception.InstanceChanged(instance_id=instance_uuid)
             if change:
                 change.background_begun(row, host)
-            return objects.Instance.from_row(row)
+            return _with_devices(conn, row)
         return self._cell_db.run(write)
 
     def end_beside(self, ctx: Context, instance_uuid: str, event: str, host: str, values: Values,
@@ -130,11 +129,21 @@ class Tasks:
                 values['security_groups'] = [group['name'] for group in groups]
             if values:
                 instances.set_where(conn, instance_uuid, values, {'host': host})
+            port_devices.end(conn, instance_uuid, ctx.request_id, event, error is not None)
             instance_actions.finish(conn, instance_uuid, event, host=host, error=error, traceback=traceback,
                                     request_id=ctx.request_id)
             row = event_facts.row(conn, instance_uuid) if change else None
             if change and row is not None:
                 change.background_ended(row, host, error, traceback)
+        self._cell_db.run(write)
+
+    def port_gone(self, ctx: Context, instance_uuid: str, host: str, port_id: str) -> None:
+        """See interface.py."""
+        def write(conn: Connection) -> None:
+            row = instances.get(conn, instance_uuid)
+            if row['host'] != host:
+                raise exception.InstanceChanged(instance_id=instance_uuid)
+            port_devices.release(conn, instance_uuid, port_id)
         self._cell_db.run(write)
 
     def beside_on_host(self, ctx: Context | None, host: str) -> list[dict[str, typing.Any]]:
@@ -144,6 +153,14 @@ class Tasks:
         return [{'instance': objects.Instance.from_row(rows[action['instance_uuid']]),
                  **{name: action[name] for name in ('action', 'arguments', 'request_id', 'project_id', 'user_id')}}
                 for action in actions if action['instance_uuid'] in rows]
+
+
+def _with_devices(conn: Connection, row: Row) -> objects.Instance:
+    """Return the server of a row with the devices of its host that it has."""
+    instance = objects.Instance.from_row(row)
+    instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance.uuid, row['host'])
+                                    if row['host'] is not None and pci.requested(instance.flavor) else ())
+    return instance
 
 
 def _update(conn: Connection, uuid: str, values: Values, expect: Expect,

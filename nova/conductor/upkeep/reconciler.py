@@ -29,12 +29,15 @@ from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.db.servers import port_devices
 from nova.objects import faults
+from nova.objects import pci
 from nova.runtime import concurrency
 from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
+ATTACH = actions.ACTIONS['attach_interface'].record
 SEND_AGAIN_S = 1
 TAKE_UP_S = 15               # after a restart of everything the hosts need a moment to report
 
@@ -183,9 +186,20 @@ class Reconciler:
         self._cell_db.run(instance_actions.finish, action['instance_uuid'], background=False)
 
     def _close_background(self, action: Row, row: Row | None) -> None:
+        self._settle_port(action, row)
         self._cell_db.run(instance_actions.finish, action['instance_uuid'], request_id=action['request_id'])
 
+    def _settle_port(self, action: Row, row: Row | None) -> None:
+        """Release the device of a port whose attachment no host ends any more, unless the server has got the port."""
+        port_id = (action['arguments'] or {}).get('port_id')
+        if row is None or action['action'] != ATTACH or port_id not in pci.of_ports(row['flavor']):
+            return
+        if self._services.network.find_port(context.on_behalf_of(action), instance_uuid=row['uuid'], port_id=port_id,
+                                            attached_by=action['request_id']) is None:
+            self._cell_db.run(port_devices.release, row['uuid'], port_id)
+
     def _give_up(self, action: Row, row: Row) -> None:
+        self._settle_port(action, row)
         self._volumes.give_up_volume(context.on_behalf_of(action), action)
         self._tasks.end_beside(context.on_behalf_of(action), row['uuid'], 'conductor_reconcile', row['host'], {},
                                error='The host did not finish the operation.')

@@ -97,6 +97,16 @@ def release(conn: sa.Connection, host: str, node: str, instance_uuid: str, held:
     _write(conn, host, node, known, pci_pools.release(list(known.values()), instance_uuid, held=held))
 
 
+def release_port(conn: sa.Connection, instance_uuid: str, port_id: str) -> None:
+    """Give back the device that a port of a server needed, on its node and where a move holds another one."""
+    c = pci_devices.c
+    places = conn.execute(sa.select(c.host, c.node).where(
+        c.instance_uuid == instance_uuid, c.request_id == port_id).distinct().order_by(c.host, c.node)).all()
+    for host, node in places:
+        known = _locked(conn, host, node)
+        _write(conn, host, node, known, pci_pools.release(list(known.values()), instance_uuid, request_id=port_id))
+
+
 def swap(conn: sa.Connection, instance_uuid: str) -> None:
     """What the server's own row says, and what its move holds, change places."""
     conn.execute(_SWAP, {'key_uuid': instance_uuid})

@@ -242,6 +242,25 @@ def images_of_open(conn: sa.Connection, uuid: str) -> list[str]:
     return [arguments['image_id'] for arguments in rows if arguments and 'image_id' in arguments]
 
 
+_OF_PORTS = sa.select(instance_actions.c.arguments).where(
+    _OPEN, instance_actions.c.action.in_(('attach_interface', 'detach_interface')))
+
+
+def ports_under_way(conn: sa.Connection, uuid: str) -> list[str]:
+    """Ids of the ports that are being attached to a server or detached from it."""
+    rows = conn.execute(_OF_PORTS, _of(uuid)).scalars()
+    return [arguments['port_id'] for arguments in rows if arguments and arguments.get('port_id')]
+
+
+_OF_ONE = sa.select(instance_actions).where(_OPEN, _OF_REQUEST)
+
+
+def open_of(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsRow | None:
+    """The open action of a request on a server, None when there is none."""
+    row = conn.execute(_OF_ONE, _of(uuid, request_id)).mappings().first()
+    return None if row is None else cast('InstanceActionsRow', statements.to_dict(row))
+
+
 def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.datetime) -> bool:
     """Take over an overdue action (a row); False when another process did."""
     statement = sa.update(instance_actions).where(

@@ -11,6 +11,7 @@ from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import shares
+from nova.objects import pci
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -27,7 +28,8 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     :param admin: the caller may act on a locked server
     :returns: the instance's row as it is now
     :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
-    :raises Conflict: the server has shares, and the action has ``no_shares``; the transaction is undone
+    :raises Conflict: the server has shares, and the action has ``no_shares``; or a port that is a device of its host
+        comes or goes, and the action has ``takes_devices``. The transaction is undone
     """
     expect: dict[str, Any] = {column: allowed for column, allowed in (
         ('vm_state', action.vm_states), ('task_state', action.task_states)) if allowed is not actions.ANY}
@@ -46,11 +48,23 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     if action.no_shares and shares.by_instance(conn, uuid):
         raise exception.Conflict(f'This server has shares (openstack server share list), so {action.record} is '
                                  f'refused: {action.no_shares}.')
+    if action.takes_devices:
+        _refuse_with_ports_under_way(conn, row, action)
     instance_actions.insert(conn, ctx, [uuid], action.record, arguments=arguments,
                             finished=action.running is None and not action.background)
     if observer is not None:
         event_facts.record_begun(conn, ctx, action, before, row)
     return row
+
+
+def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: actions.Action) -> None:
+    """
+    :raises Conflict: what is claimed elsewhere for such a port would be nobody's when the port has gone
+    """
+    needing = pci.of_ports(row['flavor'])
+    if needing and needing.keys() & set(instance_actions.ports_under_way(conn, row['uuid'])):
+        raise exception.Conflict(f'A port of this server that is a device of its host is being attached or detached, '
+                                 f'so {action.record} is refused until that has ended.')
 
 
 def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action) -> None:

@@ -135,11 +135,7 @@ class API:
             request = {**request, 'network_id': chosen['id']}
         ports, networks, subnets = self._named(context, [request])
         if request['port_id']:
-            port = choice.check_port(ports.get(request['port_id']), request, project_id, guaranteed=self._guaranteed)
-            if devices.vnic_type(port) in devices.TYPES:
-                raise exception.NetworkRequestInvalid(
-                    reason=f'port {port["id"]} is of vnic_type {devices.vnic_type(port)}: its device is claimed when a '
-                           'server is made with it, and cannot be attached to one.')
+            choice.check_port(ports.get(request['port_id']), request, project_id, guaranteed=self._guaranteed)
         else:
             choice.check_network(networks, subnets, request)
         return request

@@ -369,6 +369,42 @@ def test_the_source_is_restarted_while_it_runs(cloud):
     at_home(cloud, uuid, number, 'failed')
 
 
+def goes_ahead(cloud):
+    """A server whose guest runs at host2 already, while a part of its memory is at host1, whose nova-compute ends."""
+    uuid = boot(cloud)
+    number = running(cloud, uuid, host='host2')
+    driver = cloud.computes['host1'].driver
+    driver.machine.guests[uuid]['ahead'] = 'host2'
+    driver.machine.save()
+    cloud.kill_compute('host1')
+    return uuid, number
+
+
+def test_the_source_is_restarted_while_a_part_of_a_guest_that_runs_at_the_destination_is_here(cloud):
+    """The conductor had it removed at the destination, because it was here, too (post-copy)."""
+    uuid, number = goes_ahead(cloud)
+    there = cloud.computes['host2'].driver
+    there.disconnect()                               # the network is broken
+    cloud.start_compute('host1')
+    time.sleep(0.2)
+    assert cloud.row(uuid)['task_state'] == states.MIGRATING and move(cloud, number)['status'] == 'running'
+    there.connect()
+    cloud.settle()
+    assert cloud.row(uuid)['host'] == 'host2' and move(cloud, number)['status'] == 'completed'
+    assert hosts_with(cloud, uuid) == ['host2']
+    check(cloud)
+
+
+def test_a_server_that_is_deleted_meanwhile_is_not_waited_for(cloud):
+    uuid, _number = goes_ahead(cloud)
+    cloud.computes['host2'].driver.disconnect()
+    cloud.start_compute('host1')
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    check(cloud)
+
+
 def test_the_source_is_restarted_while_it_is_queued(cloud):
     first, second = boot(cloud), boot(cloud)
     running(cloud, first, host='host2')

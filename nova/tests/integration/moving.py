@@ -42,14 +42,16 @@ class Hosts:
     def address(self, name: str) -> str:
         return self.cluster.settings.compute_address(int(name.removeprefix('compute')))
 
-    def make_driver(self, name: str, **options: typing.Any) -> libvirt_driver.LibvirtDriver:
-        """The driver of a host, as after a restart when there is one; its disks lie where all do that share them."""
-        place = self.directory / (self.share or name)
-        conf = configuration.new(
-            files=[], state_path=str(place), my_ip=self.address(name), **{
+    def options_of(self, name: str) -> dict:
+        """The options of a host."""
+        return {'state_path': str(self.directory / (self.share or name)), 'my_ip': self.address(name),
                 'libvirt__connection_uri': self.cluster.hosts.uri(name), 'libvirt__wait_soft_reboot_seconds': 2,
                 'libvirt__live_migration_uri': self.cluster.hosts.migration_uri(name),
-                'libvirt__live_migration_with_native_tls': True, **self.options, **options})
+                'libvirt__live_migration_with_native_tls': True, **self.options}
+
+    def make_driver(self, name: str, **options: typing.Any) -> libvirt_driver.LibvirtDriver:
+        """The driver of a host, as after a restart when there is one; its disks lie where all do that share them."""
+        conf = configuration.new(files=[], **{**self.options_of(name), **options})
         made = libvirt_driver.LibvirtDriver(conf, name, self.images, base.inspect)
         made.init_host()
         self.drivers[name] = made

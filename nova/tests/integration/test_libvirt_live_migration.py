@@ -1,9 +1,12 @@
 """Live migration of QEMU guests between two hosts that share no disks; the needs are those of moving.py."""
 import contextlib
+import json
 import os
 import pathlib
 import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -259,18 +262,19 @@ def test_strangers_are_kept_out(fleet):
     libvirt.open(fleet.cluster.hosts.migration_uri(ONE).replace('%s', fleet.address(TWO))).close()
 
 
-@pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='a network is away for longer than libvirt waits')
-@pytest.mark.skipif(pathlib.Path('/proc/sys/vm/unprivileged_userfaultfd').read_text().strip() != '1',
-                    reason='QEMU may not copy afterwards: sysctl vm.unprivileged_userfaultfd')
+LONG = pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='a network is away for longer than libvirt waits')
+AHEAD = pytest.mark.skipif(pathlib.Path('/proc/sys/vm/unprivileged_userfaultfd').read_text().strip() != '1',
+                           reason='QEMU may not copy afterwards: sysctl vm.unprivileged_userfaultfd')
+POST_COPY = {'libvirt__live_migration_permit_post_copy': True, 'libvirt__live_migration_bandwidth': 1}
+
+
+@LONG
+@AHEAD
 def test_a_guest_that_runs_there_already_is_waited_for_when_the_network_breaks(fleet):
     """It was given up after a minute, and removed at its destination: nothing of it was left that could run."""
     fleet.drivers[ONE].stop()
-    driver = fleet.make_driver(ONE, libvirt__live_migration_permit_post_copy=True, libvirt__live_migration_bandwidth=1)
-    instance = fleet.spawn(ONE)
-    fleet.booted(ONE, instance)
-    fleet.type(ONE, instance, 'X=memo; echo $X-ry', 'memo-ry')
-    fleet.inside(ONE, 'tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'tbf', 'rate', '16mbit', 'burst', '64kb', 'latency',
-                 '400ms')
+    driver = fleet.make_driver(ONE, **POST_COPY)
+    instance = slow_guest(fleet)
 
     def cut():
         moving.base.wait_for(lambda: fleet.guests()[TWO].get(instance.uuid) == states.RUNNING, 120,
@@ -291,3 +295,73 @@ def test_a_guest_that_runs_there_already_is_waited_for_when_the_network_breaks(f
         fleet.inside(ONE, 'tc', 'qdisc', 'del', 'dev', 'eth0', 'root')
     fleet.only_at(TWO, instance)
     fleet.type(TWO, instance, 'echo $X-there', 'memo-there')
+
+
+def slow_guest(fleet):
+    """A guest that remembers something, on a host whose network is slow."""
+    instance = fleet.spawn(ONE)
+    fleet.booted(ONE, instance)
+    fleet.type(ONE, instance, 'X=memo; echo $X-ry', 'memo-ry')
+    fleet.inside(ONE, 'tc', 'qdisc', 'add', 'dev', 'eth0', 'root', 'tbf', 'rate', '16mbit', 'burst', '64kb', 'latency',
+                 '400ms')
+    return instance
+
+
+# a nova-compute that sends a guest, hurries it, and is there to be killed
+SENDER = """
+import json, sys
+from nova import conf
+from nova.tests.integration import test_libvirt as base
+from nova.virt.libvirt import driver
+options, name, uuid, destination, facts = json.load(sys.stdin)
+made = driver.LibvirtDriver(conf.new(files=[], **options), name, base.Images(), base.inspect)
+made.init_host()
+instance, asked = base.make_instance(uuid=uuid), []
+def hurry(values):
+    if not asked and values['memory_processed_bytes'] + values['disk_processed_bytes']:
+        asked.append(made.force_complete_live_migration(instance))
+made.live_migrate(None, instance, destination, facts, hurry)
+"""
+
+
+@LONG
+@AHEAD
+@pytest.mark.parametrize('broken', [True, False])
+def test_a_guest_that_runs_there_already_is_seen_over_by_a_compute_that_was_killed(fleet, broken):
+    """The network broke, and nova-compute was killed: the next one did not start, or had the guest removed there."""
+    fleet.drivers[ONE].stop()
+    fleet.make_driver(ONE, **POST_COPY)
+    instance = slow_guest(fleet)
+    facts = fleet.prepare(ONE, TWO, instance)
+    words = [{**fleet.options_of(ONE), **POST_COPY}, ONE, instance.uuid, {'host': TWO, 'address': fleet.address(TWO)},
+             facts]
+    try:
+        with subprocess.Popen([sys.executable, '-c', SENDER], stdin=subprocess.PIPE, text=True) as sender:
+            sender.stdin.write(json.dumps(words))
+            sender.stdin.close()
+            moving.base.wait_for(lambda: fleet.guests()[TWO].get(instance.uuid) == states.RUNNING, 120,
+                                 'the guest to run there')
+            if broken:
+                fleet.inside(ONE, 'ip', 'link', 'set', 'eth0', 'down')
+            sender.kill()
+        if broken:
+            threading.Event().wait(AWAY_S)
+        fleet.drivers[ONE].stop()
+        driver = fleet.make_driver(ONE)                  # whoever starts it again may have taken the option away
+        assert driver.guests()[instance.uuid] == states.POWER_PAUSED
+        assert outgoing_calls(fleet, instance) == [f'leaving.{ONE}.json']
+        fleet.inside(ONE, 'ip', 'link', 'set', 'eth0', 'up')
+        reports = []
+        driver.await_live_migration(instance, reports.append)
+        assert instance.uuid not in driver.guests() and (reports or broken)
+    finally:
+        fleet.inside(ONE, 'ip', 'link', 'set', 'eth0', 'up')
+        fleet.inside(ONE, 'tc', 'qdisc', 'del', 'dev', 'eth0', 'root')
+    driver.post_live_migration_at_source(None, instance, [], {})
+    fleet.drivers[TWO].post_live_migration_at_destination(None, instance, [])
+    fleet.only_at(TWO, instance)
+    fleet.type(TWO, instance, 'echo $X-there', 'memo-there')
+
+
+def outgoing_calls(fleet, instance):
+    return [name for name in fleet.files(ONE, instance.uuid) if name.startswith('leaving.')]

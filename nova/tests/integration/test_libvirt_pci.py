@@ -5,11 +5,14 @@ address NOVA_TEST_PCI_ADDRESS names, and what test_libvirt.py needs.
 """
 import os
 import pathlib
+from xml.etree import ElementTree as etree
 
 import pytest
 
+from nova import exception
 from nova.objects import pci
 from nova.tests.integration import test_libvirt as rig
+from nova.tests.unit import test_libvirt_port_devices as ports
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 
@@ -75,3 +78,49 @@ def test_a_guest_with_a_device(tmp_path):
     finally:
         made.driver.destroy(None, instance, [])
         made.driver.stop()
+
+
+state_path = rig.state_path
+
+
+@pytest.fixture
+def machine(state_path):
+    made, instance = rig.Rig(state_path), rig.make_instance()
+    made.driver.spawn(None, instance, rig.driver.SpawnRequest(image=made.image, network_info=[]))
+    yield made, instance
+    made.driver.destroy(None, instance, [])
+    made.driver.stop()
+
+
+@pytest.mark.skipif(rig._REASON is not None, reason=str(rig._REASON))
+def test_a_port_that_is_a_device_in_the_definition_of_a_guest(machine):
+    """As far as a host without such a card has it: libvirt takes it into the definition of a guest that is off, refuses
+    it to one that runs, and nothing of it stays."""
+    (made, instance), vif = machine, ports.vif()
+    device = pci.Device(ports.ADDRESS, '8086', '10ed', pci.VIRTUAL, request_id=ports.PORT)
+
+    def defined():
+        connection = libvirt.open(rig.URI)
+        try:
+            domain = connection.lookupByUUIDString(instance.uuid)
+            root = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+            return [(each.get('type'), each.find('mac').get('address'), each.find('vlan/tag').get('id'),
+                     each.find('source/address').get('bus')) for each in root.iterfind('devices/interface')]
+        finally:
+            connection.close()
+    instance.pci_devices = pci.dump([device])
+    with pytest.raises(exception.VirtError):
+        made.driver.attach_interface(None, instance, vif)
+    made.driver.detach_interface(None, instance, vif)             # as who attaches does when it has failed
+    guest = made.driver.storage.load(instance.uuid)
+    assert defined() == [] and guest.interfaces == guest.hostdevs == []
+    made.driver.power_off(instance)
+    for _ in range(2):
+        made.driver.attach_interface(None, instance, vif)
+        assert defined() == [('hostdev', vif['address'], '100', '0x0a')]
+    assert made.driver.storage.load(instance.uuid).hostdevs == [device]
+    gone = {'id': ports.PORT, 'pci_slot': ports.ADDRESS, 'address': None}         # all that is known of a deleted port
+    for _ in range(2):
+        made.driver.detach_interface(None, instance, gone)
+        assert defined() == []
+    assert made.driver.storage.load(instance.uuid).hostdevs == []

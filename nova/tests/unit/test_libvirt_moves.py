@@ -1,5 +1,7 @@
 """What a host makes of another host's word, and whose a guest's files are: without a hypervisor."""
+import dataclasses
 import json
+import pathlib
 import types
 from xml.etree import ElementTree as etree
 
@@ -17,6 +19,7 @@ from nova.virt.libvirt.volumes import disk as volumes
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt.moves import live_migration
 from nova.virt.libvirt.moves import outgoing
+from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import tpm_state
 
 UUID = '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c11'
@@ -217,3 +220,20 @@ def test_a_guest_that_runs_elsewhere_already_is_known_by_its_state(name, ahead):
             return [libvirt.VIR_DOMAIN_PAUSED, getattr(libvirt, f'VIR_DOMAIN_{name}')]
     libvirt = outgoing.libvirt
     assert outgoing.went_ahead(Domain()) is ahead
+
+
+def test_what_a_migration_was_asked_is_for_root_alone_and_only_where_it_may_go_ahead(tmp_path):
+    stored = store(tmp_path / 'one', 'one')
+    pathlib.Path(stored.path(UUID)).mkdir()
+    calls = post_copy.PostCopy(None, stored, 'one')
+    plain = post_copy.Call('qemu+tls://192.0.2.1/system', {'migrate_disks': ['vda'], 'bandwidth': 1}, 1)
+    calls.keep(UUID, plain)
+    assert calls.kept(UUID) is None
+    ahead = dataclasses.replace(plain, flags=1 | outgoing.libvirt.VIR_MIGRATE_POSTCOPY)
+    calls.keep(UUID, ahead)
+    assert calls.kept(UUID) == ahead and post_copy.PostCopy(None, stored, 'two').kept(UUID) is None
+    file, = pathlib.Path(stored.path(UUID)).glob('leaving.*')
+    assert file.stat().st_mode & 0o077 == 0
+    calls.forget(UUID)
+    calls.forget(UUID)
+    assert calls.kept(UUID) is None

@@ -92,6 +92,19 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
             self.machine.save()
             other.machine.save()
 
+    def await_live_migration(self, instance: Instance, progress: Any) -> None:
+        """A guest whose ``ahead`` names a host runs there already, and is sent until it has come."""
+        with self.machine.operation('await_live_migration'):
+            ahead = self.machine.guests.get(instance.uuid, {}).get('ahead')
+        job = _Job(GIB, instance)
+        while ahead:
+            progress(job.progress())
+            try:
+                self._send(instance.uuid, (self._wire[0], ahead), None)
+                return
+            except exception.VirtError:
+                time.sleep(STEP_S)
+
     def abort_live_migration(self, instance: Instance) -> None:
         job = self._jobs.get(instance.uuid)
         if job is not None:

@@ -9,7 +9,6 @@ from nova import exception
 from nova.virt import driver
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
 
@@ -22,23 +21,24 @@ UNPLUG_RETRY_S = 5           # after which the request is repeated
 POLL = 0.2
 
 
-def _refuse_devices(vif: dict[str, Any]) -> None:
-    """
-    :raises VirtError: the port is a device of the host, which the server has as long as it is there
-    """
-    if vif['type'] == vifs.VIRTUAL:
-        raise exception.VirtError(operation='plug or unplug a port', reason='it is a device of the host')
+def _plugged(guest: xml.Guest, vif: dict[str, Any]) -> list[xml.Interface]:
+    """A port as the guest has it. One that is a device of the host is as its record says: the host may not show the
+    device's network interface, and nothing else may be known of the port."""
+    if vif.get('pci_slot'):
+        return [known for known in guest.interfaces if known.device and known.device['address'] == vif['pci_slot']]
+    return spec.interfaces([vif], guest)
 
 
-class Interfaces(hands.Feature, driver.Interfaces):
+class Interfaces(hands.Feature, driver.Interfaces, driver.PortDevices):
     """The part of the driver that plugs ports; mixed into it."""
 
     def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
-        _refuse_devices(vif)
         with self.hands.operation(instance.uuid):
             guest = self.hands.known(instance.uuid)
             interface, = spec.interfaces([vif], guest)
             guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
+            if instance.obj_attr_is_set('pci_devices'):
+                guest.hostdevs = instance.devices()
             self.hands.storage.save(guest)
             if interface.port:
                 self.hands.steps.plug(instance.uuid, interface.port)
@@ -47,17 +47,17 @@ class Interfaces(hands.Feature, driver.Interfaces):
                                             xml.interface(interface, guest), interface.mac)
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
-        _refuse_devices(vif)
         with self.hands.operation(instance.uuid):
             guest = self.hands.storage.load(instance.uuid)
             if guest is None:
                 return
-            interface, = spec.interfaces([vif], guest)
-            with contextlib.suppress(exception.GuestNotFound):
-                self._unplug(instance.uuid, xml.interface(interface, guest), interface.mac)
-            if interface.port:
-                self.hands.steps.unplug(instance.uuid, interface.port)
-            guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
+            for interface in _plugged(guest, vif):
+                with contextlib.suppress(exception.GuestNotFound):
+                    self._unplug(instance.uuid, xml.interface(interface, guest), interface.mac)
+                if interface.port:
+                    self.hands.steps.unplug(instance.uuid, interface.port)
+                guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
+            guest.hostdevs = [device for device in guest.hostdevs if device.request_id != vif['id']]
             self.hands.storage.save(guest)
 
     def _unplug(self, uuid: str, text: str, mac: str) -> None:

@@ -34,6 +34,7 @@ from nova.virt.libvirt import spec
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import pool_record
+from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 POLL = 0.2                               # seconds between two looks at a migration
-RESUME_S = 5                             # between two attempts to take up one that has broken off
 SETTLES_S = 60                           # libvirt ends a migration that was aborted, or that its own end interrupted
 ADDRESS = re.compile(r'[0-9A-Za-z][0-9A-Za-z.:-]{0,254}\Z')
 
@@ -268,6 +268,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                 raise
             finally:
                 del self.jobs[uuid]
+                self._post_copy.forget(uuid)
 
     def _send(self, job: outgoing.Job, guest: xml.Guest, facts: dict[str, Any], progress: Any) -> None:
         uuid, options, tls, copied = guest.uuid, self.conf.libvirt, facts['tls'], facts['block_migration']
@@ -275,20 +276,21 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         was = self.hypervisor.power_state(uuid)
         running = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.running_xml)
         uri = self.uri_of(facts['address'])
-        call = (self.hypervisor, uuid, uri,
-                outgoing.parameters(options, running, facts['domain'], facts['address'], targets, tls),
-                outgoing.flags(options, bool(targets), facts['incremental'], tls, seen=_seen_alike(guest, copied)))
-        concurrency.spawn('migration', job.run, *call)
+        call = post_copy.Call(
+            uri, outgoing.parameters(options, running, facts['domain'], facts['address'], targets, tls),
+            outgoing.flags(options, bool(targets), facts['incremental'], tls, seen=_seen_alike(guest, copied)))
+        self._post_copy.keep(uuid, call)
+        concurrency.spawn('migration', job.run, self.hypervisor, uuid, call.uri, call.parameters, call.flags)
         try:
             self._watch(job, uuid, progress)
         except BaseException as error:
             self._end(job, uuid)
-            self._finish_post_copy(uuid, call, progress)
+            self._finish_if_ahead(uuid, call, progress)
             if job.error is None or self._has_left(uuid, uri, was):
                 LOG.info('Guest %s had gone before its migration could be ended: %s', uuid, error)
                 return
             raise
-        self._finish_post_copy(uuid, call, progress)
+        self._finish_if_ahead(uuid, call, progress)
         if job.error is not None and not self._has_left(uuid, uri, was):
             if job.aborted.is_set():
                 raise exception.MigrationAborted(instance_id=uuid)
@@ -319,63 +321,13 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                 with contextlib.suppress(exception.VirtError):       # it is too late for that, or was requested before
                     self.force_complete_live_migration_of(uuid)
 
-    def _finish_post_copy(self, uuid: str, call: tuple[Any, ...], progress: Any) -> None:
-        """Wait until a guest that went ahead (post-copy) has all of itself at its destination, however often the
-        connection breaks: here it could not run on, and there it must not be removed.
+    def _finish_if_ahead(self, uuid: str, call: post_copy.Call, progress: Any) -> None:
+        if self.conf.libvirt.live_migration_permit_post_copy:
+            self._post_copy.finish(uuid, call, progress)
 
-        :param call: what Job.run was called with; libvirt takes up what has broken off
-        """
-        tries = 0
-        while self._went_ahead(uuid):
-            if self._is_lost(uuid, call[2]):
-                LOG.error('Guest %s had a part of its memory here when its destination lost the rest: it is to be '
-                          'started again, by a hard reboot.', uuid)
-                return
-            if not tries:
-                LOG.error('The connection broke while guest %s ran at its destination already and had a part of its '
-                          'memory here. It is waited for; nothing of it may be removed on either host.', uuid)
-            tries += 1
-            *same, flags = call
-            job = outgoing.Job()
-            concurrency.spawn('migration', job.run, *same, flags | libvirt.VIR_MIGRATE_POSTCOPY_RESUME)
-            while not job.done.wait(POLL):
-                self._report(uuid, progress)
-            self._report(uuid, progress)
-            if job.error is not None:
-                time.sleep(RESUME_S)                     # also QEMU has to see that the connection is broken
-        if tries:
-            LOG.info('Guest %s is at its destination after %d attempts to take its migration up.', uuid, tries)
-
-    def _went_ahead(self, uuid: str) -> bool:
-        if not self.conf.libvirt.live_migration_permit_post_copy:
-            return False
-        while True:
-            try:
-                return bool(self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.went_ahead))
-            except exception.GuestNotFound:
-                return False
-            except exception.VirtError as error:         # it is not known, and may be so
-                LOG.error('Whether guest %s runs at its destination already is not known: %s', uuid, error.message)
-                time.sleep(RESUME_S)
-
-    @staticmethod
-    def _is_lost(uuid: str, uri: str) -> bool:
-        """Whether the destination of a guest that went ahead is there, and has no such guest."""
-        try:
-            return not concurrency.blocking(outgoing.is_at, uri, uuid, True)
-        except libvirt.libvirtError:
-            return False
-
-    def _report(self, uuid: str, progress: Any) -> None:
-        """Report how far a migration is that goes on whatever the answer is, unless the server is gone."""
-        try:
-            values = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)
-            if values:
-                progress(values)
-        except (exception.InstanceChanged, exception.InstanceNotFound):
-            raise
-        except exception.NovaException as error:
-            LOG.debug('The migration of guest %s goes on without a report: %s', uuid, error)
+    @property
+    def _post_copy(self) -> post_copy.PostCopy:
+        return post_copy.PostCopy(self.hypervisor, self.storage, self.host)
 
     def _end(self, job: outgoing.Job, uuid: str) -> None:
         """Let a migration end, whatever it takes."""
@@ -416,13 +368,32 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
             return None
 
     def settle_migrations(self) -> None:
-        """End what migrations an earlier life of this process began, so that each guest is here or is not."""
+        """End what migrations an earlier life of this process began, so that each guest is here or is not. Those that
+        went ahead ``await_live_migration`` sees over."""
         for uuid, state in self.hypervisor.guests().items():
-            guest = self.storage.load(uuid)
-            if state in outgoing.ACTIVE and self._settled_state(uuid) in outgoing.ACTIVE and guest is not None and (
-                    guest.host == self.host):
-                self.storage.owners.promise(uuid, None)
-                shared_storage.hand_over(self.storage, guest, None)
+            if state in outgoing.ACTIVE and not self._post_copy.is_ahead(uuid) and (
+                    self._settled_state(uuid) in outgoing.ACTIVE):
+                self._stays(uuid)
+
+    def _stays(self, uuid: str) -> None:
+        """The disks of a guest that has not left are this host's."""
+        guest = self.storage.load(uuid)
+        if guest is not None and guest.host == self.host:
+            self.storage.owners.promise(uuid, None)
+            shared_storage.hand_over(self.storage, guest, None)
+            self._post_copy.forget(uuid)
+
+    def await_live_migration(self, instance: Instance, progress: Any) -> None:
+        uuid = instance.uuid
+        if not self._post_copy.is_ahead(uuid):
+            return
+        with self.hands.operation(uuid):
+            call = self._post_copy.kept(uuid)
+            self._post_copy.finish(uuid, call, progress)
+            if self._post_copy.is_ahead(uuid):           # its destination has lost it
+                self._stays(uuid)
+            elif call is not None:                       # what libvirt may have left of it here is removed
+                self._has_left(uuid, call.uri, states.NOSTATE)
 
     def abort_live_migration(self, instance: Instance) -> None:
         job = self.jobs.get(instance.uuid)
@@ -442,6 +413,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: Any,
                                       facts: dict[str, Any]) -> None:
         """By the record: what the destination shares stays. ``facts`` are not there after a restart."""
+        self._post_copy.forget(instance.uuid)
         with self.hands.operation(instance.uuid):
             guest = self.storage.load(instance.uuid)
             self.hands.remove(instance.uuid, keep_disks=not shared_storage.may_remove(guest, self.host))
