@@ -3,8 +3,8 @@
 
 usage: tools/bench/replies.py [--calls 2000] [--rounds 9] [--callers 8]
 
-Starts a broker of its own. A service answers what comes; so many callers, each with a connection of its own, send a call
-and wait for the answer, through a transient queue of their own or through the broker's pseudo-queue
+Starts a broker of its own. A service answers what comes; so many callers, each with a connection of its own, send a
+call and wait for the answer, through a transient queue of their own or through the broker's pseudo-queue
 amq.rabbitmq.reply-to (https://www.rabbitmq.com/docs/direct-reply-to). Both by the library amqp, with the same messages
 and without confirmations, so that the difference is the way of the answer alone. Each round has both ways, in turns.
 Prints for each the medians of a call's processor time in the broker and in this process, in microseconds, and of the
@@ -68,7 +68,8 @@ class Caller:
     def __init__(self, port, direct):
         self._connection = connect(port)
         self._channel = self._connection.channel()
-        self._queue = PSEUDO_QUEUE if direct else self._channel.queue_declare('', exclusive=True, auto_delete=True).queue
+        self._queue = (PSEUDO_QUEUE if direct else
+                       self._channel.queue_declare('', exclusive=True, auto_delete=True).queue)
         self._answers = 0
         self._channel.basic_consume(self._queue, no_ack=True, callback=self._count)
 
@@ -89,7 +90,8 @@ class Caller:
 
 def spent(directory):
     """Processor time of the broker whose files are there, in seconds."""
-    fields = pathlib.Path(f'/proc/{(directory / "pid").read_text().strip()}/stat').read_text().rpartition(')')[2].split()
+    pid = (directory / 'pid').read_text().strip()
+    fields = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 

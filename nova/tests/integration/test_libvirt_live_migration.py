@@ -262,7 +262,8 @@ def test_strangers_are_kept_out(fleet):
     libvirt.open(fleet.cluster.hosts.migration_uri(ONE).replace('%s', fleet.address(TWO))).close()
 
 
-LONG = pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'), reason='a network is away for longer than libvirt waits')
+LONG = pytest.mark.skipif(not os.environ.get('NOVA_TEST_LONG'),
+                          reason='a network is away for longer than libvirt waits')
 AHEAD = pytest.mark.skipif(pathlib.Path('/proc/sys/vm/unprivileged_userfaultfd').read_text().strip() != '1',
                            reason='QEMU may not copy afterwards: sysctl vm.unprivileged_userfaultfd')
 POST_COPY = {'libvirt__live_migration_permit_post_copy': True, 'libvirt__live_migration_bandwidth': 1}
