@@ -14,6 +14,7 @@ from nova import policies
 from nova.policies import explain
 from nova.policies import files
 from nova.policies import former
+from nova.runtime.hooks import oslo_policy as policy_hooks
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -22,6 +23,8 @@ LOG = logging.getLogger(__name__)
 
 REMEMBERED_S = 10         # how long a changed policy file may stay unnoticed by earlier callers
 MAX_REMEMBERED = 20000    # answers
+
+policy_hooks.load_checks_on_use()
 
 
 def list_rules() -> list[Any]:

@@ -34,11 +34,13 @@ class LocalCloud:
     :param driver: fake or libvirt
     :param options: lines of the configuration file
     :param thread_model: native or eventlet
+    :param command: path of nova-all; None: as PATH has it, or else of this tree
     """
 
-    def __init__(self, driver='fake', options=(), thread_model='native'):
+    def __init__(self, driver='fake', options=(), thread_model='native', command=None):
         self.state = pathlib.Path(tempfile.mkdtemp(prefix='nova-local.'))
         self.driver, self.thread_model = driver, thread_model
+        self.command = command or shutil.which('nova-all') or TREE / '.venv/bin/nova-all'
         self.port = free_port()
         self.config = self.state / 'local.conf'
         self.config.write_text('\n'.join(options) + '\n')
@@ -67,10 +69,9 @@ class LocalCloud:
 
     def launch(self):
         """Start the process and wait for nothing."""
-        command = shutil.which('nova-all') or TREE / '.venv/bin/nova-all'
         with open(self.log, 'ab') as log:
             self.process = subprocess.Popen(
-                [command, '--config-file', self.config, '--state-path', self.state, '--driver', self.driver,
+                [self.command, '--config-file', self.config, '--state-path', self.state, '--driver', self.driver,
                  '--port', str(self.port)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True, env={**os.environ, 'NOVA_THREAD_MODEL': self.thread_model})
 

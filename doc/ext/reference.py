@@ -11,6 +11,7 @@ import rst
 from oslo_config import cfg
 
 from nova import conf as nova_conf
+from nova.conf.clients import keystoneauth
 
 INDEX = """
 Reference
@@ -59,7 +60,8 @@ def options():
         lines += [*rst.heading(f'[{module.GROUP or "DEFAULT"}]', '-'), *rst.table(
             ('Option', 'Type', 'Default', 'Meaning'),
             [(rst.literal(option.dest), _type(option), rst.literal(_default(option)), rst.escaped(option.help or ''))
-             for option in (*module.OPTIONS, *getattr(module, 'CLI_OPTIONS', ()))], '22 18 16 44')]
+             for option in (*keystoneauth.described(module.OPTIONS), *getattr(module, 'CLI_OPTIONS', ()))],
+            '22 18 16 44')]
     return lines
 
 

@@ -326,7 +326,8 @@ def _header_parameters(version: int) -> Document:
             'description': 'A secret of the client. The same request with the same key gets the first answer again.'},
         'prefer': {
             'name': 'Prefer', 'in': 'header', 'schema': {'type': 'string', 'maxLength': 1000},
-            'description': f'wait=SECONDS, at most {waits.MOST_S}: the answer comes when the task has ended, or then.'},
+            'description': f'wait=SECONDS, at most {waits.MOST_S}: the answer comes when the task has ended, or then. '
+                           'return=representation on POST /servers: with what GET /servers/{id} would show.'},
     }
 
 

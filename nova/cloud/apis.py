@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from nova.volume.api import BlockStorage
 
 
+EC2_TIMEOUT_S = 60            # of the services that nova-api-ec2 asks, unless [ec2] says otherwise
+
+
 def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
                  storage: BlockStorage | None = None) -> Services:
     """What the operations of the compute API may use (nova.api.app.Services).
@@ -125,17 +128,14 @@ def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, 
 
     :param bus: to nova-cert; None: there is none
     """
-    from keystoneauth1 import loading
-
     from nova.api.ec2 import app
     from nova.api.ec2 import calls
+    from nova.runtime import rest_client
     if not conf.ec2.auth_type:
         raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project of a '
                                      'service that may check signatures.')
-    auth = loading.load_auth_from_conf_options(conf, 'ec2')
-    timeout = conf.ec2.timeout or 60
-    session = loading.load_session_from_conf_options(conf, 'ec2', auth=auth, timeout=timeout)
-    services = calls.RemoteServices(session, 'public', conf.ec2.region, timeout)
+    session, _auth = rest_client.session_of(conf, 'ec2', EC2_TIMEOUT_S)
+    services = calls.RemoteServices(session, 'public', conf.ec2.region, conf.ec2.timeout or EC2_TIMEOUT_S)
     return app.Application(services, api_db, rules, conf.ec2.region, url, _bundles(conf, bus),
                            conf.network.backend == 'embedded')
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
 
 PATH = '/objectstore'
-
+TIMEOUT_S = 60                # of the Identity service, unless [ec2] says otherwise
 
 WRONG = ('SignatureDoesNotMatch', 'The signature or the access key is not valid.', 403)
 AWAY = ('ServiceUnavailable', 'The Identity service does not check signatures now.', 503)
@@ -78,13 +78,12 @@ class RemoteCallers:
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        from keystoneauth1 import loading
+        from nova.runtime import rest_client                 # its libraries are loaded where it is used alone
         if not conf.ec2.auth_type:
             raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project '
                                          'of a service that may check signatures.')
-        auth: Any = loading.load_auth_from_conf_options(conf, 'ec2')
-        self._timeout = conf.ec2.timeout or 60
-        self._session: Any = loading.load_session_from_conf_options(conf, 'ec2', auth=auth, timeout=self._timeout)
+        self._timeout = conf.ec2.timeout or TIMEOUT_S
+        self._session, auth = rest_client.session_of(conf, 'ec2', TIMEOUT_S)
         self._url = str(auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
 
     def signer(self, signed: signing.Signed, address: str) -> app.User:

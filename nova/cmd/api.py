@@ -8,7 +8,7 @@ from nova.cmd import common
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-    from nova.runtime import workers
+    from nova.runtime.http import workers
 
 
 def parts(conf: cfg.ConfigOpts, worker: workers.Inherited | None = None) -> list[Any]:

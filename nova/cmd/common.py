@@ -67,7 +67,7 @@ def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[A
     """The only process of a daemon, the first one of several, or a worker."""
     from nova.runtime import monitoring
     from nova.runtime import service
-    from nova.runtime import workers
+    from nova.runtime.http import workers
 
     worker = workers.inherited()
     if worker is not None:

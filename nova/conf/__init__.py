@@ -12,6 +12,8 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova.conf.clients import keystoneauth
+
 
 def modules() -> list[Any]:
     """The option modules by name: each has GROUP (None for [DEFAULT]) and OPTIONS."""
@@ -22,8 +24,8 @@ def modules() -> list[Any]:
 
 def list_opts() -> list[tuple[Any, list[cfg.Opt]]]:
     """For oslo-config-generator: [(group, options)]."""
-    return [(module.GROUP or 'DEFAULT', [*module.OPTIONS, *getattr(module, 'SAMPLE_OPTIONS', ())])
-            for module in modules()]
+    return [(module.GROUP or 'DEFAULT', [*keystoneauth.described(module.OPTIONS), *keystoneauth.logins(module.OPTIONS),
+                                         *getattr(module, 'SAMPLE_OPTIONS', ())]) for module in modules()]
 
 
 def valued_options() -> set[str]:

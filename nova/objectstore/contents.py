@@ -10,6 +10,7 @@ from typing import Any
 import uuid
 
 from nova import exception
+from nova.objectstore import framed
 from nova.runtime import concurrency
 from nova.runtime import directories
 from nova.runtime import disk_space
@@ -17,6 +18,7 @@ from nova.runtime import disk_space
 STEP = 16 << 20                    # bytes written between two looks at the free disk, and two flushes
 FLUSHES = 4                        # at the same time, ahead of the end of large contents
 PIECE = 1 << 20
+MOST_PIECES = 512                  # of one write: the system takes 1024
 _PART = '.part'
 
 
@@ -31,7 +33,7 @@ class Contents:
         self._flushes = concurrency.Pool('flush', FLUSHES)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def write(self, pieces: Iterable[bytes], size: int = 0) -> str:
+    def write(self, pieces: Iterable[framed.Piece], size: int = 0) -> str:
         """Keep these bytes; the name of their file. They are on disk when this returns.
 
         :param size: bytes that are expected
@@ -44,19 +46,16 @@ class Contents:
         part = path.with_suffix(_PART)
         ahead: futures.Future[None] | None = None
         try:
-            with open(part, 'xb') as file, contextlib.ExitStack() as stack:
+            with open(part, 'xb', buffering=0) as file, contextlib.ExitStack() as stack:
                 stack.callback(lambda: ahead is None or futures.wait([ahead]))      # it has the descriptor
-                for piece in pieces:
-                    file.write(piece)
-                    written += len(piece)
+                for batch in _batches(pieces):
+                    written += _write(file.fileno(), batch)
                     if written >= STEP:
                         self._reserve.check(str(self._directory))
                         written = 0
                         if ahead is None or ahead.done():
                             # the disk writes while the rest comes, so that the end waits for little
-                            file.flush()
                             ahead = self._flushes.submit(concurrency.blocking, os.fdatasync, file.fileno())
-                file.flush()
                 if ahead is not None:
                     ahead.result()
                 concurrency.blocking(os.fsync, file.fileno())
@@ -101,6 +100,36 @@ class Contents:
 
     def _path(self, name: str) -> pathlib.Path:
         return self._directory / name[:2] / name
+
+
+def _batches(pieces: Iterable[framed.Piece]) -> Iterator[list[framed.Piece]]:
+    """The pieces, as many as are written at once: each write is a chance for another thread, which takes its time."""
+    batch: list[framed.Piece] = []
+    size = 0
+    for piece in pieces:
+        batch.append(piece)
+        size += len(piece)
+        if size >= PIECE or len(batch) == MOST_PIECES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _write(number: int, pieces: list[framed.Piece]) -> int:
+    """Write all of these bytes; how many.
+
+    :param number: descriptor of a file
+    """
+    size = sum(len(piece) for piece in pieces)
+    left = size
+    while left:
+        left -= (written := os.writev(number, pieces))
+        while left and written >= len(pieces[0]):
+            written -= len(pieces.pop(0))
+        if left:
+            pieces[0] = memoryview(pieces[0])[written:]
+    return size
 
 
 def read(file: Any, start: int = 0, size: int | None = None) -> Iterator[bytes]:

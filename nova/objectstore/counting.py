@@ -6,6 +6,7 @@ from concurrent import futures
 import functools
 from typing import Any
 
+from nova.objectstore import framed
 from nova.runtime import concurrency
 
 THREADS = 4                       # of a process: more counts than it has processors gain nothing
@@ -29,7 +30,7 @@ class Counting:
         self._size = 0
         self._running: futures.Future[None] | None = None
 
-    def add(self, function: Callable[[bytes], Any], piece: bytes) -> None:
+    def add(self, function: Callable[[Any], Any], piece: framed.Piece) -> None:
         """Count a piece."""
         self._batch.append((function, (piece,)))
         self._size += len(piece)

@@ -14,16 +14,17 @@ from nova import exception
 from nova.objectstore import counting
 from nova.objectstore import digests
 from nova.objectstore import errors
+from nova.objectstore import framed
 from nova.web import bodies
 
-PIECE = 64 * 1024                                  # bytes read at once: what the server takes from a connection
+PIECE = 512 * 1024                                 # bytes read at once: what the server takes from a connection
 MD5_MOST = 64 << 20                                # bytes of a whole object whose ETag is its MD5 in any case
 UNSIGNED = 'UNSIGNED-PAYLOAD'
 # kinds of framed contents: (their chunks are signed, checksums come behind them)
 FRAMED = {'STREAMING-UNSIGNED-PAYLOAD-TRAILER': (False, True), 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD': (True, False),
           'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER': (True, True)}
 MIN_CHUNK = 8192             # bytes of each but the last, as in S3: each costs a line and a digest
-MAX_LINE, MAX_TRAILERS = 256, 8
+MAX_TRAILERS = 8
 _SHA256 = re.compile('[0-9a-f]{64}')
 _CHUNK = re.compile(rb'([0-9a-fA-F]{1,16})(?:;chunk-signature=([0-9a-f]{64}))?')
 _SIGNATURE = 'x-amz-trailer-signature'
@@ -76,7 +77,7 @@ class Payload:
             raise errors.S3Error('EntityTooLarge', f'The content is larger than {most} bytes.')
         return length
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[framed.Piece]:
         whole, left = hashlib.sha256(), self.length
         counted: tuple[tuple[Any, bool], ...] = (
             (self._md5, self._md5 is not None), (whole, not self._framed and self._hash != UNSIGNED),
@@ -108,11 +109,11 @@ class Payload:
             left -= len(piece)
             yield piece
 
-    def _chunks(self) -> Iterator[bytes]:
+    def _chunks(self) -> Iterator[memoryview]:
         """The chunks of aws-chunked, and the checksums behind them."""
-        size = MIN_CHUNK
+        size, frames = MIN_CHUNK, framed.Framed(self._input.read, PIECE)
         while size:
-            before, found = size, _CHUNK.fullmatch(self._line())
+            before, found = size, _CHUNK.fullmatch(frames.line())
             if not found or self._chain is not None and not found[2]:
                 raise self._malformed()
             left = size = int(found[1], 16)
@@ -120,7 +121,7 @@ class Payload:
                 raise self._malformed(f'A chunk other than the last has fewer than {MIN_CHUNK} bytes.')
             digest = hashlib.sha256()
             while left:
-                piece = self._input.read(min(PIECE, left))
+                piece = frames.piece(left)
                 if not piece:
                     raise self._malformed()
                 left -= len(piece)
@@ -129,10 +130,10 @@ class Payload:
                 yield piece
             if self._chain is not None:
                 self._counting.then(_check_chunk, self._chain, found[2].decode(), digest)
-            if size and self._line():
+            if size and frames.line():
                 raise self._malformed()
         self._counting.end()
-        self._read_trailers()
+        self._read_trailers(frames)
 
     def _malformed(self, why: str = 'The content is not framed as aws-chunked.') -> errors.S3Error:
         """
@@ -141,14 +142,14 @@ class Payload:
         self._counting.end()
         return errors.S3Error('InvalidChunkSizeError', why)
 
-    def _read_trailers(self) -> None:
+    def _read_trailers(self, frames: framed.Framed) -> None:
         """
         :raises S3Error: one was not announced, or did not come, or their signature does not fit
         """
         came: dict[str, str] = {}
         signature, signed = '', self._chain is not None and bool(self._trailers)
         for _ in range(MAX_TRAILERS):
-            line = self._line()
+            line = frames.line()
             if not line:
                 if signed and not signature and len(came) == len(self._trailers):
                     continue                       # some clients have an empty line before the signature
@@ -167,10 +168,6 @@ class Payload:
             text = ''.join(f'{name}:{value}\n' for name, value in came.items())
             self._chain.check(signature, hashlib.sha256(text.encode('latin-1')).hexdigest(), trailer=True)
         self._sums.want({name.removeprefix('x-amz-checksum-'): value for name, value in came.items()})
-
-    def _line(self) -> bytes:
-        line: bytes = self._input.readline(MAX_LINE)
-        return line.rstrip(b'\r\n')
 
 
 def _check_chunk(chain: digests.Chain, signature: str, digest: Any) -> None:

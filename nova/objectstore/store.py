@@ -23,6 +23,7 @@ from nova.db.objects import objects as db
 from nova.db.objects import tables
 from nova.objectstore import contents
 from nova.objectstore import errors
+from nova.objectstore import framed
 from nova.runtime import disk_space
 
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # bytes of an object in parts, and of one that comes at once
@@ -145,8 +146,8 @@ class Store:
                 if self.find(project, bucket, key).file == row.file:
                     raise
 
-    def put(self, project: str, bucket: str, key: str, pieces: Iterable[bytes], size: int, headers: dict[str, str],
-            etag: Any) -> Any:
+    def put(self, project: str, bucket: str, key: str, pieces: Iterable[framed.Piece], size: int,
+            headers: dict[str, str], etag: Any) -> Any:
         """Write an object, whole or not at all; its row.
 
         :param etag: () -> its ETag, once the pieces were read
@@ -284,7 +285,7 @@ class Store:
         self._db.run(write)
         return ident
 
-    def put_part(self, project: str, bucket: str, key: str, upload: str, number: int, pieces: Iterable[bytes],
+    def put_part(self, project: str, bucket: str, key: str, upload: str, number: int, pieces: Iterable[framed.Piece],
                  size: int, etag: Any) -> Any:
         """Write a part; its row."""
         with self._db.reader() as conn:

@@ -9,9 +9,21 @@ from keystoneauth1 import exceptions as ks_exc
 from keystoneauth1 import loading
 
 from nova import exception
+from nova.conf.clients import keystoneauth
 
 BAD_TOKEN = 401
 TIMEOUT_S = 180           # without an answer, or the next part of one, unless the section's timeout says otherwise
+
+
+def session_of(conf: ConfigOpts, section: str, timeout_s: int) -> tuple[Any, Any]:
+    """(keystoneauth1's session of a section, its login; None: it names no account).
+
+    :param timeout_s: without an answer, unless the section says otherwise
+    """
+    keystoneauth.register_newer(conf, section)
+    auth: Any = loading.load_auth_from_conf_options(conf, section) if conf[section].auth_type else None
+    return loading.load_session_from_conf_options(conf, section, auth=auth,
+                                                  timeout=conf[section].timeout or timeout_s), auth
 
 
 class Service:
@@ -32,10 +44,8 @@ class Service:
                  own_beside: bool = False) -> None:
         options = conf[section]
         self.name, self._errors, self._own_beside = name, errors, own_beside
-        self._auth = loading.load_auth_from_conf_options(conf, section) if options.auth_type else None
+        session, self._auth = session_of(conf, section, TIMEOUT_S)
         self.has_account = self._auth is not None
-        session = loading.load_session_from_conf_options(conf, section, auth=self._auth,
-                                                         timeout=options.timeout or TIMEOUT_S)
         self._adapter = adapter.Adapter(session, auth=self._auth, service_type=options.service_type or service_type,
                                         interface=options.valid_interfaces or None, region_name=options.region_name,
                                         endpoint_override=options.endpoint_override)

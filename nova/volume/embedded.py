@@ -32,9 +32,11 @@ from nova.volume.store import files as volume_files
 from nova.volume.store import guests as volume_guests
 from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
+from nova.volume.store import retypes
 from nova.volume.store import rows
 from nova.volume.store import snapshots
 from nova.volume.store import transfers as volume_transfers
+from nova.volume.store import type_access
 from nova.volume.store import types as volume_types
 from nova.volume.store import ways
 
@@ -47,8 +49,8 @@ class EmbeddedVolumes(api.BlockStorage):
     """
     limits, attachments, ways   what a project may have; who holds what, and how its host reaches it
     snapshots, backups          copies of one moment; whole copies
-    transfers                   volumes that change their project
-    types, keys                 their types, and what opens those that are encrypted
+    transfers, retypes          volumes that change their project, or their type
+    types, type_access, keys    their types, who may use them, and what opens those that are encrypted
 
     :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
@@ -71,13 +73,13 @@ class EmbeddedVolumes(api.BlockStorage):
         self.keys = volume_keys.Keys(conf, database)
         self.contents = contents.Contents(database, self.files, images, self.keys)
         self.limits = volume_limits.Limits(conf, database)
-        self.types = volume_types.Types(database)
+        self.types, self.type_access = volume_types.Types(database), type_access.TypeAccess(database)
         self.ways = ways.Ways(conf, database, self.files)
         self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.ways, guests,
                                              self.keys)
         self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.snapshots.create,
                                               self._of_backup, self.keys)
-        self.transfers = volume_transfers.Transfers(database, self.limits)
+        self.transfers, self.retypes = volume_transfers.Transfers(database, self.limits), retypes.Retypes(database)
         self.attachments = attachments.Attachments(database, self.ways)
 
     def recover(self) -> None:
@@ -134,7 +136,7 @@ class EmbeddedVolumes(api.BlockStorage):
                     raise exception.InvalidVolume(reason=f'the source volume is in status {source["status"]}; a '
                                                          'snapshot of a volume in use can be made.')
                 _inherit(values, source, 'the source volume')
-            kind = self._kind(conn, volume_type, source)
+            kind = self._kind(conn, ctx, volume_type, source)
             values.update(volume_type=kind['name'], multiattach=multiattach or volume_types.is_multiattach(kind))
             values['key_id'] = self._key(conn, kind, source, values['multiattach']) if kind['encryption'] else None
             volume_limits.check_size(values['size'])
@@ -147,15 +149,16 @@ class EmbeddedVolumes(api.BlockStorage):
         row['encrypted'] = row['key_id'] is not None
         return {**row, 'migration_status': None, 'attachments': [], 'status': self._status(row)}
 
-    def _kind(self, conn: Connection, name: str | None, source: dict[str, Any] | None) -> volume_types.Type:
+    def _kind(self, conn: Connection, ctx: nova_context.RequestContext, name: str | None,
+              source: dict[str, Any] | None) -> volume_types.Type:
         """The type of a new volume, by its name, of what it is made of, if anything. Copies are encrypted as their
         source is: they are the same file.
 
         :raises VolumeTypeNotFound, InvalidVolume:
         """
         if not name and source is not None and source['key_id']:
-            return self.keys.kind(conn, source['key_id'], lock=True)
-        kind = volume_types.find(conn, name, lock=True)
+            return self.keys.kind(conn, source['key_id'], ctx.sees, lock=True)
+        kind = volume_types.find(conn, name, ctx.sees, lock=True)
         if source is not None and bool(source['key_id']) != bool(kind['encryption']):
             raise exception.InvalidVolume(reason='what it is to be made of is encrypted, and its type is not, or the '
                                                  'other way round. Leave the type out.')
@@ -179,7 +182,7 @@ class EmbeddedVolumes(api.BlockStorage):
         ident = str(uuid.uuid4())
         log.about(ident)
         key_id = backup['key_id']
-        kind = self.keys.kind(conn, key_id, lock=True) if key_id else volume_types.DEFAULT
+        kind = self.keys.kind(conn, key_id, ctx.sees, lock=True) if key_id else volume_types.DEFAULT
         return db.insert(conn, volumes, {
             'id': ident, 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': backup['size'], 'name': name,
             'description': backup['description'], 'status': contents.RESTORING, 'bootable': backup['bootable'],
@@ -217,6 +220,8 @@ class EmbeddedVolumes(api.BlockStorage):
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='a copy of the volume is being made.')
             gone = db.delete_snapshots(conn, row['id']) if cascade else []       # which have its key
+            if db.copied_from(conn, gone):
+                raise exception.InvalidVolume(reason='a volume or a backup is being made of one of its snapshots.')
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} still has dependent snapshots.')
             db.delete_transfer(conn, row['id'])
@@ -283,6 +288,8 @@ class EmbeddedVolumes(api.BlockStorage):
             if row['status'] not in statuses:
                 raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(statuses)}, but it is '
                                                      f'{row["status"]}.')
+            if not reserved and db.attachments(conn, volume_ids=[row['id']]):
+                raise exception.InvalidVolume(reason='a server has it.')
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='a copy of the volume is being made.')
             db.update(conn, volumes, row['id'], values)
@@ -296,7 +303,10 @@ class EmbeddedVolumes(api.BlockStorage):
         """
         with self.db.reader() as conn:
             key_id = rows.volume(conn, ctx, volume_id)['key_id']
-            return {**self.keys.kind(conn, key_id)['encryption'], 'encryption_key_id': key_id} if key_id else {}
+            if not key_id:
+                return {}
+            kind = self.keys.kind(conn, key_id, nova_context.ALL_PROJECTS)
+            return {**kind['encryption'], 'encryption_key_id': key_id}
 
     def passphrase(self, ctx: nova_context.RequestContext, volume_id: str) -> str:
         with self.db.reader() as conn:
@@ -305,8 +315,8 @@ class EmbeddedVolumes(api.BlockStorage):
             raise exception.InvalidVolume(reason='it is not encrypted.')
         return self.keys.passphrase(key_id)
 
-    def check_type(self, ctx: nova_context.RequestContext | None, name: str | None) -> Any:
-        return self.types.find(name)
+    def check_type(self, ctx: nova_context.RequestContext, name: str | None) -> Any:
+        return self.types.find(name, ctx.sees)
 
     # ---- attachments
 

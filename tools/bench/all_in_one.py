@@ -29,6 +29,7 @@ NEWEST = '2.104'
 ROOM = ('[quota]', 'instances = -1', 'cores = -1', 'ram = -1',
         '[fake]', 'vcpus = 100000', 'memory_mb = 100000000', 'local_gb = 10000000')
 MANY = 1000                  # flavors and hypervisors present for their lists
+CONCURRENCY = 8
 POLL = 0.05                  # seconds between two looks at servers that change
 
 
@@ -220,7 +221,7 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--servers', type=int, default=1000, help='servers present for the reads')
-    parser.add_argument('--concurrency', type=int, default=8)
+    parser.add_argument('--concurrency', type=int, default=CONCURRENCY)
     parser.add_argument('--thread-model', choices=('native', 'eventlet'), default='native')
     parser.add_argument('--json', help='also write the figures to this file')
     args = parser.parse_args()

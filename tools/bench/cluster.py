@@ -275,7 +275,7 @@ class Messages:
         self._stopping = threading.Event()
 
     def _control(self, *arguments):
-        cookie = (self._broker._directory / '.erlang.cookie').read_text()
+        cookie = (self._broker.directory / '.erlang.cookie').read_text()
         subprocess.run([self._broker._control, '-n', self._broker._environment['RABBITMQ_NODENAME'],
                         '--erlang-cookie', cookie, *arguments], check=True, stdout=subprocess.DEVNULL,
                        env=self._broker._environment)

@@ -233,7 +233,7 @@ class Fleet:
             with contextlib.suppress(OSError, ValueError):
                 pid = int(entry.name)
                 command = (entry / 'cmdline').read_bytes().decode(errors='replace')
-                if 'beam.smp' in command and str(self.broker._directory) in command:
+                if 'beam.smp' in command and str(self.broker.directory) in command:
                     # the broker's commands are of the same kind, and smaller
                     found['rabbitmq'] = max(found.get('rabbitmq', (0, 0)), usage(pid), key=lambda each: each[1])
                 elif 'mariadbd' in command and f'--port={self.cell_db.url.port}' in command:

@@ -14,9 +14,8 @@ stay), or on one of --server, which is started for it and syncs its commits. Eac
 it back; statements, transactions and processor time of this process are those of one such port. --only-allocation ends
 there. The hosts with databases are services in this process, with drivers that touch no host, on the in-process bus:
 what is measured is reading their state and notifying them. The last rows make the text of 2,000 ports for nft and, as
-root, have nft check it. At last, as root, TCP between guests that are namespaces, with all filters: on one host, and
-between two, which are namespaces, too, over VXLAN; in turns with the same devices without filters, made by hand. And
-what nova-network as an agent has in memory. --only-traffic begins there.
+root, have nft check it. At last, as root, TCP between guests (network_traffic.py), and what nova-network as an agent
+has in memory. --only-traffic begins there.
 """
 import argparse
 import contextlib
@@ -47,11 +46,10 @@ from nova.network.linux import rules
 from nova.rpc import bus
 
 import network_ports
+import network_traffic
 
 HOSTS = 20
 SETTLE_S = 5
-TURNS = 5
-WANTED = 90                      # percent of what the kernel gives without filters, in traffic of guests
 
 
 class Seen(fake.FakeDriver):
@@ -121,7 +119,9 @@ def changes(url, ports, number):
 
 
 def memory(path):
-    """What an agent with a guest has in memory, and all processes that it has started."""
+    """What an agent with a guest has in memory: with all that it shares, and its share of that (proc(5), Pss), which
+    alone can be added up with those of the processes that it has started.
+    """
     from nova.tests.integration import test_network_agents as agents
     from nova.tests.integration import test_network_overlay as overlay
 
@@ -131,65 +131,10 @@ def memory(path):
         network = cloud.network()
         overlay.Guest(cloud, cloud.hosts[0], network['id'], 'guest', network['project_id'], None).dhcp()
         pids = cloud.hosts[0].agent.pids()
-        shares = [pathlib.Path(f'/proc/{pid}/smaps_rollup').read_text().partition('Pss:')[2].split()[0] for pid in pids]
-        show('an agent in memory', megabytes=round(agents.resident(pids[0])),
-             with_its_processes=round(sum(map(int, shares)) / 1024))
-
-
-class Plain:
-    """A guest of what the kernel gives without this product: a pair of devices on a bridge, and no filter."""
-
-    def __init__(self, world, space, number):
-        self.space, self.address = world.space(f'p{number}'), f'10.0.0.{number}'
-        for words in (('-n', space, 'link', 'add', f'p{number}', 'type', 'veth', 'peer', 'name', 'eth0', 'netns',
-                       self.space),
-                      ('-n', space, 'link', 'set', f'p{number}', 'master', 'br0', 'up'),
-                      ('-n', self.space, 'link', 'set', 'eth0', 'mtu', '1450', 'up'),
-                      ('-n', self.space, 'address', 'add', f'{self.address}/24', 'dev', 'eth0')):
-            world.run('ip', *words)
-
-    def __call__(self, *words):
-        subprocess.run(['ip', 'netns', 'exec', self.space, *words], check=True)
-
-
-def plain(world):
-    """Three such guests: two of one host and one of another, with VXLAN over the wire of the hosts of the world."""
-    hosts = []
-    for number in (1, 2):
-        host = world.space(f'q{number}')
-        for words in (('link', 'add', f'q{number}', 'type', 'veth', 'peer', 'name', 'tun0', 'netns', host),
-                      ('link', 'set', f'q{number}', 'master', 'tun', 'up')):
-            world.run('ip', '-n', world.outer, *words)
-        for words in (('link', 'set', 'tun0', 'up'), ('address', 'add', f'192.0.2.{number + 50}/24', 'dev', 'tun0'),
-                      ('link', 'add', 'br0', 'type', 'bridge'), ('link', 'set', 'br0', 'up'),
-                      ('link', 'add', 'vx0', 'mtu', '1450', 'type', 'vxlan', 'id', '9', 'local',
-                       f'192.0.2.{number + 50}', 'remote', f'192.0.2.{53 - number}', 'dstport', '4789', 'noudpcsum'),
-                      ('link', 'set', 'vx0', 'master', 'br0', 'up')):
-            world.run('ip', '-n', host, *words)
-        hosts.append(host)
-    return [Plain(world, hosts[place], number) for number, place in ((11, 0), (12, 0), (13, 1))]
-
-
-def traffic(path):
-    """Each beside the same without this product, in turns."""
-    from nova.tests.integration import test_network_overlay as overlay
-
-    (path / 'world').mkdir()
-    world = overlay.World(path / 'world')
-    try:
-        network = world.network()
-        one, neighbour, far = world.boot(0, network, 'a'), world.boot(0, network, 'b'), world.boot(1, network, 'c')
-        for guest in (one, neighbour, far):
-            guest.dhcp()
-        world.run = overlay.run
-        first, second, third = plain(world)
-        for name, other, bare in (('on one host (veth)', neighbour, second), ('between hosts (VXLAN)', far, third)):
-            ours, theirs = zip(*((overlay.rate(one, other, 2), overlay.rate(first, bare, 2)) for _turn in range(TURNS)))
-            show(f'TCP from guest to guest {name}', gigabits_per_second=round(statistics.median(ours) / 1e6, 2),
-                 plain=round(statistics.median(theirs) / 1e6, 2),
-                 percent=round(100 * statistics.median(a / b for a, b in zip(ours, theirs))), wanted_percent=WANTED)
-    finally:
-        world.close()
+        shares = [int(pathlib.Path(f'/proc/{pid}/smaps_rollup').read_text().partition('Pss:')[2].split()[0]) / 1024
+                  for pid in pids]
+        show('an agent in memory', megabytes=round(agents.resident(pids[0])), its_share=round(shares[0]),
+             share_with_its_processes=round(sum(shares)), processes=len(pids))
 
 
 def main():
@@ -205,7 +150,7 @@ def main():
     options = parser.parse_args()
     if options.only_traffic:
         with tempfile.TemporaryDirectory() as directory:
-            traffic(pathlib.Path(directory))
+            network_traffic.measure(pathlib.Path(directory), show)
             memory(pathlib.Path(directory) / 'agents')
         return
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
@@ -243,7 +188,7 @@ def main():
             show('nft reads and checks it', seconds=round(time.monotonic() - begun, 3))
         db.dispose()
         if not os.geteuid():
-            traffic(pathlib.Path(directory))
+            network_traffic.measure(pathlib.Path(directory), show)
             memory(pathlib.Path(directory) / 'agents')
 
 

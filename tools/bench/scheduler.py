@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures the scheduler on simulated hosts: rows of compute nodes and services, and nothing behind them.
 
-usage: tools/bench/scheduler.py [PART …] [--hosts 10000] [--database mariadb|postgresql|sqlite] [--callers 16]
-                                [--servers 8000] [--png FILE]
+usage: tools/bench/scheduler.py [PART …] [--hosts 10000] [--database mariadb|mysqlclient|postgresql|sqlite]
+                                [--callers 16] [--servers 8000] [--png FILE]
 
 Parts, all by default:
   decision   one server's choice without a database, by the default filters and weighers, at 1,000 to 100,000 hosts,
@@ -11,7 +11,8 @@ Parts, all by default:
   memory     resident memory of a process with the table of --hosts hosts, before it and with it
   placement  durable placements a second of one scheduler process with --callers callers, then the latency at half of
              that rate; and how many servers the fullest of the hosts has, all of which were equal
-MariaDB and PostgreSQL are started privately and are gone at the end. Latencies in milliseconds.
+MariaDB (mysqlclient: asked by the driver in C) and PostgreSQL are started privately and are gone at the end. Latencies
+in milliseconds.
 """
 import argparse
 import contextlib
@@ -186,8 +187,9 @@ class Cloud:
 @contextlib.contextmanager
 def cloud(args, count):
     from nova.tests.integration import servers
-    with servers.DATABASES[args.database]() as url_of:
-        made = Cloud(url_of, count)
+    with servers.DATABASES[args.database.replace('mysqlclient', 'mariadb')]() as url_of:
+        driver = ('+pymysql', '+mysqldb') if args.database == 'mysqlclient' else ('', '')
+        made = Cloud(lambda name: url_of(name).replace(*driver), count)
         try:
             yield made
         finally:
@@ -303,7 +305,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('parts', nargs='*', metavar='PART', help=', '.join(PARTS))
     parser.add_argument('--hosts', type=int, default=10000)
-    parser.add_argument('--database', choices=('mariadb', 'postgresql', 'sqlite'), default='mariadb')
+    parser.add_argument('--database', choices=('mariadb', 'mysqlclient', 'postgresql', 'sqlite'), default='mariadb')
     parser.add_argument('--callers', type=int, default=16)
     parser.add_argument('--servers', type=int, default=8000)
     parser.add_argument('--rate', type=float, help='placements a second when latency is measured; at most half of all')

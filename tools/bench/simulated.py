@@ -46,6 +46,7 @@ class Computes:
         from nova.conductor import interface
         from nova.rpc import bus as rpc_bus
         from nova.rpc import versions
+        from nova.rpc.rabbit import settings
 
         place = url.rpartition('@')[2].strip('/')
         self.number, self.interval, self.version = number, interval, versions.VERSION
@@ -54,7 +55,9 @@ class Computes:
         self._came_back = collections.deque()
         self._context = context.admin_context()
         self._packed = {f'_context_{name}': value for name, value in self._context.to_dict().items()}
-        bus = rpc_bus.Bus(nova_conf.new(files=[]), url)
+        conf = nova_conf.new(files=[])
+        bus = rpc_bus.Bus(conf, url)
+        self._topology = settings.Topology(conf.oslo_messaging_rabbit, ())
         self._conductor = bus.client(interface.INTERFACE)
         self._callers = concurrent.futures.ThreadPoolExecutor(CALLERS)
         self._calls, self.sent, self.returned = set(), 0, 0
@@ -84,12 +87,13 @@ class Computes:
             turn += 1
 
     def _take(self):
-        """The queues as oslo.messaging declares them, and who takes from them."""
+        """The queues as the driver declares them, and who takes from them."""
         self._taking.connect()
         self._acks = channel = self._taking.channel()
         for number in range(0, self.number, SHARED_BY):
-            channel.queue_declare(queue(number), durable=True, auto_delete=False,
-                                  arguments={'x-queue-type': 'quorum'})
+            wanted = self._topology.topic_queue('nova', queue(number))
+            channel.queue_declare(wanted.name, durable=wanted.durable, auto_delete=wanted.auto_delete,
+                                  arguments=wanted.arguments)
             channel.queue_bind(queue(number), 'nova', queue(number))
             channel.basic_consume(queue(number), callback=self._came)
 

@@ -50,10 +50,12 @@ class Ids:
         return self.numbers(prefix, [uuid])[uuid]
 
     def begin(self, prefix: str, uuids: Iterable[str]) -> None:
-        """Give ids to what has just been made: no request has named them before."""
-        if made := list(uuids):
-            db.begin(self._db, prefix, made)
-            self._remember(prefix, dict.fromkeys(made))
+        """Show ids of what has just been made without a look at the table: no request has named them before. They get
+        their rows when one does, or when another process lists them.
+
+        :param prefix: of what ``db.uuids`` finds without a row
+        """
+        self._remember(prefix, dict.fromkeys(uuids))
 
     def numbers(self, prefix: str, uuids: Iterable[str | None]) -> dict[str, int]:
         """{uuid: number} of all; tags are kept by numbers."""

@@ -26,6 +26,7 @@ _INTEGER = re.compile(r'-?[0-9]{1,18}\Z')
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 _NOT_PLAIN = re.compile('[&<>]|' + _NOT_XML.pattern)
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_NAMES: dict[str, dict[str, tuple[str, Any]]] = {}       # see _names_of; the model has one shape of a name
 # Of each request, and no part of an operation.
 COMMON = frozenset({'Action', 'Version', 'AWSAccessKeyId', 'SignatureVersion', 'SignatureMethod', 'Signature',
                     'Timestamp', 'Expires', 'SecurityToken'})
@@ -83,8 +84,7 @@ def _unknown(name: str) -> errors.Ec2Error:
 def _structure(shape: Any, tree: Any, where: str) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise errors.invalid(where, tree)
-    names = {_input_name(member, name): (name, member) for name, member in shape.members.items()}
-    values = {}
+    names, values = _names_of(shape), {}
     for key, below in tree.items():
         place = f'{where}.{key}' if where else key
         if key not in names:
@@ -95,6 +95,15 @@ def _structure(shape: Any, tree: Any, where: str) -> dict[str, Any]:
         if name not in values:
             raise errors.missing(f'{where}.{name}' if where else name)
     return values
+
+
+def _names_of(shape: Any) -> dict[str, tuple[str, Any]]:
+    """{name in a request: (name in the model, shape)} of the members of a structure."""
+    found = _NAMES.get(shape.name)
+    if found is None:
+        found = _NAMES[shape.name] = {
+            _input_name(member, name): (name, member) for name, member in shape.members.items()}
+    return found
 
 
 def _input_name(member: Any, name: str) -> str:

@@ -14,6 +14,7 @@ from nova.api.servers import create_plan
 from nova.api.servers import device_sources
 from nova.api.servers import fields as server_fields
 from nova.api.servers import lookup as server_lookup
+from nova.api.servers import representation
 from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
 from nova.db import engine
@@ -43,6 +44,9 @@ TRUSTED_CERTS = _RULE + ':trusted_certs'
 # the rules that ``read_plan`` evaluates
 CHECKS = (FORCED_HOST, REQUESTED_HOST, ATTACH_VOLUME, ATTACH_NETWORK, TRUSTED_CERTS, create_facts.ZERO_DISK,
           server_category.CREATE)
+# those of what a client may ask to be shown
+SHOWN = (representation.RULE, server_fields.ATTRIBUTES, server_fields.EXTRA_SPECS, server_fields.HOST_STATUS,
+         server_fields.HOST_UNKNOWN)
 
 
 def read_plan(req: api_request.Request) -> create_plan.Plan:
@@ -74,20 +78,22 @@ def create(req: api_request.Request) -> Document | Response:
     volumes = []
     try:
         volumes = device_sources.reserve(req, spec['block_devices'], uuids[0])
-        cell.db.run(_insert, req.context, plan.rows(uuids, reservation_id, now), volumes, password)
+        rows = plan.rows(uuids, reservation_id, now)
+        cell.db.run(_insert, req.context, rows, volumes, password)
     except engine.CommitUnanswered:
         raise            # where the rows are there a conductor builds them, where they are not it removes the mappings
     except Exception:
         device_sources.release(req, volumes)
         req.services.api_db.run(_give_back, uuids)
         raise
+    shown = representation.of(req, rows)             # before the cast: what follows shares the processor with the build
     for row in (notifications.read(req, cell.db, instances.get_many, uuids) or {}).values():
         notifications.updated(req, cell, row, old_state=None, old_task_state=None)
     whole = objects.RequestSpec(instance_uuid=uuids[0], num_instances=len(uuids), admin_password=password, **spec)
     casts.send(cell, req.services.conductor.build_instances, req.context, instance_uuids=uuids, spec=whole)
     if server.get('return_reservation_id'):
-        return {'reservation_id': reservation_id}
-    return _accepted(req, uuids[0], plan.columns, password, spec['security_groups'])
+        return representation.added(Response({'reservation_id': reservation_id}), shown)
+    return representation.added(_accepted(req, uuids[0], plan.columns, password, spec['security_groups']), shown)
 
 
 def _begun_before(req: api_request.Request, names: list[str], server: Document) -> Document | Response | None:
@@ -187,6 +193,6 @@ def _give_back(conn: engine.Connection, uuids: list[str]) -> None:
 
 ROUTES = (
     Route('POST', '/servers', create, policy=_RULE,
-          checks=CHECKS,
+          checks=CHECKS + SHOWN,
           status=202, body=server_schemas.CREATE, errors=(400, 401, 403, 409)),
 )

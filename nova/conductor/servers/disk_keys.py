@@ -5,9 +5,12 @@ deployment, which is in a file of the conductors: who has the database alone, or
 in a Key Manager service, and the database has its id. Hosts get the keys of their own servers, when they need them, and
 keep them in memory.
 """
+from __future__ import annotations
+
 import collections.abc
 import contextlib
 import secrets
+from typing import TYPE_CHECKING
 
 from oslo_db import exception as db_exc
 
@@ -19,13 +22,25 @@ from nova.db.servers import disk_keys
 from nova.db.servers import instances
 from nova.hardware import guest_options
 from nova.runtime import sealing
-from nova.volume import barbican
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+    from nova.volume.barbican import Barbican
 
 BARBICAN = 'barbican'                    # in the place of a key's name: it is there
+NO_ACCOUNT = '[barbican] names no account, which keys of disks need ([conductor] disk_keys)'
 
 
 def _system(ctx: Context) -> Context:
     return context.admin_context(ctx.request_id)
+
+
+def _key_manager(conf: ConfigOpts) -> Barbican | None:
+    if not conf.barbican.auth_type and not conf.barbican.endpoint_override:
+        return None
+    from nova.volume import barbican                         # its libraries are loaded where it is used alone
+    return barbican.Barbican(conf)
 
 
 class DiskKeys:
@@ -34,7 +49,7 @@ class DiskKeys:
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._path = services.cell_db, sealing.path_of(services.conf)
         self._in_barbican = services.conf.conductor.disk_keys == BARBICAN
-        self._barbican = barbican.Barbican(services.conf)
+        self._barbican = _key_manager(services.conf)
 
     def get_disk_key(self, ctx: Context, instance_uuid: str) -> str:
         try:
@@ -45,14 +60,14 @@ class DiskKeys:
     @property
     def outside(self) -> bool:
         """Whether keys may be elsewhere than in the database."""
-        return bool(self._barbican.has_account)
+        return self._barbican is not None and self._barbican.has_account
 
     def destroy_disk_key(self, ctx: Context, instance_uuid: str) -> None:
         """Before the row of a server that ends: what is not in the database goes.
 
         :raises Unavailable: the Key Manager service does not answer
         """
-        if not self.outside:
+        if self._barbican is None or not self.outside:
             return
         with self._cell_db.reader() as conn:
             row = disk_keys.get(conn, instance_uuid)
@@ -66,6 +81,8 @@ class DiskKeys:
             return None
         if row['sealed_with'] != BARBICAN:
             return sealing.read_sealer(self._path).open(row['sealed_with'], row['sealed'], instance_uuid)
+        if self._barbican is None:
+            raise sealing.Unusable(NO_ACCOUNT)
         try:
             return self._barbican.passphrase(_system(ctx), row['sealed'])
         except exception.InvalidVolume:
@@ -82,7 +99,7 @@ class DiskKeys:
         try:
             self._cell_db.run(disk_keys.insert, instance_uuid, *kept)
         except db_exc.DBDuplicateEntry:
-            if self._in_barbican:
+            if kept[0] == BARBICAN and self._barbican is not None:
                 self._barbican.destroy(_system(ctx), kept[1])
             return self._found(ctx, instance_uuid) or self._made(ctx, instance_uuid)
         return key
@@ -92,9 +109,8 @@ class DiskKeys:
         return sealer.first, sealer.seal(key, instance_uuid)
 
     def _stored(self, ctx: Context, instance_uuid: str, key: str) -> tuple[str, str]:
-        if not self._barbican.has_account:
-            raise sealing.Unusable('[barbican] names no account, which keys of disks need ([conductor] '
-                                   'disk_keys)')
+        if self._barbican is None or not self._barbican.has_account:
+            raise sealing.Unusable(NO_ACCOUNT)
         return BARBICAN, self._barbican.store(_system(ctx), f'disks of server {instance_uuid}', key)
 
     # ---- volumes

@@ -126,7 +126,10 @@ class Volumes:
     def _connect(self, ctx: Context, device: Row, connector: Row) -> Row:
         info = self._storage.connect(_system(ctx), device['attachment_id'], connector, device['device_name'])
         self._keep_key(ctx, device['instance_uuid'], device['volume_id'], info)
-        self._cell_db.run(block_devices.update, device['uuid'], {'connection_info': info})
+        if not self._cell_db.run(block_devices.update, device['uuid'], {'connection_info': info}):
+            # the attach was given up meanwhile, before there was a key to forget
+            self._keys.forget_volume_key(device['instance_uuid'], device['volume_id'])
+            raise exception.InstanceChanged(instance_id=device['instance_uuid'])
         return {**device, 'connection_info': info}
 
     def _keep_key(self, ctx: Context, instance_uuid: str, volume_id: str, info: Row) -> None:

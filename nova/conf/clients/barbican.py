@@ -1,7 +1,6 @@
 """[barbican]: the Key Manager service that has the keys of encrypted volumes. The names are those of keystoneauth1."""
-from nova.conf.clients import glance
+from nova.conf.clients import keystoneauth
 
 GROUP = 'barbican'
 
-OPTIONS = glance.OPTIONS
-SAMPLE_OPTIONS = glance.SAMPLE_OPTIONS
+OPTIONS = list(keystoneauth.SERVICE)

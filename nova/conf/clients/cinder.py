@@ -1,7 +1,6 @@
 """[cinder]: the Block Storage service, when [volume]/backend is cinder. The names are those of keystoneauth1."""
-from nova.conf.clients import glance
+from nova.conf.clients import keystoneauth
 
 GROUP = 'cinder'
 
-OPTIONS = glance.OPTIONS
-SAMPLE_OPTIONS = glance.SAMPLE_OPTIONS
+OPTIONS = list(keystoneauth.SERVICE)

@@ -1,12 +1,9 @@
 """[ec2]: the EC2 API. The names of the account, for nova-api-ec2, are those of keystoneauth1."""
-from keystoneauth1 import loading
 from oslo_config import cfg
 
-from nova.conf.clients import glance
+from nova.conf.clients import keystoneauth
 
 GROUP = 'ec2'
-# keystoneauth1 reads all of these, whatever its release has
-_NAMES = {option.dest for option in (*loading.get_session_conf_options(), *loading.get_auth_common_conf_options())}
 
 OPTIONS = [
     cfg.BoolOpt('enabled', default=True,
@@ -17,6 +14,6 @@ OPTIONS = [
                help='Address on which nova-api-ec2 listens. Other than loopback needs [http] cert_file, or a proxy '
                     'before it that speaks TLS.'),
     cfg.PortOpt('port', default=8773, help='Port of nova-api-ec2.'),
-    *(option for option in glance.OPTIONS if option.dest in _NAMES),
+    *keystoneauth.SESSION,
+    *keystoneauth.LOGIN,
 ]
-SAMPLE_OPTIONS = glance.SAMPLE_OPTIONS

@@ -35,7 +35,8 @@ OPTIONS = [
                help='Seconds after which a failed login is forgotten, and the longest wait of an address that is one '
                     'of many.'),
     cfg.IntOpt('validation_cache_time', default=5, min=0, max=300,
-               help='Seconds for which a process trusts a token that it has validated. Revocations by the '
+               help='Seconds for which a process trusts a token that it has validated, and an access key that '
+                    'it has read. Revocations by the '
                     'same process take effect at once, those by others after at most this time. '
                     '0 asks the database for every request.'),
 ]

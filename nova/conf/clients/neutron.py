@@ -1,14 +1,13 @@
 """[neutron]: the Networking service, when [network]/backend is neutron. The names are those of keystoneauth1."""
 from oslo_config import cfg
 
-from nova.conf.clients import glance
+from nova.conf.clients import keystoneauth
 
 GROUP = 'neutron'
 
 OPTIONS = [
-    *glance.OPTIONS,
+    *keystoneauth.SERVICE,
     cfg.StrOpt('default_floating_pool', default='', max_length=255,
                help='Name or id of the external network that POST /os-floating-ips uses when the request names no '
                     'pool. Empty: such a request must name one.'),
 ]
-SAMPLE_OPTIONS = glance.SAMPLE_OPTIONS

@@ -1,12 +1,12 @@
 """[ironic]: the Bare Metal service, where compute_driver is ironic. The other names are those of keystoneauth1."""
 from oslo_config import cfg
 
-from nova.conf.clients import glance
+from nova.conf.clients import keystoneauth
 
 GROUP = 'ironic'
 
 OPTIONS = [
-    *glance.OPTIONS,
+    *keystoneauth.SERVICE,
     cfg.StrOpt('conductor_group', max_length=255,
                help='Only nodes of this conductor group are hosts of this nova-compute; unset: of any. Two '
                     'nova-compute must not have the same nodes.'),
@@ -18,4 +18,3 @@ OPTIONS = [
     cfg.IntOpt('power_timeout', default=300, min=1, max=3600,
                help='Seconds after which a change of power, a rescue or its end has failed.'),
 ]
-SAMPLE_OPTIONS = glance.SAMPLE_OPTIONS

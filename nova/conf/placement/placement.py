@@ -1,12 +1,11 @@
 """[placement]: the Placement service that Neutron reports bandwidth and segments to. keystoneauth1's names."""
 from oslo_config import cfg
 
-from nova.conf.clients import glance
+from nova.conf.clients import keystoneauth
 
 GROUP = 'placement'
 
-OPTIONS = [*glance.OPTIONS]
-SAMPLE_OPTIONS = glance.SAMPLE_OPTIONS
+OPTIONS = list(keystoneauth.SERVICE)
 
 
 def enabled(conf: cfg.ConfigOpts) -> bool:

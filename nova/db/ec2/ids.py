@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
+import uuid as uuid_of
 
 import sqlalchemy as sa
 
@@ -19,6 +20,9 @@ _WANTED: sa.BindParameter[Any] = sa.bindparam('wanted', expanding=True)
 _NUMBERS = sa.select(table.c.uuid, table.c.id).where(_OF_PREFIX, table.c.uuid.in_(_WANTED))
 _BY = {column.name: sa.select(column, table.c.uuid).where(_OF_PREFIX, column.in_(_WANTED)).order_by(table.c.id)
        for column in (table.c.id, table.c.digits)}
+# a range, not a pattern: each database finds it by the index
+_MAPPED = sa.select(instance_mappings.c.instance_uuid).where(instance_mappings.c.instance_uuid.between(
+    sa.bindparam('first'), sa.bindparam('last'))).limit(1)
 
 
 def digits_of(uuid: str) -> str:
@@ -38,11 +42,6 @@ def numbers(db: engine.Database, prefix: str, uuids: Collection[str]) -> dict[st
     if missing:
         found |= db.run(_add, prefix, missing)
     return found
-
-
-def begin(db: engine.Database, prefix: str, uuids: Collection[str]) -> None:
-    """Give numbers to what has just been made: most likely none has one."""
-    db.run(engine.insert_many_ignore, table, [_row(prefix, uuid) for uuid in uuids])
 
 
 def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str, str]:
@@ -81,10 +80,13 @@ def later(db: engine.Database, prefix: str, uuids: Collection[str]) -> set[str]:
 
 
 def _server(conn: sa.Connection, digits: str) -> str | None:
-    """The uuid of a server whose id the metadata service gave out, and which the EC2 API does not know yet."""
-    start = '-'.join((digits[:8], digits[8:12], digits[12:16], digits[16:]))
-    column = instance_mappings.c.instance_uuid
-    return conn.execute(sa.select(column).where(column.startswith(start)).limit(1)).scalar()
+    """The uuid of a server whose id RunInstances or the metadata service gave out, and which has no number yet."""
+    return conn.execute(_MAPPED, {'first': _whole(digits, '0'), 'last': _whole(digits, 'f')}).scalar()
+
+
+def _whole(digits: str, rest: str) -> str:
+    """The first or the last uuid that begins with some digits."""
+    return str(uuid_of.UUID(digits.ljust(32, rest)))
 
 
 def _known(conn: sa.Connection, prefix: str, wanted: list[str]) -> dict[str, int]:

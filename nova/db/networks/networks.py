@@ -87,7 +87,13 @@ def delete(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
 
 def visible(context: nova_context.RequestContext) -> Any:
     """Condition on networks that the caller may see and use."""
-    return sa.or_(_usable_by(context.sees), t.networks.c.external)
+    return _visible_to(context.sees)
+
+
+# Conditions are made once for a project, and with them the statements that have them (see ``_seen``).
+@functools.lru_cache(maxsize=256)
+def _visible_to(project_id: Any) -> Any:
+    return sa.or_(_usable_by(project_id), t.networks.c.external)
 
 
 @functools.lru_cache(maxsize=256)
@@ -127,10 +133,12 @@ def _subnets_usable_by(project_id: Any) -> Any:
 
 def own(table: sa.Table) -> Callable[[nova_context.RequestContext], Any]:
     """``condition(context)`` on rows of the caller's project, all of them for administrators."""
-    def visible_rows(context: nova_context.RequestContext) -> Any:
-        project_id = context.sees
-        return table.c.project_id == project_id if nova_context.one_project(project_id) else table.c.id.is_not(None)
-    return visible_rows
+    return lambda context: _of_project(table, context.sees)
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_project(table: sa.Table, project_id: Any) -> Any:
+    return table.c.project_id == project_id if nova_context.one_project(project_id) else table.c.id.is_not(None)
 
 
 def own_or_shared(table: sa.Table, *for_all: Any) -> Callable[[nova_context.RequestContext], Any]:
@@ -138,20 +146,24 @@ def own_or_shared(table: sa.Table, *for_all: Any) -> Callable[[nova_context.Requ
 
     :param for_all: conditions on rows that all projects see
     """
-    own_rows = own(table)
-
-    def visible_rows(context: nova_context.RequestContext) -> Any:
-        condition, project_id = own_rows(context), context.sees
+    @functools.lru_cache(maxsize=256)
+    def of_project(project_id: Any) -> Any:
+        condition = _of_project(table, project_id)
         if not nova_context.one_project(project_id):
             return condition
         return sa.or_(condition, *for_all, table.c.id.in_(shared_with(project_id)))
-    return visible_rows
+    return lambda context: of_project(context.sees)
 
 
 def seen(conn: sa.Connection, table: sa.Table, condition: Any, ident: str) -> dict[str, Any] | None:
     """The row of an id that also meets a condition, as a dict, or None."""
-    row = conn.execute(sa.select(table).where(condition, table.c.id == ident)).mappings().first()
+    row = conn.execute(_seen(table, condition), {'ident': ident}).mappings().first()
     return None if row is None else dict(row)
+
+
+@functools.lru_cache(maxsize=1024)
+def _seen(table: sa.Table, condition: Any) -> sa.Select[Any]:
+    return sa.select(table).where(condition, table.c.id == sa.bindparam('ident'))
 
 
 def host_ranges(conn: sa.Connection) -> Sequence[str]:

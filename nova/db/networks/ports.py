@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+import functools
 from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -272,9 +273,12 @@ def visible(context: nova_context.RequestContext) -> Any:
     """Ports that the caller may see: one of an administrative server, like the server, is for administrators and
     services."""
     own = networks.own(t.ports)(context)
-    if context.is_admin or 'service' in (context.roles or ()):
-        return own
-    return own & sa.not_(categories.is_administrative(t.ports.c.device_id))
+    return own if context.is_admin or 'service' in (context.roles or ()) else _regular(own)
+
+
+@functools.lru_cache(maxsize=256)
+def _regular(condition: Any) -> Any:
+    return condition & sa.not_(categories.is_administrative(t.ports.c.device_id))
 
 
 def by_fixed_ips(values: list[str]) -> Any:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstancesRow
 
 COLUMNS = tuple(column.name for column in instances.columns)
+BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # what a row is before anything is known of its server
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
 SET = object()                # among the expected values: anything but NULL
 _UUID = instances.c.uuid == sa.bindparam('key_uuid')

@@ -549,5 +549,6 @@ class VolumeTypesRow(TypedDict):
     description: str | None
     extra_specs: Any
     encryption: Any
+    is_public: bool
     created_at: datetime.datetime
     updated_at: datetime.datetime

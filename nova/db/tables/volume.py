@@ -39,8 +39,17 @@ volume_types = table(
     sa.Column('description', sa.String(255)),
     sa.Column('extra_specs', types.Json, nullable=False),
     sa.Column('encryption', types.Json),                         # {'encryption_id', 'provider', …}; NULL: none
+    sa.Column('is_public', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
+)
+
+# The projects that may use a type that is not public.
+volume_type_projects = table(
+    'volume_type_projects',
+    sa.Column('type_id', sa.String(36), primary_key=True),
+    sa.Column('project_id', sa.String(255), primary_key=True),
+    sa.Column('created_at', types.DateTime, nullable=False),
 )
 
 # What opens encrypted volumes, sealed by runtime/sealing.py. Copies of a volume share its key, which goes with the last

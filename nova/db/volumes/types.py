@@ -1,11 +1,18 @@
-"""Types of volumes that administrators have made. Who changes one, or makes a volume of one, locks its row."""
+"""Types of volumes that administrators have made. Who changes one, or makes a volume of one, locks its row.
+
+One that is not public exists for the projects that stand beside it alone.
+"""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from nova import context as nova_context
+from nova import utils
+from nova.db import engine
 from nova.db import statements
+from nova.db.tables.volume import volume_type_projects
 from nova.db.tables.volume import volume_types
 from nova.db.tables.volume import volumes
 
@@ -13,20 +20,52 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeTypesRow
 
 
-def every(conn: sa.Connection) -> list[VolumeTypesRow]:
-    """In the order of their names."""
-    found = conn.execute(sa.select(volume_types).order_by(volume_types.c.name))
+def every(conn: sa.Connection, project_id: nova_context.Projects | str) -> list[VolumeTypesRow]:
+    """In the order of their names.
+
+    :param project_id: those that this project may use; ALL_PROJECTS: all
+    """
+    found = conn.execute(sa.select(volume_types).where(*_may_use(project_id)).order_by(volume_types.c.name))
     return [statements.to_dict(row) for row in found.mappings()]
 
 
-def get(conn: sa.Connection, name: str, lock: bool = False) -> VolumeTypesRow | None:
-    """The row with an id, or else with a name; None: there is none."""
+def get(conn: sa.Connection, name: str, project_id: nova_context.Projects | str,
+        lock: bool = False) -> VolumeTypesRow | None:
+    """The row with an id, or else with a name; None: there is none that the project may use (ALL_PROJECTS: none)."""
     for column in (volume_types.c.id, volume_types.c.name):
-        statement = sa.select(volume_types).where(column == name)
+        statement = sa.select(volume_types).where(column == name, *_may_use(project_id))
         row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
         if row is not None:
             return statements.to_dict(row)
     return None
+
+
+def _may_use(project_id: nova_context.Projects | str) -> list[sa.ColumnElement[bool]]:
+    if not nova_context.one_project(project_id):
+        return []
+    beside = volume_type_projects
+    return [sa.or_(volume_types.c.is_public, sa.exists().where(
+        beside.c.type_id == volume_types.c.id, beside.c.project_id == project_id))]
+
+
+def projects(conn: sa.Connection, type_id: str) -> list[str]:
+    """Ids of the projects that may use a type that is not public."""
+    table = volume_type_projects
+    return list(conn.execute(sa.select(table.c.project_id).where(table.c.type_id == type_id)
+                             .order_by(table.c.project_id)).scalars())
+
+
+def allow(conn: sa.Connection, type_id: str, project_id: str) -> bool:
+    """Let a project use a type; False: it may already."""
+    return bool(engine.insert_ignore(conn, volume_type_projects, {
+        'type_id': type_id, 'project_id': project_id, 'created_at': utils.utcnow()}).rowcount)
+
+
+def forbid(conn: sa.Connection, type_id: str, project_id: str | None = None) -> bool:
+    """Take a type from a project, or from all of them; False: none could use it."""
+    table = volume_type_projects
+    one = () if project_id is None else (table.c.project_id == project_id,)
+    return bool(conn.execute(sa.delete(table).where(table.c.type_id == type_id, *one)).rowcount)
 
 
 def has_volumes(conn: sa.Connection, name: str) -> bool:

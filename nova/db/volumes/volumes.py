@@ -88,7 +88,7 @@ def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dic
 def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
     """Remove all snapshots of a volume; their ids."""
     table = volume_snapshots
-    found = list(conn.execute(sa.select(table.c.id).where(table.c.volume_id == volume_id)).scalars())
+    found = list(conn.execute(sa.select(table.c.id).where(table.c.volume_id == volume_id).with_for_update()).scalars())
     conn.execute(sa.delete(table).where(table.c.volume_id == volume_id))
     return found
 
@@ -115,6 +115,13 @@ def being_copied(conn: sa.Connection, volume_id: str) -> bool:
     return bool(unfinished(conn, volume_snapshots, {'volume_id': volume_id})
                 or unfinished(conn, volumes, {'source_volume_id': volume_id})
                 or unfinished(conn, volume_backups, {'volume_id': volume_id, 'snapshot_id': None}))
+
+
+def copied_from(conn: sa.Connection, snapshot_ids: list[str]) -> bool:
+    """Whether volumes or backups are being made of any of these snapshots."""
+    return any(conn.execute(sa.select(table.c.id).where(
+        table.c.status == 'creating', table.c.snapshot_id.in_(snapshot_ids)).limit(1)).first() is not None
+        for table in (volumes, volume_backups))
 
 
 def has_snapshots(conn: sa.Connection, volume_id: str) -> bool:

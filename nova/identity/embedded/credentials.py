@@ -31,10 +31,11 @@ class Credentials:
 
     :param db: the API database
     :param keys: that seal
+    :ivar changes: how often this process has changed or removed one
     """
 
     def __init__(self, db: engine.Database, keys: tokens.KeyRing) -> None:
-        self._db, self._keys = db, keys
+        self._db, self._keys, self.changes = db, keys, 0
 
     def create(self, user_id: str, kind: str, blob: str, project_id: str | None = None) -> dict[str, Any]:
         """
@@ -107,10 +108,12 @@ class Credentials:
             values['sealed_blob'] = self._keys.seal_secret(credential_id, values.pop('blob'))
         if values and not self._db.run(queries.update, 'credential', credential_id, values):
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
+        self.changes += 1
 
     def delete(self, credential_id: str) -> None:
         if not self._db.run(queries.delete_credential, credential_id):
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
+        self.changes += 1
 
     def take_code(self, user_id: str | None, code: str, now: float) -> bool:
         """Whether a one-time code is right and unused: of two logins with one code, one gets True.

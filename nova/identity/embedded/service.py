@@ -48,7 +48,8 @@ class IdentityService(directory.Directory):
             options.max_login_failures, options.login_failure_window))
         lifetime = datetime.timedelta(seconds=options.token_expiration)
         self.logins = logins.Logins(self, self.keys, self.tokens, self.credentials, self.checks, lifetime, clock)
-        self.signed = signed_requests.SignedRequests(self.credentials, self.tokens, self.checks, lifetime)
+        self.signed = signed_requests.SignedRequests(self.credentials, self.tokens, self.checks, lifetime,
+                                                     conf.identity.validation_cache_time)
 
     def forget(self) -> None:
         self.tokens.forget()

@@ -5,6 +5,7 @@ import collections
 from collections.abc import Callable
 import datetime
 import threading
+import time
 from typing import Any
 
 from nova import exception
@@ -15,7 +16,7 @@ from nova.identity.embedded import checks as secret_checks
 from nova.identity.embedded import credentials as pairs
 from nova.identity.embedded import token_service
 
-MOST_SHARED = 1000           # pairs of keys whose last token a process remembers
+MOST_SHARED = 1000           # pairs of keys which a process remembers, and their last tokens
 SHARED = datetime.timedelta(minutes=1)           # for which the token of one request is that of the next ones, too
 
 
@@ -27,15 +28,18 @@ class SignedRequests:
     :param tokens_of: issues the tokens
     :param checks: counts the failures
     :param lifetime: of a token at most
+    :param trust: seconds for which a pair that was read is taken for what it was, as a token is
     """
 
     def __init__(self, credentials: pairs.Credentials, tokens_of: token_service.TokenService,
-                 checks: secret_checks.Checks, lifetime: datetime.timedelta) -> None:
-        self._credentials, self._tokens, self._checks = credentials, tokens_of, checks
+                 checks: secret_checks.Checks, lifetime: datetime.timedelta, trust: float) -> None:
+        self._credentials, self._tokens, self._checks, self._trust = credentials, tokens_of, checks, trust
         self._lifetime = min(lifetime, signatures.VALID)
         self._shared_for = min(SHARED, self._lifetime / 4)
         # (credential, user, project): (token, taken again until)
         self._last: collections.OrderedDict[tuple[str, ...], tuple[str, datetime.datetime]] = collections.OrderedDict()
+        # access key: (row, secret, number of changes of credentials before, trusted until)
+        self._read: collections.OrderedDict[str, tuple[dict[str, Any], str, int, float]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def authenticate(self, signed: dict[str, Any], address: str = '', shared: bool = False,
@@ -70,9 +74,19 @@ class SignedRequests:
         return signatures.key_of_scope(secret, scope) if secret else None
 
     def _pair(self, access: str) -> tuple[dict[str, Any] | None, str | None]:
-        """(row of the credential, its secret)"""
+        """(row of the credential, its secret): as read within the last seconds, if no credential was changed here."""
+        entry, changes = self._read.get(access), self._credentials.changes
+        if entry is not None and entry[2] == changes and time.monotonic() < entry[3]:
+            return entry[0], entry[1]
         row = self._credentials.find(pairs.id_of_access(access), pairs.EC2)
-        return row, pairs.pair_of(row['blob']).get('secret') if row else None
+        secret = pairs.pair_of(row['blob']).get('secret') if row else None
+        if row and secret and self._trust:
+            with self._lock:
+                self._read[access] = row, secret, changes, time.monotonic() + self._trust
+                self._read.move_to_end(access)
+                if len(self._read) > MOST_SHARED:
+                    self._read.popitem(last=False)
+        return row, secret
 
     def _by_pair(self, access: str, address: str, now: datetime.datetime, matches: Callable[[str], bool], shared: bool,
                  ) -> tuple[str, tokens.TokenData]:

@@ -97,6 +97,24 @@ def host_address(value: typing.Any) -> str:
     return str(found)
 
 
+_NO_HOSTS = [ipaddress.ip_network(each) for each in ('0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3')]
+_HOSTS_6 = [ipaddress.ip_network(each) for each in ('2000::/3', 'fc00::/7')]
+
+
+def host_range(value: typing.Any) -> str:
+    """An address that a host may have, or a range of those."""
+    if '/' not in text(43)(value):
+        return host_address(value)
+    found = ipaddress.ip_network(network(value))
+    if isinstance(found, ipaddress.IPv4Network):
+        fits = not any(found.overlaps(each) for each in _NO_HOSTS)
+    else:
+        fits = any(found.subnet_of(each) for each in _HOSTS_6)                    # type: ignore[arg-type]
+    if not fits:
+        _invalid('a range of addresses of hosts is expected; what sends from any is a port without port security.')
+    return str(value)
+
+
 def host_name(value: typing.Any) -> str:
     """A label of a DNS name, or nothing."""
     value = text(63)(value).lower()

@@ -7,12 +7,15 @@ from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
 from nova import exception
+from nova import utils
 from nova.db import engine
+from nova.db.networks import hosts as db_hosts
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db
 from nova.db.networks import security_groups as db_groups
 from nova.db.tables import network as t
+from nova.network import gateways
 from nova.network import ipam
 from nova.network.face import attributes as a
 from nova.network.face import faults
@@ -172,6 +175,10 @@ def _security(conn: engine.Connection, context: nova_context.RequestContext, net
         raise exception.PolicyDenied(rule='create_port:port_security_enabled, allowed_address_pairs')
     if not enabled and (pairs or values['security_groups']):
         raise faults.PortSecurityPortHasSecurityGroup()
+    older = db_hosts.older(conn, gateways.SINCE) if any('/' in pair['ip_address'] for pair in pairs) else []
+    if older:
+        raise exception.Conflict('Ranges in allowed_address_pairs are taken when all network services are of this '
+                                 f'release; these are not: {utils.some(older)}.')
     return {'port_security_enabled': enabled, 'allowed_address_pairs': [
         {'mac_address': None, **pair} for pair in pairs] or None}
 
@@ -237,7 +244,7 @@ PORTS = resource.Resource(
         'binding:profile': a.Attribute(a.one_of(None, {}), None, admin=True),
         'port_security_enabled': a.Attribute(a.maybe(a.boolean)),
         'allowed_address_pairs': a.Attribute(a.maybe(a.items(a.record(
-            ip_address_=a.host_address, mac_address=a.mac), 10))),
+            ip_address_=a.host_range, mac_address=a.mac), 10))),
         'extra_dhcp_opts': a.Attribute(a.maybe(a.items(a.record(
             opt_name_=a.dhcp_option, opt_value_=a.dhcp_value, ip_version=a.ip_version), 20))),
         'qos_policy_id': a.Attribute(a.maybe(a.ident)),

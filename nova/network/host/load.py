@@ -95,7 +95,8 @@ def _port(row: Mapping[str, Any], device: str, bridge: str, fixed: dict[str, lis
     """
     ident = row['id']
     addresses = [entry['ip_address'] for entry in fixed.get(ident, [])] if row['admin_state_up'] else []
-    pairs = [dict(pair) for pair in row['allowed_address_pairs'] or ()]
+    pairs = [{**pair, 'ip_address': pair['ip_address'].removesuffix('/128' if ':' in pair['ip_address'] else '/32')}
+             for pair in row['allowed_address_pairs'] or ()]
     return Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
                 row['port_security_enabled'], qualities.limits.get(ident, []), qualities.marks.get(ident))
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 import dataclasses
+import ipaddress
 from typing import Any
 
 from nova.db.engine import Connection
@@ -57,9 +58,11 @@ def _placed(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], r
 def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]]:
     """Of guests on hosts alone. Who has an address that several ports may send with is not known."""
     several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
+    ranges = [ipaddress.ip_network(each) for each in several if '/' in each]
     return sorted([entry['ip_address'], port['mac_address']] for port in ports
                   if port['host'] and not port['device_owner'].startswith('network:')
-                  for entry in fixed.get(port['id'], ()) if entry['ip_address'] not in several)
+                  for entry in fixed.get(port['id'], ()) if entry['ip_address'] not in several
+                  and not any(ipaddress.ip_address(entry['ip_address']) in each for each in ranges))
 
 
 def _holders(row: Any, ports: list[Any]) -> dict[str, str]:

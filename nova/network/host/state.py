@@ -41,7 +41,8 @@ class Port:
     bridge: str
     addresses: list[Any]
     groups: list[Any]
-    pairs: list[Any] = dataclasses.field(default_factory=list)         # [{'ip_address', 'mac_address' or None}]
+    # [{'ip_address', 'mac_address' or None}]; a range with '/' for an address
+    pairs: list[Any] = dataclasses.field(default_factory=list)
     secured: bool = True                                          # False: no filter but that of frames' tags
     limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
     mark: int | None = None                                       # of what the guest sends, in the field DS
@@ -185,9 +186,11 @@ DSCP_MARKS = (0, *range(8, 41, 2), 46, 48, 56)           # RFC 2474, 2597, 3246:
 
 
 def for_older(made: dict[str, Any]) -> dict[str, Any]:
-    """What as_json has made for an agent of a release before names and marks, which takes neither."""
+    """What as_json has made for an agent of a release before names, marks and ranges in pairs, which takes none."""
     return {**{name: value for name, value in made.items() if name != 'names'},
-            'ports': [{name: value for name, value in port.items() if name != 'mark'} for port in made['ports']]}
+            'ports': [{**{name: value for name, value in port.items() if name != 'mark'},
+                       'pairs': [pair for pair in port['pairs'] if '/' not in pair['ip_address']]}
+                      for port in made['ports']]}
 
 
 def names_in(state: HostState, network_id: str) -> Names:

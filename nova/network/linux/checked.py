@@ -110,7 +110,7 @@ mark = _maybe(_one_of(*host_state.DSCP_MARKS))
 lease = _object(mac=_mac, address=address, until=_number(0, (1 << 32) - 1))
 names = _items(_tuple(_text(re.compile(r'([0-9A-Za-z][0-9A-Za-z-]{0,63})?\Z'), 'an id'), _or_none, _text(
     re.compile(r'(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\Z'), 'a domain')))
-pair = _object(ip_address=address, mac_address=_maybe(_mac))
+pair = _object(ip_address=lambda given: (prefix if '/' in str(given) else address)(given), mac_address=_maybe(_mac))
 
 
 def _option(given: Any) -> dict[str, Any]:

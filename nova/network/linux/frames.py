@@ -33,16 +33,36 @@ def link_local(mac: str) -> str:
     return ranges.from_mac('fe80::/64', mac)
 
 
+def merged(addresses: Any) -> list[str]:
+    """The same addresses and ranges, of one version of IP, none in another one: sets take no elements that overlap."""
+    every = list(dict.fromkeys(addresses))
+    if not any('/' in each for each in every):
+        return every
+    ranges: Any = map(ipaddress.ip_network, every)
+    return [str(each).removesuffix(f'/{each.max_prefixlen}') for each in ipaddress.collapse_addresses(ranges)]
+
+
 def claims(port: Port) -> dict[str, list[str]]:
-    """{MAC: addresses} that a port may send with."""
+    """{MAC: addresses, and ranges of them} that a port may send with."""
     found = {port.mac: list(port.addresses)}
     for pair in port.pairs if port.addresses else ():
         found.setdefault(pair['mac_address'] or port.mac, []).append(pair['ip_address'])
     return {mac: list(dict.fromkeys(addresses)) for mac, addresses in found.items()}
 
 
-def from_guest(port: Port) -> list[str]:
-    """ARP and IP with its own addresses, and the questions for one; nothing else, tagged frames included."""
+def wide(port: Port) -> dict[str, list[str]]:
+    """{MAC: ranges} that a port may send with."""
+    if not port.secured:
+        return {}
+    return {mac: ranged for mac, addresses in claims(port).items() if (ranged := [
+        each for each in addresses if '/' in each])}
+
+
+def from_guest(port: Port, number: int = 0) -> list[str]:
+    """ARP and IP with its own addresses, and the questions for one; nothing else, tagged frames included.
+
+    :param number: of a port with ranges, see address_ranges.py
+    """
     # who asks for metadata is known by the address: one that others have, too, would be believed
     own = of_version(port.addresses, 4)
     metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (f'ip saddr != {joined(own)} drop' if own else 'drop')
@@ -53,25 +73,39 @@ def from_guest(port: Port) -> list[str]:
     known = claims(port)
     rules = [metadata] if port.pairs else []
     rules += [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
-    for mac, addresses in known.items():                # most packets: none of the rules below is about TCP of IPv4
-        if four := of_version(addresses, 4):
-            rules.append(f'{"ether saddr " + mac + " " if len(known) > 1 else ""}ether type ip ip protocol tcp '
-                         f'ip saddr {joined(four)} accept')
+    for mac, addresses in known.items():                # most packets: of these none of the rules below is about
+        if four := _single(addresses, 4):
+            rules += [f'{"ether saddr " + mac + " " if len(known) > 1 else ""}ether type ip {kind} '
+                      f'ip saddr {joined(four)} accept' for kind in ('ip protocol tcp', 'udp sport != { 67, 68 }')]
     rules += [f'ether type {family} udp sport {client} udp dport {server} limit rate over {DHCP_LIMIT} drop'
               for family, client, server in (('ip', 68, 67), ('ip6', 546, 547))]
     for mac, addresses in known.items():
         only = f'ether saddr {mac} ' if len(known) > 1 else ''
         if four := of_version(addresses, 4):
-            senders = joined(['0.0.0.0', *four])               # 0.0.0.0: a probe for a duplicate
+            senders = joined(merged(['0.0.0.0', *four]))               # 0.0.0.0: a probe for a duplicate
             rules += [
                 f'ether type arp arp saddr ether {mac} arp saddr ip {senders} accept',
                 f'{only}ether type ip ip saddr 0.0.0.0 ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept',
                 'ether type ip udp sport 67 drop',
-                f'{only}ether type ip ip saddr {joined(four)} accept',
+                *_own(only, 'ip', four, number),
             ]
         if six := of_version(addresses, 6):
-            rules += _from_guest_6(only, [link_local(mac), *six])
+            rules += _from_guest_6(only, [link_local(mac), *six], number)
     return rules + ['drop']
+
+
+def _single(addresses: list[str], version: int) -> list[str]:
+    return [each for each in of_version(addresses, version) if '/' not in each]
+
+
+def _own(only: str, family: str, addresses: list[str], number: int) -> list[str]:
+    """Whatever it sends with these; what comes from a range is marked as its own."""
+    single, ranged = ([each for each in addresses if ('/' in each) == is_range] for is_range in (False, True))
+    found = [f'{only}ether type {family} {family} saddr {joined(single)} accept'] if single else []
+    if ranged:
+        found.append(f'{only}ether type {family} {family} saddr {joined(merged(ranged))} '
+                     f'meta mark set {number << 16:#010x} accept')
+    return found
 
 
 # A neighbour's message comes in one piece (RFC 6980). Headers that go on in a later one hide what it is (RFC 7113):
@@ -81,17 +115,24 @@ _FRAGMENTS = ('ether type ip6 frag nexthdr { 0, 43, 44, 51, 60, 135, 139, 140 } 
               'ether type ip6 exthdr frag exists icmpv6 type 133-137 drop')
 
 
-def _from_guest_6(only: str, own: list[str]) -> list[str]:
+def _about(address: str) -> str:
+    """The match of a neighbour's message about an address, or one of a range."""
+    range_ = ipaddress.ip_network(address)
+    return f'@th,64,{range_.prefixlen} {int(range_.network_address) >> 128 - range_.prefixlen:#x}'
+
+
+def _from_guest_6(only: str, own: list[str], number: int) -> list[str]:
+    senders = joined(merged(own))
     return [
         *_FRAGMENTS,
         f'{only}ether type ip6 icmpv6 type nd-router-advert drop',
         f'{only}ether type ip6 udp sport 547 drop',
-        *[f'{only}ether type ip6 icmpv6 type nd-neighbor-advert @th,64,128 {int(ipaddress.ip_address(each)):#x} '
-          f'ip6 saddr {joined(own)} accept' for each in own],
+        *[f'{only}ether type ip6 icmpv6 type nd-neighbor-advert {_about(each)} ip6 saddr {senders} accept'
+          for each in own],
         f'{only}ether type ip6 icmpv6 type nd-neighbor-advert drop',
         f'{only}ether type ip6 ip6 saddr :: icmpv6 type {{ nd-neighbor-solicit, nd-router-solicit, '
         'mld2-listener-report } accept',
-        f'{only}ether type ip6 ip6 saddr {joined(own)} accept']
+        *_own(only, 'ip6', own, number)]
 
 
 def to_guest(port: Port, servers: list[str]) -> list[str]:
@@ -100,13 +141,13 @@ def to_guest(port: Port, servers: list[str]) -> list[str]:
         return ['accept']
     rules, known = [], [address for addresses in claims(port).values() for address in addresses]
     if four := of_version(known, 4):
-        rules += ['ether type arp accept', f'ether type ip ip daddr {joined(dict.fromkeys(four))} accept']
+        rules += [f'ether type ip ip daddr {joined(merged(four))} accept', 'ether type arp accept']
         if dhcp := of_version(servers, 4):
             rules.append(f'ether type ip ip saddr {joined(dhcp)} udp sport 67 udp dport 68 accept')
     if six := of_version(known, 6):
         own = [link_local(mac) for mac in claims(port)] + six
         rules += _FRAGMENTS
-        rules.append(f'ether type ip6 ip6 daddr {joined([*dict.fromkeys(own), "ff00::/8"])} accept')
+        rules.append(f'ether type ip6 ip6 daddr {joined([*merged(own), "ff00::/8"])} accept')
     return rules + ['drop']
 
 
@@ -128,6 +169,13 @@ def service_name(overlay: Overlay) -> str:
 def router_name(leg: Leg) -> str:
     """The name of a router's interface, the same on both of its ends."""
     return 'nr' + leg.port[:11]
+
+
+def leaving(drops: list[str]) -> list[str]:
+    """Statements that drop frames on their way to other hosts, most of IPv4 passing those about MACs alone."""
+    by_mac = [each for each in drops if 'ether type' not in each]
+    return [*by_mac, 'ether type ip ip protocol tcp accept', 'ether type ip udp dport != 67 accept',
+            *(each for each in drops if each not in by_mac)]
 
 
 def to_others(overlay: Overlay) -> list[str]:

@@ -9,20 +9,24 @@ The ``inet`` hooks see bridged packets through the kernel's br_netfilter, switch
 family's own connection tracking (nf_conntrack_bridge) would not do: many kernels lack it, and routed traffic of guests
 never meets it.
 
-Only replies pass because of a tracked connection, by the first rule. Its first direction is held against the rules
-packet by packet, so that a rule that is removed ends running connections, too; for the same reason no flowtable carries
-them past the rules. What most packets meet are as many rules however many networks the host has.
+Replies pass because of a tracked connection. Its first direction is held against the rules, so that a rule that is
+removed ends running connections, too; for the same reason no flowtable carries them past the rules. Where networks are
+between hosts, a connection that the rules have let pass has their generation as its mark, and its packets are let pass
+until the rules are others (ADR 0110). What most packets meet are as many rules however many networks the host has.
 """
 from __future__ import annotations
 
 from collections.abc import Collection
+import hashlib
 import re
 from typing import Any, TYPE_CHECKING
 
 from nova.network import relay
 from nova.network import group_rules
+from nova.network.linux import address_ranges
 from nova.network.linux import anycast
 from nova.network.linux import frames
+from nova.network.linux import overlay as plumbing
 
 if TYPE_CHECKING:
     from nova.network.host.state import HostState, Network, Overlay, Port
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     Owners = list[tuple[str, list[Port], list[tuple[str, str]]]]              # see _owners
 
 METADATA = relay.ADDRESS
+_PASSED = {'egress': 'goto sent', 'ingress': 'goto seen'}       # what becomes of what a group lets pass between hosts
 _SIX = {4: '', 6: '6'}            # ends of the names of sets and maps
 
 
@@ -144,14 +149,14 @@ def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
 def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any]) -> list[str]:
     servers = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
     servers |= {overlay.bridge: [s.dhcp for s in overlay.subnets if s.dhcp] for overlay in state.overlays}
-    body = []
+    body, wide = [], address_ranges.numbers(state.ports)
     for port in state.ports:
-        body += _chain('from_' + port.device, frames.from_guest(port))
+        body += _chain('from_' + port.device, frames.from_guest(port, wide.get(port.device, 0)))
         body += _chain('to_' + port.device, frames.to_guest(port, servers.get(port.bridge, [])))
-    tunnels = [(frames.tunnel_name(overlay), anycast.to_others(state, overlay.bridge) + frames.to_others(overlay))
-               for overlay in state.overlays]
+    tunnels = [(frames.tunnel_name(overlay), frames.leaving(
+        anycast.to_others(state, overlay.bridge) + frames.to_others(overlay))) for overlay in state.overlays]
     for name, rules in tunnels:
-        body += _chain('to_' + name, rules)
+        body += _chain('to_' + name, [*([address_ranges.CLEARED] if wide else []), *rules])
     body += _chain('stray', ['drop'])
     for side in ('from', 'to'):
         body += _map(f'{side}_guest', 'ifname', [
@@ -159,6 +164,8 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
             *[(_quote(device), 'stray') for device in strays],
             *[(_quote(name), 'to_' + name) for name, _rules in tunnels if side == 'to']])
     body += _chain('prerouting', ['iifname vmap @from_guest'], ('filter', 'prerouting', -300))
+    for name, rules, hook in address_ranges.frame_chains(state.ports, wide):
+        body += _chain(name, rules, hook)
     for name, kind, elements in anycast.sets(state):
         body += _addresses(name, kind, elements)
     for name, rules in anycast.chains(state):
@@ -180,15 +187,21 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
 def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
                host_ports: tuple[Any, ...]) -> list[str]:
     owners = _owners(state.ports)
-    body = [*_group_bodies(state), *_port_bodies(owners), *_check_bodies(state.overlays)]
+    verdicts = _PASSED if state.overlays else dict.fromkeys(_PASSED, 'accept')
+    body = [*_group_bodies(state, verdicts), *_port_bodies(owners, verdicts)]
     if state.overlays:
-        body += _zone_bodies(state.overlays, owners)
+        body += _zone_bodies(state, owners)
     if served or state.overlays:
         body += _hook_bodies(state, served, metadata, host_ports)
-    return body
+    return body + _check_bodies(state.overlays, _generation(body), address_ranges.numbers(state.ports))
 
 
-def _group_bodies(state: HostState) -> list[str]:
+def _generation(body: list[str]) -> int:
+    """An odd number of 32 bits, and another one for other rules, members or ports."""
+    return int.from_bytes(hashlib.sha256('\n'.join(body).encode()).digest()[:4], 'big') | 1
+
+
+def _group_bodies(state: HostState, verdicts: dict[str, str]) -> list[str]:
     """A set of the members of each security group, by version of IP, and a chain of its rules, by direction."""
     body = []
     for group, addresses in sorted(state.members.items()):
@@ -196,18 +209,18 @@ def _group_bodies(state: HostState) -> list[str]:
             body += _addresses(f'members{_SIX[version]}_{_hex(group)}', f'ipv{version}_addr',
                                frames.of_version(addresses, version))
     for group, rows in sorted(state.rules.items()):
-        for direction in ('egress', 'ingress'):
+        for direction, verdict in verdicts.items():
             body += _chain(f'{direction}_{_hex(group)}',
-                           [text for row in rows if row['direction'] == direction and (text := rule(row))])
+                           [text for row in rows if row['direction'] == direction and (text := rule(row, verdict))])
     return body
 
 
-def _port_bodies(owners: Owners) -> list[str]:
+def _port_bodies(owners: Owners, verdicts: dict[str, str]) -> list[str]:
     """A chain of the groups of each port, and the maps that find it by bridge and address."""
     body = []
-    for direction in ('egress', 'ingress'):
+    for direction, verdict in verdicts.items():
         for name, owned, _keys in owners:
-            body += _chain(f'{direction}_{name}', _groups(direction, owned))
+            body += _chain(f'{direction}_{name}', _groups(direction, owned, verdict))
         for version in (4, 6):
             body += _map(direction + _SIX[version], f'ifname . ipv{version}_addr', [
                 (f'{_quote(bridge)} . {address}', f'{direction}_{name}')
@@ -215,34 +228,63 @@ def _port_bodies(owners: Owners) -> list[str]:
     return body
 
 
-def _zone_bodies(overlays: list[Overlay], owners: Owners) -> list[str]:
+def _zone_bodies(state: HostState, owners: Owners) -> list[str]:
     """Two networks may have the same addresses: each has a table of connections of its own.
 
     With a router on each host, one direction alone of what passes between guests of other hosts may come by here: only
-    connections of guests that are here are followed.
+    connections of guests that are here are followed. Frames between hosts are not followed as such.
     """
-    numbers = {overlay.bridge: overlay.number for overlay in overlays}
-    zones = ', '.join(f'{_quote(bridge)} : {number}' for bridge, number in numbers.items())
+    numbers = {overlay.bridge: overlay.number for overlay in state.overlays}
+    bridges, wide = _set(map(_quote, numbers)), address_ranges.numbers(state.ports)
     known = [key for _name, _ports, keys in owners for key in keys if key[0] in numbers]
     body = []
+    for name, number in numbers.items():
+        body += _chain('zone_' + name, [f'ct zone set {number}'])
     for version in (4, 6):
-        body += _addresses('guests' + _SIX[version], f'ifname . ipv{version}_addr', [
-            f'{_quote(bridge)} . {address}' for bridge, address in known if frames.of_version([address], version)])
-    body += _chain('tracked', [f'ct zone set iifname map {{ {zones} }}'])
+        body += _map('guests' + _SIX[version], f'ifname . ipv{version}_addr', [
+            (f'{_quote(name)} . {address}', 'zone_' + name)
+            for name, address in known if frames.of_version([address], version)])
+    tunnel = f'udp dport {plumbing.PORT} ip %s {state.tunnel} %snotrack' if state.tunnel else ''
+    if tunnel:
+        body += _chain('tunnels', [tunnel % ('saddr', '')], ('filter', 'output', -300))
     return body + _chain('zones', [
-        *(f'iifname . {family} {end} @guests{_SIX[version]} goto tracked'
+        *([tunnel % ('daddr', f'iifname != {bridges} ') + ' accept'] if tunnel else []),
+        *(f'iifname . {family} {end} vmap @guests{_SIX[version]}'
           for family, version in (('ip', 4), ('ip6', 6)) for end in ('saddr', 'daddr')),
-        f'iifname {_set(map(_quote, numbers))} notrack'], ('filter', 'prerouting', -300))
+        *(['meta mark != 0 iifname vmap ' + _set(f'{_quote(name)} : goto zone_{name}' for name in numbers)]
+          if wide else []),
+        f'iifname {bridges} notrack'], ('filter', 'prerouting', -300))
 
 
-def _check_bodies(overlays: list[Overlay]) -> list[str]:
-    """An accept ends one base chain: each packet passes a chain for its sender and one for its receiver."""
+def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]) -> list[str]:
+    """An accept ends one base chain: each packet passes a chain for its sender and one for its receiver.
+
+    TCP and UDP alone are marked: what the rules see of others may not be all that tells their connections apart. The
+    first of two marks says that the sender's rules are passed. A packet that meets those before a change and its
+    receiver's behind it would otherwise give its connection a mark that the new rules refuse.
+
+    :param wide: numbers of ports with ranges, whose packets no connection of another sender stands for
+    """
     tracked = ['ct direction reply ct state established accept', 'ct state invalid drop', 'ct state related accept',
                *_basics(overlays)]
-    return [*(_chain('basics', _basic_bodies(overlays)) if overlays else []),
-            *_chain('egress_check', [*tracked, 'iifname . ip saddr vmap @egress', 'iifname . ip6 saddr vmap @egress6']),
-            *_chain('ingress_check', [*tracked, 'oifname . ip daddr vmap @ingress',
-                                      'oifname . ip6 daddr vmap @ingress6'])]
+    if not overlays:
+        return [line for direction in _PASSED for line in _chain(direction + '_check', [*tracked, *_found(direction)])]
+    sent, seen, names = generation ^ 1, generation, _set(_quote(overlay.bridge) for overlay in overlays)
+    tracked.insert(0, f'{"meta mark 0 " if wide else ""}ct mark {seen:#x} accept')
+    return [
+        *_chain('basics', _basic_bodies(overlays)),
+        *_chain('sent', [f'meta l4proto {{ tcp, udp }} iifname {names} ct direction original ct mark set {sent:#x}',
+                         'accept']),
+        *_chain('seen', [f'ct mark {sent:#x} ct mark set {seen:#x}', 'accept']),
+        *(line for direction, verdict in _PASSED.items()
+          for line in _chain(direction + '_check', [
+              *tracked, *address_ranges.check(direction, wide), *_found(direction), verdict]))]
+
+
+def _found(direction: str) -> list[str]:
+    """Rules that lead on to the groups of a guest of this host."""
+    side, end = ('iifname', 'saddr') if direction == 'egress' else ('oifname', 'daddr')
+    return [f'{side} . {family} {end} vmap @{direction}{_SIX[version]}' for family, version in (('ip', 4), ('ip6', 6))]
 
 
 def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
@@ -256,25 +298,27 @@ def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tu
     return [
         *_chain('input', [*to_host, *dropped], ('filter', 'input', -10)),
         *_chain('to_host', _to_host(metadata, host_ports)),
-        *_chain('forward_apart', _apart(served, overlays), ('filter', 'forward', -30)),
-        *_chain('forward_egress', [f'iifname {names} jump egress_check'], ('filter', 'forward', -20)),
+        *_chain('forward_egress', [*_apart(served, overlays),
+                                   *([f'iifname {_set(flat)} jump egress_check'] if flat else [])],
+                ('filter', 'forward', -20)),
         *_chain('forward_ingress', [f'oifname {names} jump ingress_check'], ('filter', 'forward', -10)),
-        *_chain('output', [f'oifname {names} udp sport 67 udp dport 68 accept',
-                           f'oifname {names} jump ingress_check'], ('filter', 'output', -10)),
+        *_chain('from_host', ['udp sport 67 udp dport 68 accept', 'goto ingress_check']),
+        *_chain('output', [f'oifname {names} jump from_host'], ('filter', 'output', -10)),
         *(_nat(served, names, metadata) if flat else [])]
 
 
 def _apart(served: list[Network], overlays: list[str]) -> list[str]:
-    """Rules that keep networks apart from each other.
+    """Rules that keep networks apart from each other; what stays in one of the overlays goes on to its check.
 
     :param overlays: names of their bridges, quoted
     """
     inner = [_quote(network.bridge) for network in served if not network.external]
     rules = [f'iifname {bridge} oifname {_set(other for other in inner if other != bridge)} drop'
              for bridge in inner if len(inner) > 1]
-    if overlays:                         # two rules, however many there are
-        same = _set(f'{bridge} . {bridge}' for bridge in overlays)
-        rules += [f'{name} {_set(overlays)} iifname . oifname != {same} drop' for name in ('iifname', 'oifname')]
+    if overlays:                         # three rules, however many there are
+        same = _set(f'{bridge} . {bridge} : goto egress_check' for bridge in overlays)
+        rules = [f'iifname . oifname vmap {same}',
+                 *(f'{name} {_set(overlays)} drop' for name in ('iifname', 'oifname')), *rules]
     if served:
         # a cloud may itself be a guest of a cloud, whose metadata service is not for our guests
         flat = _set(_quote(network.bridge) for network in served)
@@ -293,15 +337,15 @@ def _owners(ports: list[Port]) -> Owners:
     for port in ports:
         local = [frames.link_local(port.mac)] if frames.of_version(port.addresses, 6) else []
         found.append((port.device, [port], [(port.bridge, address) for address in [*local, *port.addresses]]))
-        for pair in port.pairs if port.addresses else ():
+        for pair in [each for each in port.pairs if '/' not in each['ip_address']] if port.addresses else ():
             shared.setdefault((port.bridge, pair['ip_address']), []).append(port)
     return found + [(f'pair{number}', several, [key]) for number, (key, several) in enumerate(sorted(
         shared.items(), key=lambda item: item[0])) if key not in own]
 
 
-def _groups(direction: str, ports: list[Port]) -> list[str]:
+def _groups(direction: str, ports: list[Port], verdict: str) -> list[str]:
     if not all(port.secured for port in ports):
-        return ['accept']
+        return [verdict]
     return [*dict.fromkeys(f'jump {direction}_{_hex(group)}' for port in ports for group in port.groups), 'drop']
 
 
@@ -356,8 +400,11 @@ def _nat(served: list[Network], names: str, metadata: dict[str, tuple[str, int]]
 
 # ---- rules of groups ------------------------------------------------------------------
 
-def rule(row: dict[str, Any]) -> str | None:
-    """One security group rule as an nftables statement, or None where no packet can match it."""
+def rule(row: dict[str, Any], verdict: str = 'accept') -> str | None:
+    """One security group rule as an nftables statement, or None where no packet can match it.
+
+    :param verdict: what becomes of packets that match
+    """
     if row['ethertype'] == 'IPv4' and row['protocol'] == 'icmpv6':
         return None
     family, six = ('ip', '') if row['ethertype'] == 'IPv4' else ('ip6', '6')
@@ -370,7 +417,7 @@ def rule(row: dict[str, Any]) -> str | None:
     elif six or row['protocol'] is None:
         words.append('meta nfproto ' + ('ipv6' if six else 'ipv4'))
     words += _protocol(row, six)
-    return ' '.join([*words, 'accept'])
+    return ' '.join([*words, verdict])
 
 
 def _protocol(row: dict[str, Any], six: str) -> list[str]:

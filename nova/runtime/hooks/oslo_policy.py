@@ -1,11 +1,53 @@
 """Private parts of oslo.policy 6.0.1."""
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+import functools
+import importlib.metadata
 from typing import Any
 
+from oslo_policy import _checks
 from oslo_policy import generator
+import stevedore
+
+CHECKS = 'oslo.policy.rule_checks'       # entry points: kinds of checks beside those of oslo.policy's core
 
 
 def sample_of(rule: Any) -> str:
     """The lines of a rule in a sample of policy.yaml."""
     return str(generator._format_rule_default_yaml(rule, include_help=True))
+
+
+def load_checks_on_use() -> None:
+    """Let kinds of checks that are entry points be loaded when a rule has one of them.
+
+    oslo.policy loads all of them for the first rule, whatever it says; those of http: and https: bring ``requests``.
+    """
+    if _checks.extension_checks is None:
+        _checks.extension_checks = _OnUse()      # type: ignore[assignment]
+
+
+class _OnUse(Mapping[str, Any]):
+    """{kind: its class}. What cannot be loaded is not in it, as with oslo.policy."""
+
+    def __init__(self) -> None:
+        self._names = {point.name for point in importlib.metadata.entry_points(group=CHECKS)}
+
+    @functools.cached_property
+    def _loaded(self) -> dict[str, Any]:
+        checks: stevedore.ExtensionManager[Any] = stevedore.ExtensionManager(CHECKS, invoke_on_load=False)
+        return {found.name: found.plugin for found in checks}
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._names and kind in self._loaded
+
+    def __getitem__(self, kind: str) -> Any:
+        if kind not in self._names:
+            raise KeyError(kind)
+        return self._loaded[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded)
+
+    def __len__(self) -> int:
+        return len(self._loaded)

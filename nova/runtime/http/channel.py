@@ -298,7 +298,7 @@ class Inflow:
         return self._data[self._at:]
 
     def _fill(self) -> None:
-        while (data := self._channel.receive(self._limits.piece)) is None:
+        while (data := self._channel.receive(self._limits.upload)) is None:
             begun = time.monotonic()
             self._channel.wait(False, LOOK_S)
             if not self._pace.keeps(time.monotonic() - begun, 0):

@@ -23,6 +23,7 @@ class Limits:
     header: int = 64 * KIB          # request line and headers; tokens of large catalogs fit
     body: int = MIB                 # a body that is gathered before anybody works on it; a larger one is an upload
     piece: int = 64 * KIB           # taken from a socket at once
+    upload: int = 512 * KIB         # of a large body: less often, and cut into fewer parts
     ahead: int = 256 * KIB          # of a streamed answer that waits for the client before its worker waits too
     drain: int = 64 * MIB           # of a refused body that is taken and thrown away
 

@@ -3,12 +3,15 @@
 The operations are the Route rows, so that a new one is asked, too. A whole cloud runs, and each caller has a token of
 its identity service.
 """
+import collections
+
 import pytest
 
 from nova import context
 from nova import policy
 from nova.api import app
 from nova.api import versions
+from nova.tests import long_runs
 from nova.tests.contract import samples
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as whole
@@ -199,12 +202,24 @@ def _name(row):
     return f'{row.method} {row.path} {row.action or ""}'.strip() + f' from 2.{row.since}'
 
 
+def asking(row):
+    """Names of those who ask for an operation: half of the callers, and fewer of those outside, in turn; all of them in
+    long runs.
+    """
+    return (*long_runs.turn(_name(row), CALLERS, 2), *long_runs.turn(_name(row), OUTSIDE, 5))
+
+
+def test_each_caller_asks_for_much():
+    asked = collections.Counter(name for row in ROWS for name in asking(row))
+    assert set(asked) == {*CALLERS, *OUTSIDE} and min(asked.values()) > len(ROWS) / 10
+
+
 @pytest.mark.parametrize('row', ROWS, ids=_name)
 def test_everybody_is_answered_as_the_policy_says(deployment, row):
     kind = owned(row)
     ends = (row.method, row.path) in ENDS or row.action in ENDING_ACTIONS
     problems = []
-    for name in (*CALLERS, *OUTSIDE):
+    for name in asking(row):
         wanted = expected(deployment, row, name)
         thing = kind and (deployment.make(kind) if ends and wanted == 'allowed' else deployment.things[kind])
         answer = ask(deployment, row, name, thing)

@@ -76,7 +76,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[p
     made = tmp_path_factory.mktemp('exercises')
     tests = ROOT / 'nova' / 'tests'
     shutil.copytree(ROOT / 'nova', made / 'nova', ignore=lambda folder, names: [
-        name for name in names if name == '__pycache__' or folder == str(tests) and name in NOT_NEEDED])
+        name for name in names if folder == str(tests) and name in NOT_NEEDED])      # with what is compiled
     for folder in ('etc/nova', 'doc/ext'):
         shutil.copytree(ROOT / folder, made / folder)
     yield made

@@ -9,6 +9,7 @@ import pytest
 
 from nova.db import engine
 from nova.runtime import concurrency
+from nova.tests import long_runs
 from nova.tests import schemas
 from nova.tests.functional import base
 
@@ -20,6 +21,10 @@ BOTH = ('test_attacks.py', 'test_cells_cloud.py', 'test_consoles.py', 'test_core
         'test_overload.py', 'test_prefer_wait.py', 'test_restart.py', 'test_servers_cells.py',
         'test_servers_races.py', 'test_tls_listener.py', 'test_volumes.py', 'test_volumes_races.py',
         'test_volumes_recovery.py', 'test_write_batch.py')
+# Of these, what both models must be asked for in each test: bytes, connections, processes. In short runs the tests of
+# the others go to the two models in turn.
+MODELS_OWN = ('test_attacks.py', 'test_consoles.py', 'test_events.py', 'test_http_', 'test_outside_services.py',
+              'test_overload.py', 'test_prefer_wait.py', 'test_restart.py', 'test_tls_listener.py')
 # Files whose tests start no thread: a request is answered by the thread that sends it, over SQLite, and neither model
 # switches there. `threadless` holds them to it; those of their tests that need threads have the mark `threads`, and run
 # on both.
@@ -38,10 +43,16 @@ def _for_other_model(item, number):
     """With NOVA_TEST_ALTERNATE=1 what is not of BOTH runs on one model; which one is a matter of the file's name."""
     name = item.path.name
     if name in HALVES:
-        return concurrency.MODELS[number % 2] != concurrency.model()
-    if name.startswith(BOTH) or item.get_closest_marker('threads'):
+        return _of_other_model(number)
+    if item.get_closest_marker('threads'):
         return False
+    if name.startswith(BOTH):
+        return not (long_runs.LONG or name.startswith(MODELS_OWN)) and _of_other_model(number)
     return concurrency.MODELS[zlib.crc32(name.encode()) % 2] != concurrency.model()
+
+
+def _of_other_model(number):
+    return concurrency.MODELS[number % 2] != concurrency.model()
 
 
 @pytest.fixture(autouse=True)

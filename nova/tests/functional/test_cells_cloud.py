@@ -15,6 +15,7 @@ from nova.db.servers import mappings
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import network as tables_network
+from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.functional import cells_cloud
 
@@ -104,7 +105,7 @@ def test_a_life_across_cells(running, image):
     assert all(server['addresses'] for server in servers)
     chosen = {NEAR[host]: uuid for uuid, (_, host) in there.items()}
 
-    for name in ('cell1', 'cell2'):
+    for name in ('cell1', 'cell2') if long_runs.LONG else ('cell2',):
         uuid = chosen[name]
         for body, status in (({'os-stop': None}, 'SHUTOFF'), ({'os-start': None}, 'ACTIVE'),
                              ({'reboot': {'type': 'HARD'}}, 'ACTIVE'), ({'pause': None}, 'PAUSED'),

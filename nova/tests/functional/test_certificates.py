@@ -13,11 +13,21 @@ from nova import exception
 from nova import policy
 from nova.cert import authorities
 from nova.cert import interface
+from nova.cert import signing
 from nova.cmd.manage import main as manage
 from nova.tests.functional import cloud as whole
 
 ROOT, ALL = '/os-certificates/root', '/os-certificates'
 TEXT = '00112233445566778899aabbccddeeff'
+
+
+@pytest.fixture(scope='module', autouse=True)
+def small():
+    """Keys are made faster."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signing, 'AUTHORITY_BITS', 1024)
+        patch.setattr(signing, 'USER_BITS', 1024)
+        yield
 
 
 @pytest.fixture(scope='module')

@@ -22,6 +22,7 @@ from nova.console import sessions
 from nova.db.servers import console_tokens
 from nova.db.tables.console import console_auth_tokens
 from nova.tests import guests_consoles as guests
+from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests import warm_client
 from nova.tests.functional import cloud as whole
@@ -479,9 +480,9 @@ def test_a_compute_host_cannot_lead_the_proxy_to_what_only_the_proxy_reaches(clo
 
 # ---- a terminal ---------------------------------------------------------------------------
 
-@pytest.mark.parametrize('server_id, sentence', [
-    (None, b'The console of this server does not answer.'),
-    ('3b1ad3ac-0000-0000-0000-000000000000', b'could not be found'), ('nonsense', b'could not be found')])
+@pytest.mark.parametrize('server_id, sentence', long_runs.rest([
+    ('3b1ad3ac-0000-0000-0000-000000000000', b'could not be found'), ('nonsense', b'could not be found'),
+    (None, b'The console of this server does not answer.')]))
 def test_what_a_terminal_says_of_a_console_that_is_not_there(cloud, server, server_id, sentence):
     with guests.Terminal('vm', 'console', server_id or server, '--state-path', cloud.state_path) as terminal:
         terminal.until(sentence)
@@ -595,8 +596,8 @@ def test_the_serial_proxy_as_a_daemon_lives_through_the_end_of_the_api(tmp_path,
         assert token not in log()
 
 
-@pytest.mark.parametrize('binary, said', [
-    ('nova-novncproxy', 'vnc.js'), ('nova-spicehtml5proxy', 'spice.js'), ('nova-xvpvncproxy', 'novnc')])
+@pytest.mark.parametrize('binary, said', long_runs.rest([
+    ('nova-novncproxy', 'vnc.js'), ('nova-spicehtml5proxy', 'spice.js'), ('nova-xvpvncproxy', 'novnc')]))
 def test_daemons_with_pages(cloud, tmp_path, binary, said):
     with daemon(cloud, tmp_path, binary) as (netloc, _process, _log):
         waiting.wait_for(lambda: answers(netloc) is not None, START_S, 'the daemon')
@@ -606,7 +607,7 @@ def test_daemons_with_pages(cloud, tmp_path, binary, said):
         assert page.status_code == (410 if 'xvp' in binary else 200)
 
 
-@pytest.mark.parametrize('binary', ['nova-console', 'nova-consoleauth'])
+@pytest.mark.parametrize('binary', long_runs.rest(['nova-console', 'nova-consoleauth']))
 def test_names_of_old_deployments_run_and_say_so(cloud, tmp_path, binary):
     with daemon(cloud, tmp_path, binary) as (_netloc, process, log):
         waiting.wait_for(lambda: 'has nothing to do' in log(), START_S, 'its sentence')

@@ -7,11 +7,13 @@ from nova import states
 from nova.db.placement import claims
 from nova.db.servers import instances
 from nova.tests import core
+from nova.tests import long_runs
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_moves as moves
 from nova.tests.functional import test_core_shelve as shelve
 
 cloud = moves.cloud
+SHARE = 2              # the replies of one in so many methods; in long runs of all of them
 
 
 class Lost:
@@ -176,7 +178,7 @@ def test_each_reply_is_lost_once(cloud, scenario):
     calls = core.conductor_interface.INTERFACE.methods
     methods = sorted({name for name in next(steps) if calls[name].call})
     assert methods
-    for method in methods:
+    for method in long_runs.turn(scenario, methods, SHARE):
         steps = run(cloud, scenario)
         next(steps)
         cloud.bus.reply_lost = lost = Lost(method)

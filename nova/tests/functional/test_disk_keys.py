@@ -179,3 +179,17 @@ def test_the_key_of_a_volume_is_got_once_by_its_owner_and_kept_while_the_server_
         conductors[host].get_volume_key(context.admin_context(), **{**asked, 'volume_id': server})
     work.volume_detached(context.admin_context(), **which)
     assert volume_keys(clients, server) == []
+
+
+def test_no_key_stays_of_an_attach_that_is_given_up_meanwhile(clients, attached):
+    work, storage, server, host, mapping = attached
+    find = storage.passphrase
+
+    def given_up(ctx, volume_id):
+        work.volume_detached(context.admin_context(), instance_uuid=server, bdm_uuid=mapping)
+        return find(ctx, volume_id)
+    storage.passphrase = given_up
+    owner = context.RequestContext(user_id='u', project_id='p', auth_token='t', overwrite=False)
+    with pytest.raises(exception.InstanceChanged):
+        work.connect_volume(owner, instance_uuid=server, bdm_uuid=mapping, connector={'host': host})
+    assert volume_keys(clients, server) == []

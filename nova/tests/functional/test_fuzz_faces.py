@@ -22,7 +22,7 @@ from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
 from nova.volume.face import handlers as volume_handlers
 
-ROUNDS = 20 if long_runs.LONG else 6           # requests of each route
+ROUNDS = 20 if long_runs.LONG else 3           # requests of each route
 INTERNALS = re.compile(
     r'Traceback|File "|\.py\b|sqlalchemy|sqlite|SELECT |INSERT |<class|object at 0x|NoneType|KeyError')
 

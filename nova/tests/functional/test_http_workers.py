@@ -14,8 +14,8 @@ import pytest
 
 from nova import conf as nova_conf
 from nova import exception
-from nova.runtime import workers
 from nova.runtime.http import server
+from nova.runtime.http import workers
 from nova.tests import waiting
 
 # A daemon whose only part is a server; PATH_INFO says what to do.

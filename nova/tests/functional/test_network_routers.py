@@ -14,7 +14,10 @@ from nova.network.face import faults
 from nova.network.face import floating_ips
 from nova.network.face import routers
 from nova.network.host import load as host_load
+from nova.network.host import overlays
+from nova.network.host import state as host_state
 from nova.network.linux import rules
+from nova.runtime import release
 from nova.tests.functional import test_network_api
 from nova.tests.unit import test_network_manager as unit
 
@@ -382,7 +385,8 @@ def test_bad_routes(face):
 
 @pytest.mark.parametrize('body', [
     {'allowed_address_pairs': [{'ip_address': address}]} for address in
-    ('ff02::1', 'fe80::1', '224.0.0.1', '0.0.0.0', '127.0.0.1', '10.0.0.0/24', 'x')] + [
+    ('ff02::1', 'fe80::1', '224.0.0.1', '0.0.0.0', '127.0.0.1', 'x', '10.0.0.5/24', '10.0.0.0/33', '0.0.0.0/0',
+     '::/0', 'fe80::/64', '224.0.0.0/4', '126.0.0.0/7', 'ff00::/8', '10.0.0.0/24/24', 7)] + [
     {'port_security_enabled': False, 'security_groups': ['x']}, {'dns_name': '-x'}, {'dns_name': 'a.b'},
     {'extra_dhcp_opts': [{'opt_name': 'dhcp-script', 'opt_value': '/x'}]},
     {'extra_dhcp_opts': [{'opt_name': 'router', 'opt_value': 'x\ny'}]}, {'extra_dhcp_opts': [{'opt_name': 'mtu'}]}])
@@ -390,6 +394,28 @@ def test_bad_ports_of_own_networks(face, body):
     network, _subnet = inside(face)
     answer = face('demo', 'POST', 'ports', {'port': {'network_id': network, **body}})
     assert answer.status_code in (400, 409), answer.text
+
+
+def test_ranges_as_pairs_of_a_port(face):
+    network, _subnet = inside(face)
+    pairs = [{'ip_address': each} for each in (
+        '10.9.0.0/16', '10.9.7.0/24', '10.8.0.1/32', 'fd00:9::/61', '2001:db8::/32')]
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'allowed_address_pairs': pairs}}))
+    assert [each['ip_address'] for each in port['allowed_address_pairs']] == [each['ip_address'] for each in pairs]
+    fixed = {'port-1': [{'ip_address': '10.0.0.7'}], 'port-2': [{'ip_address': '10.9.1.1'}]}
+    ports = [{'id': ident, 'host': 'h', 'device_owner': '', 'mac_address': ident, 'allowed_address_pairs': given}
+             for ident, given in (('port-1', pairs), ('port-2', None))]
+    assert overlays._neighbours(ports, fixed) == [['10.0.0.7', 'port-1']]      # who has 10.9.1.1 now, nobody knows
+    assert face('demo', 'PUT', f"ports/{port['id']}", {'port': {'allowed_address_pairs': []}}).status_code == 200
+    with face.db.writer() as conn:                                              # a host that would not take the state
+        hosts.seen(conn, 'old', '192.0.2.8', False, release.VERSION - 1)
+    several = host_state.Port('a', 'tapa', 'm', 'b', [], [], [*pairs, {'ip_address': '10.8.0.9'}])
+    state = host_state.HostState([], [several], {}, {})
+    assert host_state.for_older(host_state.as_json(state))['ports'][0]['pairs'] == [{'ip_address': '10.8.0.9'}]
+    answer = face('demo', 'PUT', f"ports/{port['id']}", {'port': {'allowed_address_pairs': pairs}})
+    assert answer.status_code == 409 and 'old' in answer.text
+    assert face('demo', 'PUT', f"ports/{port['id']}", {'port': {
+        'allowed_address_pairs': [{'ip_address': '10.9.0.5'}]}}).status_code == 200
 
 
 def test_ports_take_the_dhcp_options_of_ec2(face):

@@ -14,9 +14,12 @@ import pytest
 import requests
 
 from nova.identity import signatures
+from nova.objectstore import contents
 from nova.objectstore import digests
 from nova.objectstore import errors
+from nova.objectstore import framed as frames
 from nova.objectstore import payload
+from nova.runtime import disk_space
 from nova.tests.functional import test_objectstore
 
 cloud, pair, s3, bucket = (getattr(test_objectstore, name) for name in ('cloud', 'pair', 's3', 'bucket'))
@@ -55,6 +58,44 @@ def test_the_examples_of_the_documentation(kind):
     assert b''.join(example(kind)) == b'a' * 65 * KIB
     with pytest.raises(errors.S3Error, match='signature of a chunk'):
         list(example(kind, b'a' * 64 * KIB + b'b' * KIB))
+
+
+@pytest.mark.parametrize('most', [1, 7, 4096, 65536 + 90])
+def test_frames_are_read_however_they_come(most):
+    """Lines and contents are cut out of what one read brings, and lie across two of them."""
+    class Slow(io.BytesIO):
+        def read(self, size=-1):
+            return super().read(min(size, most))
+    for kind in EXAMPLES:
+        body = example(kind)
+        body._input = Slow(body._input.read())
+        assert b''.join(body) == b'a' * 65 * KIB
+
+
+def test_a_line_without_an_end_is_not_looked_at_for_long():
+    reads = []
+
+    def read(size):
+        reads.append(size)
+        return b'x' * 100
+    assert frames.Framed(read, KIB).line() == b'x' * frames.MAX_LINE and len(reads) == 3
+    short = frames.Framed(io.BytesIO(b'one\r\ntwo').read, KIB)
+    assert [short.line(), short.line(), short.line()] == [b'one', b'two', b'']
+    assert not short.piece(KIB)
+
+
+def test_what_is_written_in_parts_is_written_whole(tmp_path, monkeypatch):
+    """A disk takes what it takes of one write; pieces are of any size, and many."""
+    store = contents.Contents(tmp_path / 'contents', disk_space.Reserve(0))
+    pieces = [os.urandom(size) for size in (1, 3 << 20, 0, 5, 70000)] + [b'ab'] * 1500
+    for most in (None, 1000):
+        if most:
+            whole = os.writev
+            monkeypatch.setattr(contents, 'MOST_PIECES', 3)
+            monkeypatch.setattr(os, 'writev', lambda number, parts: whole(number, [parts[0][:most * 1000]]))
+        name = store.write([memoryview(piece) for piece in pieces])
+        assert b''.join(store.pieces(name)) == b''.join(pieces)
+    store.close()
 
 
 def signed_put(url, pair, path, pieces, trailer=(), change=lambda body: body, chunk_secret=None,
@@ -186,11 +227,10 @@ def test_a_large_chunk_needs_little_memory(cloud):
         def __init__(self):
             self._left, self._line = size, b'%x;chunk-signature=%s\r\n' % (size, b'0' * 64)
 
-        def readline(self, most):
-            line, self._line = self._line, b''
-            return line
-
         def read(self, most):
+            if self._line:
+                line, self._line = self._line, b''
+                return line
             most = min(most, self._left)
             self._left -= most
             return bytes(most)

@@ -1,4 +1,4 @@
-"""Prefer: wait=SECONDS: answers that come when the task has ended."""
+"""Prefer: wait=SECONDS: answers that come when the task has ended; return=representation: what was made."""
 import threading
 import time
 
@@ -70,7 +70,7 @@ def test_a_refusal_comes_at_once(running):
 
 
 def test_one_project_has_half_of_the_waits_and_others_are_served(running):
-    client, admin = running.client(), running.admin()          # 16 threads: 4 waits, 2 of one project
+    client, admin = running.client(), running.admin('2.91')          # 16 threads: 4 waits, 2 of one project
     image = client.upload_image()
     answers = []
 
@@ -105,3 +105,46 @@ def test_a_server_is_followed_into_the_cell_of_its_host(tmp_path):
         assert answer.headers['Preference-Applied'] == 'wait=20' and status(client, server_id) == 'ACTIVE'
         assert client.delete(f'/servers/{server_id}', headers={'Prefer': 'wait=20'}).status_code == 204
         assert client.get(f'/servers/{server_id}').status_code == 404
+
+
+SHOWN = 'return=representation'
+MOVING = {'OS-EXT-STS:task_state', 'updated', 'hostId', 'progress', 'addresses', 'OS-EXT-AZ:availability_zone'}
+
+
+def test_what_was_made_is_shown_as_a_get_shows_it(running):
+    image = running.client().upload_image()
+    for version in ('2.1', '2.46', '2.91', '2.103'):
+        client = running.client(version=version)
+        fields = {'metadata': {'role': 'web'}, 'user_data': 'aGVsbG8=', 'networks': 'none'} if version != '2.1' else {}
+        answer = create(client, image, SHOWN, **fields)
+        made = answer.json()['server']
+        got = client.get(f'/servers/{made["id"]}').json()['server']
+        assert answer.headers['Preference-Applied'] == SHOWN and answer.headers['Location'] == made['links'][0]['href']
+        assert made.pop('adminPass') and made['status'] == 'BUILD' and made['OS-EXT-STS:task_state'] == 'scheduling'
+        assert made.keys() == got.keys()
+        assert {key: value for key, value in made.items() if key not in MOVING} == {
+            key: value for key, value in got.items() if key not in MOVING}
+    for prefer in ('return=minimal', 'return=representations', 'xreturn=representation'):
+        assert 'status' not in create(client, image, prefer, networks='none').json()['server']
+
+
+def test_all_servers_of_a_reservation_are_shown(running):
+    client, admin = running.client(), running.admin('2.91')
+    answer = create(client, client.upload_image(), f'{SHOWN}, wait=0', min_count=3, max_count=3,
+                    return_reservation_id=True)
+    assert answer.headers['Preference-Applied'] == SHOWN            # wait is for one server
+    made = answer.json()
+    assert [server['name'] for server in made['servers']] == ['waited-1', 'waited-2', 'waited-3']
+    assert 'OS-EXT-SRV-ATTR:host' not in made['servers'][0]
+    assert {admin.get(f'/servers/{server["id"]}').json()['server']['OS-EXT-SRV-ATTR:reservation_id']
+            for server in made['servers']} == {made['reservation_id']}
+
+
+def test_who_may_not_see_servers_is_shown_none(tmp_path):
+    (tmp_path / 'policy.yaml').write_text('"os_compute_api:servers:show": "role:admin"\n')
+    with whole.running(tmp_path, oslo_policy__policy_file=str(tmp_path / 'policy.yaml')) as cloud:
+        client = cloud.client()
+        image = client.upload_image()
+        answer = create(client, image, SHOWN)
+        assert 'status' not in answer.json()['server'] and 'Preference-Applied' not in answer.headers
+        assert create(cloud.admin(), image, SHOWN).json()['server']['status'] == 'BUILD'

@@ -17,6 +17,7 @@ from nova.db.volumes import volumes as db_volumes
 from nova.image import api as image_api
 from nova.image.embedded import digests
 from nova.image.embedded import service as image_store
+from nova.tests import waiting
 from nova.virt import sandbox
 from nova.volume import embedded
 from nova.volume.exports import exporter
@@ -298,6 +299,62 @@ def test_what_is_being_copied_is_not_given_away(home):
     assert waiting['status'] == 'creating'
     home.volumes.update_snapshot_status(ALICE, snapshot, 'creating', '90%')
     assert home.ended(lambda: home.volumes.get(ALICE, waiting['id']))['status'] == 'available'
+
+
+def test_snapshots_of_which_something_is_made_stay_with_their_volume(home, monkeypatch):
+    """A cascade took them away in the middle of the copy, and what was made of them was in error."""
+    volume_id = home.made(1)
+    snapshot = home.snapshot(volume_id)
+    monkeypatch.setattr(home.volumes.contents, 'make_volume', lambda ctx, row: None)
+    made = home.volumes.create(ALICE, None, snapshot_id=snapshot)
+    with pytest.raises(exception.InvalidVolume, match='of one of its snapshots'):
+        home.volumes.delete(ALICE, volume_id, cascade=True)
+    assert home.volumes.get_snapshot(ALICE, snapshot)['id'] == snapshot
+    home.set(tables_volume.volumes, made['id'], status='available')
+    home.volumes.delete(ALICE, volume_id, cascade=True)
+
+
+def test_a_copy_that_the_guests_qemu_made_has_the_size_of_the_volume(home):
+    """The file belongs to the guest's QEMU meanwhile: one that a guest has taken over could say exabytes."""
+    volume_id, files = home.made(1), home.volumes.files
+    path = files.snapshot(volume_id)
+    part = files.prepare_copy(path, 2 ** 30, files.volume(volume_id))
+    files.finish_copy(path, 2 ** 30)
+    assert files.size(path) == 2 ** 30 and not os.path.exists(part)
+    os.remove(path)
+    part = files.prepare_copy(path, 2 ** 30, files.volume(volume_id))
+    with open(part, 'r+b') as file:
+        file.seek(24)
+        file.write((2 ** 31).to_bytes(8))
+    with pytest.raises((exception.InvalidVolume, exception.VirtError)):
+        files.finish_copy(path, 2 ** 30)
+    assert files.size(path) is None
+
+
+def test_an_image_is_put_onto_no_volume_in_error_that_a_server_has(home, tmp_path):
+    """A rebuild that failed leaves it so; its owner could have exchanged the file below the guest."""
+    (tmp_path / 'source').write_bytes(b'boot!')
+    volume_id, image = home.made(1), home.image(tmp_path / 'source')[0]
+    home.volumes.attach(ALICE, volume_id, SERVER)
+    home.set(tables_volume.volumes, volume_id, status='error')
+    with pytest.raises(exception.InvalidVolume, match='a server has it'):
+        home.volumes.reimage(ALICE, volume_id, image, reserved=False)
+    home.volumes.reimage(ALICE, volume_id, image)
+    assert home.ended(lambda: home.volumes.get(ALICE, volume_id))['status'] == 'reserved'
+
+
+def test_an_image_for_a_volume_that_was_deleted_meanwhile_goes(home, tmp_path, monkeypatch):
+    (tmp_path / 'source').write_bytes(b'boot!')
+    volume_id, image = home.made(1), home.image(tmp_path / 'source')[0]
+    put = home.volumes.contents._image
+
+    def late(ctx, row, path, size):
+        home.volumes.delete(ALICE, volume_id, force=True)
+        put(ctx, row, path, size)
+    monkeypatch.setattr(home.volumes.contents, '_image', late)
+    home.volumes.reimage(ALICE, volume_id, image, reserved=False)
+    waiting.wait_for(lambda: not home.volumes.contents._busy, 30, 'the work to end')
+    assert not home.path(volume_id).exists()
 
 
 def test_a_host_elsewhere_is_refused_without_an_exporter(home, monkeypatch):

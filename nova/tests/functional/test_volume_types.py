@@ -1,6 +1,7 @@
 """Types of volumes that administrators make, over HTTP: what is shown, who may change them, what is refused."""
 import pytest
 
+from nova.tests import waiting
 from nova.tests.functional import cloud as cloud_fixture
 
 LUKS = {'provider': 'luks', 'cipher': 'aes-xts-plain64', 'key_size': 256, 'control_location': 'front-end'}
@@ -19,7 +20,7 @@ def admin(cloud):
     yield found
     for row in ask(found, 'GET', '/volumes/detail?all_tenants=1')['volumes']:
         ask(found, 'DELETE', f'/volumes/{row["id"]}?force=true', code=202)
-    for row in ask(found, 'GET', '/types')['volume_types'][2:]:
+    for row in ask(found, 'GET', '/types?is_public=None')['volume_types'][2:]:
         ask(found, 'DELETE', f'/types/{row["id"]}', code=202)
 
 
@@ -27,6 +28,12 @@ def ask(client, method, path, body=None, code=200):
     answer = client.request(method, '/volume/v3' + path, body)
     assert answer.status_code == code, answer.text
     return answer.json() if answer.content else None
+
+
+def until(client, volume, status='available'):
+    def reached():
+        return ask(client, 'GET', f'/volumes/{volume}')['volume']['status'] == status
+    waiting.wait_for(reached, 60, f'{status} volume')
 
 
 def make(admin, name, **values):
@@ -109,8 +116,8 @@ def test_names_and_bounds(admin):
     make(admin, 'two')
     ask(admin, 'PUT', f'/types/{ident}', {'volume_type': {'name': 'two'}}, 409)
     for wrong in ({}, {'name': ''}, {'name': ' '}, {'name': None}, {'name': 'x' * 256}, {'name': 7},
-                  {'name': 'x', 'description': 'y' * 256}, {'name': 'x', 'is_public': False},
-                  {'name': 'x', 'os-volume-type-access:is_public': False}):
+                  {'name': 'x', 'description': 'y' * 256}, {'name': 'x', 'is_public': 'perhaps'},
+                  {'name': 'x', 'is_public': True, 'os-volume-type-access:is_public': False}):
         ask(admin, 'POST', '/types', {'volume_type': wrong}, 400)
     built_in = ask(admin, 'GET', '/types/default')['volume_type']['id']
     for method, tail, body in (('DELETE', '', None), ('PUT', '', {'volume_type': {'name': 'x'}}),
@@ -130,8 +137,147 @@ def test_only_administrators_change_types(cloud, admin, name):
             ('DELETE', path, None), ('POST', f'{path}/extra_specs', {'extra_specs': {'multiattach': '<is> True'}}),
             ('DELETE', f'{path}/extra_specs/multiattach', None), ('POST', f'{path}/encryption', {'encryption': LUKS}),
             ('PUT', f'{path}/encryption/provider', {'encryption': LUKS}),
-            ('DELETE', f'{path}/encryption/provider', None)):
+            ('DELETE', f'{path}/encryption/provider', None), ('GET', f'{path}/os-volume-type-access', None),
+            ('POST', f'{path}/action', {'addProjectAccess': {'project': other.project_id}}),
+            ('POST', f'{path}/action', {'removeProjectAccess': {'project': other.project_id}})):
         ask(other, method, tail or '/types', body, 403)
     assert (ask(admin, 'GET', path), ask(admin, 'GET', f'{path}/encryption')) == before
     if name == 'nova-demo':
         ask(other, 'GET', f'{path}/encryption', code=403)
+
+
+def names(client, query=''):
+    return [row['name'] for row in ask(client, 'GET', f'/types{query}')['volume_types']
+            if row['name'] not in ('__DEFAULT__', 'multiattach')]
+
+
+def private(admin, name='quiet', **values):
+    made = make(admin, name, **{'os-volume-type-access:is_public': False, **values})
+    assert made['is_public'] is made['os-volume-type-access:is_public'] is False
+    return made['id']
+
+
+def access(admin, ident, action, project_id, code=202):
+    return ask(admin, 'POST', f'/types/{ident}/action', {action: {'project': project_id}}, code)
+
+
+def test_a_private_type_does_not_exist_for_other_projects(cloud, admin):
+    ident, user, service = private(admin), cloud.client(), cloud.client('nova-service')
+    volume = ask(user, 'POST', '/volumes', {'volume': {'size': 1}}, 202)['volume']['id']
+    for name in (ident, 'quiet'):
+        for other in (user, service):
+            for tail in ('', '/extra_specs', '/extra_specs/multiattach'):
+                ask(other, 'GET', f'/types/{name}{tail}', code=404)
+        ask(service, 'GET', f'/types/{name}/encryption', code=404)
+        assert 'could not be found' in str(ask(user, 'POST', '/volumes', {
+            'volume': {'size': 1, 'volume_type': name}}, 404))
+        ask(user, 'POST', f'/volumes/{volume}/action', {'os-retype': {'new_type': name}}, 404)
+    for query in ('', '?is_public=None', '?is_public=False', '?is_public=True'):
+        assert names(user, query) == []
+    access(admin, ident, 'addProjectAccess', user.project_id)
+    access(admin, ident, 'addProjectAccess', user.project_id, 409)
+    assert ask(admin, 'GET', f'/types/{ident}/os-volume-type-access') == {'volume_type_access': [
+        {'volume_type_id': ident, 'project_id': user.project_id}]}
+    assert names(user) == ['quiet'] and names(service) == []
+    assert ask(user, 'GET', '/types/quiet')['volume_type']['is_public'] is False
+    ask(user, 'POST', f'/volumes/{volume}/action', {'os-retype': {'new_type': 'quiet'}}, 202)
+    # what a project has stays, and it makes no more of it
+    access(admin, ident, 'removeProjectAccess', user.project_id)
+    access(admin, ident, 'removeProjectAccess', user.project_id, 404)
+    assert ask(user, 'GET', f'/volumes/{volume}')['volume']['volume_type'] == 'quiet'
+    ask(user, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': 'quiet'}}, 404)
+    ask(user, 'GET', '/types/quiet', code=404)
+    ask(user, 'POST', f'/volumes/{volume}/action', {'os-retype': {'new_type': '__DEFAULT__'}}, 202)
+
+
+def test_a_server_does_not_boot_from_a_volume_of_a_type_of_others(cloud, admin):
+    ident, user = private(admin), cloud.client(version='2.67')
+    image = user.upload_image()
+    wanted = {'server': {'name': 'web', 'flavorRef': '1', 'networks': 'none', 'block_device_mapping_v2': [
+        {'source_type': 'image', 'destination_type': 'volume', 'uuid': image, 'boot_index': 0, 'volume_size': 1,
+         'volume_type': ident}]}}
+    answer = user.request('POST', '/servers', wanted)
+    assert answer.status_code == 400 and ident in answer.text
+
+
+def test_what_administrators_see_of_private_types(admin):
+    ident = private(admin)
+    make(admin, 'loud')
+    assert [names(admin, f'?is_public={word}') for word in ('None', 'False', 'True')] == [
+        ['loud', 'quiet'], ['quiet'], ['loud']]
+    assert names(admin) == ['loud']
+    ask(admin, 'GET', '/types?is_public=perhaps', code=400)
+    access(admin, ident, 'addProjectAccess', admin.project_id)
+    assert names(admin) == ['loud', 'quiet']
+
+
+def test_a_type_becomes_public_and_private(cloud, admin):
+    ident, user = private(admin), cloud.client()
+    path = f'/types/{ident}'
+    access(admin, ident, 'addProjectAccess', user.project_id)
+    assert ask(admin, 'PUT', path, {'volume_type': {'is_public': True}})['volume_type']['is_public'] is True
+    ask(admin, 'GET', f'{path}/os-volume-type-access', code=404)
+    for action in ('addProjectAccess', 'removeProjectAccess'):
+        access(admin, ident, action, user.project_id, 400)
+    ask(admin, 'PUT', path, {'volume_type': {'is_public': False}})
+    assert ask(admin, 'GET', f'{path}/os-volume-type-access') == {'volume_type_access': []}
+    ask(user, 'GET', path, code=404)
+    for wrong in ('', 'x' * 256, 'a b', None, 7):
+        access(admin, ident, 'addProjectAccess', wrong, 400)
+    access(admin, '5d0f8c52-93b4-4c0e-8f3a-6a7f2f0d1b42', 'addProjectAccess', user.project_id, 400)
+    access(admin, 'no-such-type', 'addProjectAccess', user.project_id, 404)
+
+
+def test_a_volume_of_a_private_type_is_transferred_to_a_project_that_may_use_it(cloud, admin):
+    ident, user = private(admin), cloud.client()
+    volume = ask(admin, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': ident}}, 202)['volume']['id']
+    offer = ask(admin, 'POST', '/volume-transfers', {'transfer': {'volume_id': volume}}, 202)['transfer']
+    taken = f'/volume-transfers/{offer["id"]}/accept', {'accept': {'auth_key': offer['auth_key']}}
+    assert 'its type is private' in str(ask(user, 'POST', *taken, 400))
+    access(admin, ident, 'addProjectAccess', user.project_id)
+    ask(user, 'POST', *taken, 202)
+    assert ask(user, 'GET', f'/volumes/{volume}')['volume']['volume_type'] == 'quiet'
+
+
+def test_copies_of_encrypted_volumes_are_of_types_that_the_project_may_use(cloud, admin):
+    """They have the type of their source; a project whose access was taken back made more of it."""
+    ident, user = private(admin), cloud.client()
+    ask(admin, 'POST', f'/types/{ident}/encryption', {'encryption': LUKS})
+    access(admin, ident, 'addProjectAccess', user.project_id)
+    volume = ask(user, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': ident}}, 202)['volume']['id']
+    until(user, volume)
+    access(admin, ident, 'removeProjectAccess', user.project_id)
+    ask(user, 'POST', '/volumes', {'volume': {'size': 1, 'source_volid': volume}}, 404)
+    assert ask(user, 'GET', f'/volumes/{volume}/encryption')['provider'] == 'luks'
+
+
+def test_a_plain_volume_gets_another_plain_type(cloud, admin):
+    user = cloud.client()
+    make(admin, 'plain')
+    sealed = make(admin, 'sealed')['id']
+    ask(admin, 'POST', f'/types/{sealed}/encryption', {'encryption': LUKS})
+    volume = ask(user, 'POST', '/volumes', {'volume': {'size': 1}}, 202)['volume']['id']
+
+    def retype(name, code=202, policy='never'):
+        said = ask(user, 'POST', f'/volumes/{volume}/action', {
+            'os-retype': {'new_type': name, 'migration_policy': policy}}, code)
+        shown = ask(user, 'GET', f'/volumes/{volume}')['volume']
+        return str(said), shown['volume_type'], shown['multiattach']
+    assert retype('plain')[1:] == ('plain', False)
+    assert retype('plain')[1:] == ('plain', False)                    # nothing to do
+    assert retype('multiattach', policy='on-demand')[1:] == ('multiattach', True)
+    said, *shown = retype('sealed', 400)
+    assert 'encrypted from its first block' in said and shown == ['multiattach', True]
+    user = cloud.client(version='2.60')
+    server = user.boot(user.upload_image(), networks='none')['id']
+    user.wait_for(server)
+    user.post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {'volumeId': volume}})
+    until(user, volume, 'in-use')
+    said, *shown = retype('plain', 400)
+    assert 'while no server' in said and shown == ['multiattach', True]
+    user.delete(f'/servers/{server}')
+    user.wait_for(server, 'DELETED')
+    until(user, volume)
+    assert retype('plain')[1:] == ('plain', False)
+    ask(admin, 'POST', f'/volumes/{volume}/action', {'os-reset_status': {'status': 'error'}}, 202)
+    assert 'status must be' in retype('__DEFAULT__', 400)[0]

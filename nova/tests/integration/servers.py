@@ -271,6 +271,7 @@ CLIENTS = {**SHARED, 'mysqlclient': mysqlclient}
 class RabbitMQ:
     """A broker of one test; ``url`` is its transport URL.
 
+    :param directory: where its files are; ``pid`` is one of them
     :param hosts: names of the virtual hosts that it has, when it shall not be the one of its own, ``/``
     """
 
@@ -289,7 +290,7 @@ class RabbitMQ:
             'ERL_EPMD_ADDRESS': '127.0.0.1',
             # an idle broker would wait for messages by spinning, on cores that others need
             'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': '+sbwt none +sbwtdcpu none +sbwtdio none'}
-        self._directory = directory
+        self.directory = directory
         self._stack = None
         self._group = None
         if hosts:
@@ -303,7 +304,7 @@ class RabbitMQ:
     def start(self):
         self._stack = contextlib.ExitStack()
         process = self._stack.enter_context(_running([self._server], self._log, env=self._environment,
-                                                     cwd=self._directory, **_as('rabbitmq')))
+                                                     cwd=self.directory, **_as('rabbitmq')))
         self._group = process.pid
         _wait(lambda: _accepts(self.port), process, self._log)
 

@@ -4,11 +4,12 @@ import pytest
 from nova.db import engine
 from nova.db import schema as migration
 from nova.db.servers import archive
+from nova.tests import long_runs
 from nova.tests.integration import servers
 from nova.tests.unit import test_archive
 
 
-@pytest.mark.parametrize('kind', ['mariadb', 'postgresql'])
+@pytest.mark.parametrize('kind', long_runs.rest(['mariadb', 'postgresql']))
 def test_two_archives_at_once_and_the_purge(kind):
     with servers.SHARED[kind]() as url_of:
         db = engine.Database(url_of('archive'))

@@ -7,6 +7,7 @@ import pytest
 from nova import conf as nova_conf
 from nova import exception
 from nova.rpc import bus
+from nova.tests import long_runs
 from nova.tests.integration import rabbit_cluster
 from nova.tests.integration import servers
 from nova.tests.unit.test_rpc import CONTEXT
@@ -88,6 +89,7 @@ def test_services_go_on_without_the_broker_that_they_used(nodes, capsys):
     other.close()
 
 
+@long_runs.only
 @pytest.mark.skipif(servers.BUS != 'nova-rabbit', reason='the other driver keeps its queues by default')
 def test_queues_in_memory_are_declared_again_elsewhere(nodes):
     """Two of three are left of the test before; now the one of them that has the queues dies."""

@@ -9,6 +9,7 @@ from nova.rpc import broker_rights
 from nova.rpc import bus as rpc_bus
 from nova.rpc import interface as rpc_interface
 from nova.runtime import certificates
+from nova.tests import long_runs
 from nova.tests.integration import rabbit_cluster
 from nova.tests.integration import servers
 from nova.tests.unit.test_rpc import CONTEXT
@@ -138,6 +139,7 @@ def test_a_host_makes_nothing_of_its_own(fleet):
             act(fleet.channel('compute1'))
 
 
+@long_runs.only
 def test_users_with_certificates(tmp_path):
     """A certificate of the deployment names its host: no password is left that could be used elsewhere."""
     with contextlib.ExitStack() as stack:

@@ -1,6 +1,7 @@
 """Administrative servers beside unmodified clients, which know nothing of instance categories."""
 import requests
 
+from nova.tests import long_runs
 from nova.tests.integration import test_clients
 
 KEY = 'os-instance-categories:category'
@@ -28,6 +29,7 @@ class Api:
         return answer.json()
 
 
+@long_runs.only
 def test_users_see_regular_servers_images_and_volumes_only(rig, tmp_path):
     data = tmp_path / 'image.raw'
     data.write_bytes(b'\0' * 65536)

@@ -2,12 +2,13 @@
 import pytest
 
 from nova.db.moves import cell_transfer
+from nova.tests import long_runs
 from nova.tests import many_cells
 from nova.tests.functional import test_cell_transfer
 from nova.tests.integration import servers
 
 
-@pytest.fixture(params=['mariadb', 'postgresql'])
+@pytest.fixture(params=long_runs.rest(['postgresql', 'mariadb']))
 def deployment(request, tmp_path):
     with servers.SHARED[request.param]() as url_of:
         made = many_cells.Deployment(tmp_path, url_of=url_of)

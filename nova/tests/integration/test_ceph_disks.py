@@ -93,7 +93,7 @@ def begin(ceph, image):
     return found
 
 
-@pytest.mark.parametrize('image', IMAGES)
+@pytest.mark.parametrize('image', long_runs.rest(IMAGES))
 def test_an_image_comes_into_the_pool_once(ceph, store, image):
     first, second = build(store, image), build(store, image)
     assert len(ceph.rbd('children', f'image_{image}@base').split()) == 2
@@ -114,6 +114,7 @@ def test_an_image_with_clones_stays_however_old_it_is(ceph, store):
     assert 'image_first' in ceph.images()
 
 
+@long_runs.only
 def test_a_host_takes_away_the_parts_of_its_own_imports_alone(ceph, store, tmp_path):
     for host in ('one', 'two'):                      # both ended just before the rename
         ceph.rbd('create', '--size', '1M', f'image_x.{host}.part')
@@ -126,7 +127,7 @@ def test_a_host_takes_away_the_parts_of_its_own_imports_alone(ceph, store, tmp_p
     assert ceph.images() == []
 
 
-@pytest.mark.parametrize('revert', [True, False])
+@pytest.mark.parametrize('revert', long_runs.rest([True, False]))
 def test_a_resize_puts_aside_what_a_revert_takes_back(ceph, store, revert):
     """Also when an attempt is made twice; a swap that the flavor does not have any more goes when it is confirmed."""
     instance = build(store, swap=8)
@@ -154,6 +155,7 @@ def test_a_resize_puts_aside_what_a_revert_takes_back(ceph, store, revert):
     assert ceph.rbd('snap', 'ls', f'{instance.uuid}_disk') == ''
 
 
+@long_runs.only
 def test_what_an_older_resize_left_is_not_rolled_back_to(ceph, store):
     instance = build(store)
     guest = store.load(instance.uuid)
@@ -164,6 +166,7 @@ def test_what_an_older_resize_left_is_not_rolled_back_to(ceph, store):
     assert store.of(guest.disks[0]).size(guest.disks[0]) == 2 * GIB
 
 
+@long_runs.only
 def test_a_server_that_is_deleted_while_it_is_put_aside_leaves_nothing(ceph, store):
     instance = build(store, swap=8)
     os.rename(store.path(instance.uuid), store.kept.path(instance.uuid))
@@ -179,6 +182,7 @@ def test_a_build_that_did_not_end_leaves_nothing(ceph, store):
     assert disks(ceph, instance) == []
 
 
+@long_runs.only
 def test_a_host_without_the_record_neither_takes_nor_removes(ceph, store, tmp_path):
     instance = build(store)
     store._pool._pool.remove(instance.uuid + rbd.RECORD)         # as an older release has made it
@@ -197,6 +201,7 @@ def said(store, instance):
     return note and (note.host, note.before, note.successor)
 
 
+@long_runs.only
 def test_a_host_takes_a_guest_of_a_dead_one_over_by_what_the_pool_says(ceph, store, tmp_path):
     instance, other = build(store, swap=8), make(ceph, tmp_path / 'other', 'two')
     guest = store.load(instance.uuid)
@@ -298,6 +303,7 @@ def test_a_qemu_that_still_runs_on_a_dead_host_writes_nothing_more(ceph, store, 
     ceph.rbd('rm', '--no-progress', volume.partition('/')[2])
 
 
+@long_runs.only
 def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, tmp_path):
     instance, other = build(store), make(ceph, tmp_path / 'other', 'two')
     store.owners.promise(instance.uuid, 'two')
@@ -318,7 +324,7 @@ def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, 
     assert disks(ceph, instance) == []
 
 
-@pytest.mark.parametrize('end', ['revert', 'confirm', 'delete'])
+@pytest.mark.parametrize('end', long_runs.rest(['revert', 'confirm', 'delete']))
 def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     instance, other = build(store, swap=8), make(ceph, tmp_path / 'other', 'two')
     uuid = instance.uuid
@@ -360,6 +366,7 @@ def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     assert [name for name in ceph.images() if name.startswith(uuid)] == []
 
 
+@long_runs.only
 def test_what_another_host_keeps_for_a_revert_is_not_forgotten(ceph, store):
     """A host that comes back after an evacuation, while a resize of the server from the next one is to be decided."""
     instance, other = build(store, swap=8), make(ceph, store.directory, 'two')

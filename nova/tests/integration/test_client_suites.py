@@ -16,20 +16,20 @@ TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
 # which a fake driver does not have.
 PROVEN = ('negative|LiveMigrationTest|LiveMigrationWithoutHost|LiveMigrationRemoteConsoles|MultiAttach|on_multinodes'
           '|ServerStableDeviceRescueTest')
-TEMPEST = ((r'compute\.' if long_runs.LONG else rf'compute\.(?!.*({PROVEN}))')
-           + r'(servers\.test_(server_actions|server_group|server_rescue|servers|list_servers|attach_inter)'
-           r'|volumes\.test_attach|admin\.test_(live_migration|aggregates|servers)|keypairs|flavors)')
-# Each command of novaclient's tests takes seconds to start. Its groups of servers at three microversions are those of
-# test_placement_clients.py.
-NOVACLIENT = 'TestServersBootNovaClient ' + ('or TestServerGroupClient' if long_runs.LONG else 'and not legacy')
+# Of the rest, classes of an action or two each do not go into short runs.
+SHORT = r'servers\.test_(server_actions|attach_inter)|volumes\.test_attach|admin\.test_(live_migration|aggregates)'
+TEMPEST = (r'compute\.(servers\.test_(server_actions|server_group|server_rescue|servers|list_servers|attach_inter)'
+           r'|volumes\.test_attach|admin\.test_(live_migration|aggregates|servers)|keypairs|flavors)'
+           if long_runs.LONG else rf'compute\.(?!.*({PROVEN}))({SHORT})')
 # script, its options, tests that must have passed at least
 RUNS = (
-    ('tempest', ['--only', TEMPEST], 150 if long_runs.LONG else 80),
+    ('tempest', ['--only', TEMPEST], 150 if long_runs.LONG else 25),
     ('client_suites', ['--suite', 'openstacksdk'], 14),
-    ('client_suites', ['--suite', 'novaclient', '--only', NOVACLIENT], 2),
-    # its subjects are those of functional/test_network_*.py, with the unmodified client there
-    *([('tempest_networks', ['--only', r'network\.(test_(ports|routers|floating)|admin)'], 60)]
-      if long_runs.LONG else []),
+    *long_runs.rest([
+        # each of its commands takes seconds to start
+        ('client_suites', ['--suite', 'novaclient', '--only', 'TestServersBootNovaClient or TestServerGroupClient'], 2),
+        # its subjects are those of functional/test_network_*.py, with the unmodified client there
+        ('tempest_networks', ['--only', r'network\.(test_(ports|routers|floating)|admin)'], 60)], 0),
 )
 SECONDS = 1200             # on a busy machine
 pytestmark = pytest.mark.timeout(SECONDS + 60)
@@ -57,7 +57,7 @@ def _environment(name, path):
         pytest.skip(f'{script.PACKAGES[0]} cannot be fetched: {fetched.stderr.strip()[-200:]}')
 
 
-@pytest.mark.parametrize('script, options, least', RUNS, ids=[' '.join((run[0], run[1][1]))[:40] for run in RUNS])
+@pytest.mark.parametrize('script, options, least', RUNS, ids=['tempest', 'openstacksdk', 'novaclient', 'networks'])
 def test_suite(script, options, least, tmp_path):
     _environment(script, tmp_path)
     environ = {**os.environ, 'TMPDIR': str(tmp_path),

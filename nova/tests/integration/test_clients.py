@@ -205,6 +205,7 @@ def test_the_main_job_with_unmodified_clients(rig):
 FIRST_TYPING_S = 120             # from the login, by a person who has never seen the page
 
 
+@long_runs.only
 @pytest.mark.parametrize('rig', ['libvirt'], indirect=True)
 def test_from_the_login_to_a_guest_in_a_browser(rig, tmp_path):
     """A person logs in, makes a server, opens its console and types, all with a mouse and keys."""

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests import waiting
 
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
@@ -27,14 +28,16 @@ def tool():
         sys.path.remove(str(TOOLS))
 
 
+@long_runs.only
 def test_first_starts_that_are_killed(tool):
     assert tool.first_starts(3) == []
 
 
-def test_killed_six_times(tool):
-    assert tool.run(driver='fake', rounds=6, compare_each=True) == []
+def test_killed_again_and_again(tool):
+    assert tool.run(driver='fake', rounds=6 if long_runs.LONG else 2, compare_each=True) == []
 
 
+@long_runs.only
 def test_killed_twice_with_guests(tool, tmp_path_factory):
     if os.geteuid():
         pytest.skip('bridges and system libvirt need root')

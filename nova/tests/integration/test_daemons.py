@@ -8,6 +8,7 @@ import time
 import pytest
 import requests
 
+from nova.tests import long_runs
 from nova.tests.integration import prepared
 from nova.tests.integration import servers
 
@@ -67,6 +68,7 @@ def _services(directory):
     return {line.split()[0] for line in out.splitlines()[1:] if ' up ' in line}
 
 
+@long_runs.only
 def test_daemons_find_each_other_and_stop(deployment):
     url, volumes, token, running, directory = deployment
     deadline = time.monotonic() + 240

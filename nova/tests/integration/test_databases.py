@@ -32,6 +32,7 @@ from nova.db.tables import volume as tables_volume
 from nova.db.volumes import keys as volume_keys
 from nova.db.volumes import volumes
 from nova.objects import pci
+from nova.tests import long_runs
 from nova.tests import older
 from nova.tests import races
 from nova.tests import server_rows
@@ -39,7 +40,7 @@ from nova.tests.integration import servers
 from nova.tests.unit import test_schema_phases
 
 
-@pytest.fixture(scope='module', params=list(servers.CLIENTS))
+@pytest.fixture(scope='module', params=long_runs.rest(['sqlite', 'mariadb', 'postgresql', 'mysqlclient'], 3))
 def make(request):
     """function(name) -> Database, on one of the servers."""
     with servers.CLIENTS[request.param]() as url_of:

@@ -4,12 +4,13 @@ import pytest
 from nova.tests import db_faults
 from nova.tests import disorder
 from nova.tests import loaded
+from nova.tests import long_runs
 from nova.tests.integration import servers
 
 LOAD_S, RUNS = 4, 8                # as many runs as it takes until enough has gone wrong, at most so many
 
 
-@pytest.mark.parametrize('kind', ['mariadb', 'postgresql'])
+@pytest.mark.parametrize('kind', long_runs.rest(['postgresql', 'mariadb']))
 def test_disorder_and_deadlocks(kind, tmp_path):
     disorder.register()
     with servers.SHARED[kind]() as url_of:

@@ -9,6 +9,7 @@ from nova import exception
 from nova import utils
 from nova.db.ec2 import launch_templates
 from nova.db.projects import vpns
+from nova.tests import long_runs
 from nova.tests.functional import cloud as whole
 from nova.tests.functional.test_ec2 import demo        # noqa: F401
 from nova.tests.functional.test_ec2 import ec2         # noqa: F401
@@ -24,7 +25,7 @@ from nova.tests.functional.test_ec2 import test_what_a_launch_template_cannot_sa
 from nova.tests.integration import servers
 
 
-@pytest.fixture(scope='module', params=['mariadb', 'postgresql'])
+@pytest.fixture(scope='module', params=long_runs.rest(['mariadb', 'postgresql']))
 def cloud(request, tmp_path_factory):
     with servers.SHARED[request.param]() as url_of, whole.running(
             tmp_path_factory.mktemp('ec2'), ['host1'], api_database__connection=url_of('ec2_api'),

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from nova.tests import loaded
+from nova.tests import long_runs
 from nova.tests.integration import servers
 
 LOAD_S, TAKE_OVER_S = 6, 3
@@ -199,7 +200,7 @@ def postgresql():
         yield database, fail_over
 
 
-@pytest.mark.parametrize('pair', [mariadb, postgresql], ids=['mariadb', 'postgresql'])
+@pytest.mark.parametrize('pair', long_runs.rest([mariadb, postgresql]), ids=['mariadb', 'postgresql'])
 def test_a_replica_takes_over(pair, tmp_path):
     with pair() as (database, fail_over):
         cloud = loaded.start(tmp_path / 'state', api_database__connection=database('over_api'),

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests.integration import daemons
 from nova.tests.integration import servers
 
@@ -48,15 +49,15 @@ def restarted(part):
 # name -> (what happens, whether requests may fail)
 FAULTS = {
     'one of each killed but the api': (killed('conductor1', 'scheduler1', 'network1', 'compute1'), False),
-    'conductor and compute stopped in order': (stopped('conductor1', 'compute2'), False),
-    'broker restarted': (restarted('broker'), True),
     'database restarted': (restarted('database'), True),
+    'broker restarted': (restarted('broker'), True),
+    'conductor and compute stopped in order': (stopped('conductor1', 'compute2'), False),
     'all killed but the api': (
         killed('conductor1', 'conductor2', 'scheduler1', 'network1', 'compute1', 'compute2'), True),
 }
 
 
-@pytest.mark.parametrize('name', FAULTS)
+@pytest.mark.parametrize('name', long_runs.rest(FAULTS, 2))
 def test_nothing_is_lost_or_doubled(fleet, name):
     fault, may_fail = FAULTS[name]
     result = fleet.run(fault, LOAD_S)

@@ -8,6 +8,7 @@ import sys
 import pytest
 import yaml
 
+from nova.tests import long_runs
 from nova.tests import warm_client
 from nova.tests.functional import cloud
 
@@ -69,6 +70,7 @@ def test_openstack(running):
     assert [server['name'] for server in listed['Servers']] == ['web']
 
 
+@long_runs.only
 @pytest.mark.skipif(NOVA is None, reason='python-novaclient is not installed')
 def test_nova(running):
     assert 'ACTIVE' in nova(running, 'interface-list web')

@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.functional import cloud as whole
 from nova.tests.integration import ironic
@@ -102,6 +103,7 @@ def test_the_life_of_a_machine(metal, nodes):
     assert (node['provision_state'], node['instance_uuid'], node['instance_info']) == ('available', None, {})
 
 
+@long_runs.only
 def test_a_machine_has_one_server_and_a_class_only_its_machines(metal, nodes):
     first, second = metal.boot(), metal.boot()
     for server_id in (first, second):
@@ -149,6 +151,7 @@ def test_administrators_read_the_nodes(metal, nodes):
     assert metal.cloud.client(version='2.35').get('/os-baremetal-nodes').status_code == 403
 
 
+@long_runs.only
 def test_a_machine_in_maintenance_gets_no_server(metal, nodes):
     metal.service.maintenance(nodes[0], True)
     try:
@@ -164,6 +167,7 @@ def test_a_machine_in_maintenance_gets_no_server(metal, nodes):
         metal.service.maintenance(nodes[0], False)
 
 
+@long_runs.only
 def test_a_node_of_others_is_left_alone(metal, nodes, tmp_path):
     stranger = '11111111-2222-4333-8444-555555555555'
     metal.service.ask('PATCH', f'/nodes/{nodes[0]}', [{'op': 'add', 'path': '/instance_uuid', 'value': stranger}])
@@ -176,6 +180,7 @@ def test_a_node_of_others_is_left_alone(metal, nodes, tmp_path):
     assert (node['provision_state'], node['instance_uuid']) == ('active', stranger)
 
 
+@long_runs.only
 def test_a_restart_finds_the_machines(tmp_path, service, nodes):
     options = {'compute_driver': 'ironic', 'ironic__auth_type': 'none', 'ironic__endpoint_override': service.url}
     with whole.running(tmp_path, **options) as cloud:

@@ -2,6 +2,7 @@
 import contextlib
 import http.client
 import io
+import itertools
 import os
 import socket
 import subprocess
@@ -77,7 +78,7 @@ def test_who_has_no_project_has_nothing_of_one(identity, owner, things):
     nowhere = identity.without_project()
     for row in matrix.compute_rows():
         path = matrix.path_of('compute', row[2], things, isolation.MISSING)
-        for who, caller in nowhere.items():
+        for who, caller in long_runs.turn(row[0], nowhere.items(), len(nowhere)):
             answer = matrix.ask(caller, row, path)
             refused = answer.status_code == 403 or row[-1] and answer.status_code < 500
             if not refused or 'canary' in matrix.text_of(answer, row):
@@ -108,8 +109,7 @@ def test_an_application_credential_is_its_project(identity, owner, things):
     assert owner.delete(f'/servers/{made}').status_code == 204
 
 
-@pytest.mark.parametrize('impersonation', [True, False])
-@pytest.mark.parametrize('role', ['reader', 'member'])
+@pytest.mark.parametrize('impersonation, role', long_runs.rest(itertools.product([True, False], ['member', 'reader'])))
 def test_a_trust_gives_one_project_and_its_roles(identity, owner, things, impersonation, role):
     name, password, trustee = identity.user(None, None)
     made = owner.post('/identity/v3/OS-TRUST/trusts', {'trust': {
@@ -130,6 +130,7 @@ def test_a_trust_gives_one_project_and_its_roles(identity, owner, things, impers
     assert caller.get(f'/servers/{elsewhere}').status_code == 404
 
 
+@long_runs.only
 def test_an_administrator_of_a_domain_or_the_system_is_none_here(identity, things):
     """Who needs a project gets one: the same user is an administrator by a token of the project."""
     name, password, user_id = identity.user('/domains/default', 'admin')

@@ -27,6 +27,7 @@ from nova import conf as configuration
 from nova import exception
 from nova import states
 from nova.image import inspector
+from nova.tests import long_runs
 from nova.tests.contract import driver_contract
 from nova.virt import driver
 
@@ -342,6 +343,7 @@ def test_guest_sees_ports_come_and_go(rig, instance):
     wait_for(lambda: not port.exists(), 10, 'the device to go')
 
 
+@long_runs.only
 def test_many_ports_on_q35(rig, instance):
     spawn(rig, instance, image={**rig.image, 'properties': {'hw_machine_type': 'q35'}})
     rig.booted(instance)
@@ -353,6 +355,7 @@ def test_many_ports_on_q35(rig, instance):
     assert len(rig.ports(instance)) == 9
 
 
+@long_runs.only
 def test_a_guest_that_holds_a_port_keeps_it(rig, instance, monkeypatch):
     """A guest whose system is not up does not let a device go: it stays plugged, and goes at the next start."""
     monkeypatch.setattr('nova.virt.libvirt.interfaces.UNPLUG_SECONDS', 1)
@@ -368,6 +371,7 @@ def test_a_guest_that_holds_a_port_keeps_it(rig, instance, monkeypatch):
 
 # ---- power ------------------------------------------------------------------------------
 
+@long_runs.only
 def test_guest_shuts_down_when_it_is_asked(rig, instance):
     spawn(rig, instance)
     rig.booted(instance)
@@ -426,7 +430,7 @@ def _break_connections():
 
 # ---- snapshots ----------------------------------------------------------------------------
 
-@pytest.mark.parametrize('prepare', ['running', 'pause', 'suspend', 'power_off'])
+@pytest.mark.parametrize('prepare', long_runs.rest(['running', 'pause', 'suspend', 'power_off']))
 def test_snapshot_is_one_whole_qcow2(rig, instance, prepare, tmp_path, monkeypatch):
     spawn(rig, instance, config_drive={'x': b'drive'})
     rig.booted(instance)
@@ -548,6 +552,7 @@ made.spawn(None, t.make_instance(uuid=sys.argv[2]), t.driver.SpawnRequest(
 '''
 
 
+@long_runs.only
 def test_killed_at_any_moment_of_a_spawn(rig, state_path, instance):
     for _ in range(6):
         if random.random() < 0.3:        # with the download, too

@@ -13,6 +13,7 @@ import pytest
 from nova import exception
 from nova.cmd.manage import main as manage
 from nova.rpc import inprocess
+from nova.tests import long_runs
 from nova.tests.functional import cloud as clouds
 from nova.tests.integration import test_libvirt as base
 from nova.tests.waiting import wait_for
@@ -123,6 +124,7 @@ def test_a_running_guest_becomes_a_server(cloud, adopt, stranger, connection):
     assert not list(pathlib.Path(cloud.state_path).glob(f'**/{server}*'))
 
 
+@long_runs.only
 def test_a_resize_brings_the_disks_in(cloud, adopt, stranger):
     domain, disk = stranger
     domain.destroy()

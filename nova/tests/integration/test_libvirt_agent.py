@@ -8,6 +8,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
 
 pytestmark = base.pytestmark
@@ -65,6 +66,7 @@ def test_an_agent_that_does_not_answer_is_no_hang(rig, instance, monkeypatch):
     assert rig.driver.power_state(instance) == states.RUNNING and time.monotonic() - began < 30
 
 
+@long_runs.only
 def test_a_guest_at_rest_writes_nothing_until_it_goes_on(rig, instance):
     spawn(rig, instance)
     rig.driver.quiesce(instance)
@@ -75,6 +77,7 @@ def test_a_guest_at_rest_writes_nothing_until_it_goes_on(rig, instance):
     base.wait_for(lambda: b'written-42' in rig.console(instance), base.BOOT_SECONDS, 'the file')
 
 
+@long_runs.only
 def test_a_guest_that_a_crash_left_at_rest_goes_on(rig, instance, state_path):
     spawn(rig, instance)
     rig.driver.quiesce(instance)
@@ -85,6 +88,7 @@ def test_a_guest_that_a_crash_left_at_rest_goes_on(rig, instance, state_path):
     base.wait_for(lambda: b'written-42' in rig.console(instance), base.BOOT_SECONDS, 'the file')
 
 
+@long_runs.only
 def test_a_snapshot_has_what_was_not_written_out_yet(rig, instance, tmp_path):
     spawn(rig, instance, os_require_quiesce='yes')
     answered(rig, instance, 'echo only-in-memory-$((40 + 2)) >/root/file; echo d$((1))ne', rb'(d1ne)')
@@ -107,6 +111,7 @@ def test_a_required_rest_that_is_not_to_be_had_ends_the_snapshot(rig, instance):
     assert 'off' in rig.uploads
 
 
+@long_runs.only
 def test_a_resumed_guest_knows_the_time(rig, instance):
     spawn(rig, instance)
     answered(rig, instance, 'date -s @1000000000; echo s$((1))t', rb'(s1t)')

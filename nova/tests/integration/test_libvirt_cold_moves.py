@@ -7,6 +7,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.tests import long_runs
 from nova.tests.integration import moving
 from nova.tests.integration import test_libvirt as base
 from nova.virt import driver
@@ -36,6 +37,7 @@ def finish(fleet, instance, sent):
     fleet.drivers[TWO].finish_migration(None, instance, sent, driver.SpawnRequest(image=image, network_info=[]), True)
 
 
+@long_runs.only
 def test_a_guest_is_resized_to_another_host_and_confirmed(fleet):
     instance = fleet.spawn(ONE, ephemeral_gb=1)
     fleet.booted(ONE, instance)
@@ -72,6 +74,7 @@ def test_a_move_is_reverted(fleet):
     fleet.booted(ONE, instance)
 
 
+@long_runs.only
 def test_an_image_that_is_gone_comes_along(fleet, monkeypatch):
     instance = fleet.spawn(ONE)
     sent, show = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0), fleet.images.show
@@ -115,6 +118,7 @@ def test_files_that_came_before_a_restart_are_the_guests(fleet):
     fleet.only_at(TWO, instance)
 
 
+@long_runs.only
 def test_files_that_came_before_a_restart_go_with_the_server_or_with_its_move(fleet):
     """nova-compute finds them when it is back, and asks what has become of the server (compute/strays.py)."""
     instance = fleet.spawn(ONE)
@@ -129,6 +133,7 @@ def test_files_that_came_before_a_restart_go_with_the_server_or_with_its_move(fl
     fleet.only_at(ONE, instance)
 
 
+@long_runs.only
 def test_a_source_that_cannot_be_reached_leaves_nothing_and_keeps_the_guest(fleet):
     instance = fleet.spawn(ONE)
     sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
@@ -140,6 +145,7 @@ def test_a_source_that_cannot_be_reached_leaves_nothing_and_keeps_the_guest(flee
     fleet.booted(ONE, instance)
 
 
+@long_runs.only
 def test_encrypted_disks_travel_as_they_are_and_open_there(fleet):
     """The files are copied without being opened; the other host gets the key as this one did. New disks
     have it, too."""

@@ -148,6 +148,7 @@ def test_what_a_rescue_makes_is_encrypted_too(rig, instance, keys):
     assert len(keys) == 1 and not [path for path in files(rig, instance) if 'rescue' in path.name]
 
 
+@long_runs.only
 def test_a_wrong_key_opens_nothing(rig, instance, keys):
     spawn(rig, instance)
     rig.driver.power_off(instance)
@@ -157,6 +158,7 @@ def test_a_wrong_key_opens_nothing(rig, instance, keys):
     assert 'COMPUTE_EPHEMERAL_ENCRYPTION_LUKS' in rig.driver.guest_traits()
 
 
+@long_runs.only
 def test_another_host_is_not_believed_in_whose_key_a_disk_has(rig, instance, keys):
     from nova.virt.libvirt.moves import arrival
     spawn(rig, instance)

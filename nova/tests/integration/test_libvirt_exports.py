@@ -12,6 +12,7 @@ from nova import conf as nova_conf
 from nova import exception
 from nova.db import engine
 from nova.db.tables import volume as tables
+from nova.tests import long_runs
 from nova.tests.functional import test_encrypted_volumes
 from nova.tests.functional import test_volume_files
 from nova.tests.integration import moving
@@ -148,6 +149,7 @@ def check_an_encrypted_one(fleet, home, guest):
     store.detach(ALICE, made.id)
 
 
+@long_runs.only
 def test_a_host_with_the_certificate_of_another_gets_nothing(fleet, home, guest):
     volume_id = home.made(1)
     made = connected(home, fleet, guest, volume_id, TWO)

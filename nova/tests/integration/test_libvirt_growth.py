@@ -100,6 +100,7 @@ def test_a_running_guest_grows(rig, instance):
     assert seen(instance)[:4] == (2, 4, 512, 0)
 
 
+@long_runs.only
 def test_a_guest_without_room_stays_as_it_is(rig, instance):
     begin(rig, instance)
     before = seen(instance)

@@ -14,6 +14,7 @@ from concurrent import futures
 import pytest
 
 from nova import states
+from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.integration import test_libvirt as base
 
@@ -113,6 +114,7 @@ def differences(fleet, servers):
         shown={uuid: {'status': 'ACTIVE'} for uuid in servers})))
 
 
+@long_runs.only
 def test_each_host_has_its_own_guests_which_outlive_its_libvirt(fleet):
     servers = {name: boot(fleet, name) for name in NAMES}
     for name, instance in servers.items():

@@ -14,6 +14,7 @@ import pytest
 from nova import exception
 from nova import states
 from nova.runtime import certificates
+from nova.tests import long_runs
 from nova.tests.integration import moving
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
@@ -53,6 +54,7 @@ def at_first(function):
     return report
 
 
+@long_runs.only
 def test_a_guest_goes_with_its_disks_and_comes_back(fleet):
     """It never restarts; what it has written is there, and its config drive."""
     fleet.drivers[ONE].stop()
@@ -78,6 +80,7 @@ def test_a_guest_goes_with_its_disks_and_comes_back(fleet):
     fleet.booted(ONE, instance)
 
 
+@long_runs.only
 def test_an_image_that_is_gone_is_no_hindrance(fleet, monkeypatch):
     """The destination cannot have the image; the disk arrives whole, with nothing below it."""
     instance = fleet.spawn(ONE)
@@ -110,6 +113,7 @@ def test_what_cannot_go_is_refused_before(fleet, monkeypatch):
     fleet.only_at(ONE, instance)
 
 
+@long_runs.only
 def test_an_aborted_one_stays(fleet):
     driver = slowly(fleet, ONE)
     instance = fleet.spawn(ONE)
@@ -131,6 +135,7 @@ def test_an_aborted_one_stays(fleet):
     fleet.only_at(ONE, instance)
 
 
+@long_runs.only
 def test_one_that_takes_too_long_stays_or_is_hurried(fleet):
     slowly(fleet, ONE, libvirt__live_migration_completion_timeout=1)
     instance = fleet.spawn(ONE)
@@ -227,7 +232,7 @@ class Listener:
         self._socket.close()
 
 
-@pytest.mark.parametrize('tls', [False, True])
+@pytest.mark.parametrize('tls', long_runs.rest([True, False]))
 def test_memory_and_disks_are_encrypted_on_their_way(fleet, tls):
     """Without TLS they are heard, which shows that the listener would hear them."""
     for name in (ONE, TWO):

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from nova import states
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
 
@@ -86,6 +87,7 @@ def stand_still(rig, instance, volume, caplog):
     rig.driver.detach_volume(None, instance, volume.device)
 
 
+@long_runs.only
 def test_formats_buses_and_threads(configured, volumes, small, caplog):
     rig = configured
     instance = test_libvirt.make_instance(ephemeral_gb=1, flavor={'name': 'f', 'swap': 16, 'extra_specs': {}})

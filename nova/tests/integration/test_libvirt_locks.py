@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.integration import moving
 from nova.tests.integration import test_libvirt as base
@@ -45,6 +46,7 @@ def fleet():
             yield made
 
 
+@long_runs.only
 def test_a_disk_that_a_guest_has_is_refused_to_a_qemu_that_sees_no_lock(fleet):
     instance = fleet.spawn(ONE)
     blind = pathlib.Path(fleet.directory / 'blind-qemu')

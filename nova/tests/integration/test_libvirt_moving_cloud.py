@@ -267,6 +267,7 @@ def _writes(fleet, volume, server):
     _goes_on(fleet, volume)
 
 
+@long_runs.only
 def test_volumes_go_with_their_server(fleet):
     """Both are exports for either host; a guest that runs writes on, and the host that it left is shut out."""
     server, data = _with_volumes(fleet)
@@ -301,6 +302,7 @@ def test_volumes_go_with_their_server(fleet):
     fleet.tell(ONE, server, 'head -n1 /dev/vdb', 'data-42')
 
 
+@long_runs.only
 def test_a_host_that_was_only_thought_dead_is_shut_out_of_the_volumes(fleet):
     """Its nova-compute is gone and its guest runs on, while the server is evacuated."""
     server, data = _with_volumes(fleet)

@@ -129,6 +129,7 @@ def test_a_volume_of_a_server_of_files_that_hangs_for_a_while(server, rig, insta
     assert 'vdb' not in with_volumes.run(rig, instance, 'ls /sys/block')
 
 
+@long_runs.only
 def test_an_export_that_is_paused_stops_nothing_but_what_needs_it(rig, instance, volumes, state_path, monkeypatch):
     """QEMU waited for it in its main loop: the guest stood still, and a start did not end until the export went on."""
     monkeypatch.setattr(probe, 'ANSWER_S', 2)

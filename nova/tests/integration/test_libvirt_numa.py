@@ -95,6 +95,7 @@ def test_a_guest_with_a_node_stays_on_it(rig, instance):
     rig.booted(instance)
 
 
+@long_runs.only
 def test_it_is_pinned_again_after_a_power_cycle_and_a_resize(rig, instance):
     place(rig, instance, cpu_policy='dedicated')
     base.spawn(rig, instance)
@@ -114,6 +115,7 @@ def test_it_is_pinned_again_after_a_power_cycle_and_a_resize(rig, instance):
     assert affinity(instance) == before
 
 
+@long_runs.only
 def test_others_stay_away_from_pinned_cpus(state_path, rig, instance):
     """With one CPU for sharing and the rest for pinning, guests without a topology get the one."""
     if COUNT < 2:

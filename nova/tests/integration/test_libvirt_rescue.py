@@ -71,6 +71,7 @@ def test_a_broken_guest_is_repaired(rig, instance):
     assert rescue_files(rig, instance) == []
 
 
+@long_runs.only
 @pytest.mark.parametrize('device, bus, name', [
     pytest.param('disk', 'scsi', 'sda', marks=long_runs.only), pytest.param('disk', 'usb', 'sda', marks=long_runs.only),
     ('cdrom', 'ide', 'hda')])
@@ -89,6 +90,7 @@ def test_a_stable_rescue_adds_a_disk(rig, instance, device, bus, name):
     assert targets(instance) == [('disk', 'vda', 'virtio')] and rescue_files(rig, instance) == []
 
 
+@long_runs.only
 def test_a_kernel_and_a_ramdisk_rescue(rig, instance):
     image = {**rig.images.show(None, base.ROOT_ID),
              'properties': {'kernel_id': base.KERNEL_ID, 'ramdisk_id': base.RAMDISK_ID}}
@@ -102,6 +104,7 @@ def test_a_kernel_and_a_ramdisk_rescue(rig, instance):
     assert rescue_files(rig, instance) == []
 
 
+@long_runs.only
 def test_a_rescued_guest_is_rescued_after_a_restart(rig, instance):
     """The record says it: a guest that the host lost comes back as it was."""
     base.spawn(rig, instance)

@@ -63,6 +63,7 @@ def test_a_guest_grows_and_shrinks_back(rig, instance):
     rig.booted(instance)
 
 
+@long_runs.only
 def test_a_header_that_a_guest_wrote_is_data(state_path):
     """The guest of a raw disk writes a qcow2 header that names a file of the host: nobody reads it as one."""
     path = state_path / 'raw'
@@ -106,6 +107,7 @@ def test_the_image_of_a_guest_that_was_put_aside_stays_cached(rig, instance):
     rig.booted(instance)
 
 
+@long_runs.only
 def test_what_an_older_move_left_is_not_taken_for_the_guest(rig, instance):
     """A move that was given up without its host: the next one begins with the guest as it is now."""
     base.spawn(rig, instance)
@@ -118,6 +120,7 @@ def test_what_an_older_move_left_is_not_taken_for_the_guest(rig, instance):
     assert rig.driver.kept_guests() == []
 
 
+@long_runs.only
 def test_a_resize_that_fails_leaves_what_was_put_aside(rig, instance):
     base.spawn(rig, instance)
     sent = rig.driver.send_guest(None, instance, rig.driver.host, [], 0)

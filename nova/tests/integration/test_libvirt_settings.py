@@ -113,7 +113,7 @@ def test_the_guest_knows_that_it_was_booted_securely(rig, spawn):
     assert b'Secure boot enabled' in rig.console(instance)
 
 
-@pytest.mark.parametrize('version, model', [('2.0', 'tpm-crb'), ('1.2', 'tpm-tis')])
+@pytest.mark.parametrize('version, model', long_runs.rest([('2.0', 'tpm-crb'), ('1.2', 'tpm-tis')]))
 def test_a_tpm_of_its_own(rig, spawn, version, model):
     instance = spawn({'hw:tpm_version': version, 'hw:tpm_model': model}, booted=False)
     state = TPM_STATE / instance.uuid
@@ -244,7 +244,7 @@ def test_a_host_without_the_controller_of_processors_refuses_shares(rig, spawn):
         assert re.search(r'cpu_shares\s*: 512', text)
 
 
-@pytest.mark.parametrize('source', ['memfd', 'file'])
+@pytest.mark.parametrize('source', long_runs.rest(['memfd', 'file']))
 def test_memory_is_where_the_host_says(rig, spawn, monkeypatch, source):
     monkeypatch.setattr(rig.driver, 'memory_source', source)
     instance = spawn({}, booted=False)

@@ -4,6 +4,7 @@ import pytest
 from nova import exception
 from nova import states
 from nova.objects import pci
+from nova.tests import long_runs
 from nova.tests.integration import moving
 from nova.virt import driver
 
@@ -42,6 +43,7 @@ def test_shared_disks_are_found_and_stay_where_they_are(fleet):
     fleet.booted(TWO, instance)
 
 
+@long_runs.only
 def test_a_rollback_takes_no_disk_away(fleet):
     fleet.drivers[ONE].stop()
     fleet.make_driver(ONE, libvirt__live_migration_bandwidth=1)          # else it may have gone before it reports
@@ -59,6 +61,7 @@ def test_a_rollback_takes_no_disk_away(fleet):
     assert fleet.files(ONE, instance.uuid) == []
 
 
+@long_runs.only
 def test_an_evacuated_guest_keeps_its_disks(fleet):
     """Also when the attempt is made twice, and when the first host comes back. Its CPUs and devices are those that it
     has there: it was started with those of the dead host, which other guests may have.
@@ -82,6 +85,7 @@ def test_an_evacuated_guest_keeps_its_disks(fleet):
     fleet.drivers[TWO].reboot(None, instance, [], True)
 
 
+@long_runs.only
 def test_a_cold_move_fetches_nothing_and_is_reverted(fleet):
     instance = fleet.spawn(ONE)
     sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)

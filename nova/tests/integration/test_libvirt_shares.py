@@ -12,6 +12,7 @@ import uuid
 import pytest
 
 from nova import exception
+from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
 from nova.virt import virtiofsd
 
@@ -105,6 +106,7 @@ def test_a_guest_reads_and_writes_its_share_until_it_is_detached(rig, instance, 
     assert '<filesystem' not in subprocess.check_output(['virsh', '-c', base.URI, 'dumpxml', instance.uuid], text=True)
 
 
+@long_runs.only
 def test_what_cannot_be_mounted_ends_the_start_and_a_guest_with_shares_leaves_nothing(rig, instance, export):
     kept = export / 'kept'
     kept.write_text('of others')

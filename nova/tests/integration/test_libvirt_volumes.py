@@ -156,6 +156,7 @@ def test_a_guest_boots_from_a_volume_and_keeps_its_data(rig, volumes):
         rig.driver.destroy(None, made, [])
 
 
+@long_runs.only
 def test_a_guest_that_holds_a_volume_keeps_it(rig, instance, volumes, monkeypatch):
     """A guest whose kernel has not started hears no request."""
     monkeypatch.setattr(feature, 'RELEASE_SECONDS', 1)
@@ -222,6 +223,7 @@ class Export:
         self._process.wait()
 
 
+@long_runs.only
 def test_an_export_that_hangs_loses_nothing(rig, instance, volumes, state_path):
     """A guest waits for an export that is paused; what it wrote is there."""
     data = volumes()
@@ -246,6 +248,7 @@ def test_an_export_that_hangs_loses_nothing(rig, instance, volumes, state_path):
         export.stop()
 
 
+@long_runs.only
 def test_a_swap_that_a_crash_cut_off_after_the_guest_had_it_is_finished(rig, instance, volumes):
     """The guest wrote to the new volume and went off by itself before nova-compute was back. The swap was taken back:
     what the guest wrote was on a volume that it did not have any more."""

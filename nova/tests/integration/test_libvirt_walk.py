@@ -10,6 +10,7 @@ import pytest
 
 from nova import actions
 from nova import states
+from nova.tests import long_runs
 from nova.tests.functional import cloud
 from nova.tests.integration import test_libvirt as base
 from nova.tests.waiting import wait_for
@@ -44,7 +45,7 @@ SETTLED = {'ACTIVE': states.ACTIVE, 'PAUSED': states.PAUSED, 'SUSPENDED': states
            'SHELVED_OFFLOADED': states.SHELVED_OFFLOADED}
 
 
-@pytest.fixture(params=['fake', pytest.param('libvirt', marks=base.pytestmark)])
+@pytest.fixture(params=[pytest.param('fake', marks=long_runs.only), pytest.param('libvirt', marks=base.pytestmark)])
 def running(request):
     path = pathlib.Path(tempfile.mkdtemp(prefix='nova-walk-', dir='/var/tmp'))
     path.chmod(0o711)

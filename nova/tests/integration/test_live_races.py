@@ -5,6 +5,7 @@ import pytest
 
 from nova import exception
 from nova.tests import core
+from nova.tests import long_runs
 from nova.tests import races
 from nova.tests.functional import test_core_evacuation as evacuation
 from nova.tests.functional import test_core_live_migration as live
@@ -34,7 +35,7 @@ def test_two_live_migrations_at_once(cloud):
     live.check(cloud)
 
 
-@pytest.mark.parametrize('pause', [0, 0.05, 0.15, 0.3])
+@pytest.mark.parametrize('pause', long_runs.rest([0.05, 0, 0.15, 0.3]))
 def test_live_migration_and_delete(cloud, pause):
     uuid = live.boot(cloud)
 
@@ -52,7 +53,7 @@ def test_live_migration_and_delete(cloud, pause):
     live.check(cloud)
 
 
-@pytest.mark.parametrize('pause', [0, 0.02, 0.05, 0.1])
+@pytest.mark.parametrize('pause', long_runs.rest([0.02, 0, 0.05, 0.1]))
 def test_evacuation_and_the_host_that_comes_back(cloud, pause):
     evacuation.test_the_host_comes_back_at_any_moment(cloud, pause)
 

@@ -19,6 +19,7 @@ from nova.db import server_engines
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.tests import core
+from nova.tests import long_runs
 from nova.tests.functional import servers as fixture
 from nova.tests.integration import servers
 
@@ -84,7 +85,7 @@ class Wire:
             return True
 
 
-@pytest.fixture(scope='module', params=[name for name in servers.CLIENTS if name != 'sqlite'])
+@pytest.fixture(scope='module', params=long_runs.rest(['mariadb', 'postgresql', 'mysqlclient'], 2))
 def wired(request):
     """(Wire, function(name) -> URL behind it of a new database)"""
     with servers.CLIENTS[request.param]() as url_of, contextlib.ExitStack() as stack:

@@ -7,6 +7,7 @@ import pytest
 
 from nova.db.placement import claims
 from nova.rpc import bus
+from nova.tests import long_runs
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.integration import prepared
 from nova.tests.integration import servers
@@ -77,6 +78,7 @@ def wait(condition, seconds=240):
         time.sleep(0.1)
 
 
+@long_runs.only
 def test_moves_over_a_broker(deployment):
     cloud, computes = deployment
     user, admin = cloud.client(), cloud.admin('2.56')

@@ -24,6 +24,7 @@ from nova.network.agents import plumbed_client
 from nova.network.linux import driver
 from nova.network.linux import runner
 from nova.rpc import bus as rpc_bus
+from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.integration import daemons
 from nova.tests.integration import prepared
@@ -378,6 +379,7 @@ def changed_unheard(cloud, guests, name, back):
     assert reach(guests)
 
 
+@long_runs.only
 def test_the_network_service_killed_and_back(cloud, guests, capsys):
     """Agents go on; what changed meanwhile they take up when it is back."""
     service = cloud.daemons['network']
@@ -390,6 +392,7 @@ def test_the_network_service_killed_and_back(cloud, guests, capsys):
         assert reach(guests) and guests[0].dhcp()[0] == guests[0].address
 
 
+@long_runs.only
 def test_a_host_cut_off_and_back(cloud, guests, capsys):
     """The same of an agent whose connection was down."""
     door = cloud.hosts[1].door
@@ -403,6 +406,7 @@ def test_a_host_cut_off_and_back(cloud, guests, capsys):
         assert reach(guests)
 
 
+@long_runs.only
 def test_an_agent_started_without_a_service(cloud, guests):
     """It begins, leaves alone what is there, and takes up its work when one is there."""
     cloud.daemons['network'].kill()
@@ -415,6 +419,7 @@ def test_an_agent_started_without_a_service(cloud, guests):
     assert reach(guests)
 
 
+@long_runs.only
 def test_the_broker_restarted(cloud, guests):
     cloud.broker.kill()
     cloud.broker.stop()

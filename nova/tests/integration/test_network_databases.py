@@ -28,6 +28,7 @@ from nova.network import fake
 from nova.network import manager
 from nova.network import setup
 from nova.network.operators import networks as operators
+from nova.tests import long_runs
 from nova.tests.functional import test_network_api
 from nova.tests.integration import servers
 from nova.tests.unit import test_network_manager as unit
@@ -180,7 +181,7 @@ def test_who_asks_for_any_network_at_once_gets_the_next_one(db):
 
 # ---- the account of nova-network on hosts that have databases (nova/db/grants.py)
 
-@pytest.fixture(params=['mariadb', 'postgresql'])
+@pytest.fixture(params=long_runs.rest(['mariadb', 'postgresql']))
 def face(request, tmp_path):
     """The API's face with an account of everything, and in ``limited`` a network service with its own."""
     with servers.SHARED[request.param]() as url_of:

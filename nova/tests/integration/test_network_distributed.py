@@ -8,12 +8,13 @@ from nova.db.networks import routers as db_routers
 from nova.db.tables import network as t
 from nova.network import manager
 from nova.network.linux import namespaces
+from nova.tests import long_runs
 from nova.tests.integration import test_network_overlay as overlay
 
 pytestmark = overlay.pytestmark
 
 
-@pytest.fixture(params=[False, True], ids=['databases', 'agents'])
+@pytest.fixture(params=long_runs.rest([True, False]), ids=['agents', 'databases'])
 def world(tmp_path, request):
     made = overlay.World(tmp_path, agents=request.param, hosts=3)
     yield made
@@ -101,6 +102,7 @@ def test_between_its_networks_a_router_is_on_the_hosts_of_the_guests(world):
         listener.stdout.close()
 
 
+@long_runs.only
 def test_what_guests_may_get_and_say_is_the_same_as_with_one_gateway(tmp_path):
     world = overlay.World(tmp_path, hosts=3)
     try:
@@ -136,6 +138,7 @@ def test_what_guests_may_get_and_say_is_the_same_as_with_one_gateway(tmp_path):
         world.close()
 
 
+@long_runs.only
 def test_central_is_a_choice(tmp_path):
     world = overlay.World(tmp_path, hosts=3)
     try:

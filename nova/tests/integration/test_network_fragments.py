@@ -3,6 +3,7 @@ import subprocess
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests.integration import test_network_overlay as overlay
 
 pytestmark = overlay.pytestmark
@@ -63,7 +64,7 @@ print(*sorted(kinds))
 '''
 
 
-@pytest.mark.parametrize('secured', [True, False])
+@pytest.mark.parametrize('secured', long_runs.rest([True, False]))
 def test_neighbours_are_not_found_by_fragments(tmp_path, secured):
     world = overlay.World(tmp_path)
     try:

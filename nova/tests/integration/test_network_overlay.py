@@ -39,6 +39,7 @@ from nova.network.linux import namespaces
 from nova.network.linux import remote
 from nova.network.linux import runner
 from nova.network.operators import dns
+from nova.tests import long_runs
 from nova.tests import schemas
 from nova.tests.integration import networkd
 from nova.tests.integration import vlan_devices
@@ -557,6 +558,7 @@ def test_the_host_is_the_way_out(world):
     assert guest.pings('172.24.4.1') and guest.pings(f'192.0.2.{2 - number}')       # to the other host, as this one
 
 
+@long_runs.only
 def test_a_neighbour_by_its_floating_address(world):
     """On the same router: of the same network, of another one, with and without a floating address of its own."""
     external, network = world.outside(), world.network()
@@ -616,6 +618,7 @@ def rate(source, sink, seconds=4):
         process.wait()
 
 
+@long_runs.only
 def test_limits_of_bandwidth(world):
     """Measured in both directions, on a guest that runs: policies that come, change and go."""
     network = world.network()
@@ -718,6 +721,7 @@ def told(guest, *words):
         return text
 
 
+@long_runs.only
 def test_metadata_of_networks_with_the_same_addresses(world, metadata):
     """Isolated ones and behind routers; on each host the guests of that host; nothing that a guest says changes it."""
     mine, theirs, routed = world.network(), world.network('other'), world.network('admin', enable_dhcp=False)
@@ -791,7 +795,7 @@ GUEST = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or '/nonexistent')
 
 @pytest.mark.skipif(not (GUEST / 'guest.qcow2').exists() or not shutil.which('qemu-system-x86_64'),
                     reason='needs QEMU and the guest image that NOVA_TEST_GUEST_DIR names')
-@pytest.mark.parametrize('routed', [False, True])
+@pytest.mark.parametrize('routed', long_runs.rest([True, False]))
 def test_a_real_guest_without_a_config_drive(world, metadata, routed):
     """It boots, asks at 169.254.169.254 and knows who it is: alone in a network, and behind a router."""
     network = world.network()
@@ -824,6 +828,7 @@ def test_a_real_guest_without_a_config_drive(world, metadata, routed):
         process.stdout.close()
 
 
+@long_runs.only
 def test_the_relay_is_mended_and_answers_nobody_outside(world, metadata):
     external, network = world.outside(), world.network()
     router = world.router(network, external=external)
@@ -868,6 +873,7 @@ def router_address(world, router):
     return info['external_fixed_ips'][0]['ip_address']
 
 
+@long_runs.only
 def test_what_is_removed_by_hand_is_mended(world):
     external, network = world.outside(), world.network()
     router = world.router(network, external=external)
@@ -946,6 +952,125 @@ def test_what_a_guest_must_not_send(world):
     assert first('ping', '-I', '10.0.0.99', '-c', '2', '-W', '2', second.address, check=False)
 
 
+def test_ranges_that_a_guest_may_send_from(world):
+    """Between two hosts, of both versions of IP; and under the rules of its own groups, whoever has the address."""
+    network = world.network()
+    world.make('demo', 'subnets', network_id=network, cidr='fd00:7::/64', ip_version=6, ipv6_ra_mode='slaac',
+               ipv6_address_mode='slaac')
+    default, closed = (world.face('demo', *words).json() for words in (
+        ('GET', 'security-groups'), ('POST', 'security-groups', {'security_group': {'name': 'closed'}})))
+    default, closed = default['security_groups'][0]['id'], closed['security_group']
+    for ethertype in ('IPv4', 'IPv6'):
+        world.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+            'security_group_id': default, 'direction': 'ingress', 'ethertype': ethertype}})
+    node, near, far = (world.boot(host, network, name, groups=groups) for host, name, groups in (
+        (0, 'node', [closed['id']]), (0, 'near', None), (1, 'far', None)))
+    for guest in (node, near, far):
+        guest.dhcp()
+        own = next(ip['address'] for subnet in guest.vif['network']['subnets'] for ip in subnet['ips']
+                   if subnet['version'] == 6)
+        guest('ip', 'address', 'replace', f'{own}/64', 'dev', 'eth0', 'nodad')
+        for family, to in (('-4', '10.9.0.0/16'), ('-6', 'fd00:9::/48')):
+            guest('ip', family, 'route', 'add', to, 'dev', 'eth0')
+    for address in ('10.9.0.7/32', '10.9.1.7/32', 'fd00:9::7/128'):
+        node('ip', 'address', 'add', address, 'dev', 'eth0', *(['nodad'] if ':' in address else []))
+    near('ip', 'address', 'add', '10.9.0.8/32', 'dev', 'eth0')
+
+    def reaches(guest, source, other):
+        return bool(guest('ping', '-I', source, '-i', '0.2', '-c', '2', '-W', '1', '-w', '1', other, check=False))
+
+    def of(guest, version):
+        return next(ip['address'] for subnet in guest.vif['network']['subnets'] for ip in subnet['ips']
+                    if subnet['version'] == version)
+    assert not reaches(node, '10.9.0.7', far.address)
+    world.put('demo', f'ports/{node.port}', {'port': {'allowed_address_pairs': [
+        {'ip_address': '10.9.0.0/24'}, {'ip_address': 'fd00:9::/61'}]}})
+    for other in (near, far):
+        for version, address in ((4, '10.9.0.7'), (6, 'fd00:9::7')):
+            assert wait_for(lambda address=address, version=version, other=other: [1] * reaches(
+                node, address, of(other, version)), 1)
+        assert not other.pings('10.9.0.7', 1)                    # the node's group lets none in
+    assert not far.pings('fd00:9::7', 1)
+    assert not reaches(node, '10.9.1.7', far.address) and not reaches(near, '10.9.0.8', far.address)
+    world.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+        'security_group_id': closed['id'], 'direction': 'ingress'}})
+    assert near.pings('10.9.0.7') and far.pings('10.9.0.7')
+    # a range with a neighbour's address: under that, too, it may send what its own group lets it
+    for rule in closed['security_group_rules']:
+        world.face('demo', 'DELETE', f"security-group-rules/{rule['id']}")
+    world.put('demo', f'ports/{node.port}', {'port': {'allowed_address_pairs': [{'ip_address': '10.0.0.0/24'}]}})
+    assert near.pings(far.address)
+    node('ip', 'address', 'add', f'{near.address}/32', 'dev', 'eth0')
+    assert heard(far, node, near.address) == ''
+
+
+def test_a_rule_that_goes_ends_what_it_let_pass(world):
+    """On one host and between two: a host lets pass what it has let pass before, until the rules are others."""
+    network = world.network()
+    group = world.face('demo', 'POST', 'security-groups', {'security_group': {'name': 'open'}}).json()[
+        'security_group']['id']
+    target, senders = world.boot(0, network, 'a', groups=[group]), [world.boot(host, network, 's') for host in (0, 1)]
+    for guest in (target, *senders):
+        guest.dhcp()
+
+    def allow():
+        return world.face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+            'security_group_id': group, 'direction': 'ingress', 'protocol': 'udp', 'port_range_min': 5353,
+            'port_range_max': 5353}}).json()['security_group_rule']['id']
+    rule = allow()
+    ends = [subprocess.Popen(['ip', 'netns', 'exec', guest.space, 'python3', '-c', code], stdout=subprocess.PIPE)
+            for guest, code in ((target, HEARS), *((sender, SENDS % target.address) for sender in senders))]
+    try:
+        heard = ends[0].stdout
+        os.set_blocking(heard.fileno(), False)
+        addresses = {sender.address for sender in senders}
+        assert said(heard, addresses) == addresses
+        followed = world.hosts[0].run('cat', '/proc/net/nf_conntrack')
+        marks = {line.rpartition('mark=')[2].split()[0] for line in followed.splitlines() if 'dport=5353' in line}
+        mark = marks.pop()
+        assert not marks and f'ct mark {int(mark):#010x} accept' in world.hosts[0].run('nft', 'list', 'ruleset')
+        assert world.face('demo', 'DELETE', f'security-group-rules/{rule}').status_code == 204
+        said(heard, set(), 0.2)
+        assert said(heard, {'none'}, 0.6) == set()
+        allow()
+        assert said(heard, addresses) == addresses
+        # what no rule names does not pass beside it
+        assert not senders[0]('ping', '-c', '1', '-W', '1', target.address, check=False)
+    finally:
+        for end in ends:
+            end.kill()
+            end.wait()
+            end.stdout.close()
+
+
+HEARS = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("", 5353))
+while 1:
+    print(s.recvfrom(9)[1][0], flush=True)
+"""
+SENDS = """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while 1:
+    s.sendto(b"x", ("%s", 5353))
+    time.sleep(.05)
+"""
+
+
+def said(stream, wanted, seconds=5):
+    """The lines that come until those that are wanted are there, or for some time."""
+    found, ends = set(), time.monotonic() + seconds
+    while not wanted or not wanted <= found:
+        found |= set((stream.read() or b'').decode().split())
+        if time.monotonic() > ends:
+            break
+        time.sleep(0.05)
+    return found
+
+
+@long_runs.only
 def test_nobody_sends_as_a_neighbour_by_two_routers(world):
     """A network of the same range and a router between let a project send as a guest of a network that it shares, whose
     groups let that guest in."""

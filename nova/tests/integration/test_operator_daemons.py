@@ -58,6 +58,11 @@ def _up(directory, started, ports):
         for name, process in started.items():
             assert process.poll() is None, (directory / f'{name}.log').read_text()[-3000:]
         return _manage(directory, 'service', 'list')[1].count(' up ') == 4
+
+    def serving():           # a run of nova-manage costs much: it is not asked before
+        return all(started[name].poll() is not None or ' serves' in (directory / f'{name}.log').read_text()
+                   for name in started if name not in ports)
+    _wait(serving, directory / 'compute.log')
     _wait(reporting, directory / 'compute.log')
     _wait(lambda: _manage(directory, 'service', 'describe_resource', 'host1')[0] == 0, directory / 'compute.log')
     for name, port in ports.items():

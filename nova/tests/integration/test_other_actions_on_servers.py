@@ -4,11 +4,12 @@ import threading
 import pytest
 
 from nova.db.projects import quotas
+from nova.tests import long_runs
 from nova.tests.functional import cloud as fixture
 from nova.tests.integration import servers
 
 
-@pytest.fixture(params=[name for name in servers.SHARED if name != 'sqlite'])
+@pytest.fixture(params=long_runs.rest(['postgresql', 'mariadb']))
 def cloud(request, tmp_path):
     with servers.SHARED[request.param]() as url_of, fixture.running(
             tmp_path / 'state', ('left', 'right'), host='left', reclaim_instance_interval=1000,

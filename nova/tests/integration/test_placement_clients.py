@@ -2,6 +2,7 @@
 import pytest
 import requests
 
+from nova.tests import long_runs
 from nova.tests.integration import test_clients
 
 
@@ -31,6 +32,7 @@ def test_aggregates(rig):
     assert rig.value('aggregate list') == []
 
 
+@long_runs.only
 def test_images_ahead_of_time(rig, tmp_path):
     data = tmp_path / 'image.raw'
     data.write_bytes(b'\0' * 65536)
@@ -65,6 +67,7 @@ def test_server_groups(rig):
     assert rig.value('server group list') == []
 
 
+@long_runs.only
 @pytest.mark.parametrize('version', ['2.1', '2.15', '2.64'])
 def test_server_groups_at(rig, version):
     at = f'--os-compute-api-version {version}'
@@ -81,6 +84,7 @@ def test_server_groups_at(rig, version):
     assert rig.value(f'{at} server group list') == []
 
 
+@long_runs.only
 def test_clients_that_do_not_know_the_other_policies(rig):
     """They show what there is, and stumble over none of it."""
     token, made = rig.value('token issue'), {}
@@ -99,6 +103,7 @@ def test_clients_that_do_not_know_the_other_policies(rig):
     rig.openstack('server group delete many none near')
 
 
+@long_runs.only
 def test_with_novaclient(rig):
     """The older client asks in another way."""
     rig.environ.update(test_clients.os_environment(rig))

@@ -15,6 +15,7 @@ from nova.rpc import bus
 from nova.rpc.rabbit import driver as rabbit_driver
 from nova.rpc.rabbit import link
 from nova.rpc.rabbit import settings
+from nova.tests import long_runs
 from nova.tests.integration import rabbit_cluster
 from nova.tests.integration import servers
 from nova.tests.unit.test_rpc import CONTEXT
@@ -94,6 +95,7 @@ def test_a_call_that_takes_long_is_heard_of(connect, monkeypatch):
         assert connect().client(ECHO).long(CONTEXT, server='one', seconds=6) == 'late'
 
 
+@long_runs.only
 def test_a_process_has_one_connection(connect, broker):
     made = connect()
     with served(made, 'one'), served(made, 'two'):
@@ -132,6 +134,7 @@ def test_connections_that_are_cut_lose_and_double_nothing(connect, broker):
         assert sorted(manager.remembered) == sorted(sent)
 
 
+@long_runs.only
 def test_what_the_broker_refuses_is_one_senders_error(connect, broker):
     """A refusal closes the channel, on which others have sent as well."""
     broker.control('add_user', 'bound', 'guest')
@@ -155,6 +158,7 @@ def test_what_the_broker_refuses_is_one_senders_error(connect, broker):
         assert sorted(manager.remembered) == list(range(200)) and len(failed) == 3     # threads take them
 
 
+@long_runs.only
 def test_a_broker_whose_memory_is_full_takes_messages_again(connect, broker, monkeypatch):
     monkeypatch.setattr(rabbit_driver, 'CONFIRM_S', 3)
     manager = Manager('one')
@@ -263,6 +267,7 @@ def test_a_wrong_password_is_said_in_the_log(broker, caplog):
     assert 'ACCESS_REFUSED' in caplog.text and 'canary' not in caplog.text
 
 
+@long_runs.only
 def test_queues_that_a_broker_lost_are_waited_for(connect, broker):
     """What is sent while others are not back yet is not refused as if nobody were there."""
     manager = Manager('one')

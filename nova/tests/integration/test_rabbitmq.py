@@ -16,6 +16,7 @@ from nova import exception
 from nova import objects
 from nova.rpc import bus
 from nova.rpc import delivery
+from nova.tests import long_runs
 from nova.tests.integration import servers
 from nova.tests.unit.test_rpc import CONTEXT
 from nova.tests.unit.test_rpc import ECHO
@@ -28,7 +29,7 @@ def broker():
         yield running
 
 
-@pytest.fixture(params=['rabbit', 'nova-rabbit'])
+@pytest.fixture(params=long_runs.rest(['nova-rabbit', 'rabbit']))
 def driver(request):
     return request.param
 

@@ -21,6 +21,7 @@ from nova.db.servers import instances
 from nova.db.tables import aggregates as tables_aggregates
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
+from nova.tests import long_runs
 from nova.tests import server_rows
 from nova.tests.functional import servers as fixture
 from nova.tests.functional import test_categories
@@ -38,7 +39,7 @@ from nova.tests.integration.racing import winners
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIHAEdAOFUYHq9NB9q+OTYEUaQdUg0XtGEhBf7QKhMnh'
 
 
-@pytest.fixture(scope='module', params=list(servers.CLIENTS))
+@pytest.fixture(scope='module', params=long_runs.rest(['mariadb', 'postgresql', 'mysqlclient', 'sqlite'], 2))
 def cloud(request, tmp_path_factory):
     with servers.CLIENTS[request.param]() as url_of:
         made = fixture.Servers(tmp_path_factory.mktemp('races'), url_of=url_of)

@@ -42,7 +42,7 @@ class Ready:
 sys.exit(service.Process(made, 'nova-work', [
     service.Service(made, 'nova-work', 'one', test.WORK, Manager(), transport), Ready()]).run())
 '''
-JOBS = 300
+JOBS = 120
 
 
 @pytest.fixture(scope='module')

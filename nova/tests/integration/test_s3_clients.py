@@ -8,6 +8,7 @@ import subprocess
 import pytest
 import requests
 
+from nova.tests import long_runs
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import test_ec2
 from nova.tests.integration import servers
@@ -101,6 +102,7 @@ def test_awscli(clients):
     assert 'aws' not in clients.run('aws', 's3', 'ls')
 
 
+@long_runs.only
 @pytest.mark.parametrize('version', ['4', '2'])
 def test_s3cmd(clients, version):
     def run(*command, **more):

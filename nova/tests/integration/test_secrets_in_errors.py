@@ -32,9 +32,16 @@ def url_of(request):
         yield made
 
 
-@pytest.mark.parametrize('statement, kind', REFUSED)
-def test_the_server_s_own_words(url_of, log_file, statement, kind):
+@pytest.fixture(scope='module')
+def words(url_of):
     db = engine.Database(url_of('words'))
+    yield db
+    db.dispose()
+
+
+@pytest.mark.parametrize('statement, kind', REFUSED)
+def test_the_server_s_own_words(words, log_file, statement, kind):
+    db = words
     secrets = {'a': 'canary-a', 'b': 'canary-b'}
     with db.writer() as conn:
         conn.execute(sa.text('DROP TABLE IF EXISTS t'))
@@ -46,7 +53,6 @@ def test_the_server_s_own_words(url_of, log_file, statement, kind):
     error = caught.value
     told = ''.join(traceback.format_exception(error)) + repr(getattr(error, 'value', '')) + log_file.read_text()
     assert 'hide_parameters' in told and 'canary' not in told.replace(statement, '')
-    db.dispose()
 
 
 def test_no_error_tells_a_secret(url_of, tmp_path, log_file):

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from nova.network.linux import remote as network_remote
+from nova.tests import long_runs
 from nova.tests.contract import test_systemd as units
 from nova.tests.integration import prepared
 from nova.tests.integration import systemd_machine
@@ -216,6 +217,7 @@ def test_units_have_no_more_rights_than_they_may(unit):
     assert 'Overall exposure level' in done.stdout
 
 
+@long_runs.only
 def test_a_cloud_of_one_machine_with_a_real_guest(machine, tmp_path):
     guest = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or tmp_path)
     made = subprocess.run([systemd_machine.TREE / 'tools/guest-image.sh', guest], capture_output=True, text=True)

@@ -16,6 +16,7 @@ from nova.cmd.manage import tls as manage_tls
 from nova.db import engine
 from nova.rpc import bus
 from nova.runtime import certificates
+from nova.tests import long_runs
 from nova.tests.integration import servers
 from nova.tests.unit.test_rpc import CONTEXT
 from nova.tests.unit.test_rpc import ECHO
@@ -112,7 +113,7 @@ def _postgresql(directory):
                "SELECT 'Ssl_cipher', cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
 
 
-@pytest.mark.parametrize('user, start', [('mysql', _mariadb), ('postgres', _postgresql)])
+@pytest.mark.parametrize('user, start', long_runs.rest([('mysql', _mariadb), ('postgres', _postgresql)]))
 def test_a_database(user, start):
     with servers._directory(user) as directory:
         _certificates(directory, user)

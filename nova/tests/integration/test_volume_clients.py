@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from nova.tests import long_runs
 from nova.tests import warm_client
 from nova.tests.functional import cloud as cloud_fixture
 
@@ -102,7 +103,19 @@ TYPES = (
     ('WAIT volume show vault -c status -f value', 'available'),
     ('volume show vault -c encrypted -f value', 'True'),
     ('volume delete vault', None),
-    ('volume type delete closed shared', None),
+    ('volume type create --private --project demo quiet', 'quiet'),
+    ('volume type list', 'quiet'),
+    ('volume type list --private', 'quiet'),
+    ('volume type show quiet', 'access_project_ids'),
+    ('volume type unset --project demo quiet', None),
+    ('volume type set --project demo quiet', None),
+    ('volume create --size 1 plain', 'plain'),
+    ('volume set --type quiet --retype-policy never plain', None),
+    ('volume show plain -c type -f value', 'quiet'),
+    ('volume set --type shared --migration-policy on-demand plain', None),
+    ('volume type set --public quiet', None),
+    ('volume delete plain', None),
+    ('volume type delete closed shared quiet', None),
 )
 
 
@@ -119,7 +132,7 @@ def run(cloud):
     return run
 
 
-@pytest.mark.parametrize(('name', 'commands'), [('nova-demo', COMMANDS), ('nova-admin', TYPES)])
+@pytest.mark.parametrize(('name', 'commands'), long_runs.rest([('nova-demo', COMMANDS), ('nova-admin', TYPES)]))
 def test_openstack_commands(run, name, commands):
     for command, pattern in commands:
         wait, _, rest = command.partition('WAIT ')
@@ -130,6 +143,7 @@ def test_openstack_commands(run, name, commands):
         assert not pattern or re.search(pattern, printed), f'openstack {command}:\n{printed}'
 
 
+@long_runs.only
 def test_a_transfer(run):
     run('volume create --size 1 given')
     made = json.loads(run('volume transfer request create --name gift given -f json'))

@@ -15,6 +15,7 @@ from nova import conf as nova_conf
 from nova import exception
 from nova.db.tables import volume as tables
 from nova.runtime import certificates
+from nova.tests import long_runs
 from nova.tests.functional import test_volume_files
 from nova.tests.waiting import wait_for
 from nova.volume import embedded
@@ -165,6 +166,7 @@ def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
     assert home.daemons() == [] and home.volumes.get(ALICE, kept)['attachments'] == []
 
 
+@long_runs.only
 def test_a_daemon_whose_certificate_ends_is_named_in_the_log(home, monkeypatch, caplog):
     attachment, _data = home.attached(home.made(1))
     home.volumes.ways.exports.compare()
@@ -178,6 +180,7 @@ def test_a_daemon_whose_certificate_ends_is_named_in_the_log(home, monkeypatch, 
     home.volumes.detach(ALICE, attachment)
 
 
+@long_runs.only
 def test_a_daemon_that_hangs_does_not_keep_a_volume(home, monkeypatch):
     monkeypatch.setattr(daemon.qmp, 'TIMEOUT_S', 1)
     monkeypatch.setattr(daemon.qmp.Monitor.__init__, '__defaults__', (1,))
@@ -192,6 +195,7 @@ def test_a_daemon_that_hangs_does_not_keep_a_volume(home, monkeypatch):
     assert home.client('h2', data, 'read 0 512')[0] == CLOSED
 
 
+@long_runs.only
 def test_several_servers_of_one_host(home):
     """Each has an export of its own."""
     volume_id = home.volumes.create(ALICE, 1, multiattach=True)['id']
@@ -228,6 +232,7 @@ def test_what_cannot_be_exported_is_refused_with_a_sentence(home, monkeypatch):
         home.volumes.connect(ALICE, attachment, home.connector('h2'), '/dev/vdb')
 
 
+@long_runs.only
 def test_a_snapshot_of_one_moment_while_a_host_elsewhere_writes(home):
     volume_id = home.made(1)
     attachment, data = home.attached(volume_id)
@@ -252,6 +257,7 @@ def test_a_snapshot_of_one_moment_while_a_host_elsewhere_writes(home):
     assert home.daemons() == []
 
 
+@long_runs.only
 def test_hosts_that_come_and_go_at_once_leave_nothing(home):
     """A daemon ends with its last export, while another one of its host is being opened."""
     volumes, found = [home.made(1) for _ in range(4)], []

@@ -2,6 +2,7 @@
 from nova.cert import signing
 from nova.cmd.manage import main as manage
 from nova.rpc import bus
+from nova.tests import long_runs
 from nova.tests.functional import cloud as whole
 from nova.tests.integration import servers
 
@@ -15,6 +16,7 @@ class Cloud(whole.Cloud):
         self.conf.set_override('transport_url', servers.virtual_host().url)
 
 
+@long_runs.only
 def test_an_operator_runs_and_lists_them(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(signing, 'AUTHORITY_BITS', 2048)
     with whole.running(tmp_path, ['host1'], Cloud, api__nova_network_resources=True) as cloud:

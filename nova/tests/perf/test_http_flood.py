@@ -4,6 +4,7 @@ import json
 import pytest
 
 from nova.cloud import assembly
+from nova.tests import long_runs
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.perf import http_flood
 
@@ -55,7 +56,7 @@ def flood_metadata(cloud, **sizes):
         server.stop(1)
 
 
-@pytest.mark.parametrize('compare', [flood, flood_metadata])
+@pytest.mark.parametrize('compare', long_runs.rest([flood, flood_metadata]))
 def test_hostile_connections_delay_nobody(cloud, compare):
     found = compare(cloud)
     assert not http_flood.late(found), json.dumps(found)

@@ -10,6 +10,7 @@ from nova.db.servers import archive
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import usage as tables_usage
 from nova.db.tables.shadow import SHADOWS
+from nova.tests import schemas
 from nova.tests import server_rows
 from nova.tests.unit.test_manage import run
 
@@ -54,9 +55,11 @@ def counts(db, tables):
 def cell(capsys, tmp_path):
     """(run(*arguments), Database with three deleted servers of the days 1, 2 and 3)"""
     state = ('--state-path', tmp_path)
-    run(capsys, 'db', 'sync', *state)
-    run(capsys, 'api_db', 'sync', *state)
     db = engine.Database(f'sqlite:///{tmp_path}/cell1.sqlite')
+    schemas.migrate(db, 'cell')
+    api_db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
+    schemas.migrate(api_db, 'api')
+    api_db.dispose()
     rows = [deleted(number, number) for number in (1, 2, 3)]
     with db.writer() as conn:
         fill(conn, rows)

@@ -28,9 +28,10 @@ def found(request, tmp_path):
 
 @pytest.fixture(autouse=True)
 def small(request, monkeypatch):
-    """Keys of authorities are made faster, but for the first test."""
+    """Keys are made faster, but for the first test."""
     if 'is_one' not in request.node.name:
-        monkeypatch.setattr(signing, 'AUTHORITY_BITS', 2048)
+        monkeypatch.setattr(signing, 'AUTHORITY_BITS', 1024)
+        monkeypatch.setattr(signing, 'USER_BITS', 1024)
 
 
 @pytest.fixture

@@ -4,9 +4,12 @@ import socket
 import pytest
 import webob
 from keystoneauth1 import loading
+from oslo_config import cfg
 
 from nova import conf as nova_conf
+from nova.conf.clients import keystoneauth
 from nova.identity import auth
+from nova.runtime import rest_client
 from nova.web import paste
 
 FILE = '''
@@ -28,6 +31,37 @@ def test_a_password_login_is_loaded(tmp_path, group):
     assert plugin.auth_url == 'http://keystone.example/v3' and plugin._username == 'nova'
     assert {'auth_url', 'username', 'password'} <= {
         option.dest for name, options in nova_conf.list_opts() if name == group for option in options}
+
+
+def test_the_options_are_those_of_the_library():
+    """An option that a release of it adds, or changes, has to be in our table: names, types, defaults, older names."""
+    own, theirs = ([_facts(option) for option in options] for options in (
+        keystoneauth.SERVICE, [*loading.get_session_conf_options(), *loading.get_auth_common_conf_options(),
+                               *loading.get_adapter_conf_options(include_deprecated=False)]))
+    assert own == theirs
+
+
+def _facts(option):
+    return (type(option), option.name, option.dest, option.default, option.secret, option.required,
+            list(getattr(option.type, 'choices', None) or ()), repr(option.type),
+            [(old.name, old.group) for old in option.deprecated_opts])
+
+
+def test_the_texts_of_a_sample_are_the_librarys():
+    theirs = {option.dest: option.help for option in loading.get_session_conf_options()}
+    for name in ('glance', 'ec2', 'ironic'):
+        [found] = [{option.dest: option.help for option in options} for group, options in nova_conf.list_opts()
+                   if group == name]
+        assert {dest: found[dest] for dest in theirs} == theirs and found['auth_url'] and found['auth_type']
+
+
+def test_what_a_newer_release_reads_is_registered():
+    """keystoneauth1 reads all options of its release: one that our table does not have ended the start."""
+    conf = cfg.ConfigOpts()
+    conf.register_opts([option for option in keystoneauth.SERVICE if option.dest != 'tls_ciphers'], group='glance')
+    conf([], default_config_files=[])
+    session, login = rest_client.session_of(conf, 'glance', 7)
+    assert (session.timeout, login, conf.glance.tls_ciphers) == (7, None, None)
 
 
 def test_the_middleware_reads_the_configuration_of_the_process(tmp_path):

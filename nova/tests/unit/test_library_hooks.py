@@ -6,6 +6,8 @@ import ast
 import inspect
 import pathlib
 import re
+import subprocess
+import sys
 import threading
 import types
 
@@ -256,6 +258,30 @@ def test_a_connection_of_pymysql_has_its_socket():
 def test_a_sample_of_a_rule_is_a_comment_of_yaml():
     lines = oslo_policy.sample_of(policy.list_rules()[0]).splitlines()
     assert lines and all(line.startswith('#') or not line for line in lines)
+
+
+RULES = """
+import sys
+from oslo_config import cfg
+from oslo_policy import _checks
+from oslo_policy import policy
+from nova import policy as rules
+conf = cfg.ConfigOpts()
+conf([], default_config_files=[])
+enforcer = policy.Enforcer(conf, use_conf=False)
+enforcer.set_rules(policy.Rules.from_dict({'a': 'role:admin and project_id:%(project_id)s or rule:b', 'b': '!'}))
+print('requests' in sys.modules)
+enforcer.set_rules(policy.Rules.from_dict({'a': 'https://decider.example/%(name)s'}))
+print('requests' in sys.modules, type(enforcer.rules['a']).__name__)
+print(sorted(_checks.get_extensions()), 'none' in _checks.get_extensions())
+"""
+
+
+def test_checks_over_http_are_loaded_for_rules_that_have_them():
+    """Each daemon with rules had an HTTP client, which none of them asks anything."""
+    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', RULES], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ['False', 'True HttpsCheck', "['http', 'https'] False"], (
+        '_checks.extension_checks is not where oslo.policy keeps checks of entry points: all of them are loaded.')
 
 
 def test_auth_token_has_its_options():

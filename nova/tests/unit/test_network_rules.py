@@ -6,6 +6,7 @@ from nova import exception
 from nova.network.host import state as host_state
 from nova.network import ipam
 from nova.network import group_rules
+from nova.network.linux import address_ranges
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import rules
@@ -125,7 +126,7 @@ def test_networks_are_kept_apart_and_from_the_hosts_metadata():
     text = script(
         networks=[network(), network('br-b', [subnet(cidr='10.1.0.0/24', gateway='10.1.0.1')], False)]
     )
-    found = chain(text, 'forward_apart')
+    found = chain(text, 'forward_egress')
     assert (
         'iifname "br-a" oifname { "br-b" } drop' in found
         and 'iifname "br-b" oifname { "br-a" } drop' in found
@@ -138,22 +139,92 @@ def overlays(count):
         '10.0.0.0/24', '10.0.0.1', '10.0.0.2', [], [], None)], [], []) for number in range(count)]
 
 
+def between(count, **values):
+    return rules.script('t', dataclasses.replace(state(**values), overlays=overlays(count), tunnel='192.0.2.1'), {})
+
+
 def test_a_packet_meets_as_many_rules_however_many_networks_the_host_has():
     """Three rules a network stood before each packet that is no reply: 300 with 100 networks."""
-    few, many = (rules.script('t', dataclasses.replace(state(), overlays=overlays(count)), {}) for count in (2, 100))
-    for name in ('egress_check', 'ingress_check', 'basics', 'forward_apart', 'zones'):
+    few, many = between(2), between(100)
+    for name in ('egress_check', 'ingress_check', 'basics', 'forward_egress', 'zones'):
         assert len(chain(few, name)) == len(chain(many, name)) <= 9, name
     for name in ('egress_check', 'ingress_check'):
-        assert chain(many, name)[0] == 'ct direction reply ct state established accept'
+        assert chain(many, name)[1] == 'ct direction reply ct state established accept'
     assert '"br000000000001" . 10.0.0.2' in chain(many, 'basics')[0]
-    assert chain(few, 'forward_apart')[1:3] == [
-        f'{name} {{ "br000000000000", "br000000000001" }} iifname . oifname != '
-        '{ "br000000000000" . "br000000000000", "br000000000001" . "br000000000001" } drop'
-        for name in ('iifname', 'oifname')]
+    assert chain(few, 'forward_egress')[1:4] == [
+        'iifname . oifname vmap { "br000000000000" . "br000000000000" : goto egress_check, '
+        '"br000000000001" . "br000000000001" : goto egress_check }',
+        *(f'{name} {{ "br000000000000", "br000000000001" }} drop' for name in ('iifname', 'oifname'))]
 
 
-def test_tcp_of_a_guest_is_let_through_early():
-    assert chain(script(), 'from_tap1')[1] == 'ether type ip ip protocol tcp ip saddr { 10.0.0.5 } accept'
+def test_what_the_rules_have_let_pass_is_known_until_they_change():
+    first, again, more, fewer = (between(1, **values) for values in (
+        {}, {}, {'rules': {'g-1': [row('egress'), row()]}}, {'members': {'x': ['10.0.0.9']}}))
+    marks = [chain(text, 'egress_check')[0] for text in (first, again, more, fewer)]
+    assert marks[0] == marks[1] and len(set(marks)) == 3
+    for text, mark in zip((first, more), (marks[0], marks[2]), strict=True):
+        assert chain(text, 'ingress_check')[0] == mark and mark.endswith(' accept')
+        seen, sent = mark.split()[2], f'{int(mark.split()[2], 16) ^ 1:#x}'
+        # not what has no ports of its own: ICMP, and protocols whose ports the tracking of connections may not know
+        assert chain(text, 'sent') == [
+            'meta l4proto { tcp, udp } iifname { "br000000000000" } ct direction original '
+            f'ct mark set {sent}', 'accept']
+        # a packet that met the sender's rules before a change, and the receiver's behind it, marks nothing
+        assert chain(text, 'seen') == [f'ct mark {sent} ct mark set {seen}', 'accept']
+    assert chain(more, 'ingress_g1') == ['meta nfproto ipv4 goto seen']
+    assert chain(more, 'egress_g1') == ['meta nfproto ipv4 goto sent']
+    lines = rules.changes('t', first, more).splitlines()                        # and few rules are loaded for it
+    assert {line.split()[4] for line in lines} == {'ingress_g1', 'sent', 'seen', 'egress_check', 'ingress_check'}
+    assert 'ct mark' not in script()
+
+
+def ranged(*addresses, device='tap1', mac=MAC):
+    return dataclasses.replace(port(device, mac=mac), pairs=[
+        {'ip_address': each, 'mac_address': None} for each in addresses])
+
+
+def test_what_a_port_sends_from_a_range_is_its_own_whoever_has_the_address():
+    text = between(1, ports=[ranged('10.1.0.0/16', '10.1.2.0/24', 'fd00:1::/61'), port('tap2', ['10.1.0.9'])])
+    sent = chain(text, 'from_tap1')
+    mark = next(each for each in sent if 'ether type ip ip saddr { 10.1.0.0/16 } ' in each).split()[-2]
+    assert f'ether type ip ip saddr {{ 10.1.0.0/16 }} meta mark set {mark} accept' in sent
+    assert f'ether type ip6 ip6 saddr {{ fd00:1::/61 }} meta mark set {mark} accept' in sent
+    assert sent.index('ether type ip udp sport 67 drop') < sent.index(
+        f'ether type ip ip saddr {{ 10.1.0.0/16 }} meta mark set {mark} accept')
+    assert f'ether type arp arp saddr ether {MAC} arp saddr ip {{ 0.0.0.0, 10.0.0.5, 10.1.0.0/16 }} accept' in sent
+    assert [each.split('nd-neighbor-advert ')[1].split(' ip6')[0] for each in sent if 'nd-neighbor-advert @' in each][
+        -1] == f'@th,64,61 {0xfd00000100000000 >> 3:#x}'
+    number = int(mark, 16) >> 16
+    assert 1 < number < 1 << 16 and mark == f'{number << 16:#010x}'
+    assert f'meta mark & 0xffff0000 vmap {{ {mark} : goto egress_tap1 }}' in chain(text, 'egress_check')
+    assert f'meta mark & 0x0000ffff vmap {{ {number:#010x} : goto ingress_tap1 }}' in chain(text, 'ingress_check')
+    # the bridge's choice of the device, whatever the MAC: a frame to all of them is for the range, too
+    assert chain(text, 'wide_receivers')[1:] == ['oifname vmap { "tap1" : goto wide_tap1 }']
+    assert chain(text, 'wide_tap1')[0] == (
+        f'ether type ip ip daddr {{ 10.1.0.0/16 }} meta mark set meta mark & 0xffff0000 | {number:#010x}')
+    # no connection of another guest's stands for such a packet, and none takes its mark along to the network of hosts
+    assert all(chain(text, name)[0].startswith('meta mark 0 ct mark ') for name in ('egress_check', 'ingress_check'))
+    assert chain(text, 'to_vx' + '0' * 12)[0] == 'meta mark set 0'
+    assert 'meta mark' not in between(1)
+
+
+def test_numbers_of_ports_with_ranges_are_others_and_stay():
+    many = [ranged('10.1.0.0/16', device=f'tap{number}') for number in range(300)]
+    found = address_ranges.numbers(many)
+    assert len(set(found.values())) == 300 and all(1 < number < 1 << 16 for number in found.values())
+    assert address_ranges.numbers(many[7:8])['tap7'] == found['tap7']
+
+
+def test_frames_between_hosts_are_not_followed_as_connections_of_the_host():
+    text = between(1)
+    assert chain(text, 'tunnels')[1:] == ['udp dport 4789 ip saddr 192.0.2.1 notrack']
+    assert chain(text, 'zones')[1] == (
+        'udp dport 4789 ip daddr 192.0.2.1 iifname != { "br000000000000" } notrack accept')     # guests' are followed
+
+
+def test_tcp_and_udp_of_a_guest_are_let_through_early():
+    assert chain(script(), 'from_tap1')[1:3] == [f'ether type ip {kind} ip saddr {{ 10.0.0.5 }} accept'
+                                                 for kind in ('ip protocol tcp', 'udp sport != { 67, 68 }')]
 
 
 def test_no_network_makes_valid_tables():

@@ -1,4 +1,4 @@
-"""The token of a pair of keys, which serves the requests of a minute."""
+"""The token of a pair of keys, which serves the requests of a minute; and how long a pair is trusted that was read."""
 import base64
 import hmac
 import json
@@ -19,8 +19,12 @@ def by(cloud, pair, **more):
     return cloud.service.signed.authenticate_text(pair['access'], 'text', signature, **more)
 
 
-@pytest.fixture
-def pair(cloud):
+@pytest.fixture(name='pair')
+def pair_of_cloud(cloud):
+    return pair_of(cloud)
+
+
+def pair_of(cloud):
     made = cloud.service.credentials.create_ec2(cloud.id_of('user', 'demo'), cloud.id_of('project', 'demo'))
     return json.loads(made['blob'])
 
@@ -59,3 +63,42 @@ def test_a_pair_that_changed_its_project_has_a_token_of_that(cloud, pair):
     cloud.service.credentials.update(row['id'], {'project_id': cloud.id_of('project', 'admin')})
     with pytest.raises(exception.Unauthorized):         # he has no role there
         by(cloud, pair, shared=True)
+
+
+@pytest.fixture
+def trusting(tmp_path):
+    return identity_fixture.IdentityCloud(tmp_path, validation_cache_time=60)
+
+
+def remove_elsewhere(cloud):
+    """As another process does."""
+    assert cloud.db.run(lambda conn: conn.exec_driver_sql('DELETE FROM identity_credentials').rowcount) == 1
+
+
+def test_a_pair_is_read_once_in_the_seconds_for_which_a_token_is_trusted(trusting):
+    made = pair_of(trusting)
+    token, _data = by(trusting, made, shared=True)
+    remove_elsewhere(trusting)
+    assert by(trusting, made, shared=True)[0] == token
+    with pytest.raises(exception.Unauthorized):         # the secret counts as before
+        by(trusting, {**made, 'secret': '0' * 40}, shared=True)
+
+
+def test_a_change_of_this_process_counts_at_once(trusting):
+    made = pair_of(trusting)
+    by(trusting, made, shared=True)
+    row, = trusting.service.credentials.list(user_id=trusting.id_of('user', 'demo'))
+    trusting.service.credentials.delete(row['id'])
+    with pytest.raises(exception.Unauthorized):
+        by(trusting, made, shared=True)
+
+
+def test_a_pair_that_is_not_there_is_looked_for_each_time(trusting):
+    made = pair_of(trusting)
+    row, = trusting.service.credentials.list(user_id=trusting.id_of('user', 'demo'))
+    trusting.service.credentials.delete(row['id'])
+    for _again in range(2):
+        with pytest.raises(exception.Unauthorized):
+            by(trusting, made, shared=True)
+    trusting.service.credentials.create(row['user_id'], 'ec2', row['blob'], row['project_id'])
+    assert by(trusting, made, shared=True)[1].project_name == 'demo'

@@ -60,11 +60,11 @@ class Exporter:
     # ---- one attachment
 
     @staticmethod
-    def check(host: str | None) -> None:
+    def check(host: object) -> None:
         """
         :raises InvalidVolume: nothing can be exported to this host
         """
-        if not HOST.match(host or ''):
+        if not isinstance(host, str) or not HOST.match(host):
             raise exception.InvalidVolume(reason=f'{str(host)[:80]!r} cannot be the name of a host in a certificate.')
         if shutil.which(daemons.PROGRAM) is None:
             raise exception.InvalidVolume(

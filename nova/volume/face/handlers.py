@@ -18,6 +18,7 @@ from nova.volume.face import limits
 from nova.volume.face import listing
 from nova.volume.face import schemas
 from nova.volume.face import snapshots
+from nova.volume.face import type_access
 from nova.volume.face import types
 from nova.volume.face import views
 from nova.volume.store import rows as rows_of
@@ -175,11 +176,8 @@ def set_readonly(request: VolumeRequest, ident: str) -> None:
 
 
 def retype(request: VolumeRequest, ident: str) -> None:
-    """The types differ in nothing but whether several servers may have a volume at once."""
-    row, check = request.store.get(request.context, ident), request.store.check_type
-    if check(request.context, request.body['new_type']) != check(request.context, row['volume_type']):
-        raise exception.BadRequest('A volume keeps its type here: its blocks have one place. Make a volume of the '
-                                   'other type from it (source volume) in its stead.')
+    """The blocks have one place, so that the policy of migrations has no meaning."""
+    request.store.retypes.retype(request.context, ident, request.body['new_type'])
 
 
 def force_delete(request: VolumeRequest, ident: str) -> None:
@@ -247,6 +245,7 @@ ROUTES = (
     *snapshots.ROUTES,
     *attachments.ROUTES,
     *types.ROUTES,
+    *type_access.ROUTES,
     *limits.ROUTES,
     *backups.ROUTES,
 )

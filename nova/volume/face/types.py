@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
 
+from oslo_utils import strutils
+
+from nova import context as nova_context
 from nova import exception
 from nova.volume import api
-from nova.volume.face import listing
 from nova.volume.face import schemas
 from nova.volume.face import views
 from nova.web.routes import Route
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 _NAME = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _FLAG = {'type': ['boolean', 'string', 'null']}
 _SPECS = {**schemas.ITEMS, 'maxProperties': 8}
-_TYPE: dict[str, Any] = {'name': _NAME, 'description': schemas.NAME, 'os-volume-type-access:is_public': _FLAG,
-                         'is_public': _FLAG}
+_IS_PUBLIC = 'os-volume-type-access:is_public'
+_TYPE: dict[str, Any] = {'name': _NAME, 'description': schemas.NAME, _IS_PUBLIC: _FLAG, 'is_public': _FLAG}
 _NEW = schemas.Given('volume_type', {**schemas.of('name', **_TYPE, extra_specs={**_SPECS, 'type': ['object', 'null']})})
 _CHANGED = schemas.Given('volume_type', schemas.of(**{**_TYPE, 'name': {**_NAME, 'type': ['string', 'null']}}))
 _WORD = {'type': ['string', 'null'], 'maxLength': 255}
@@ -29,31 +31,58 @@ PROVIDER = 'provider'            # what python-cinderclient writes in the place 
 
 
 def list_types(request: VolumeRequest) -> dict[str, Any]:
-    return {'volume_types': [views.volume_type(row) for row in request.store.types.every()]}
+    """Those that the caller's project may use; administrators may ask for the private ones, or for all."""
+    wanted, caller = request.query.get('is_public'), request.context
+    if not caller.is_admin or wanted is None or wanted.lower() != 'none' and _flag('is_public', wanted):
+        found = request.store.types.every(caller.project_id)
+    else:
+        found = [row for row in request.store.types.every(nova_context.ALL_PROJECTS)
+                 if wanted.lower() == 'none' or not row['is_public']]
+    return {'volume_types': [views.volume_type(row) for row in found]}
 
 
 def show_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'volume_type': views.volume_type(request.store.types.find(None if ident == 'default' else ident))}
+    return {'volume_type': views.volume_type(find(request, None if ident == 'default' else ident))}
+
+
+def find(request: VolumeRequest, ident: str | None) -> Any:
+    """The type of an id or a name, if the caller may use it.
+
+    :raises VolumeTypeNotFound:
+    """
+    return request.store.types.find(ident, request.context.sees)
 
 
 def create_type(request: VolumeRequest) -> dict[str, Any]:
-    given = request.body
-    _check_public(given)
+    given, public = request.body, _public(request.body)
     return {'volume_type': views.volume_type(request.store.types.create(
-        given['name'], given.get('description'), given.get('extra_specs') or {}))}
+        given['name'], given.get('description'), given.get('extra_specs') or {}, public is not False))}
 
 
 def update_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body
-    _check_public(given)
     values = {'description': given['description']} if 'description' in given else {}
+    if _public(given) is not None:
+        values['is_public'] = _public(given)
     return {'volume_type': views.volume_type(request.store.types.update(ident, given.get('name'), values))}
 
 
-def _check_public(given: dict[str, Any]) -> None:
-    for name in ('is_public', 'os-volume-type-access:is_public'):
-        if given.get(name) is not None and not listing.true(given[name]):
-            raise exception.BadRequest('All projects may use a volume type here: there are no private ones.')
+def _public(given: dict[str, Any]) -> bool | None:
+    """Whether a body makes a type public, under either of the names; None: it does not say.
+
+    :raises BadRequest: it says both
+    """
+    said = {_flag(name, given[name]) for name in ('is_public', _IS_PUBLIC) if given.get(name) is not None}
+    if len(said) > 1:
+        raise exception.BadRequest(f'is_public and {_IS_PUBLIC} say different things.')
+    return said.pop() if said else None
+
+
+def _flag(name: str, value: object) -> bool:
+    try:
+        return strutils.bool_from_string(value, strict=True)
+    except ValueError:
+        raise exception.BadRequest(f'{name} is true or false, not {str(value)[:40]!r}.') from None
 
 
 def delete_type(request: VolumeRequest, ident: str) -> None:
@@ -61,7 +90,7 @@ def delete_type(request: VolumeRequest, ident: str) -> None:
 
 
 def show_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'extra_specs': request.store.types.find(ident)['extra_specs']}
+    return {'extra_specs': find(request, ident)['extra_specs']}
 
 
 def set_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
@@ -70,7 +99,7 @@ def set_extra_specs(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def show_extra_spec(request: VolumeRequest, ident: str, key: str) -> dict[str, Any]:
-    return {key: _of(request.store.types.find(ident)['extra_specs'], key)}
+    return {key: _of(find(request, ident)['extra_specs'], key)}
 
 
 def _of(found: dict[str, Any], key: str) -> Any:
@@ -85,7 +114,7 @@ def delete_extra_spec(request: VolumeRequest, ident: str, key: str) -> None:
 
 def show_encryption(request: VolumeRequest, ident: str) -> dict[str, Any]:
     """Nothing, of a type whose volumes are not encrypted."""
-    found = request.store.types.find(ident)
+    found = find(request, ident)
     return views.encryption(found) if found['encryption'] else {}
 
 
@@ -94,7 +123,7 @@ def show_encryption_item(request: VolumeRequest, ident: str, key: str) -> dict[s
 
 
 def create_encryption(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    kind = request.store.types.find(ident)
+    kind = find(request, ident)
     made = request.store.types.set_encryption(ident, request.body, new=True)
     return {'encryption': views.new_encryption({**kind, 'encryption': made})}
 
@@ -112,7 +141,7 @@ def delete_encryption(request: VolumeRequest, ident: str, key: str) -> None:
 
 def _check_named(request: VolumeRequest, ident: str, key: str) -> None:
     """:raises NotFound: the type has no such encryption"""
-    found = request.store.types.find(ident)['encryption']
+    found = find(request, ident)['encryption']
     if found is None or key not in (PROVIDER, found['encryption_id']):
         raise exception.NotFound()
 

@@ -134,7 +134,8 @@ def transfer(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
 
 def volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
     shown = {name: row[name] for name in ('id', 'name', 'description', 'extra_specs')}
-    return {**shown, 'is_public': True, 'os-volume-type-access:is_public': True, 'qos_specs_id': None}
+    return {**shown, 'is_public': row['is_public'], 'os-volume-type-access:is_public': row['is_public'],
+            'qos_specs_id': None}
 
 
 def new_encryption(kind: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,13 +85,13 @@ class Attachments:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             if attachment['status'] == CLOSING:
                 raise exception.InvalidVolume(reason='the attachment is being removed.')
-            row = rows.volume(conn, ctx, attachment['volume_id'])
+            row, ident = rows.volume(conn, ctx, attachment['volume_id']), attachment['id']
             status = 'attached' if attachment['status'] == 'attached' else 'attaching'
-            db.update(conn, volume_attachments, attachment_id, {
+            db.update(conn, volume_attachments, ident, {
                 'connector': connector, 'device': device, 'status': status})
             settle(conn, attachment['volume_id'])
-            return row, attachment['connector']
-        row, before = self._db.run(write)
+            return row, ident, attachment['connector']
+        row, attachment_id, before = self._db.run(write)     # the id as it is stored: MariaDB finds it in capitals, too
         if before and before.get('host') != connector.get('host') and self._ways.is_export(before):
             self._ways.close(attachment_id, before)
         return {**self._ways.open(row, attachment_id, connector), 'host': connector.get('host')}
@@ -108,8 +108,8 @@ class Attachments:
         def begin(conn: Connection) -> typing.Any:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             if self._ways.is_export(attachment['connector']):
-                db.update(conn, volume_attachments, attachment_id, {'status': CLOSING})
-                return attachment['connector']
+                db.update(conn, volume_attachments, attachment['id'], {'status': CLOSING})
+                return attachment['id'], attachment['connector']
             remove(conn)
             return None
 
@@ -118,9 +118,9 @@ class Attachments:
             db.delete(conn, volume_attachments, attachment_id)
             settle(conn, attachment['volume_id'])
         with contextlib.suppress(exception.NotFound):
-            connector = self._db.run(begin)
-            if connector is not None:
-                self._ways.close(attachment_id, connector)
+            exported = self._db.run(begin)
+            if exported is not None:
+                self._ways.close(*exported)
                 self._db.run(remove)
 
     def recover(self) -> None:

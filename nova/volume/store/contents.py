@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent import futures
 import contextlib
+import dataclasses
 import logging
 import threading
 import typing
@@ -22,17 +23,26 @@ from nova.runtime import concurrency
 from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
 from nova.volume.store import keys as volume_keys
+from nova.volume.store import turns
 
 LOG = logging.getLogger(__name__)
 
 GIB = 2 ** 30
-WORKERS = 4                              # copies at once: more of them would only wait for the same disk
+WORKERS, OF_ONE = 5, 4                   # copies at once, and those of one project: more would only wait for the disk
 QUICK_S = 0.25                           # so long a request waits for its work: most clients need not ask again
 CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
 RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # of a volume
 RESTORING_FROM = 'restoring'                                             # of its backup
 
 Row = dict[str, typing.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Work:
+    ident: str                           # of what it makes: one work at a time
+    owner: str                           # its project; '': none
+    job: Callable[..., None]
+    args: tuple[typing.Any, ...]
 
 
 class Contents:
@@ -48,32 +58,33 @@ class Contents:
         self._pool: concurrency.Pool | None = None
         self._lock = threading.Lock()
         self._busy: set[str] = set()
-        self._again: dict[str, tuple[Callable[..., None], tuple[typing.Any, ...]]] = {}     # what came meanwhile
+        self._again: dict[str, _Work] = {}           # what came meanwhile
+        self._turns: turns.Turns[_Work] = turns.Turns(WORKERS, OF_ONE)
 
     def make_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
         """Begin to make what is in a volume whose row is 'creating'."""
-        self._submit(row['id'], self._volume, ctx, row['id'])
+        self._submit(row['id'], self._volume, ctx, row['id'], owner=row['project_id'])
 
     def fill_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
         """Begin to put its image onto a volume whose row is 'downloading'."""
-        self._submit(row['id'], self._fill, ctx, row['id'])
+        self._submit(row['id'], self._fill, ctx, row['id'], owner=row['project_id'])
 
     def make_snapshot(self, row: Row) -> None:
         """Begin the copy for a snapshot whose row is 'creating', of a volume that is not written to."""
-        self._submit(row['id'], self._snapshot, row['id'])
+        self._submit(row['id'], self._snapshot, row['id'], owner=row['project_id'])
 
     def copy_snapshot(self, row: Row, write: Callable[[str], None]) -> None:
         """As ``make_snapshot``, of a volume that an exporter has, by what writes the copy of one moment into a
         qcow2 file."""
-        self._submit(row['id'], self._snapshot, row['id'], write)
+        self._submit(row['id'], self._snapshot, row['id'], write, owner=row['project_id'])
 
     def make_backup(self, row: Row) -> None:
         """Begin the copy for a backup whose row is 'creating'; it waits for its snapshot."""
-        self._submit(row['id'], self._backup, row['id'])
+        self._submit(row['id'], self._backup, row['id'], owner=row['project_id'])
 
     def restore_volume(self, row: Row) -> None:
         """Begin to put its backup onto a volume whose row is 'restoring-backup'."""
-        self._submit(row['id'], self._restore, row['id'])
+        self._submit(row['id'], self._restore, row['id'], owner=row['project_id'])
 
     def discard(self, *paths: str) -> None:
         """Take files away; their room comes back in the background."""
@@ -88,37 +99,42 @@ class Contents:
 
     # ---- jobs
 
-    def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any) -> None:
+    def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any, owner: str = '') -> None:
+        work = _Work(ident, owner, job, args)
         with self._lock:
             if ident in self._busy:
-                self._again[ident] = job, args       # the one that runs may have done all that it looks at
+                self._again[ident] = work            # the one that runs may have done all that it looks at
                 return
             self._busy.add(ident)
             self._pool = self._pool or concurrency.Pool('volumes', WORKERS)
-        future = self._begin(ident, job, *args)
+        future = self._begin(work) if self._turns.take(owner, work) else None
         if future is not None:
             with contextlib.suppress(futures.TimeoutError, futures.CancelledError):
                 future.result(QUICK_S)
 
-    def _begin(self, ident: str, job: Callable[..., None], *args: typing.Any) -> futures.Future[None] | None:
+    def _begin(self, work: _Work) -> futures.Future[None] | None:
         try:
-            return typing.cast(concurrency.Pool, self._pool).submit(self._run, ident, job, *args)
+            return typing.cast(concurrency.Pool, self._pool).submit(self._run, work)
         except RuntimeError:                         # the process ends: the next one does it
-            self._busy.discard(ident)
+            self._busy.discard(work.ident)
             return None
 
-    def _run(self, ident: str, job: Callable[..., None], *args: typing.Any) -> None:
+    def _run(self, work: _Work) -> None:
         try:
-            job(*args)
+            work.job(*work.args)
         except Exception:
-            LOG.exception('Work on %s failed.', ident)
+            LOG.exception('Work on %s failed.', work.ident)
         finally:
             with self._lock:
-                again = self._again.pop(ident, None)
+                again = self._again.pop(work.ident, None)
                 if again is None:
-                    self._busy.discard(ident)
-            if again is not None:
-                self._begin(ident, again[0], *again[1])
+                    self._busy.discard(work.ident)
+            if again is not None:                    # in the same turn
+                following: _Work | None = dataclasses.replace(again, owner=work.owner)
+            else:
+                following = self._turns.ended(work.owner)
+            if following is not None:
+                self._begin(following)
 
     def _volume(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         row, source = self._read(volume_id)
@@ -146,6 +162,14 @@ class Contents:
         with self._failing(volumes, volume_id, DOWNLOADING):
             self._image(ctx, row, self._files.volume(volume_id), row['size'] * GIB)
             self._db.run(attachments.settle, volume_id)
+            self._discard_deleted(volume_id)
+
+    def _discard_deleted(self, volume_id: str) -> None:
+        """What was written for a volume that was deleted meanwhile goes."""
+        with self._db.reader() as conn:
+            known = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
+        if known is None:
+            self.discard(self._files.volume(volume_id))
 
     def _image(self, ctx: nova_context.RequestContext, row: Row, path: str, size: int) -> None:
         image = self._images.show(ctx, row['image_id'])
@@ -186,7 +210,10 @@ class Contents:
 
     def finish_snapshot(self, snapshot_id: str) -> None:
         """A guest's QEMU has made the copy for a snapshot whose row is 'creating'."""
-        self._submit(snapshot_id, self._finish, snapshot_id)
+        with self._db.reader() as conn:
+            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+        if row is not None:
+            self._submit(row['id'], self._finish, row['id'], owner=row['project_id'])
 
     def _finish(self, snapshot_id: str) -> None:
         with self._db.reader() as conn:
@@ -246,10 +273,7 @@ class Contents:
         with self._failing(volumes, volume_id, RESTORING, ERROR_RESTORING):
             self._copy(self._files.backup(row['backup_id']), self._files.volume(volume_id), row)
             if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
-                with self._db.reader() as conn:
-                    known = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
-                if known is None:                    # deleted meanwhile
-                    self.discard(self._files.volume(volume_id))
+                self._discard_deleted(volume_id)
         self._db.run(self._restored, row['backup_id'])
 
     @staticmethod

@@ -183,8 +183,13 @@ class VolumeFiles:
         return part
 
     def finish_copy(self, path: str, size: int) -> None:
-        """Make the file of what stands in that of ``prepare_copy``; nothing when it was made before."""
+        """Make the file of what stands in that of ``prepare_copy``; nothing when it was made before.
+
+        :raises InvalidVolume: the guest's QEMU, which a guest may have taken over, has made another disk of it
+        """
         if not os.path.exists(path):
+            if int(self._convert.info(path + COPY, 'qcow2')['virtual-size']) != size:
+                raise exception.InvalidVolume(reason='the copy has another size than the volume.')
             with self._written(path) as part:
                 self._convert.convert(path + COPY, 'qcow2', part, 'raw')
                 os.truncate(part, size)

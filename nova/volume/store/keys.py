@@ -11,6 +11,7 @@ import uuid
 
 from oslo_config.cfg import ConfigOpts
 
+from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.volumes import keys as db
@@ -60,16 +61,18 @@ class Keys:
         """The passphrase of what a row of a volume, a snapshot or a backup is about; None: it is not encrypted."""
         return self.passphrase(row['key_id']) if row['key_id'] else None
 
-    def kind(self, conn: Connection, key_id: str, lock: bool = False) -> types.Type:
+    def kind(self, conn: Connection, key_id: str, sees: nova_context.Projects | str,
+             lock: bool = False) -> types.Type:
         """The type whose encryption a key is used with.
 
+        :param sees: who uses it; ALL_PROJECTS: whoever
         :param lock: no other transaction changes it until the transaction ends
         :raises InvalidVolume, VolumeTypeNotFound: it is gone
         """
         row = db.get(conn, key_id)
         if row is None:
             raise exception.InvalidVolume(reason='its key is gone.')
-        return types.find(conn, row['type_id'], lock)
+        return types.find(conn, row['type_id'], sees, lock)
 
     @staticmethod
     def forget(conn: Connection, key_id: str | None) -> None:

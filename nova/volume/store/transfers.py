@@ -16,6 +16,7 @@ from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
+from nova.volume.store import types
 
 Row = dict[str, typing.Any]
 Context = nova_context.RequestContext
@@ -78,6 +79,7 @@ class Transfers:
             volume = db.get(conn, volumes, row['volume_id'], nova_context.ALL_PROJECTS, lock=True)
             if volume is None or volume['status'] != AWAITING:
                 raise exception.InvalidVolume(reason='it is not offered any more.')
+            _check_type(conn, volume, ctx)
             self._limits.use(conn, ctx.project_id, 'volumes', volume['size'], volume['size'])
             db.update(conn, volumes, volume['id'], {
                 'project_id': ctx.project_id, 'user_id': ctx.user_id, 'status': AVAILABLE})
@@ -92,6 +94,13 @@ class Transfers:
             db.delete(conn, volume_transfers, row['id'])
             db.update(conn, volumes, row['volume_id'], {'status': AVAILABLE}, statuses=[AWAITING])
         self._db.run(write)
+
+
+def _check_type(conn: Connection, volume: Row, ctx: Context) -> None:
+    try:
+        types.find(conn, volume['volume_type'], ctx.sees, lock=True)
+    except exception.VolumeTypeNotFound:
+        raise exception.InvalidVolume(reason='its type is private, and not one of this project.') from None
 
 
 def _hash(key: str) -> str:

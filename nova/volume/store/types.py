@@ -10,6 +10,7 @@ import uuid
 
 from oslo_db import exception as db_exc
 
+from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db.audit import log
@@ -25,10 +26,10 @@ Encryption = dict[str, typing.Any]
 Change = Callable[[Type], Type]          # a type -> the values to write
 
 DEFAULT: Type = {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'extra_specs': {},
-                 'description': 'The default type', 'encryption': None}
+                 'description': 'The default type', 'encryption': None, 'is_public': True}
 TYPES: tuple[Type, ...] = (
     DEFAULT,
-    {'id': '5d0f8c52-93b4-4c0e-8f3a-6a7f2f0d1b42', 'name': 'multiattach', 'encryption': None,
+    {'id': '5d0f8c52-93b4-4c0e-8f3a-6a7f2f0d1b42', 'name': 'multiattach', 'encryption': None, 'is_public': True,
      'description': 'Volumes that several servers may have at once', 'extra_specs': {'multiattach': '<is> True'}},
 )
 SPECS = {'multiattach': ('<is> True', '<is> False')}
@@ -52,13 +53,14 @@ def _built_in(name: str | None) -> Type | None:
     return next((each for each in TYPES if not name or name in (each['id'], each['name'])), None)
 
 
-def find(conn: Connection, name: str | None, lock: bool = False) -> Type:
+def find(conn: Connection, name: str | None, sees: nova_context.Projects | str, lock: bool = False) -> Type:
     """The type with an id or a name; the default one for None and ''.
 
+    :param sees: of those that this project may use; ALL_PROJECTS: of all
     :param lock: no other transaction changes it until the transaction ends
     :raises VolumeTypeNotFound:
     """
-    found = _built_in(name) or db.get(conn, str(name)[:255], lock)
+    found = _built_in(name) or db.get(conn, str(name)[:255], sees, lock)
     if found is None:
         raise exception.VolumeTypeNotFound(name=str(name)[:255])
     return typing.cast(Type, found)
@@ -68,7 +70,7 @@ def ids(conn: Connection, names: set[str]) -> dict[str, str]:
     """{name: id} of types of volumes."""
     known = {each['name']: each['id'] for each in TYPES}
     if not names <= known.keys():
-        known.update((row['name'], row['id']) for row in db.every(conn))
+        known.update((row['name'], row['id']) for row in db.every(conn, nova_context.ALL_PROJECTS))
     return known
 
 
@@ -80,19 +82,20 @@ class Types:
     def __init__(self, database: typing.Any) -> None:
         self._db = database
 
-    def every(self) -> list[Type]:
+    def every(self, sees: nova_context.Projects | str) -> list[Type]:
+        """Those that a project may use; ALL_PROJECTS: all."""
         with self._db.reader() as conn:
-            return [*TYPES, *typing.cast(list[Type], db.every(conn))]
+            return [*TYPES, *typing.cast(list[Type], db.every(conn, sees))]
 
-    def find(self, name: str | None) -> Type:
+    def find(self, name: str | None, sees: nova_context.Projects | str) -> Type:
         """See the function of this name."""
         built_in = _built_in(name)
         if built_in is not None:
             return built_in
         with self._db.reader() as conn:
-            return find(conn, name)
+            return find(conn, name, sees)
 
-    def create(self, name: str, description: str | None, specs: dict[str, str]) -> Type:
+    def create(self, name: str, description: str | None, specs: dict[str, str], is_public: bool = True) -> Type:
         """
         :raises VolumeTypeExists, BadRequest:
         """
@@ -100,24 +103,26 @@ class Types:
         ident = str(uuid.uuid4())
 
         def write(conn: Connection) -> Type:
-            if len(db.every(conn)) >= MOST:
+            if len(db.every(conn, nova_context.ALL_PROJECTS)) >= MOST:
                 raise exception.BadRequest(f'There are {MOST} volume types already.')
             return db_volumes.insert(conn, volume_types, {
                 'id': ident, 'name': _name(conn, name), 'description': description, 'extra_specs': specs,
-                'encryption': None})
+                'encryption': None, 'is_public': is_public})
         log.about(ident)
         return self._written(name, write)
 
     def update(self, ident: str, name: str | None, values: Type) -> Type:
-        """Change the name or the description of a type.
+        """Change the name or the description of a type, or whether it is public; then no projects stand beside it.
 
         :raises VolumeTypeNotFound, VolumeTypeExists, BadRequest:
         """
         def write(conn: Connection) -> Type:
-            row = _changeable(conn, ident)
+            row = changeable(conn, ident)
             if name is not None and name != row['name']:
                 values['name'] = _name(conn, name)
                 db.rename(conn, row['name'], name)
+            if values.get('is_public'):
+                db.forbid(conn, row['id'])
             db_volumes.update(conn, volume_types, row['id'], values)
             return {**row, **values}
         return self._written(name or '', write)
@@ -134,6 +139,7 @@ class Types:
         """
         def write(conn: Connection) -> None:
             row = _unused(conn, ident)
+            db.forbid(conn, row['id'])
             db_volumes.delete(conn, volume_types, row['id'])
         self._db.run(write)
 
@@ -185,26 +191,26 @@ class Types:
 
     def _change(self, ident: str, change: Change, unused: bool = False) -> Type:
         def write(conn: Connection) -> Type:
-            row = (_unused if unused else _changeable)(conn, ident)
+            row = (_unused if unused else changeable)(conn, ident)
             values = change(row)
             db_volumes.update(conn, volume_types, row['id'], values)
             return {**row, **values}
         return typing.cast(Type, self._db.run(write))
 
 
-def _changeable(conn: Connection, ident: str) -> Type:
+def changeable(conn: Connection, ident: str) -> Type:
     """The row of a type, locked.
 
     :raises VolumeTypeNotFound, BadRequest: it is one that is always there
     """
-    row = find(conn, ident or '?', lock=True)
+    row = find(conn, ident or '?', nova_context.ALL_PROJECTS, lock=True)
     if any(row['id'] == each['id'] for each in TYPES):
         raise exception.BadRequest(f'The volume type {row["name"]} belongs to the block storage: make one of your own.')
     return row
 
 
 def _unused(conn: Connection, ident: str) -> Type:
-    row = _changeable(conn, ident)
+    row = changeable(conn, ident)
     if db.has_volumes(conn, row['name']) or keys.of_type(conn, row['id']):
         raise exception.BadRequest('There are volumes of this type, or copies of encrypted ones.')
     return row
@@ -216,7 +222,7 @@ def _name(conn: Connection, name: str) -> str:
     """
     if not name.strip():
         raise exception.BadRequest('A volume type has a name.')
-    if _built_in(name) or db.get(conn, name):
+    if _built_in(name) or db.get(conn, name, nova_context.ALL_PROJECTS):
         raise exception.VolumeTypeExists(name=name)
     return name
 

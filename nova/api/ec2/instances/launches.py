@@ -48,24 +48,24 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
                for shown in given.get('SecurityGroupIds') or ()]
     if groups:
         server['security_groups'] = groups
-    made = _made(req, requested, given, body)
-    servers = _servers(req, made)
+    made, servers = _made(req, requested, given, body)
+    if servers is None:
+        servers = _servers(req, made)
     req.ids.begin('i', [server['id'] for server in servers])
     view = views.Instances(req, servers)
     return {'ReservationId': made if made.startswith(RESERVATION) else views.reservation(req.ids.one('i', made)),
             'OwnerId': req.project_id, 'Groups': [],
-            'Instances': [view.one(server, index) for index, server in enumerate(
-                sorted(servers, key=lambda server: str(server['name'])))]}
+            'Instances': [view.one(server, index) for index, server in enumerate(servers)]}
 
 
 def _servers(req: operations.Request, made: str) -> list[dict[str, Any]]:
-    """What there is of what POST /servers has made.
+    """What there is of what POST /servers has made before.
 
     :param made: see ``_made``
     """
     if made.startswith(RESERVATION):
         found = req.call('compute', 'GET', '/servers/detail', query={'reservation_id': made})
-        return list(found['servers'])
+        return sorted(found['servers'], key=lambda server: str(server['name']))
     try:
         return [req.call('compute', 'GET', f'/servers/{made}')['server']]
     except errors.ServiceRefused as refused:
@@ -74,12 +74,16 @@ def _servers(req: operations.Request, made: str) -> list[dict[str, Any]]:
         return []                        # a token was sent again, after its server was deleted
 
 
-def _made(req: operations.Request, requested: operations.Given, given: operations.Given, body: dict[str, Any]) -> str:
-    """What POST /servers makes: the uuid of one server, the id of the reservation of several. The compute API knows
-    tokens, too: it finds what a request has made that was broken off; ``client_tokens`` knows which parameters a token
-    came with. Whether the caller may see the image, the compute API finds.
+def _made(req: operations.Request, requested: operations.Given, given: operations.Given, body: dict[str, Any],
+          ) -> tuple[str, list[dict[str, Any]] | None]:
+    """What POST /servers makes: the uuid of one server, the id of the reservation of several; and the servers, where
+    it was made now and the compute API has shown them. The compute API knows tokens, too: it finds what a request has
+    made that was broken off; ``client_tokens`` knows which parameters a token came with. Whether the caller may see
+    the image, the compute API finds.
     """
-    headers = {'Idempotency-Key': f'ec2:{requested["ClientToken"]}'} if requested.get('ClientToken') else {}
+    headers, servers = {'Prefer': 'return=representation'}, list[dict[str, Any]]()
+    if requested.get('ClientToken'):
+        headers['Idempotency-Key'] = f'ec2:{requested["ClientToken"]}'
     if req.caller.dry:
         _image(req, given)
     req.caller.writes('compute', 'POST', '/servers', body)          # a dry run ends here, with its rules looked at
@@ -91,8 +95,11 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
             if refused.status in (400, 404):
                 _image(req, given)       # is it this?
             raise
+        shown = answer['servers'] if 'servers' in answer else [answer['server']] if 'server' in answer else []
+        servers.extend(server for server in shown if 'status' in server)
         return str(answer['reservation_id'] if 'reservation_id' in answer else answer['server']['id'])
-    return client_tokens.once(req, 'RunInstances', requested, lambda: None, make)
+    made = client_tokens.once(req, 'RunInstances', requested, lambda: None, make)
+    return made, servers or None
 
 
 def _networks(req: operations.Request, given: operations.Given) -> Any:

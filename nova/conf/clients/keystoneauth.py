@@ -1,0 +1,90 @@
+"""The options of keystoneauth1 that each section of another service has: their names, types and defaults.
+
+The library loads ``requests`` with all that it needs (8 MB) wherever it is imported, also in daemons that ask no
+other service. So the options are written down here; their texts are the library's, asked for where a sample is printed.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+import copy
+import functools
+from typing import Any
+
+from oslo_config import cfg
+from oslo_config import types
+
+# oslo.config calls it; its annotations allow only classes of its own
+_TEXT: Any = str
+
+SESSION: tuple[cfg.Opt, ...] = (
+    cfg.StrOpt('cafile'),
+    cfg.StrOpt('certfile'),
+    cfg.StrOpt('keyfile'),
+    cfg.BoolOpt('insecure', default=False),
+    cfg.FloatOpt('timeout'),
+    cfg.BoolOpt('collect-timing', default=False),
+    cfg.BoolOpt('split-loggers', default=False),
+    cfg.StrOpt('tls-ciphers'),
+    cfg.StrOpt('tls-min-version', choices=[None, '1.2', '1.3']),
+)
+LOGIN: tuple[cfg.Opt, ...] = (
+    cfg.Opt('auth_type', type=_TEXT, deprecated_opts=[cfg.DeprecatedOpt('auth_plugin')]),
+    cfg.Opt('auth_section', type=_TEXT),
+)
+ADAPTER: tuple[cfg.Opt, ...] = (
+    cfg.StrOpt('service-type'),
+    cfg.StrOpt('service-name'),
+    cfg.ListOpt('valid-interfaces'),
+    cfg.StrOpt('region-name'),
+    cfg.StrOpt('endpoint-override'),
+    cfg.StrOpt('version'),
+    cfg.StrOpt('min-version'),
+    cfg.StrOpt('max-version'),
+    cfg.IntOpt('connect-retries'),
+    cfg.FloatOpt('connect-retry-delay'),
+    cfg.IntOpt('status-code-retries'),
+    cfg.FloatOpt('status-code-retry-delay'),
+    cfg.ListOpt('retriable-status-codes', item_type=types.Integer()),
+)
+SERVICE = (*SESSION, *LOGIN, *ADAPTER)
+
+
+def register_newer(conf: cfg.ConfigOpts, section: str) -> None:
+    """Add what the library's release reads for a session and this table does not know yet."""
+    from keystoneauth1 import loading
+    conf.register_opts([option for option in loading.get_session_conf_options()
+                        if option.dest not in conf[section]], group=section)
+
+
+def described(options: Iterable[cfg.Opt]) -> list[cfg.Opt]:
+    """The options of a section, those above with the library's texts."""
+    own = {id(option) for option in SERVICE}
+    return [_library()[option.dest] if id(option) in own else option for option in options]
+
+
+def logins(options: Iterable[cfg.Opt]) -> list[cfg.Opt]:
+    """The options of the ways to log in that most use, for the sample of a section that logs in; else none.
+
+    keystoneauth1 registers those of the way that auth_type names.
+    """
+    return list(_logins().values()) if any(option is LOGIN[0] for option in options) else []
+
+
+@functools.cache
+def _library() -> dict[str, cfg.Opt]:
+    from keystoneauth1 import loading
+    return _unique(loading.get_session_conf_options(), loading.get_auth_common_conf_options(),
+                   loading.get_adapter_conf_options(include_deprecated=False))
+
+
+@functools.cache
+def _logins() -> dict[str, cfg.Opt]:
+    from keystoneauth1 import loading
+    return _unique(loading.get_auth_plugin_conf_options('password'), loading.get_auth_plugin_conf_options('none'))
+
+
+def _unique(*groups: list[cfg.Opt]) -> dict[str, cfg.Opt]:
+    options = {option.dest: copy.copy(option) for group in groups for option in group}
+    for option in options.values():
+        option.required = False          # nothing of it is needed where the section is not used
+    return options

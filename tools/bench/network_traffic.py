@@ -1,0 +1,106 @@
+"""TCP between guests that are namespaces, beside the same devices without this product: see network.py.
+
+With all filters, on one host, and between two, which are namespaces, too, over VXLAN. In turns with pairs of devices on
+bridges that no packet filter sees, made by hand: what the kernel gives. As iperf3 does it, one connection with writes
+of 128 KiB; by CUBIC, as guests have it, not by what this machine has chosen for itself.
+"""
+import statistics
+import subprocess
+
+TURNS, SECONDS = 7, 2
+WANTED = 90                      # percent of what the kernel gives
+SINK = """
+import socket, time
+server, buffer, got = socket.create_server(("", 5001)), bytearray(1 << 17), 0
+print(1, flush=True)
+connection, began = server.accept()[0], time.monotonic()
+while size := connection.recv_into(buffer):
+    got += size
+print(got, time.monotonic() - began, time.process_time())
+"""
+SOURCE = """
+import contextlib, socket, sys, time
+connection = socket.socket()
+with contextlib.suppress(OSError):
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+connection.connect((sys.argv[1], 5001))
+ends, block = time.monotonic() + float(sys.argv[2]), bytes(1 << 17)
+while time.monotonic() < ends:
+    connection.sendall(block)
+connection.close()
+print(time.process_time())
+"""
+
+
+class Plain:
+    """A guest of what the kernel gives without this product: a pair of devices on a bridge, and no filter."""
+
+    def __init__(self, world, space, number):
+        self.space, self.address = world.space(f'p{number}'), f'10.0.0.{number}'
+        for words in (('-n', space, 'link', 'add', f'p{number}', 'type', 'veth', 'peer', 'name', 'eth0', 'netns',
+                       self.space),
+                      ('-n', space, 'link', 'set', f'p{number}', 'master', 'br0', 'up'),
+                      ('-n', self.space, 'link', 'set', 'eth0', 'mtu', '1450', 'up'),
+                      ('-n', self.space, 'address', 'add', f'{self.address}/24', 'dev', 'eth0')):
+            world.run('ip', *words)
+
+
+def plain(world):
+    """Three such guests: two of one host and one of another, with VXLAN over the wire of the hosts of the world."""
+    hosts = []
+    for number in (1, 2):
+        host = world.space(f'q{number}')
+        for words in (('link', 'add', f'q{number}', 'type', 'veth', 'peer', 'name', 'tun0', 'netns', host),
+                      ('link', 'set', f'q{number}', 'master', 'tun', 'up')):
+            world.run('ip', '-n', world.outer, *words)
+        for words in (('link', 'set', 'tun0', 'up'), ('address', 'add', f'192.0.2.{number + 50}/24', 'dev', 'tun0'),
+                      ('link', 'add', 'br0', 'type', 'bridge'), ('link', 'set', 'br0', 'up'),
+                      ('link', 'add', 'vx0', 'mtu', '1450', 'type', 'vxlan', 'id', '9', 'local',
+                       f'192.0.2.{number + 50}', 'remote', f'192.0.2.{53 - number}', 'dstport', '4789', 'noudpcsum'),
+                      ('link', 'set', 'vx0', 'master', 'br0', 'up')):
+            world.run('ip', '-n', host, *words)
+        hosts.append(host)
+    for space in (*hosts, world.outer):           # nor does br_netfilter see a packet there, as it does by itself
+        world.run('ip', 'netns', 'exec', space, 'sh', '-c',
+                  'for name in /proc/sys/net/bridge/bridge-nf-call-*; do echo 0 > $name; done')
+    return [Plain(world, hosts[place], number) for number, place in ((11, 0), (12, 0), (13, 1))]
+
+
+def rate(source, sink):
+    """(bits a second, seconds of the processor a byte) of what one guest sends to another: TCP's payload."""
+    process = subprocess.Popen(['ip', 'netns', 'exec', sink.space, 'python3', '-c', SINK], stdout=subprocess.PIPE,
+                               text=True)
+    try:
+        process.stdout.readline()
+        sent = subprocess.run(['ip', 'netns', 'exec', source.space, 'python3', '-c', SOURCE, sink.address,
+                               str(SECONDS)], stdout=subprocess.PIPE, text=True, check=True)
+        got, taken, processor = map(float, process.stdout.readline().split())
+        return 8 * got / taken, (processor + float(sent.stdout)) / got
+    finally:
+        process.kill()
+        process.wait()
+
+
+def measure(path, show):
+    """Each beside the same without this product, in turns."""
+    from nova.tests.integration import test_network_overlay as overlay
+
+    (path / 'world').mkdir()
+    world = overlay.World(path / 'world')
+    try:
+        network = world.network()
+        one, neighbour, far = world.boot(0, network, 'a'), world.boot(0, network, 'b'), world.boot(1, network, 'c')
+        for guest in (one, neighbour, far):
+            guest.dhcp()
+        world.run = overlay.run
+        first, second, third = plain(world)
+        for name, other, bare in (('on one host (veth)', neighbour, second), ('between hosts (VXLAN)', far, third)):
+            ours, theirs = zip(*((rate(one, other), rate(first, bare)) for _turn in range(TURNS)))
+            show(f'TCP from guest to guest {name}',
+                 gigabits_per_second=round(statistics.median(bits for bits, _cost in ours) / 1e9, 2),
+                 plain=round(statistics.median(bits for bits, _cost in theirs) / 1e9, 2),
+                 percent=round(100 * statistics.median(a[0] / b[0] for a, b in zip(ours, theirs))),
+                 wanted_percent=WANTED,
+                 percent_by_processor_time=round(100 * statistics.median(b[1] / a[1] for a, b in zip(ours, theirs))))
+    finally:
+        world.close()
