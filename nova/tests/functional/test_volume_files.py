@@ -21,6 +21,7 @@ from nova.tests import waiting
 from nova.virt import sandbox
 from nova.volume import embedded
 from nova.volume.exports import exporter
+from nova.volume.store import files as volume_files
 
 GIB = 2 ** 30
 ALICE = context.RequestContext(user_id='u', project_id='alice', roles=['member'], overwrite=False)
@@ -291,14 +292,33 @@ def test_what_is_being_copied_is_not_given_away(home):
     snapshot = home.snapshot(volume_id)
     home.set(tables_volume.volume_snapshots, snapshot, status='creating')
     for refused in (lambda: home.volumes.attach(ALICE, volume_id, SERVER),
-                    lambda: home.volumes.delete(ALICE, volume_id, cascade=True),
-                    lambda: home.volumes.delete_snapshot(ALICE, snapshot)):
+                    lambda: home.volumes.delete(ALICE, volume_id, cascade=True)):
         with pytest.raises(exception.InvalidVolume):
             refused()
     waiting = home.volumes.create(ALICE, None, snapshot_id=snapshot)
     assert waiting['status'] == 'creating'
     home.volumes.update_snapshot_status(ALICE, snapshot, 'creating', '90%')
     assert home.ended(lambda: home.volumes.get(ALICE, waiting['id']))['status'] == 'available'
+
+
+def test_a_snapshot_whose_server_is_gone_can_be_deleted(home):
+    """Nobody says any more how the copy ended: it was "creating", its volume there, until a restart."""
+    volume_id = home.made(1)
+    snapshot = home.snapshot(volume_id)
+    attachment = home.volumes.attach(ALICE, volume_id, SERVER)
+    os.replace(home.volumes.files.snapshot(snapshot), part := home.volumes.files.snapshot(snapshot) + volume_files.COPY)
+    home.set(tables_volume.volume_snapshots, snapshot, status='creating')
+    with pytest.raises(exception.InvalidVolume, match='is being made'):
+        home.volumes.delete_snapshot(ALICE, snapshot)
+    home.volumes.detach(ALICE, attachment)
+    home.volumes.contents._busy.add(snapshot)
+    with pytest.raises(exception.InvalidVolume, match='is being made'):
+        home.volumes.delete_snapshot(ALICE, snapshot)
+    home.volumes.contents._busy.clear()
+    home.volumes.delete_snapshot(ALICE, snapshot)
+    assert not os.path.exists(part)
+    home.volumes.update_snapshot_status(ALICE, snapshot, 'creating', '90%')          # late: nothing is made of it
+    home.volumes.delete(ALICE, volume_id)
 
 
 def test_snapshots_of_which_something_is_made_stay_with_their_volume(home, monkeypatch):

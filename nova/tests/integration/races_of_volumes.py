@@ -3,6 +3,7 @@ import collections
 import uuid
 
 from nova import context
+from nova import exception
 from nova import states
 from nova.db.servers import block_devices
 from nova.db.servers import instances
@@ -96,6 +97,26 @@ def attach_and_delete(cloud, project):
     return Race([function for ident, volume_id in zip(made, volumes) for function in (
         lambda ident=ident, volume_id=volume_id: _attach(project, ident, volume_id),
         lambda ident=ident: project.client().delete(f'/servers/{ident}'))], codes, after)
+
+
+@race
+def a_private_type_for_one_project(cloud, project):
+    volumes, caller = cloud.services.volumes, _context(project)
+    kind = volumes.types.create(str(uuid.uuid4()), None, {}, is_public=False)['id']
+
+    def ask(number):
+        try:
+            volumes.type_access.allow(kind, project.id)
+        except exception.Conflict:
+            return project.client().get('/servers/none')
+        return project.client().get('/os-keypairs')
+
+    def after():
+        assert volumes.type_access.projects(volumes.types.find(kind, project.id)) == [project.id]
+        assert volumes.create(caller, 1, volume_type=kind)['volume_type_id'] == kind
+        volumes.type_access.forbid(kind, project.id)
+        assert kind not in [row['id'] for row in volumes.types.every(project.id)]
+    return Race(ask, winners(200, 404), after)
 
 
 @race

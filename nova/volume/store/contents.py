@@ -86,6 +86,10 @@ class Contents:
         """Begin to put its backup onto a volume whose row is 'restoring-backup'."""
         self._submit(row['id'], self._restore, row['id'], owner=row['project_id'])
 
+    def works_on(self, ident: str) -> bool:
+        """Whether a work on a volume, a snapshot or a backup has begun, or waits."""
+        return ident in self._busy
+
     def discard(self, *paths: str) -> None:
         """Take files away; their room comes back in the background."""
         for path in paths:

@@ -127,6 +127,13 @@ class Snapshots:
             self._files.give_up_copy(self._files.snapshot(snapshot_id))
             self._contents.snapshot_ended(snapshot_id, contents.ERROR)
 
+    def _is_made(self, conn: Connection, row: Row) -> bool:
+        """Whether its copy is being made. That of a guest's QEMU ends, told or not, with the guest's hold on the
+        volume.
+        """
+        return row['status'] == contents.CREATING and bool(
+            self._contents.works_on(row['id']) or db.attachments(conn, volume_ids=[row['volume_id']]))
+
     def delete(self, ctx: Context, snapshot_id: str) -> None:
         """Remove a snapshot; no error when there is none.
 
@@ -134,7 +141,7 @@ class Snapshots:
         """
         def write(conn: Connection) -> str:
             row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
-            if row['status'] == contents.CREATING or any(db.unfinished(conn, table, {
+            if self._is_made(conn, row) or any(db.unfinished(conn, table, {
                     'snapshot_id': row['id']}) for table in (volumes, tables.volume_backups)):
                 raise exception.InvalidVolume(reason='the snapshot is being made, or a volume or a backup of it is.')
             self._forget(conn, row)
