@@ -10,6 +10,7 @@ from nova.tests.functional.test_ec2 import run
 
 cloud, demo, pair, ec2, image, flavor = (
     test_ec2.cloud, test_ec2.demo, test_ec2.pair, test_ec2.ec2, test_ec2.image, test_ec2.flavor)
+RANGES = ('10.91.0.0/24', '10.92.0.0/24')
 QUICK = {'WaiterConfig': {'Delay': 0.2, 'MaxAttempts': 200}}
 
 
@@ -149,6 +150,26 @@ def test_an_instance_starts_with_several_interfaces(ec2, image, flavor, subnet, 
     ec2.terminate_instances(InstanceIds=[instance])
     ec2.get_waiter('instance_terminated').wait(InstanceIds=[instance], **QUICK)
     ec2.delete_network_interface(NetworkInterfaceId=kept)
+
+
+def test_an_instance_is_in_the_subnet_that_it_names(ec2, image, flavor, demo):
+    """One of a network with two ranges got an address of the other one."""
+    made = demo.post('/network/v2.0/networks', {'network': {'name': 'ranges'}}).json()['network']['id']
+    uuids = [demo.post('/network/v2.0/subnets', {'subnet': {
+        'network_id': made, 'cidr': cidr, 'ip_version': 4}}).json()['subnet']['id'] for cidr in RANGES]
+    first, second = (ec2.describe_subnets(Filters=[{'Name': 'cidr-block', 'Values': [cidr]}])['Subnets'][0]['SubnetId']
+                     for cidr in RANGES)
+    start = {'ec2': ec2, 'image': image, 'flavor': flavor, 'DryRun': True}
+    assert refused(run, **start, SubnetId=second) == ('UnsupportedOperation', 400)
+    for address in ('10.91.0.9', 'no address'):
+        assert refused(run, **start, SubnetId=second, PrivateIpAddress=address) == ('InvalidParameterValue', 400)
+    instance = run(ec2, image, flavor, SubnetId=second, PrivateIpAddress='10.92.0.9')['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[instance], **QUICK)
+    assert (shown(ec2, instance)['SubnetId'], shown(ec2, instance)['PrivateIpAddress']) == (second, '10.92.0.9')
+    demo.delete(f'/network/v2.0/subnets/{uuids[0]}')
+    assert refused(run, **start, SubnetId=second) == ('DryRunOperation', 412)
+    assert refused(run, **start, SubnetId=first) == ('InvalidSubnetID.NotFound', 400)
+    ec2.terminate_instances(InstanceIds=[instance])
 
 
 @pytest.mark.parametrize('code, interfaces', [

@@ -16,6 +16,7 @@ from nova.api.ec2.instances import reservations
 from nova.api.ec2.instances import run_parameters
 from nova.api.ec2.instances import types
 from nova.api.ec2.instances import views
+from nova.api.ec2.networks import subnet_places
 from nova.api.ec2.networks import vpcs
 from nova.db.ec2 import vpcs as db_vpcs
 
@@ -122,10 +123,10 @@ def _networks(req: operations.Request, given: operations.Given) -> Any:
         if given.get('PrivateIpAddress'):
             raise errors.missing('SubnetId')
         return _first_networks(req)
-    subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}?fields=id&fields=network_id')['subnet']
-    check_groups(req, given.get('SecurityGroupIds') or (), subnet['id'])
+    network, subnet = subnet_places.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
+    check_groups(req, given.get('SecurityGroupIds') or (), subnet)
     fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
-    return [{'uuid': subnet['network_id'], **fixed}]
+    return [{'uuid': network, **fixed}]
 
 
 def _first_networks(req: operations.Request) -> Any:
