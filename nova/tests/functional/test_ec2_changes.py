@@ -1,8 +1,10 @@
 """What EC2's clients change of instances, images, volumes and interfaces, with boto3 and the fake driver."""
 import pytest
 
+from nova.api.ec2 import operations
 from nova.api.ec2 import refused as refusals
 from nova.api.ec2 import table
+from nova.db.networks import listing
 from nova.tests import waiting
 from nova.tests.functional import test_ec2
 from nova.tests.functional.test_ec2 import refused
@@ -146,6 +148,7 @@ def test_an_instance_starts_with_several_interfaces(ec2, image, flavor, subnet, 
     assert found['NetworkInterfaces'][1]['NetworkInterfaceId'] == kept
     assert found['NetworkInterfaces'][2]['PrivateIpAddress'] == '10.72.9.77'
     assert found['PrivateIpAddress'] == found['NetworkInterfaces'][0]['PrivateIpAddress']
+    assert refused(ec2.modify_instance_attribute, InstanceId=instance, Groups=[group]) == ('InvalidInstanceID', 400)
     assert [each['GroupId'] for place in (0, 2) for each in found['NetworkInterfaces'][place]['Groups']] == [group] * 2
     ec2.terminate_instances(InstanceIds=[instance])
     ec2.get_waiter('instance_terminated').wait(InstanceIds=[instance], **QUICK)
@@ -170,6 +173,22 @@ def test_an_instance_is_in_the_subnet_that_it_names(ec2, image, flavor, demo):
     assert refused(run, **start, SubnetId=second) == ('DryRunOperation', 412)
     assert refused(run, **start, SubnetId=first) == ('InvalidSubnetID.NotFound', 400)
     ec2.terminate_instances(InstanceIds=[instance])
+
+
+def test_lists_that_the_network_service_cuts_are_whole(ec2, subnet, monkeypatch):
+    """Subnets, interfaces, groups and their names ended with the thousandth."""
+    groups = [ec2.create_security_group(GroupName=f'cut{number}', Description='cut')['GroupId'] for number in range(4)]
+    made = [ec2.create_network_interface(SubnetId=subnet, Groups=[group])['NetworkInterface']['NetworkInterfaceId']
+            for group in groups]
+    subnets = len(ec2.describe_subnets()['Subnets'])
+    for owner, name in ((operations, 'PAGE'), (listing, 'MAX_LIMIT')):
+        monkeypatch.setattr(owner, name, 2)
+    assert set(made) <= {row['NetworkInterfaceId'] for row in ec2.describe_network_interfaces()['NetworkInterfaces']}
+    assert set(groups) <= {row['GroupId'] for row in ec2.describe_security_groups()['SecurityGroups']}
+    assert len(ec2.describe_subnets()['Subnets']) == subnets
+    monkeypatch.undo()
+    for ident in made:
+        ec2.delete_network_interface(NetworkInterfaceId=ident)
 
 
 @pytest.mark.parametrize('code, interfaces', [

@@ -14,6 +14,7 @@ from nova.api.ec2.instances import states
 from nova.api.ec2.instances import types
 from nova.api.ec2.instances import views
 from nova.api.ec2.networks import interfaces
+from nova.api.ec2.networks import network_interfaces
 from nova.api.metadata import tokens
 
 Server = dict[str, Any]
@@ -86,6 +87,8 @@ def _regroup(req: operations.Request, server: Server, wanted: Any) -> None:
     ports = interfaces.ports_of(req, [server['id']]).get(server['id'])
     if not ports:
         raise errors.Ec2Error('IncorrectState', 'The instance has no network interface.')
+    if len(ports) > 1:
+        raise network_interfaces.ambiguous(req.ids.one('i', server['id']))
     launches.check_groups(req, wanted, (ports[0]['fixed_ips'] or [{}])[0].get('subnet_id', ''))
     req.call('network', 'PUT', f'/ports/{ports[0]["id"]}', {'port': {'security_groups': groups}})
 

@@ -137,7 +137,7 @@ def _first_networks(req: operations.Request) -> Any:
     made = vpcs.Vpcs(req).of_subnets
     if not made:
         return 'auto'
-    rows = req.call('network', 'GET', '/subnets')['subnets']
+    rows = req.pages('network', '/subnets', 'subnets')
     of_others = {row['network_id'] for row in rows if row['id'] in made}
     outside = {row['id'] for row in req.call('network', 'GET', '/networks',
                                              query={'router:external': 'true'})['networks']}

@@ -112,8 +112,7 @@ def _server(req: operations.Request, uuid: str, shown: str) -> dict[str, Any]:
         if refused.status != 404:
             raise
     since = (datetime.datetime.now(datetime.UTC) - REMEMBERED).strftime('%Y-%m-%dT%H:%M:%SZ')
-    deleted = req.call('compute', 'GET', '/servers/detail', query={'changes-since': since})
-    for server in deleted['servers']:
+    for server in req.pages('compute', '/servers/detail', 'servers', {'changes-since': since}):
         if server['id'] == uuid and server['status'] == 'DELETED':
             return dict(server)
     raise errors.not_found('i', shown)

@@ -27,9 +27,9 @@ class Interfaces:
         self._ids = req.ids.shown('eni', [port['id'] for port in ports])
         self._subnets = req.ids.shown('subnet', {fixed['subnet_id'] for port in ports for fixed in port['fixed_ips']})
         self._groups = req.ids.shown('sg', groups)
-        rows = req.call('network', 'GET', '/security-groups', query={
-            'project_id': req.project_id, 'fields': ['id', 'name']}) if groups else {}
-        self._names = {row['id']: row['name'] for row in rows.get('security_groups', ())}
+        rows = req.pages('network', '/security-groups', 'security_groups', {
+            'project_id': req.project_id, 'fields': ['id', 'name']}) if groups else []
+        self._names = {row['id']: row['name'] for row in rows}
 
     def facts(self, server: dict[str, Any]) -> list[list[Any]]:
         """What ``shown`` wants to know of a server's interfaces, of JSON."""
