@@ -1,15 +1,19 @@
 """Small pure helpers that several rooms need."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import datetime
 import hashlib
+import re
 from threading import Event
 import time
 from typing import Any
 
 import orjson
+
+EC2_RESERVATION = 'ec2:reservation'              # item of a server's metadata, see ec2_reservation
+_RESERVATION = re.compile('(r-[0-9a-f]{17})/([0-9]{1,9})')
 
 
 def utcnow() -> datetime.datetime:
@@ -25,6 +29,12 @@ def from_timestamp(seconds: float) -> datetime.datetime:
 def ec2_id(uuid: str | None, prefix: str = 'i') -> str | None:
     """The EC2 form of an id: 17 hexadecimal digits, as EC2 has had them since 2016, taken from the uuid."""
     return f'{prefix}-{uuid.replace("-", "")[:17]}' if uuid else None
+
+
+def ec2_reservation(metadata: Mapping[str, str]) -> tuple[str, int] | None:
+    """(the reservation that RunInstances has noted in a server's metadata, instances at most); None: it has not."""
+    found = _RESERVATION.fullmatch(metadata.get(EC2_RESERVATION) or '')
+    return (found[1], int(found[2])) if found else None
 
 
 def end_of_second(moment: datetime.datetime) -> datetime.datetime:

@@ -31,6 +31,7 @@ class Ids:
         self._known: dict[str, dict[str, int | None]] = {}
         self._later: dict[str, set[str]] = {}              # {prefix: uuids} of those that are shown by their numbers
         self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, where users choose no uuids
+        self.networks: dict[str, str] = {}                 # {uuid of a subnet: that of its network}, see subnet_places
 
     def shown(self, prefix: str, uuids: Iterable[str | None]) -> dict[str | None, str | None]:
         """{uuid: id} of all; None stands for itself."""

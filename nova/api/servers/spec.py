@@ -8,6 +8,7 @@ import typing
 import unicodedata
 
 from nova import exception
+from nova import utils
 from nova.hardware import cpu_topology
 from nova.hardware import growth
 from nova.hardware import guest_request
@@ -41,7 +42,11 @@ def password() -> str:
     return ''.join(secrets.choice(_PASSWORD_LETTERS) for _ in range(PASSWORD_LENGTH))
 
 
-def reservation_id() -> str:
+def reservation_id(metadata: collections.abc.Mapping[str, str]) -> str:
+    """A new one; where the metadata name it that of RunInstances: guests and both APIs have the same."""
+    found = utils.ec2_reservation(metadata)
+    if found:
+        return found[0]
     return 'r-' + ''.join(secrets.choice('0123456789abcdefghijklmnopqrstuvwxyz') for _ in range(8))
 
 

@@ -264,6 +264,33 @@ def test_instances_that_no_request_has_named_yet_are_found_by_their_ids(cloud, e
     ec2.terminate_instances(InstanceIds=made)
 
 
+def test_the_instances_of_a_request_are_one_reservation(cloud, demo, ec2, image, flavor):
+    """RunInstances named a reservation that DescribeInstances did not show."""
+    made = run(ec2, image, flavor, MinCount=3, MaxCount=3, TagSpecifications=[
+        {'ResourceType': 'instance', 'Tags': [{'Key': 'Name', 'Value': 'many'}]}])
+    ids, ident = [row['InstanceId'] for row in made['Instances']], made['ReservationId']
+    assert [row['AmiLaunchIndex'] for row in made['Instances']] == [0, 1, 2]
+    assert [row['PrivateDnsName'] for row in made['Instances']] == [f'many-{number}' for number in range(1, 4)]
+    alone = run(ec2, image, flavor)
+    for more in ({}, {'Filters': [{'Name': 'reservation-id', 'Values': [ident, alone['ReservationId']]}]}):
+        shown = {row['ReservationId']: row['Instances'] for row in ec2.describe_instances(**more)['Reservations']}
+        assert sorted(row['InstanceId'] for row in shown[ident]) == sorted(ids)
+        assert [row['AmiLaunchIndex'] for row in shown[alone['ReservationId']]] == [0]
+    assert set(shown) == {ident, alone['ReservationId']}
+    assert not [tag for row in shown[ident] for tag in row['Tags'] if tag['Key'] != 'Name']
+    uuid = ec2_ids.uuids(cloud.api_db, 'i', [ids[0][2:]])[ids[0][2:]]
+    assert demo.get(f'/servers/{uuid}').json()['server']['metadata'][utils.EC2_RESERVATION] == f'{ident}/3'
+    ec2.terminate_instances(InstanceIds=[*ids, alone['Instances'][0]['InstanceId']])
+
+
+def test_a_server_of_the_compute_api_is_a_reservation_of_its_own(ec2, demo):
+    made = demo.boot(demo.upload_image(), networks='none', version='2.37',
+                     metadata={utils.EC2_RESERVATION: 'r-<b>'})['id']
+    shown, = ec2.describe_instances(InstanceIds=[utils.ec2_id(made)])['Reservations']
+    assert shown['ReservationId'] == utils.ec2_id(made, 'r') and 'AmiLaunchIndex' not in shown['Instances'][0]
+    demo.delete(f'/servers/{made}')
+
+
 def test_one_instance_is_of_the_reservation_that_is_shown_later(ec2, image, flavor):
     """RunInstances named another one than DescribeInstances."""
     made = run(ec2, image, flavor, ClientToken='one reservation')
@@ -488,10 +515,10 @@ def test_pages(ec2, image, flavor):
     made = run(ec2, image, flavor, MinCount=6, MaxCount=6)
     ids = sorted(row['InstanceId'] for row in made['Instances'])
     first = ec2.describe_instances(MaxResults=5)
-    seen = [row['Instances'][0]['InstanceId'] for row in first['Reservations']]
+    seen = [one['InstanceId'] for row in first['Reservations'] for one in row['Instances']]
     assert len(seen) == 5 and first['NextToken']
     rest = ec2.describe_instances(MaxResults=5, NextToken=first['NextToken'])
-    seen += [row['Instances'][0]['InstanceId'] for row in rest['Reservations']]
+    seen += [one['InstanceId'] for row in rest['Reservations'] for one in row['Instances']]
     assert set(ids) <= set(seen) and len(seen) == len(set(seen))
     assert refused(ec2.describe_instances, MaxResults=4) == ('InvalidParameterValue', 400)
     ec2.terminate_instances(InstanceIds=ids)
@@ -583,9 +610,11 @@ def test_placement_groups(cloud, ec2, image, flavor):
         'InvalidPlacementGroup.Unknown')
     other = boto(cloud, keys_of(cloud.admin()))
     assert other.describe_placement_groups()['PlacementGroups'] == [], 'a group is its project\'s'
-    instances = [run(ec2, image, flavor, Placement={'GroupName': 'apart'})['Instances'][0]['InstanceId']
-                 for _number in range(2)]
-    ec2.get_waiter('instance_running').wait(InstanceIds=instances[:1], WaiterConfig={'Delay': 1})
+    instances = []
+    for _number in range(2):
+        instances += [run(ec2, image, flavor, Placement={'GroupName': 'apart'})['Instances'][0]['InstanceId']]
+        if len(instances) == 1:          # the two would race for the host
+            ec2.get_waiter('instance_running').wait(InstanceIds=instances, WaiterConfig={'Delay': 0.2})
     waiting.wait_for(lambda: ec2.describe_instances(InstanceIds=instances[1:])['Reservations'][0]['Instances'][0][
         'State']['Name'] == 'terminated', 30, 'the second one to find no host')
     assert refused(ec2.delete_placement_group, GroupName='apart')[0] == 'InvalidPlacementGroup.InUse'
@@ -804,8 +833,7 @@ def test_an_instance_says_where_it_is(ec2, image, flavor):
         'Name': 'group-name', 'Values': ['where']}])['SecurityGroups']
     assert [(row['GroupId'], row['VpcId']) for row in found] == [(group, vpc)]
     interface = {'DeviceIndex': 0, 'SubnetId': subnet, 'Groups': [group], 'DeleteOnTermination': True}
-    for more in ({'NetworkInterfaces': [interface, interface]},
-                 {'NetworkInterfaces': [{**interface, 'DeviceIndex': 1}]},
+    for more in ({'NetworkInterfaces': [{**interface, 'DeviceIndex': 1}]},
                  {'NetworkInterfaces': [{**interface, 'AssociatePublicIpAddress': True}]}):
         assert refused(run, ec2=ec2, image=image, flavor=flavor, **more)[0] == 'UnsupportedOperation'
     assert refused(run, ec2=ec2, image=image, flavor=flavor, NetworkInterfaces=[interface], SubnetId=subnet)[0] == (

@@ -1,8 +1,10 @@
 """What EC2's clients change of instances, images, volumes and interfaces, with boto3 and the fake driver."""
 import pytest
 
+from nova.api.ec2 import operations
 from nova.api.ec2 import refused as refusals
 from nova.api.ec2 import table
+from nova.db.networks import listing
 from nova.tests import waiting
 from nova.tests.functional import test_ec2
 from nova.tests.functional.test_ec2 import refused
@@ -10,6 +12,7 @@ from nova.tests.functional.test_ec2 import run
 
 cloud, demo, pair, ec2, image, flavor = (
     test_ec2.cloud, test_ec2.demo, test_ec2.pair, test_ec2.ec2, test_ec2.image, test_ec2.flavor)
+RANGES = ('10.91.0.0/24', '10.92.0.0/24')
 QUICK = {'WaiterConfig': {'Delay': 0.2, 'MaxAttempts': 200}}
 
 
@@ -82,6 +85,7 @@ def test_groups_volumes_and_what_is_not_changed(ec2, instance, demo):
     assert refused(ec2.modify_instance_attribute, InstanceId=instance, BlockDeviceMappings=[{
         'DeviceName': '/dev/vdz', 'Ebs': {'DeleteOnTermination': True}}]) == ('InvalidInstanceAttributeValue', 400)
     for change in ({'SourceDestCheck': {'Value': False}}, {'DisableApiTermination': {'Value': True}},
+                   {'Kernel': {'Value': 'aki-1'}}, {'DisableApiStop': {'Value': True}},
                    {'EbsOptimized': {'Value': True}}, {'UserData': {'Value': b'x'}},
                    {'InstanceInitiatedShutdownBehavior': {'Value': 'terminate'}}):
         assert refused(ec2.modify_instance_attribute, InstanceId=instance, **change) == ('UnsupportedOperation', 400)
@@ -108,8 +112,8 @@ def test_a_requirement_of_tokens_is_no_tag(ec2, image, flavor, subnet, demo):
     assert changed['InstanceMetadataOptions']['HttpTokens'] == 'optional'
     assert 'HttpTokens' not in shown(ec2, one)['MetadataOptions']
     ec2.modify_instance_metadata_options(InstanceId=one, HttpTokens='required')
-    items = {key: 'required', 'metadata_hop_limit': '64'}
-    assert any(row['metadata'] == items for row in demo.get('/servers/detail').json()['servers'])
+    items = {key: 'required', 'metadata_hop_limit': '64'}.items()
+    assert any(row['metadata'].items() >= items for row in demo.get('/servers/detail').json()['servers'])
     changed = ec2.modify_instance_metadata_options(InstanceId=one, HttpPutResponseHopLimit=2)['InstanceMetadataOptions']
     assert (changed['HttpPutResponseHopLimit'], changed['HttpTokens']) == (2, 'required')
     changed = ec2.modify_instance_metadata_options(InstanceId=one, HttpTokens='optional')['InstanceMetadataOptions']
@@ -122,6 +126,90 @@ def test_a_requirement_of_tokens_is_no_tag(ec2, image, flavor, subnet, demo):
         assert refused(ec2.modify_instance_metadata_options, InstanceId=one, **options) == (
             'UnsupportedOperation', 400)
     ec2.terminate_instances(InstanceIds=[one])
+
+
+def test_an_instance_starts_with_several_interfaces(ec2, image, flavor, subnet, network, demo):
+    for number in (1, 2):
+        made = demo.post('/network/v2.0/networks', {'network': {'name': f'more{number}'}}).json()['network']['id']
+        demo.post('/network/v2.0/subnets', {'subnet': {
+            'network_id': made, 'cidr': f'10.7{number}.9.0/24', 'ip_version': 4}})
+    subnets = [subnet, *(ec2.describe_subnets(Filters=[{'Name': 'cidr-block', 'Values': [cidr]}])[
+        'Subnets'][0]['SubnetId'] for cidr in ('10.71.9.0/24', '10.72.9.0/24'))]
+    group = ec2.create_security_group(GroupName='several', Description='several')['GroupId']
+    kept = ec2.create_network_interface(SubnetId=subnets[1])['NetworkInterface']['NetworkInterfaceId']
+    new = {'Groups': [group], 'DeleteOnTermination': True}
+    wanted = [{'DeviceIndex': 2, 'SubnetId': subnets[2], 'PrivateIpAddress': '10.72.9.77', **new},
+              {'DeviceIndex': 0, 'SubnetId': subnets[0], **new}, {'DeviceIndex': 1, 'NetworkInterfaceId': kept}]
+    instance = run(ec2, image, flavor, NetworkInterfaces=wanted)['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[instance], **QUICK)
+    found = shown(ec2, instance)
+    assert [row['SubnetId'] for row in found['NetworkInterfaces']] == subnets
+    assert [row['Attachment']['DeviceIndex'] for row in found['NetworkInterfaces']] == [0, 1, 2]
+    assert found['NetworkInterfaces'][1]['NetworkInterfaceId'] == kept
+    assert found['NetworkInterfaces'][2]['PrivateIpAddress'] == '10.72.9.77'
+    assert found['PrivateIpAddress'] == found['NetworkInterfaces'][0]['PrivateIpAddress']
+    assert refused(ec2.modify_instance_attribute, InstanceId=instance, Groups=[group]) == ('InvalidInstanceID', 400)
+    assert [each['GroupId'] for place in (0, 2) for each in found['NetworkInterfaces'][place]['Groups']] == [group] * 2
+    ec2.terminate_instances(InstanceIds=[instance])
+    ec2.get_waiter('instance_terminated').wait(InstanceIds=[instance], **QUICK)
+    ec2.delete_network_interface(NetworkInterfaceId=kept)
+
+
+def test_an_instance_is_in_the_subnet_that_it_names(ec2, image, flavor, demo):
+    """One of a network with two ranges got an address of the other one."""
+    made = demo.post('/network/v2.0/networks', {'network': {'name': 'ranges'}}).json()['network']['id']
+    uuids = [demo.post('/network/v2.0/subnets', {'subnet': {
+        'network_id': made, 'cidr': cidr, 'ip_version': 4}}).json()['subnet']['id'] for cidr in RANGES]
+    first, second = (ec2.describe_subnets(Filters=[{'Name': 'cidr-block', 'Values': [cidr]}])['Subnets'][0]['SubnetId']
+                     for cidr in RANGES)
+    start = {'ec2': ec2, 'image': image, 'flavor': flavor, 'DryRun': True}
+    assert refused(run, **start, SubnetId=second) == ('UnsupportedOperation', 400)
+    for address in ('10.91.0.9', 'no address'):
+        assert refused(run, **start, SubnetId=second, PrivateIpAddress=address) == ('InvalidParameterValue', 400)
+    instance = run(ec2, image, flavor, SubnetId=second, PrivateIpAddress='10.92.0.9')['Instances'][0]['InstanceId']
+    ec2.get_waiter('instance_running').wait(InstanceIds=[instance], **QUICK)
+    assert (shown(ec2, instance)['SubnetId'], shown(ec2, instance)['PrivateIpAddress']) == (second, '10.92.0.9')
+    demo.delete(f'/network/v2.0/subnets/{uuids[0]}')
+    assert refused(run, **start, SubnetId=second) == ('DryRunOperation', 412)
+    assert refused(run, **start, SubnetId=first) == ('InvalidSubnetID.NotFound', 400)
+    ec2.terminate_instances(InstanceIds=[instance])
+
+
+def test_lists_that_the_network_service_cuts_are_whole(ec2, subnet, monkeypatch):
+    """Subnets, interfaces, groups and their names ended with the thousandth."""
+    groups = [ec2.create_security_group(GroupName=f'cut{number}', Description='cut')['GroupId'] for number in range(4)]
+    made = [ec2.create_network_interface(SubnetId=subnet, Groups=[group])['NetworkInterface']['NetworkInterfaceId']
+            for group in groups]
+    subnets = len(ec2.describe_subnets()['Subnets'])
+    for owner, name in ((operations, 'PAGE'), (listing, 'MAX_LIMIT')):
+        monkeypatch.setattr(owner, name, 2)
+    assert set(made) <= {row['NetworkInterfaceId'] for row in ec2.describe_network_interfaces()['NetworkInterfaces']}
+    assert set(groups) <= {row['GroupId'] for row in ec2.describe_security_groups()['SecurityGroups']}
+    assert len(ec2.describe_subnets()['Subnets']) == subnets
+    monkeypatch.undo()
+    for ident in made:
+        ec2.delete_network_interface(NetworkInterfaceId=ident)
+
+
+@pytest.mark.parametrize('code, interfaces', [
+    ('InvalidParameterValue', [{'DeviceIndex': 0}, {'DeviceIndex': 2}]),
+    ('InvalidParameterValue', [{'DeviceIndex': 0}, {'DeviceIndex': 0}]),
+    ('MissingParameter', [{'DeviceIndex': 0}, {'DeviceIndex': 1, 'Groups': ()}]),
+    ('UnsupportedOperation', [{'DeviceIndex': 0}, {'DeviceIndex': 1, 'Groups': ['sg-0123456789abcdef0']}]),
+    ('UnsupportedOperation', [{'DeviceIndex': 0}, {'DeviceIndex': 1, 'Ipv6AddressCount': 1}]),
+    ('UnsupportedOperation', [{'DeviceIndex': 0}, {'DeviceIndex': 1, 'AssociatePublicIpAddress': True}]),
+    ('AttachmentLimitExceeded', [{'DeviceIndex': number} for number in range(17)])])
+def test_interfaces_that_an_instance_cannot_start_with(ec2, image, flavor, code, interfaces):
+    assert refused(run, ec2=ec2, image=image, flavor=flavor, NetworkInterfaces=interfaces) == (code, 400)
+
+
+@pytest.mark.parametrize('more', [{'DisableApiTermination': True}, {'DisableApiStop': True},
+                                  {'InstanceInitiatedShutdownBehavior': 'terminate'}])
+def test_an_instance_is_not_protected(ec2, image, flavor, more):
+    """A lock would stop every other action as well. What is so anyway may be said."""
+    assert refused(run, ec2=ec2, image=image, flavor=flavor, **more) == ('UnsupportedOperation', 400)
+    said = {name: 'stop' if value == 'terminate' else False for name, value in more.items()}
+    assert refused(run, ec2=ec2, image=image, flavor=flavor, DryRun=True, **said) == ('DryRunOperation', 412)
 
 
 def test_interfaces_are_made_attached_and_kept(ec2, image, flavor, subnet, instance):

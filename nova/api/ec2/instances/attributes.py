@@ -9,10 +9,12 @@ from nova.api.ec2 import operations
 from nova.api.ec2.instances import launches
 from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.instances import power
+from nova.api.ec2.instances import run_parameters
 from nova.api.ec2.instances import states
 from nova.api.ec2.instances import types
 from nova.api.ec2.instances import views
 from nova.api.ec2.networks import interfaces
+from nova.api.ec2.networks import network_interfaces
 from nova.api.metadata import tokens
 
 Server = dict[str, Any]
@@ -35,6 +37,9 @@ ATTRIBUTES: dict[str, Any] = {
     'rootDeviceName': lambda req, server: {'RootDeviceName': {'Value': server.get('OS-EXT-SRV-ATTR:root_device_name')}},
     'instanceInitiatedShutdownBehavior': lambda req, server: {'InstanceInitiatedShutdownBehavior': {'Value': 'stop'}},
     'ebsOptimized': lambda req, server: {'EbsOptimized': {'Value': False}},
+    'disableApiStop': lambda req, server: {'DisableApiStop': {'Value': server['locked']}},
+    'sourceDestCheck': lambda req, server: {'SourceDestCheck': {'Value': True}},
+    'enaSupport': lambda req, server: {}, 'sriovNetSupport': lambda req, server: {},
     'kernel': lambda req, server: {}, 'ramdisk': lambda req, server: {},       # of the image, if there are any
     'groupSet': lambda req, server: {'Groups': _groups(req, server)},
     'blockDeviceMapping': lambda req, server: {
@@ -54,7 +59,7 @@ def describe_instance_attribute(req: operations.Request, given: operations.Given
 def _unprotect(req: operations.Request, server: Server, wanted: Any) -> None:
     """Off alone: a lock of the compute API would stop every other action as well."""
     if wanted:
-        raise errors.unsupported('Instances cannot be protected from termination; lock the server in the compute API.')
+        raise errors.unsupported(run_parameters.UNPROTECTED)
     if server['locked']:
         raise errors.Ec2Error('OperationNotPermitted', 'The server is locked in the compute API.')
 
@@ -82,6 +87,8 @@ def _regroup(req: operations.Request, server: Server, wanted: Any) -> None:
     ports = interfaces.ports_of(req, [server['id']]).get(server['id'])
     if not ports:
         raise errors.Ec2Error('IncorrectState', 'The instance has no network interface.')
+    if len(ports) > 1:
+        raise network_interfaces.ambiguous(req.ids.one('i', server['id']))
     launches.check_groups(req, wanted, (ports[0]['fixed_ips'] or [{}])[0].get('subnet_id', ''))
     req.call('network', 'PUT', f'/ports/{ports[0]["id"]}', {'port': {'security_groups': groups}})
 
@@ -101,6 +108,12 @@ def _keep_volumes(req: operations.Request, server: Server, wanted: Any) -> None:
             'volumeId': volume, 'delete_on_termination': ebs['DeleteOnTermination']}})
 
 
+def _refuse(why: str) -> Callable[[operations.Request, Server, Any], None]:
+    def refuse(req: operations.Request, server: Server, wanted: Any) -> None:
+        raise errors.unsupported(why)
+    return refuse
+
+
 def _nothing_but(name: str, only: Any) -> Callable[[operations.Request, Server, Any], None]:
     def check(req: operations.Request, server: Server, wanted: Any) -> None:
         if wanted != only:
@@ -114,10 +127,16 @@ CHANGES: dict[str, Callable[[operations.Request, Server, Any], None]] = {
     'DisableApiTermination': _unprotect, 'InstanceType': _resize, 'Groups': _regroup,
     'BlockDeviceMappings': _keep_volumes, 'EbsOptimized': _nothing_but('EbsOptimized', False),
     'SourceDestCheck': _nothing_but('SourceDestCheck', True),
-    'InstanceInitiatedShutdownBehavior': _nothing_but('InstanceInitiatedShutdownBehavior', 'stop')}
+    'InstanceInitiatedShutdownBehavior': _nothing_but('InstanceInitiatedShutdownBehavior', 'stop'),
+    'UserData': _refuse('User data of an instance do not change: the compute API takes others when it rebuilds a '
+                        'server, which makes its disk anew.'),
+    'DisableApiStop': _unprotect,
+    **dict.fromkeys(('Kernel', 'Ramdisk'), _refuse('Kernel and ramdisk are those of the image.')),
+    **dict.fromkeys(('EnaSupport', 'SriovNetSupport'), _refuse('The image says which network devices there are.'))}
 # attribute: its parameter, of those whose value is one text
 _TEXTS = {'instanceType': 'InstanceType', 'instanceInitiatedShutdownBehavior': 'InstanceInitiatedShutdownBehavior',
-          'disableApiTermination': 'DisableApiTermination', 'ebsOptimized': 'EbsOptimized'}
+          'disableApiTermination': 'DisableApiTermination', 'ebsOptimized': 'EbsOptimized',
+          'userData': 'UserData', 'kernel': 'Kernel', 'ramdisk': 'Ramdisk', 'disableApiStop': 'DisableApiStop'}
 
 
 def modify_instance_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
@@ -126,7 +145,7 @@ def modify_instance_attribute(req: operations.Request, given: operations.Given) 
         name, value = _TEXTS.get(given.get('Attribute') or ''), given.get('Value')
         if name is None or value is None:
             raise errors.unsupported(f'The attribute {str(given.get("Attribute"))[:64]!r} is not changed by a Value.')
-        is_truth = name in ('DisableApiTermination', 'EbsOptimized')
+        is_truth = name in ('DisableApiTermination', 'DisableApiStop', 'EbsOptimized')
         wanted[name] = {'Value': value.lower() == 'true' if is_truth else value}
     if len(wanted) != 1:
         raise errors.Ec2Error('InvalidParameterCombination', 'A request changes one attribute.')

@@ -12,9 +12,11 @@ from nova.api.ec2 import tags
 from nova.api.ec2.instances import launch_templates
 from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.instances import placement_groups
+from nova.api.ec2.instances import reservations
 from nova.api.ec2.instances import run_parameters
 from nova.api.ec2.instances import types
 from nova.api.ec2.instances import views
+from nova.api.ec2.networks import subnet_places
 from nova.api.ec2.networks import vpcs
 from nova.db.ec2 import vpcs as db_vpcs
 
@@ -27,9 +29,11 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
     if not 1 <= least <= most:
         raise errors.invalid('MinCount', least)
     given_tags = tags.given(given.get('TagSpecifications'), 'instance')
+    reservation = reservations.begin(req, requested.get('ClientToken'))
     body: dict[str, Any] = {'server': {
         'name': given_tags.get('Name') or 'instance', 'flavorRef': types.flavor_of(req, given.get('InstanceType')),
-        'metadata': given_tags | metadata_options.items(req, given.get('MetadataOptions') or {}),
+        'metadata': given_tags | metadata_options.items(req, given.get('MetadataOptions') or {})
+        | reservations.items(reservation, most),
         'min_count': least, 'max_count': most,
         'return_reservation_id': most > 1,
         'networks': _networks(req, given), **_source(req, given)}}
@@ -53,8 +57,9 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
         servers = _servers(req, made)
     req.ids.begin('i', [server['id'] for server in servers])
     view = views.Instances(req, servers)
-    return {'ReservationId': made if made.startswith(RESERVATION) else views.reservation(req.ids.one('i', made)),
-            'OwnerId': req.project_id, 'Groups': [],
+    if servers:                          # they may have been made before this was noted in them
+        reservation = reservations.of(servers[0], req.ids.one('i', servers[0]['id']))
+    return {'ReservationId': reservation, 'OwnerId': req.project_id, 'Groups': [],
             'Instances': [view.one(server, index) for index, server in enumerate(servers)]}
 
 
@@ -65,7 +70,7 @@ def _servers(req: operations.Request, made: str) -> list[dict[str, Any]]:
     """
     if made.startswith(RESERVATION):
         found = req.call('compute', 'GET', '/servers/detail', query={'reservation_id': made})
-        return sorted(found['servers'], key=lambda server: str(server['name']))
+        return sorted(found['servers'], key=lambda server: (len(server['name']), server['name']))     # …-2, …-10
     try:
         return [req.call('compute', 'GET', f'/servers/{made}')['server']]
     except errors.ServiceRefused as refused:
@@ -103,6 +108,9 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
 
 
 def _networks(req: operations.Request, given: operations.Given) -> Any:
+    if given.get('NetworkInterfaces'):
+        common = {name: given[name] for name in ('MaxCount', 'SecurityGroupIds') if given.get(name)}
+        return [network for each in given['NetworkInterfaces'] for network in _networks(req, {**common, **each})]
     if given.get('NetworkInterfaceId'):
         if given.get('MaxCount', 1) != 1:
             raise errors.Ec2Error('InvalidParameterCombination', 'A network interface is that of one instance.')
@@ -115,10 +123,10 @@ def _networks(req: operations.Request, given: operations.Given) -> Any:
         if given.get('PrivateIpAddress'):
             raise errors.missing('SubnetId')
         return _first_networks(req)
-    subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}?fields=id&fields=network_id')['subnet']
-    check_groups(req, given.get('SecurityGroupIds') or (), subnet['id'])
+    network, subnet = subnet_places.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
+    check_groups(req, given.get('SecurityGroupIds') or (), subnet)
     fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
-    return [{'uuid': subnet['network_id'], **fixed}]
+    return [{'uuid': network, **fixed}]
 
 
 def _first_networks(req: operations.Request) -> Any:
@@ -129,7 +137,7 @@ def _first_networks(req: operations.Request) -> Any:
     made = vpcs.Vpcs(req).of_subnets
     if not made:
         return 'auto'
-    rows = req.call('network', 'GET', '/subnets')['subnets']
+    rows = req.pages('network', '/subnets', 'subnets')
     of_others = {row['network_id'] for row in rows if row['id'] in made}
     outside = {row['id'] for row in req.call('network', 'GET', '/networks',
                                              query={'router:external': 'true'})['networks']}

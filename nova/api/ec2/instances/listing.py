@@ -7,13 +7,14 @@ from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
 from nova.api.ec2 import written
+from nova.api.ec2.instances import reservations
 from nova.api.ec2.instances import states
 from nova.api.ec2.instances import views
 
 FIELDS = {'instance-id': 'InstanceId', 'image-id': 'ImageId', 'instance-type': 'InstanceType', 'key-name': 'KeyName',
           'private-ip-address': 'PrivateIpAddress', 'ip-address': 'PublicIpAddress', 'launch-time': 'LaunchTime',
           'private-dns-name': 'PrivateDnsName', 'vpc-id': 'VpcId', 'subnet-id': 'SubnetId',
-          'root-device-type': 'RootDeviceType'}
+          'root-device-type': 'RootDeviceType', 'reservation-id': 'ReservationId'}
 
 
 def _nested(*path: str) -> filters.Values:
@@ -37,28 +38,31 @@ FILTERS: dict[str, filters.Values] = {
 }
 
 
-def _reservation(project_id: str, instance: dict[str, Any]) -> dict[str, Any]:
-    return {'ReservationId': views.reservation(instance['InstanceId']), 'OwnerId': project_id,
-            'Groups': [], 'Instances': [instance]}
+def _reservation(project_id: str, reservation: str, instances: list[dict[str, Any]]) -> dict[str, Any]:
+    return {'ReservationId': reservation, 'OwnerId': project_id, 'Groups': [], 'Instances': instances}
 
 
 def describe_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     servers = views.servers_of(req, given.get('InstanceIds') or None)
     view = views.Instances(req, servers)
     if given.get('Filters'):
-        instances = filters.apply([view.one(server) for server in servers], given['Filters'], FILTERS)
-        page, token = filters.page(instances, given, 'InstanceId')
-        return {'Reservations': [_reservation(req.project_id, instance) for instance in page], 'NextToken': token}
-    items = [{'InstanceId': (facts := view.facts(server))[0], 'facts': [req.project_id, server, facts]}
-             for server in servers]
+        rows = [{**(instance := view.one(server)), 'ReservationId': reservations.of(server, instance['InstanceId']),
+                 'instance': instance} for server in servers]
+        page, token = filters.page(filters.apply(rows, given['Filters'], FILTERS), given, 'InstanceId')
+        return {'Reservations': [_reservation(req.project_id, reservation, [row['instance'] for row in some])
+                                 for reservation, some in reservations.grouped(page).items()], 'NextToken': token}
+    items = [{'InstanceId': (facts := view.facts(server))[0], 'ReservationId': reservations.of(server, facts[0]),
+              'facts': [server, facts]} for server in servers]
     page, token = filters.page(items, given, 'InstanceId')
-    return {'Reservations': [req.written.text(item['facts'], _written) for item in page], 'NextToken': token}
+    return {'Reservations': [
+        req.written.text([req.project_id, reservation, [item['facts'] for item in some]], _written)
+        for reservation, some in reservations.grouped(page).items()], 'NextToken': token}
 
 
 def _written(facts: list[Any]) -> written.Text:
-    """A reservation of one instance in an answer; nothing but the facts is read."""
-    project_id, server, of_server = facts
-    made = _reservation(project_id, views.instance(server, of_server))
+    """A reservation in an answer; nothing but the facts is read."""
+    project_id, reservation, some = facts
+    made = _reservation(project_id, reservation, [views.instance(server, of_server) for server, of_server in some])
     return protocol.item('DescribeInstances', 'Reservations', made)
 
 

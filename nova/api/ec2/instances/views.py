@@ -9,6 +9,7 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 from nova.api.ec2.instances import metadata_options
+from nova.api.ec2.instances import reservations
 from nova.api.ec2.instances import states
 from nova.api.ec2.networks import interfaces
 
@@ -38,17 +39,18 @@ class Instances:
         volumes = server.get('os-extended-volumes:volumes_attached') or ()
         return [self._instances[server['id']], self._images[_image_of(server)],
                 [[self._volumes[volume['id']], self._devices.get(volume['id'])] for volume in volumes],
-                self._interfaces.facts(server['id'])]
+                self._interfaces.facts(server)]
 
-    def one(self, server: dict[str, Any], index: int = 0) -> dict[str, Any]:
+    def one(self, server: dict[str, Any], index: int | None = None) -> dict[str, Any]:
         """A server as an instance."""
         return instance(server, self.facts(server), index)
 
 
-def instance(server: dict[str, Any], facts: list[Any], index: int = 0) -> dict[str, Any]:
+def instance(server: dict[str, Any], facts: list[Any], index: int | None = None) -> dict[str, Any]:
     """A server as an instance.
 
     :param facts: see ``Instances.facts``; nothing else is read, so that the answer may be remembered by these
+    :param index: its place in its reservation, where that is known
     """
     ident, image, devices, ports = facts
     private, public = _addresses(server, 'fixed'), _addresses(server, 'floating')
@@ -59,7 +61,7 @@ def instance(server: dict[str, Any], facts: list[Any], index: int = 0) -> dict[s
         'InstanceId': ident, 'ImageId': image,
         'State': states.shown(state), 'PrivateDnsName': server['name'], 'PublicDnsName': (public or [''])[0],
         'StateReason': {'Code': 'Server.InternalError', 'Message': fault['message']} if fault else None,
-        'KeyName': server.get('key_name'), 'AmiLaunchIndex': index,
+        'KeyName': server.get('key_name'), 'AmiLaunchIndex': reservations.index_of(server) if index is None else index,
         'InstanceType': server['flavor'].get('original_name'), 'LaunchTime': server['created'],
         'Placement': {'AvailabilityZone': server.get('OS-EXT-AZ:availability_zone') or None},
         'Monitoring': {'State': 'disabled'}, 'PrivateIpAddress': private[0] if private else None,
@@ -73,11 +75,6 @@ def instance(server: dict[str, Any], facts: list[Any], index: int = 0) -> dict[s
         'MetadataOptions': metadata_options.shown(server['metadata']),
         'Tags': tags.shown(server['metadata']), 'VirtualizationType': 'hvm',
     }
-
-
-def reservation(instance_id: str) -> str:
-    """The reservation of one instance."""
-    return 'r' + instance_id[1:]
 
 
 def _devices(req: operations.Request) -> dict[str, str]:
@@ -115,8 +112,7 @@ def _server(req: operations.Request, uuid: str, shown: str) -> dict[str, Any]:
         if refused.status != 404:
             raise
     since = (datetime.datetime.now(datetime.UTC) - REMEMBERED).strftime('%Y-%m-%dT%H:%M:%SZ')
-    deleted = req.call('compute', 'GET', '/servers/detail', query={'changes-since': since})
-    for server in deleted['servers']:
+    for server in req.pages('compute', '/servers/detail', 'servers', {'changes-since': since}):
         if server['id'] == uuid and server['status'] == 'DELETED':
             return dict(server)
     raise errors.not_found('i', shown)

@@ -7,10 +7,11 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
+from nova.api.ec2.networks import network_interfaces
 
 
 def _floating(req: operations.Request) -> list[dict[str, Any]]:
-    return list(req.call('network', 'GET', '/floatingips', query={'project_id': req.project_id})['floatingips'])
+    return req.pages('network', '/floatingips', 'floatingips', {'project_id': req.project_id})
 
 
 def _of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
@@ -33,8 +34,8 @@ def describe_addresses(req: operations.Request, given: operations.Given) -> dict
     rows = _floating(req)
     uuids = [row['id'] for row in rows]
     names, kept = req.ids.shown('eipalloc', uuids), tags.of(req, 'eipalloc', uuids)
-    ports = {port['id']: port for port in req.call('network', 'GET', '/ports', query={
-        'project_id': req.project_id})['ports']} if any(row['port_id'] for row in rows) else {}
+    ports = {port['id']: port for port in req.pages('network', '/ports', 'ports', {
+        'project_id': req.project_id})} if any(row['port_id'] for row in rows) else {}
     enis = req.ids.shown('eni', {row['port_id'] for row in rows})
     servers = req.ids.shown('i', {port['device_id'] for port in ports.values()
                                   if (port.get('device_owner') or '').startswith('compute')})
@@ -83,6 +84,8 @@ def associate_address(req: operations.Request, given: operations.Given) -> dict[
             'device_id': server, 'project_id': req.project_id})['ports']
         if not ports:
             raise errors.not_found('i', given['InstanceId'])
+        if len(ports) > 1:
+            raise network_interfaces.ambiguous(given['InstanceId'])
         port = ports[0]['id']
     else:
         raise errors.missing('InstanceId')

@@ -27,14 +27,14 @@ class Interfaces:
         self._ids = req.ids.shown('eni', [port['id'] for port in ports])
         self._subnets = req.ids.shown('subnet', {fixed['subnet_id'] for port in ports for fixed in port['fixed_ips']})
         self._groups = req.ids.shown('sg', groups)
-        rows = req.call('network', 'GET', '/security-groups', query={
-            'project_id': req.project_id, 'fields': ['id', 'name']}) if groups else {}
-        self._names = {row['id']: row['name'] for row in rows.get('security_groups', ())}
+        rows = req.pages('network', '/security-groups', 'security_groups', {
+            'project_id': req.project_id, 'fields': ['id', 'name']}) if groups else []
+        self._names = {row['id']: row['name'] for row in rows}
 
-    def facts(self, uuid: str) -> list[list[Any]]:
+    def facts(self, server: dict[str, Any]) -> list[list[Any]]:
         """What ``shown`` wants to know of a server's interfaces, of JSON."""
-        found = []
-        for port in self._ports.get(uuid, ()):
+        found, ports = [], self._ports.get(server['id'], [])
+        for port in ports if len(ports) < 2 else _in_order(server, ports):
             fixed = port['fixed_ips'][0] if port['fixed_ips'] else {}
             subnet = fixed.get('subnet_id')
             found.append([self._ids[port['id']], port['mac_address'], self._vpcs.of_subnet(subnet),
@@ -56,6 +56,13 @@ def shown(server: dict[str, Any], facts: list[list[Any]]) -> dict[str, Any]:
     groups = {group['GroupId']: group for interface in found for group in interface['Groups']}
     return {'VpcId': found[0]['VpcId'], 'SubnetId': found[0]['SubnetId'], 'NetworkInterfaces': found,
             'SecurityGroups': [*groups.values()]}
+
+
+def _in_order(server: dict[str, Any], ports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The ports as the server has them, from its first device on; those without an address come last."""
+    macs = [address['OS-EXT-IPS-MAC:mac_addr'] for network in server['addresses'].values() for address in network]
+    places = {mac: place for place, mac in reversed(list(enumerate(macs)))}
+    return sorted(ports, key=lambda port: places.get(port['mac_address'], len(macs)))
 
 
 def _one(index: int, ident: str, mac: str, vpc: str, subnet: str | None, address: str | None, owner: str | None,

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
@@ -40,8 +41,13 @@ def shown(req: operations.Request, ports: list[dict[str, Any]]) -> list[dict[str
     return found
 
 
+def ambiguous(instance: str) -> errors.Ec2Error:
+    return errors.Ec2Error('InvalidInstanceID', f"There are multiple interfaces attached to instance '{instance}'. "
+                                                'Specify an interface ID for the operation instead.')
+
+
 def describe_network_interfaces(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rows = shown(req, req.call('network', 'GET', '/ports', query={'project_id': req.project_id})['ports'])
+    rows = shown(req, req.pages('network', '/ports', 'ports', {'project_id': req.project_id}))
     rows = filters.choose(rows, 'NetworkInterfaceId', given.get('NetworkInterfaceIds'), 'eni')
     rows = filters.apply(rows, given.get('Filters'), {
         'network-interface-id': lambda row: row['NetworkInterfaceId'], 'subnet-id': lambda row: row['SubnetId'],

@@ -38,8 +38,7 @@ def subnets(req: operations.Request, uuids: Iterable[str]) -> list[dict[str, Any
 
 def groups(req: operations.Request) -> list[dict[str, Any]]:
     """The security groups of the project."""
-    return list(req.call('network', 'GET', '/security-groups',
-                         query={'project_id': req.project_id})['security_groups'])
+    return req.pages('network', '/security-groups', 'security_groups', {'project_id': req.project_id})
 
 
 def undo(req: operations.Request, method: str, path: str, body: Any = None) -> None:

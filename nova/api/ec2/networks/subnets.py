@@ -18,7 +18,7 @@ DHCP = 'network:dhcp'
 
 
 def describe_subnets(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rows = [row for row in req.call('network', 'GET', '/subnets')['subnets'] if row['ip_version'] == 4]
+    rows = [row for row in req.pages('network', '/subnets', 'subnets') if row['ip_version'] == 4]
     uuids, known = [row['id'] for row in rows], vpcs.Vpcs(req)
     names, kept = req.ids.shown('subnet', uuids), tags.of(req, 'subnet', uuids)
     shown = [_shown_subnet(row, str(names[row['id']]), known.of_subnet(row['id']), kept[row['id']]) for row in rows]
