@@ -2,7 +2,7 @@
 """Run the compute tests of tempest, unmodified from PyPI, against an all-in-one with the fake driver, or its scenario
 tests against one with real guests of libvirt on this host.
 
-    tools/tempest.py [--guest DIRECTORY] [--keep] [--concurrency N] [--only REGEX] [--install DIRECTORY]
+    tools/tempest.py [--guest DIRECTORY [--networks]] [--keep] [--concurrency N] [--only REGEX] [--install DIRECTORY]
 
 Tempest gets an environment of its own. What does not pass is compared with tools/tempest-expected.tsv, with ``--guest``
 with tools/tempest-guests-expected.tsv (a test or a regular expression, and why): a failure that is not in that list, or
@@ -10,6 +10,8 @@ a listed test that passes, makes the exit code 1.
 
 With ``--guest``, the directory of tools/guest-image.sh, tempest logs into the guests and looks at what they have
 (``run_validation``). It needs root, libvirt, QEMU and e2fsprogs, and has the bridges of this host to itself.
+With ``--networks`` besides, these are the scenario tests of networks: guests in networks of projects, behind routers,
+with floating addresses of a network that the host is the way out of.
 """
 import argparse
 import http.client
@@ -26,6 +28,7 @@ import suites
 
 EXPECTED = pathlib.Path(__file__).with_name('tempest-expected.tsv')
 GUESTS_EXPECTED = pathlib.Path(__file__).with_name('tempest-guests-expected.tsv')
+SCENARIOS_EXPECTED = pathlib.Path(__file__).with_name('tempest-network-scenarios-expected.tsv')
 DIRECTORY = pathlib.Path.home() / '.cache/nova-tempest'
 PACKAGES = ('tempest==47.0.0', 'python-subunit', 'junitxml')
 TESTS = r'^tempest\.api\.compute'
@@ -52,6 +55,19 @@ SHIMS = {'sudo': '#!/bin/sh\n[ "$1" = sh ] || [ "$1" != -E ] || shift\nexec "$@"
          'curl': '#!/bin/sh\n[ "$1" = -X ] && exec wget -q -O - --post-data "$4" "$5"\nexec wget -q -O - "$1"\n'}
 REMOVE_S = 60
 ROOT_AT = 25 << 20           # bytes before the root partition of that guest's disk
+
+NETWORK_TESTS = r'^tempest\.scenario\.test_(network_(basic_ops|advanced_server_ops|v6)|security_groups_basic_ops)'
+OUTSIDE = '172.24.4.0/24'
+# what replaces lines of CONFIG where tests make networks of their own
+NETWORKS = {'create_isolated_networks = false': 'create_isolated_networks = true',
+            'fixed_network_name = private\n': '',
+            'project_networks_reachable = true':
+                'project_networks_reachable = false\npublic_network_id = {outside}\nfloating_network_name = public\n'
+                'project_network_cidr = 10.100.0.0/16\nbuild_interval = 1\nbuild_timeout = 240',
+            'floating_ips = false': 'floating_ips = true\nport_admin_state_change = true\nport_security = true',
+            'img_container_format = bare': 'img_container_format = bare\ndhcp_client = udhcpc',
+            'connect_method = fixed': 'connect_method = floating',
+            'network_for_ssh = private\n': ''}
 
 FILTERS = ('ComputeFilter', 'AvailabilityZoneFilter', 'ComputeCapabilitiesFilter', 'ImagePropertiesFilter',
            'SameHostFilter', 'DifferentHostFilter', 'ServerGroupAntiAffinityFilter', 'ServerGroupAffinityFilter')
@@ -155,17 +171,20 @@ def main():
     parser.add_argument('--concurrency', type=int, default=2, help='workers of tempest (%(default)s)')
     parser.add_argument('--only', help=f'regular expression of the tests to run ({TESTS}; with --guest {GUEST_TESTS})')
     parser.add_argument('--guest', type=pathlib.Path, help='directory of tools/guest-image.sh: real guests of libvirt')
+    parser.add_argument('--networks', action='store_true', help='scenario tests of networks, with --guest')
     parser.add_argument('--install', type=pathlib.Path, default=DIRECTORY,
                         help="directory of tempest's environment (%(default)s)")
     given = parser.parse_args()
+    if given.networks and not given.guest:
+        parser.error('--networks needs --guest')
     directory = suites.install(given.install, PACKAGES)
     home = pathlib.Path(tempfile.mkdtemp(prefix='nova-tempest.'))
-    tests = GUEST_TESTS if given.guest else TESTS
+    tests = NETWORK_TESTS if given.networks else GUEST_TESTS if given.guest else TESTS
     given.only = given.only or tests
     cloud = local_cloud.LocalCloud('libvirt', REAL_CLOUD) if given.guest else local_cloud.LocalCloud('fake', CLOUD)
     try:
         print(f'The cloud serves after {cloud.start():.1f} s; logs are in {home} and {cloud.state}.', flush=True)
-        configure(cloud, home, given.guest)
+        configure(cloud, home, given.guest, given.networks)
         results = run(directory, home, given)
     finally:
         if given.guest:
@@ -173,7 +192,8 @@ def main():
             cloud.end()
             cloud.remove_network()
         cloud.close(keep=given.keep)
-    return suites.report(results, GUESTS_EXPECTED if given.guest else EXPECTED, complete=given.only == tests)
+    expected = SCENARIOS_EXPECTED if given.networks else GUESTS_EXPECTED if given.guest else EXPECTED
+    return suites.report(results, expected, complete=given.only == tests)
 
 
 def remove_servers(cloud):
@@ -204,7 +224,16 @@ def guest_disk(directory, disk):
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def configure(cloud, home, guest):
+def make_outside(cloud):
+    """The id of a network to the outside."""
+    network = cloud.json('POST', '/v2.0/networks', {'network': {'name': 'public', 'router:external': True}},
+                         service='network')['network']['id']
+    cloud.json('POST', '/v2.0/subnets', {'subnet': {'network_id': network, 'cidr': OUTSIDE, 'ip_version': 4,
+                                                    'enable_dhcp': False}}, service='network')
+    return network
+
+
+def configure(cloud, home, guest, networks):
     """Images and flavors that tempest expects, and its configuration."""
     disk = home / 'disk.raw'
     if guest:
@@ -219,7 +248,11 @@ def configure(cloud, home, guest):
         flavors.append(made['flavor']['id'])
     text = (cloud.state / 'clouds.yaml').read_text()
     region = re.search(r'region_name:\s*(\S+)', text)
-    (home / 'tempest.conf').write_text(CONFIG.format(
+    template, outside = CONFIG, make_outside(cloud) if networks else ''
+    for line, other in NETWORKS.items() if networks else ():
+        template = template.replace(line, other)
+    (home / 'tempest.conf').write_text(template.format(
+        outside=outside,
         home=home, url=f'http://127.0.0.1:{cloud.port}', region=region[1] if region else 'RegionOne',
         password=re.search(r'password:\s*[\'"]?([^\s\'"]+)', text)[1], image=images[0], image_alt=images[1],
         flavor=flavors[0], flavor_alt=flavors[1], filters=','.join(FILTERS), hosts=1 if guest else 2,
