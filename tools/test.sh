@@ -210,7 +210,7 @@ by_servers() {
         esac
         parts[$part]+="$file "
     done
-    for part in host brokers namespaces moving clients fleets databases; do        # the longest first
+    for part in host brokers databases namespaces clients fleets moving; do        # the longest first
         # shellcheck disable=SC2086
         beside "$part" -rsfE --durations=15 ${parts[$part]} "$@"
     done

@@ -22,6 +22,7 @@ from nova.db.tables.cell_moves import cell_moves
 from nova.scheduler import batch
 from nova.scheduler import decision
 from nova.scheduler import hosts
+from nova.tests import long_runs
 from nova.tests import many_cells
 from nova.tests import races
 from nova.tests import server_rows
@@ -312,7 +313,7 @@ def test_its_own_cell_away(deployment):
 
 # ---- broken off -----------------------------------------------------------------------
 
-@pytest.mark.parametrize('change', [None, rename, delete])
+@pytest.mark.parametrize('change', long_runs.rest([rename, None, delete]))
 def test_who_dies_after_any_step_loses_and_doubles_nothing(deployment, at_once, change):
     broken_off_everywhere(deployment, change)
 
