@@ -54,8 +54,15 @@ def wide(port: Port) -> dict[str, list[str]]:
     """{MAC: ranges} that a port may send with."""
     if not port.secured:
         return {}
-    return {mac: ranged for mac, addresses in claims(port).items() if (ranged := [
-        each for each in addresses if '/' in each])}
+    return {mac: some for mac, addresses in claims(port).items() if (some := ranged(addresses))}
+
+
+def single(addresses: list[str]) -> list[str]:
+    return [each for each in addresses if '/' not in each]
+
+
+def ranged(addresses: list[str]) -> list[str]:
+    return [each for each in addresses if '/' in each]
 
 
 def from_guest(port: Port, number: int = 0) -> list[str]:
@@ -74,7 +81,7 @@ def from_guest(port: Port, number: int = 0) -> list[str]:
     rules = [metadata] if port.pairs else []
     rules += [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
     for mac, addresses in known.items():                # most packets: of these none of the rules below is about
-        if four := _single(addresses, 4):
+        if four := single(of_version(addresses, 4)):
             rules += [f'{"ether saddr " + mac + " " if len(known) > 1 else ""}ether type ip {kind} '
                       f'ip saddr {joined(four)} accept' for kind in ('ip protocol tcp', 'udp sport != { 67, 68 }')]
     rules += [f'ether type {family} udp sport {client} udp dport {server} limit rate over {DHCP_LIMIT} drop'
@@ -94,16 +101,12 @@ def from_guest(port: Port, number: int = 0) -> list[str]:
     return rules + ['drop']
 
 
-def _single(addresses: list[str], version: int) -> list[str]:
-    return [each for each in of_version(addresses, version) if '/' not in each]
-
-
 def _own(only: str, family: str, addresses: list[str], number: int) -> list[str]:
     """Whatever it sends with these; what comes from a range is marked as its own."""
-    single, ranged = ([each for each in addresses if ('/' in each) == is_range] for is_range in (False, True))
-    found = [f'{only}ether type {family} {family} saddr {joined(single)} accept'] if single else []
-    if ranged:
-        found.append(f'{only}ether type {family} {family} saddr {joined(merged(ranged))} '
+    one, many = single(addresses), ranged(addresses)
+    found = [f'{only}ether type {family} {family} saddr {joined(one)} accept'] if one else []
+    if many:
+        found.append(f'{only}ether type {family} {family} saddr {joined(merged(many))} '
                      f'meta mark set {number << 16:#010x} accept')
     return found
 

@@ -240,6 +240,8 @@ def _zone_bodies(state: HostState, owners: Owners) -> list[str]:
     body = []
     for name, number in numbers.items():
         body += _chain('zone_' + name, [f'ct zone set {number}'])
+    for name, number in address_ranges.zones(numbers).items() if wide else ():
+        body += _chain('wide_' + name, [f'ct zone set {number}'])
     for version in (4, 6):
         body += _map('guests' + _SIX[version], f'ifname . ipv{version}_addr', [
             (f'{_quote(name)} . {address}', 'zone_' + name)
@@ -249,10 +251,10 @@ def _zone_bodies(state: HostState, owners: Owners) -> list[str]:
         body += _chain('tunnels', [tunnel % ('saddr', '')], ('filter', 'output', -300))
     return body + _chain('zones', [
         *([tunnel % ('daddr', f'iifname != {bridges} ') + ' accept'] if tunnel else []),
+        *(['meta mark != 0 iifname vmap ' + _set(f'{_quote(name)} : goto wide_{name}' for name in numbers)]
+          if wide else []),
         *(f'iifname . {family} {end} vmap @guests{_SIX[version]}'
           for family, version in (('ip', 4), ('ip6', 6)) for end in ('saddr', 'daddr')),
-        *(['meta mark != 0 iifname vmap ' + _set(f'{_quote(name)} : goto zone_{name}' for name in numbers)]
-          if wide else []),
         f'iifname {bridges} notrack'], ('filter', 'prerouting', -300))
 
 
@@ -270,12 +272,13 @@ def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]
     if not overlays:
         return [line for direction in _PASSED for line in _chain(direction + '_check', [*tracked, *_found(direction)])]
     sent, seen, names = generation ^ 1, generation, _set(_quote(overlay.bridge) for overlay in overlays)
-    tracked.insert(0, f'{"meta mark 0 " if wide else ""}ct mark {seen:#x} accept')
+    own = 'meta mark 0 ' if wide else ''
+    tracked.insert(0, f'{own}ct mark {seen:#x} accept')
     return [
         *_chain('basics', _basic_bodies(overlays)),
-        *_chain('sent', [f'meta l4proto {{ tcp, udp }} iifname {names} ct direction original ct mark set {sent:#x}',
+        *_chain('sent', [f'{own}meta l4proto {{ tcp, udp }} iifname {names} ct direction original ct mark set {sent:#x}',
                          'accept']),
-        *_chain('seen', [f'ct mark {sent:#x} ct mark set {seen:#x}', 'accept']),
+        *_chain('seen', [f'{own}ct mark {sent:#x} ct mark set {seen:#x}', 'accept']),
         *(line for direction, verdict in _PASSED.items()
           for line in _chain(direction + '_check', [
               *tracked, *address_ranges.check(direction, wide), *_found(direction), verdict]))]

@@ -3,7 +3,7 @@ from alembic import op
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-revision = 'api_0031'
+revision = 'api_0029'
 down_revision = 'api_0028'
 branch_labels = None
 depends_on = None
