@@ -112,7 +112,7 @@ def host_range(value: typing.Any) -> str:
         fits = any(found.subnet_of(each) for each in _HOSTS_6)                    # type: ignore[arg-type]
     if not fits:
         _invalid('a range of addresses of hosts is expected; what sends from any is a port without port security.')
-    return str(value)
+    return str(found)
 
 
 def host_name(value: typing.Any) -> str:

@@ -1,6 +1,7 @@
 """The networks between hosts as one host needs them."""
 from __future__ import annotations
 
+import bisect
 from collections.abc import Collection, Mapping
 import dataclasses
 import ipaddress
@@ -58,11 +59,26 @@ def _placed(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], r
 def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]]:
     """Of guests on hosts alone. Who has an address that several ports may send with is not known."""
     several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
-    ranges = [ipaddress.ip_network(each) for each in several if '/' in each]
+    ranges = _Ranges([each for each in several if '/' in each])
     return sorted([entry['ip_address'], port['mac_address']] for port in ports
                   if port['host'] and not port['device_owner'].startswith('network:')
-                  for entry in fixed.get(port['id'], ()) if entry['ip_address'] not in several
-                  and not any(ipaddress.ip_address(entry['ip_address']) in each for each in ranges))
+                  for entry in fixed.get(port['id'], ())
+                  if entry['ip_address'] not in several and entry['ip_address'] not in ranges)
+
+
+class _Ranges:
+    """Which addresses are in one of some ranges: in time that grows with the logarithm of their number."""
+
+    def __init__(self, ranges: list[str]) -> None:
+        networks = [ipaddress.ip_network(each) for each in ranges]
+        self._of = {version: list(ipaddress.collapse_addresses([          # sorted, and none overlaps another one
+            each for each in networks if each.version == version])) for version in (4, 6)}      # type: ignore[type-var]
+        self._first = {version: [each.network_address for each in some] for version, some in self._of.items()}
+
+    def __contains__(self, address: str) -> bool:
+        found = ipaddress.ip_address(address)
+        before = bisect.bisect_right(self._first[found.version], found)
+        return bool(before) and found in self._of[found.version][before - 1]
 
 
 def _holders(row: Any, ports: list[Any]) -> dict[str, str]:

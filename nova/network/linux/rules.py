@@ -276,8 +276,8 @@ def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]
     tracked.insert(0, f'{own}ct mark {seen:#x} accept')
     return [
         *_chain('basics', _basic_bodies(overlays)),
-        *_chain('sent', [f'{own}meta l4proto {{ tcp, udp }} iifname {names} ct direction original ct mark set {sent:#x}',
-                         'accept']),
+        *_chain('sent', [f'{own}meta l4proto {{ tcp, udp }} iifname {names} ct direction original '
+                         f'ct mark set {sent:#x}', 'accept']),
         *_chain('seen', [f'{own}ct mark {sent:#x} ct mark set {seen:#x}', 'accept']),
         *(line for direction, verdict in _PASSED.items()
           for line in _chain(direction + '_check', [
