@@ -9,7 +9,7 @@
 # integration  real parts: libvirt and QEMU, MariaDB, PostgreSQL, RabbitMQ, real clients (as root, installed here)
 # pep8         style and layers
 #
-# NOVA_TEST_LONG=1 adds what takes long, as a nightly run does. NOVA_TEST_MINUTES (50; of a long run 480) bounds the
+# NOVA_TEST_LONG=1 adds what takes long, as a nightly run does. NOVA_TEST_MINUTES (80; of a long run 480) bounds the
 # whole; what runs then is named, shown and ended.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -23,7 +23,7 @@ log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
 trap 'end_meanwhile; rm -rf "$log" "$log".*' EXIT
 export NOVA_TEST_RUNNING=$log.running
 mkdir "$NOVA_TEST_RUNNING"
-minutes=${NOVA_TEST_MINUTES:-$([ -z "${NOVA_TEST_LONG:-}" ] && echo 50 || echo 480)}
+minutes=${NOVA_TEST_MINUTES:-$([ -z "${NOVA_TEST_LONG:-}" ] && echo 80 || echo 480)}
 python3 "$here/test_watch.py" "$log" $$ --minutes "$minutes" &
 disown                               # no job of those that are counted and waited for
 overdue() { [ -e "$log.overdue" ]; }
