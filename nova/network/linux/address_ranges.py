@@ -38,26 +38,27 @@ def numbers(ports: Iterable[Port]) -> dict[str, int]:
 def frame_chains(ports: list[Port], known: dict[str, int]) -> list[tuple[str, list[str], tuple[str, str, int] | None]]:
     """[(name, rules, hook or None)] of the bridge table: who gets a frame that is for one of the ranges.
 
-    The bridge knows that when it has looked for the device. Tracking begins before: by the MAC, which may be another
-    one's, so that too much is followed at worst.
+    The bridge knows that when it has looked for the device. Tracking begins before, by the MAC: what is sent to another
+    one is followed as what is for the guest with the address, and does not get in.
     """
     several = [port for port in ports if port.device in known]
     if not several:
         return []
-    receivers = [(f'wide_{port.device}', _marks(port, '', f'& {SENDER:#010x} | {known[port.device]:#010x}'), None)
-                 for port in several]
-    followed = [rule for port in several for rule in _marks(port, 'ether daddr {mac} ', f'| {FOLLOWED:#010x}')]
+    receivers = [(f'wide_{port.device}', _marks(
+        port, '', f'meta mark & {RECEIVER:#010x} != {FOLLOWED:#010x} drop',
+        f'meta mark set meta mark & {SENDER:#010x} | {known[port.device]:#010x}'), None) for port in several]
+    followed = [rule for port in several for rule in _marks(
+        port, 'ether daddr {mac} ', f'meta mark set meta mark | {FOLLOWED:#010x}')]
     return [*receivers,
             ('wide_followed', followed, ('filter', 'prerouting', -250)),
             ('wide_receivers', ['oifname vmap ' + frames.joined(
                 f'"{port.device}" : goto wide_{port.device}' for port in several)], ('filter', 'forward', -300))]
 
 
-def _marks(port: Port, only: str, bits: str) -> list[str]:
-    """Rules that mark what is for a range of a port, and not for an address by which it is known.
+def _marks(port: Port, only: str, *statements: str) -> list[str]:
+    """Rules about what is for a range of a port, and not for an address by which it is known.
 
     :param only: the match of its MAC, if any
-    :param bits: what becomes of the mark
     """
     found = []
     for mac, addresses in frames.claims(port).items():
@@ -65,7 +66,7 @@ def _marks(port: Port, only: str, bits: str) -> list[str]:
         if ranged:
             known = [each for each in frames.single(addresses) if _within(each, ranged)]
             found += [*(f'{to_mac}{each} return' for each in _for(known)),
-                      *(f'{to_mac}{each} meta mark set meta mark {bits}' for each in _for(ranged))]
+                      *(f'{to_mac}{each} {statement}' for each in _for(ranged) for statement in statements)]
     return found
 
 

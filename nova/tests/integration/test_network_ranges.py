@@ -71,16 +71,19 @@ class World:
                 self.believes(name, other, MACS[other])
 
     def believes(self, name, other, mac):
-        """Let a guest send what is for the address of another one to a MAC."""
+        """Let a guest send to a MAC what is for the address of another one."""
         if name != other:
             run('ip', '-n', self._spaces[name], 'neigh', 'replace', ADDRESSES[other], 'lladdr', mac, 'dev', 'eth0',
                 'nud', 'permanent')
 
-    def filters(self, group):
-        """Load the filters of this host; ``wide`` has its range and the group, ``sender`` lets everything pass."""
+    def filters(self, group, pair_mac=None):
+        """Load the filters of this host; ``wide`` has its range and the group, ``sender`` lets everything pass.
+
+        :param pair_mac: with which ``wide`` may send from the range; None: its own
+        """
         ports = [host_state.Port(
             name, 'tap' + name, mac, BRIDGE, [address], [{'wide': group, 'closed': 'closed', 'sender': 'open'}[name]],
-            [{'ip_address': RANGE, 'mac_address': None}] if name == 'wide' else [])
+            [{'ip_address': RANGE, 'mac_address': pair_mac}] if name == 'wide' else [])
             for name, (mac, address) in GUESTS.items()]
         overlay = host_state.Overlay('network', BRIDGE, 1, 1450, 'fa:16:3e:00:00:01', [
             host_state.OverlaySubnet(RANGE, '10.0.0.1', '10.0.0.2', [], [], None)], [], [])
@@ -145,6 +148,17 @@ def test_what_a_range_sends_makes_no_reply_of_what_another_guest_gets(world):
         world.send('wide', 'from the range', 'sender', source=ADDRESSES['closed'], ports=(53, 4444))
         world.send('sender', 'no reply', 'closed')
     assert closed == [] and sender == ['from the range']
+
+
+@pytest.mark.parametrize('pair, to', [(None, 'fa:16:3e:00:00:77'), ('fa:16:3e:00:00:66', MACS['wide'])])
+def test_what_comes_for_a_range_by_another_mac_makes_no_reply_of_what_a_guest_sends(world, pair, to):
+    """A MAC that nobody has, whose frames the bridge gives to all, and one that the port has without the range."""
+    world.filters('open', pair)
+    world.believes('sender', 'closed', to)
+    with world.heard('sender') as sender:
+        world.send('sender', 'for the range', 'closed')
+        world.send('closed', 'no reply', 'sender', ports=(53, 4444))
+    assert sender == []
 
 
 def test_a_port_with_a_range_is_answered_at_its_own_address_and_at_those_of_the_range(world):

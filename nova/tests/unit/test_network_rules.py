@@ -200,12 +200,25 @@ def test_what_a_port_sends_from_a_range_is_its_own_whoever_has_the_address():
     assert f'meta mark & 0x0000ffff vmap {{ {number:#010x} : goto ingress_tap1 }}' in chain(text, 'ingress_check')
     # the bridge's choice of the device, whatever the MAC: a frame to all of them is for the range, too
     assert chain(text, 'wide_receivers')[1:] == ['oifname vmap { "tap1" : goto wide_tap1 }']
-    assert chain(text, 'wide_tap1')[0] == (
-        f'ether type ip ip daddr {{ 10.1.0.0/16 }} meta mark set meta mark & 0xffff0000 | {number:#010x}')
+    assert chain(text, 'wide_tap1')[:2] == [
+        'ether type ip ip daddr { 10.1.0.0/16 } meta mark & 0x0000ffff != 0x00000001 drop',
+        f'ether type ip ip daddr {{ 10.1.0.0/16 }} meta mark set meta mark & 0xffff0000 | {number:#010x}']
     # no connection of another guest's stands for such a packet, and none takes its mark along to the network of hosts
     assert all(chain(text, name)[0].startswith('meta mark 0 ct mark ') for name in ('egress_check', 'ingress_check'))
     assert chain(text, 'to_vx' + '0' * 12)[0] == 'meta mark set 0'
     assert 'meta mark' not in between(1)
+
+
+def test_its_own_address_is_none_of_a_ports_range():
+    text = between(1, ports=[ranged('10.0.0.0/24'), port('tap2', ['10.0.0.9'])])
+    for name, of_mac in (('wide_tap1', ''), ('wide_followed', f'ether daddr {MAC} ')):
+        assert f'{of_mac}ether type ip ip daddr {{ 10.0.0.5 }} return' in chain(text, name)[:2]
+
+
+def test_connections_of_ranges_have_zones_that_no_network_has():
+    assert address_ranges.zones({'a': 1, 'b': 2}) == {'a': 65534, 'b': 65533}
+    found = address_ranges.zones({'a': 65535, 'b': 1, 'c': 65534})
+    assert len({0, 65535, 1, 65534, *found.values()}) == 7
 
 
 def test_numbers_of_ports_with_ranges_are_others_and_stay():
