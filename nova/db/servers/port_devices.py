@@ -63,13 +63,13 @@ def release(conn: sa.Connection, uuid: str, port_id: str) -> None:
     row = instances.get_many(conn, [uuid]).get(uuid)
     if row is None or port_id not in pci.of_ports(row['flavor']):
         return
-    pci_devices.release_port(conn, uuid, port_id)
-    instances.lock(conn, uuid)
+    instances.lock(conn, uuid)               # before any node, as who claims for a port, or deletes a server
     row = instances.get(conn, uuid)
     instances.set_where(conn, uuid, {'flavor': _without(row['flavor'], port_id)})
     for move in server_migrations.open_of(conn, uuid):
         server_migrations.update(conn, move['id'], {
             name: _without(move[name], port_id) for name in ('old_flavor', 'new_flavor')})
+    pci_devices.release_port(conn, uuid, port_id)        # who places a move has committed by now what it has claimed
 
 
 def _without(flavor: dict[str, Any], port_id: str) -> dict[str, Any]:

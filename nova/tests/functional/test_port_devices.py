@@ -189,6 +189,21 @@ def test_a_port_that_its_owner_deletes_gives_the_device_back(cloud):
     assert given(cloud, server) == [] and 'pci_requests' not in row_of(cloud, server)['flavor']
 
 
+def test_a_port_that_goes_locks_the_server_before_any_node(cloud):
+    """Whoever begins an attachment, or deletes a server, does: the other way round they waited for each other."""
+    server, port, written = boot(cloud), port_of(cloud), []
+    assert attach(cloud, server, port).status_code == 200
+
+    def note(conn, cursor, statement, parameters, context, many):
+        if statement.startswith('UPDATE'):
+            written.append(statement.split()[1].strip('"'))
+    with cloud.cell_db.writer() as conn:
+        sa.event.listen(conn, 'before_cursor_execute', note)
+        port_devices.release(conn, server, port)
+        sa.event.remove(conn, 'before_cursor_execute', note)
+    assert written == ['instances', 'pci_devices', 'compute_nodes'] and taken(cloud) == {}
+
+
 def test_the_device_of_a_port_that_is_gone_is_taken_from_the_guest_by_a_detachment_that_waited(cloud):
     """What the server shows was read anew meanwhile, and has the port no more."""
     server, port = boot(cloud), port_of(cloud)
