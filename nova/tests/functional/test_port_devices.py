@@ -3,6 +3,7 @@ a small Neutron."""
 import concurrent.futures
 import json
 import threading
+import types
 import uuid as uuidlib
 
 import pytest
@@ -13,6 +14,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import utils
+from nova.api.server_actions import external_events
 from nova.db.placement import compute_nodes
 from nova.db.placement import pci_devices
 from nova.db.servers import instance_actions
@@ -187,6 +189,41 @@ def test_a_port_that_its_owner_deletes_gives_the_device_back(cloud):
     report(cloud, server, port)
     waiting.wait_for(lambda: taken(cloud) == {}, 20, 'the device')
     assert given(cloud, server) == [] and 'pci_requests' not in row_of(cloud, server)['flavor']
+
+
+@pytest.mark.parametrize('after', ['ACTIVE', 'SHELVED_OFFLOADED'])
+def test_a_port_that_goes_while_a_host_is_looked_for_leaves_no_claim(cloud, monkeypatch, after):
+    """The scheduler has read what is needed before, and claims afterwards: nobody would have given that back."""
+    server, port = boot(cloud), port_of(cloud)
+    assert attach(cloud, server, port).status_code == 200
+    if after != 'ACTIVE':
+        act(cloud, server, after, shelve=None)
+    scheduler = next(part.manager for part in cloud.services if part.binary == 'nova-scheduler')
+    rounds = scheduler.methods.select_move.__self__._rounds
+    run, lost = rounds.run, []
+
+    def decide_after_the_port_is_gone(request, *others):
+        lost.append(cloud.neutron.rows['ports'].pop(port))
+        report(cloud, server, port, code=200 if after == 'ACTIVE' else 422)
+        waiting.wait_for(lambda: 'pci_requests' not in row_of(cloud, server)['flavor'], 20, 'the end of the port')
+        return run(request, *others)
+    monkeypatch.setattr(rounds, 'run', decide_after_the_port_is_gone)
+    if after == 'ACTIVE':
+        act(cloud, server, 'VERIFY_RESIZE', migrate=None)
+    else:
+        act(cloud, server, unshelve=None)
+    assert len(lost) == 1 and taken(cloud) == {} and given(cloud, server) == []
+
+
+def test_the_device_of_a_port_stays_where_the_offloaded_server_has_got_a_host_meanwhile(cloud):
+    """The API has read that it is offloaded; the guest may have the device by now."""
+    server, port = boot(cloud), port_of(cloud)
+    assert attach(cloud, server, port).status_code == 200
+    act(cloud, server, 'SHELVED_OFFLOADED', shelve=None)
+    read = row_of(cloud, server)
+    act(cloud, server, unshelve=None)
+    external_events._forget_device(types.SimpleNamespace(db=cloud.cell_db), read, port)
+    assert list(taken(cloud).values()) == [port] and port in pci.of_ports(row_of(cloud, server)['flavor'])
 
 
 def test_a_port_that_goes_locks_the_server_before_any_node(cloud):
