@@ -1,6 +1,7 @@
 """Ports that are a device of their host come to servers and go from them while they are there: fake hosts, fake cards,
 a small Neutron."""
 import concurrent.futures
+import contextlib
 import json
 import threading
 import types
@@ -368,6 +369,47 @@ def test_the_claim_of_an_attachment_that_no_host_ends(cloud):
             tables_cell.instance_actions.c.finished_at.is_(None))).mappings().one())
     conductor(cloud).reconciler._close_background(action, row)
     assert pci.of_ports(row_of(cloud, server)['flavor']) == {} and no_task(cloud)
+
+
+@pytest.mark.parametrize('host', ['down', 'gone', 'up'])
+def test_the_claim_of_a_detachment_that_no_host_ends(cloud, host):
+    """Its host gave the port back and died: an evacuation would need a device for it. A port that is the server's still
+    keeps its device, and so does one whose host is up: the guest may have it, if its owner has deleted it."""
+    server, gone, kept = boot(cloud), port_of(cloud), port_of(cloud)
+    for port in (gone, kept):
+        assert attach(cloud, server, port).status_code == 200
+    neutron, table = cloud.neutron.rows['ports'], tables_cell.instance_actions
+    neutron[gone].update({'device_id': '', 'device_owner': '', 'binding:host_id': '', 'binding:profile': {}})
+    with cloud.cell_db.writer() as conn:
+        for port in (gone, kept):
+            instance_actions.insert(conn, context.admin_context('req-' + str(uuidlib.uuid4())), [server],
+                                    'detach_interface', arguments={'port_id': port})
+        row = instances.get(conn, server)
+        waiting_for = [dict(each) for each in conn.execute(
+            sa.select(table).where(table.c.finished_at.is_(None))).mappings()]
+    reconciler = conductor(cloud).reconciler
+    with forced_down(cloud, row['host']) if host == 'down' else contextlib.nullcontext():
+        for action in waiting_for:
+            if host == 'gone':
+                reconciler._close_background(action, {**row, 'host': None})
+            else:
+                reconciler._give_up(action, row)
+    left = {gone, kept} if host == 'up' else {kept}
+    assert len(waiting_for) == 2 and no_task(cloud)
+    assert set(taken(cloud).values()) == pci.of_ports(row_of(cloud, server)['flavor']).keys() == left
+
+
+@contextlib.contextmanager
+def forced_down(cloud, host):
+    table = tables_cell.services
+    change = sa.update(table).where(table.c.host == host, table.c.topic == 'compute')
+    with cloud.cell_db.writer() as conn:
+        conn.execute(change.values(forced_down=True))
+    try:
+        yield
+    finally:
+        with cloud.cell_db.writer() as conn:
+            conn.execute(change.values(forced_down=False))
 
 
 def begin(conn, server, port):
