@@ -242,6 +242,27 @@ def test_a_port_that_goes_locks_the_server_before_any_node(cloud):
     assert written == ['instances', 'pci_devices', 'compute_nodes'] and taken(cloud) == {}
 
 
+def test_a_request_detaches_a_port_that_is_gone_and_whose_device_the_guest_did_not_let_go(cloud):
+    """The event is acted upon once; the network service knows nothing of the port any more, and so did no request."""
+    server, port = boot(cloud), port_of(cloud)
+    assert attach(cloud, server, port).status_code == 200
+    machine = driver_of(cloud, server).machine
+    machine.failures['detach_interface'] = exception.VirtError(
+        operation='unplug', reason='the guest does not let it go')
+    del cloud.neutron.rows['ports'][port]
+    report(cloud, server, port)
+    cloud.boss.post('/os-server-external-events', {'events': [{'name': 'network-changed', 'server_uuid': server}]})
+    waiting.wait_for(lambda: row_of(cloud, server)['network_info'] == [], 20, 'the look at the ports')
+    machine.failures.clear()
+    assert list(taken(cloud).values()) == [port] and len(given(cloud, server)) == 1
+    assert detach(cloud, server, str(uuidlib.uuid4())).status_code == 404
+    assert detach(cloud, server, port).status_code == 202
+    settle(cloud)
+    assert taken(cloud) == {} and given(cloud, server) == []
+    assert 'pci_requests' not in row_of(cloud, server)['flavor']
+    assert detach(cloud, server, port).status_code == 404
+
+
 def test_the_device_of_a_port_that_is_gone_is_taken_from_the_guest_by_a_detachment_that_waited(cloud):
     """What the server shows was read anew meanwhile, and has the port no more."""
     server, port = boot(cloud), port_of(cloud)
