@@ -16,6 +16,8 @@ from nova.db.placement import claims
 from nova.db.placement import compute_nodes
 from nova.db.placement import zones
 from nova.db.servers import instances
+from nova.db.servers import port_devices
+from nova.objects import pci
 from nova.scheduler import claimer
 from nova.scheduler import decision
 from nova.scheduler import host_view
@@ -25,6 +27,7 @@ from nova.scheduler import pipeline
 from nova.scheduler import placement
 from nova.scheduler import placement_metrics
 from nova.scheduler import request_reader
+from nova.scheduler.resources import pci as pci_resources
 
 LOG = logging.getLogger(__name__)
 
@@ -67,6 +70,7 @@ class Moves:
             needed = request.resources
             had = claims.resources({**row, 'numa_topology': None})
             request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})
+        of_ports = _of_ports(request)
 
         def write(conn: engine.Connection, claim: node_claims.Claim, hosts: host_view.Hosts) -> Row | None:
             node = compute_nodes.get(conn, claim.node_id)
@@ -75,6 +79,9 @@ class Moves:
             if not server_migrations.hold(conn, migration_id, node, request.resources, LOOKING):
                 LOG.info('Move %s does not look for a host any more.', migration_id)
                 return None
+            if of_ports:
+                now = server_migrations.get(conn, migration_id)['new_flavor']
+                port_devices.release_unneeded(conn, row['uuid'], of_ports, now)
             if claim.values:
                 server_migrations.update(conn, migration_id, claim.values)
             return {'availability_zone': zone}
@@ -96,6 +103,7 @@ class Moves:
         with cell.db.reader() as conn:
             row = instances.get(conn, instance_uuid)
         request = self._requests.of_existing(cell, spec, row, target=target)
+        of_ports = _of_ports(request)
         waiting = {'vm_state': states.SHELVED_OFFLOADED, 'task_state': states.UNSHELVING, 'host': None}
 
         def write(conn: engine.Connection, claim: node_claims.Claim, hosts: host_view.Hosts) -> Row | None:
@@ -103,6 +111,9 @@ class Moves:
             place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
             # what it had where it was is not what it has now
             found = instances.set_where(conn, instance_uuid, {'numa_topology': None, **place, **claim.values}, waiting)
+            if found and of_ports:
+                now = instances.get(conn, instance_uuid)['flavor']
+                port_devices.release_unneeded(conn, instance_uuid, of_ports, now)
             return place if found else None
         return self._place(cell, instance_uuid, request, write)
 
@@ -159,6 +170,11 @@ class _MoveAttempt:
 
     def give_up(self) -> None:
         pass                             # the transaction has ended
+
+
+def _of_ports(request: pipeline.Request) -> list[pci.Request]:
+    """The devices that ports need: one may go while a host is looked for."""
+    return [each for each in pci_resources.requests_of(request) if each.request_id]
 
 
 def _hypervisor(conn: engine.Connection, migration: Row) -> str | None:

@@ -148,15 +148,16 @@ def detach(req: api_request.Request, server_id: str, id: str) -> None:
 
 
 def detach_port(req: api_request.Request, server_id: str, port_id: str, action: actions.Action) -> None:
-    """Begin to detach a port of a server."""
+    """Begin to detach a port of a server; also one that is gone, when the guest may have the device that it was."""
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         server = server_actions.find_for(req, conn, server_id, action)
-    port = _port(req, server_id, port_id)
-    if port['id'] in pci.of_ports(server['flavor']):
+    if port_id in pci.of_ports(server['flavor']):
         _check_devices(req, cell, server)
-    row = server_actions.begin(req, cell, server_id, action, {'port_id': port['id']})
-    casts.to_host(req, cell, row, cell.rpc.compute.detach_interface, port_id=port['id'])
+    else:
+        _port(req, server_id, port_id)
+    row = server_actions.begin(req, cell, server_id, action, {'port_id': port_id})
+    casts.to_host(req, cell, row, cell.rpc.compute.detach_interface, port_id=port_id)
 
 
 _PATH = '/servers/{server_id}/os-interface'

@@ -100,8 +100,8 @@ def _servers(req: api_request.Request, uuids: Collection[str]) -> dict[str, tupl
 def _forget_device(cell: db_cells.Cell, row: InstancesRow, port_id: str) -> None:
     """A server that is offloaded does not need the device of this port when it comes back; of others the host says when
     the guest has let go of it."""
-    if row['vm_state'] == states.SHELVED_OFFLOADED and row['task_state'] is None:
-        cell.db.run(port_devices.release, row['uuid'], port_id)
+    if row['vm_state'] == states.SHELVED_OFFLOADED:
+        cell.db.run(port_devices.release_offloaded, row['uuid'], port_id)
 
 
 def _code(event: api_request.Document, row: InstancesRow | None) -> int:

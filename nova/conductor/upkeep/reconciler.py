@@ -37,7 +37,7 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-ATTACH = actions.ACTIONS['attach_interface'].record
+ATTACH, DETACH = (actions.ACTIONS[name].record for name in ('attach_interface', 'detach_interface'))
 SEND_AGAIN_S = 1
 TAKE_UP_S = 15               # after a restart of everything the hosts need a moment to report
 
@@ -190,12 +190,17 @@ class Reconciler:
         self._cell_db.run(instance_actions.finish, action['instance_uuid'], request_id=action['request_id'])
 
     def _settle_port(self, action: Row, row: Row | None) -> None:
-        """Release the device of a port whose attachment no host ends any more, unless the server has got the port."""
-        port_id = (action['arguments'] or {}).get('port_id')
-        if row is None or action['action'] != ATTACH or port_id not in pci.of_ports(row['flavor']):
+        """Release the device of a port whose attachment or detachment no host ends any more, unless the server has the
+        port; or its host is up: the guest may have the device, and a request can detach it again."""
+        port_id, attached_by = (action['arguments'] or {}).get('port_id'), action['request_id']
+        if row is None or action['action'] not in (ATTACH, DETACH) or port_id not in pci.of_ports(row['flavor']):
             return
+        if action['action'] == DETACH:
+            if row['host'] is not None and self._services.host_is_up(row['host']):
+                return
+            attached_by = None
         if self._services.network.find_port(context.on_behalf_of(action), instance_uuid=row['uuid'], port_id=port_id,
-                                            attached_by=action['request_id']) is None:
+                                            attached_by=attached_by) is None:
             self._cell_db.run(port_devices.release, row['uuid'], port_id)
 
     def _give_up(self, action: Row, row: Row) -> None:

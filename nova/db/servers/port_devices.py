@@ -6,12 +6,14 @@ the claim, in the one in which the attachment fails or a detachment ends.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova import actions
 from nova import exception
+from nova import states
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import numa_claims
 from nova.db.placement import pci_devices
@@ -63,13 +65,31 @@ def release(conn: sa.Connection, uuid: str, port_id: str) -> None:
     row = instances.get_many(conn, [uuid]).get(uuid)
     if row is None or port_id not in pci.of_ports(row['flavor']):
         return
-    pci_devices.release_port(conn, uuid, port_id)
-    instances.lock(conn, uuid)
+    instances.lock(conn, uuid)               # before any node, as who claims for a port, or deletes a server
     row = instances.get(conn, uuid)
     instances.set_where(conn, uuid, {'flavor': _without(row['flavor'], port_id)})
     for move in server_migrations.open_of(conn, uuid):
         server_migrations.update(conn, move['id'], {
             name: _without(move[name], port_id) for name in ('old_flavor', 'new_flavor')})
+    pci_devices.release_port(conn, uuid, port_id)        # who places a move has committed by now what it has claimed
+
+
+def release_offloaded(conn: sa.Connection, uuid: str, port_id: str) -> None:
+    """The same of a server that is on no host; nothing when it has got one meanwhile, whose guest may have the device.
+    """
+    instances.lock(conn, uuid)
+    row = instances.get_many(conn, [uuid]).get(uuid)
+    if row is not None and row['vm_state'] == states.SHELVED_OFFLOADED and row['host'] is None:
+        release(conn, uuid, port_id)
+
+
+def release_unneeded(conn: sa.Connection, uuid: str, claimed: Iterable[pci.Request], flavor: dict[str, Any]) -> None:
+    """Give back what was claimed in this transaction for ports that went after the claim was requested.
+
+    :param flavor: of the locked row that the claim is of: the server's own, or its move's
+    """
+    for port_id in {request.request_id for request in claimed if request.request_id} - pci.of_ports(flavor).keys():
+        pci_devices.release_port(conn, uuid, port_id)
 
 
 def _without(flavor: dict[str, Any], port_id: str) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """Ports that are a device of their host come to servers and go from them while they are there: fake hosts, fake cards,
 a small Neutron."""
 import concurrent.futures
+import contextlib
 import json
 import threading
+import types
 import uuid as uuidlib
 
 import pytest
@@ -13,6 +15,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import utils
+from nova.api.server_actions import external_events
 from nova.db.placement import compute_nodes
 from nova.db.placement import pci_devices
 from nova.db.servers import instance_actions
@@ -189,6 +192,77 @@ def test_a_port_that_its_owner_deletes_gives_the_device_back(cloud):
     assert given(cloud, server) == [] and 'pci_requests' not in row_of(cloud, server)['flavor']
 
 
+@pytest.mark.parametrize('after', ['ACTIVE', 'SHELVED_OFFLOADED'])
+def test_a_port_that_goes_while_a_host_is_looked_for_leaves_no_claim(cloud, monkeypatch, after):
+    """The scheduler has read what is needed before, and claims afterwards: nobody would have given that back."""
+    server, port = boot(cloud), port_of(cloud)
+    assert attach(cloud, server, port).status_code == 200
+    if after != 'ACTIVE':
+        act(cloud, server, after, shelve=None)
+    scheduler = next(part.manager for part in cloud.services if part.binary == 'nova-scheduler')
+    rounds = scheduler.methods.select_move.__self__._rounds
+    run, lost = rounds.run, []
+
+    def decide_after_the_port_is_gone(request, *others):
+        lost.append(cloud.neutron.rows['ports'].pop(port))
+        report(cloud, server, port, code=200 if after == 'ACTIVE' else 422)
+        waiting.wait_for(lambda: 'pci_requests' not in row_of(cloud, server)['flavor'], 20, 'the end of the port')
+        return run(request, *others)
+    monkeypatch.setattr(rounds, 'run', decide_after_the_port_is_gone)
+    if after == 'ACTIVE':
+        act(cloud, server, 'VERIFY_RESIZE', migrate=None)
+    else:
+        act(cloud, server, unshelve=None)
+    assert len(lost) == 1 and taken(cloud) == {} and given(cloud, server) == []
+
+
+def test_the_device_of_a_port_stays_where_the_offloaded_server_has_got_a_host_meanwhile(cloud):
+    """The API has read that it is offloaded; the guest may have the device by now."""
+    server, port = boot(cloud), port_of(cloud)
+    assert attach(cloud, server, port).status_code == 200
+    act(cloud, server, 'SHELVED_OFFLOADED', shelve=None)
+    read = row_of(cloud, server)
+    act(cloud, server, unshelve=None)
+    external_events._forget_device(types.SimpleNamespace(db=cloud.cell_db), read, port)
+    assert list(taken(cloud).values()) == [port] and port in pci.of_ports(row_of(cloud, server)['flavor'])
+
+
+def test_a_port_that_goes_locks_the_server_before_any_node(cloud):
+    """Whoever begins an attachment, or deletes a server, does: the other way round they waited for each other."""
+    server, port, written = boot(cloud), port_of(cloud), []
+    assert attach(cloud, server, port).status_code == 200
+
+    def note(conn, cursor, statement, parameters, context, many):
+        if statement.startswith('UPDATE'):
+            written.append(statement.split()[1].strip('"'))
+    with cloud.cell_db.writer() as conn:
+        sa.event.listen(conn, 'before_cursor_execute', note)
+        port_devices.release(conn, server, port)
+        sa.event.remove(conn, 'before_cursor_execute', note)
+    assert written == ['instances', 'pci_devices', 'compute_nodes'] and taken(cloud) == {}
+
+
+def test_a_request_detaches_a_port_that_is_gone_and_whose_device_the_guest_did_not_let_go(cloud):
+    """The event is acted upon once; the network service knows nothing of the port any more, and so did no request."""
+    server, port = boot(cloud), port_of(cloud)
+    assert attach(cloud, server, port).status_code == 200
+    machine = driver_of(cloud, server).machine
+    machine.failures['detach_interface'] = exception.VirtError(
+        operation='unplug', reason='the guest does not let it go')
+    del cloud.neutron.rows['ports'][port]
+    report(cloud, server, port)
+    cloud.boss.post('/os-server-external-events', {'events': [{'name': 'network-changed', 'server_uuid': server}]})
+    waiting.wait_for(lambda: row_of(cloud, server)['network_info'] == [], 20, 'the look at the ports')
+    machine.failures.clear()
+    assert list(taken(cloud).values()) == [port] and len(given(cloud, server)) == 1
+    assert detach(cloud, server, str(uuidlib.uuid4())).status_code == 404
+    assert detach(cloud, server, port).status_code == 202
+    settle(cloud)
+    assert taken(cloud) == {} and given(cloud, server) == []
+    assert 'pci_requests' not in row_of(cloud, server)['flavor']
+    assert detach(cloud, server, port).status_code == 404
+
+
 def test_the_device_of_a_port_that_is_gone_is_taken_from_the_guest_by_a_detachment_that_waited(cloud):
     """What the server shows was read anew meanwhile, and has the port no more."""
     server, port = boot(cloud), port_of(cloud)
@@ -316,6 +390,47 @@ def test_the_claim_of_an_attachment_that_no_host_ends(cloud):
             tables_cell.instance_actions.c.finished_at.is_(None))).mappings().one())
     conductor(cloud).reconciler._close_background(action, row)
     assert pci.of_ports(row_of(cloud, server)['flavor']) == {} and no_task(cloud)
+
+
+@pytest.mark.parametrize('host', ['down', 'gone', 'up'])
+def test_the_claim_of_a_detachment_that_no_host_ends(cloud, host):
+    """Its host gave the port back and died: an evacuation would need a device for it. A port that is the server's still
+    keeps its device, and so does one whose host is up: the guest may have it, if its owner has deleted it."""
+    server, gone, kept = boot(cloud), port_of(cloud), port_of(cloud)
+    for port in (gone, kept):
+        assert attach(cloud, server, port).status_code == 200
+    neutron, table = cloud.neutron.rows['ports'], tables_cell.instance_actions
+    neutron[gone].update({'device_id': '', 'device_owner': '', 'binding:host_id': '', 'binding:profile': {}})
+    with cloud.cell_db.writer() as conn:
+        for port in (gone, kept):
+            instance_actions.insert(conn, context.admin_context('req-' + str(uuidlib.uuid4())), [server],
+                                    'detach_interface', arguments={'port_id': port})
+        row = instances.get(conn, server)
+        waiting_for = [dict(each) for each in conn.execute(
+            sa.select(table).where(table.c.finished_at.is_(None))).mappings()]
+    reconciler = conductor(cloud).reconciler
+    with forced_down(cloud, row['host']) if host == 'down' else contextlib.nullcontext():
+        for action in waiting_for:
+            if host == 'gone':
+                reconciler._close_background(action, {**row, 'host': None})
+            else:
+                reconciler._give_up(action, row)
+    left = {gone, kept} if host == 'up' else {kept}
+    assert len(waiting_for) == 2 and no_task(cloud)
+    assert set(taken(cloud).values()) == pci.of_ports(row_of(cloud, server)['flavor']).keys() == left
+
+
+@contextlib.contextmanager
+def forced_down(cloud, host):
+    table = tables_cell.services
+    change = sa.update(table).where(table.c.host == host, table.c.topic == 'compute')
+    with cloud.cell_db.writer() as conn:
+        conn.execute(change.values(forced_down=True))
+    try:
+        yield
+    finally:
+        with cloud.cell_db.writer() as conn:
+            conn.execute(change.values(forced_down=False))
 
 
 def begin(conn, server, port):

@@ -1,4 +1,5 @@
 """What a host makes of another host's word, and whose a guest's files are: without a hypervisor."""
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -9,6 +10,7 @@ import pytest
 
 from nova import conf as configuration
 from nova import exception
+from nova import states
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.moves import arrival
@@ -22,7 +24,7 @@ from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import tpm_state
 
-UUID = '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c11'
+UUID, OTHER = '8a8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c11', '9b8f0f7e-55c2-4b2c-9d5e-0f4a4a1f0c12'
 
 
 def store(path, host):
@@ -220,6 +222,41 @@ def test_a_guest_that_runs_elsewhere_already_is_known_by_its_state(name, ahead):
             return [libvirt.VIR_DOMAIN_PAUSED, getattr(libvirt, f'VIR_DOMAIN_{name}')]
     libvirt = outgoing.libvirt
     assert outgoing.went_ahead(Domain()) is ahead
+
+
+class Guests:
+    """Two guests of a hypervisor, both here with no migration under way; of those in ``mute`` it cannot say that."""
+
+    def __init__(self, *uuids):
+        self.mute, self.asked = set(uuids), 0
+
+    def guests(self):
+        return dict.fromkeys((UUID, OTHER), states.RUNNING)
+
+    def power_state(self, uuid):
+        return states.RUNNING
+
+    def guest(self, operation, uuid, function, *args):
+        if uuid in self.mute:
+            self.asked += 1
+            assert self.asked < 3, 'it is asked again and again'
+            raise exception.VirtError(operation=operation, reason='the state of the guest is locked')
+        return function is outgoing.settled
+
+
+def test_a_guest_that_libvirt_cannot_tell_of_does_not_hold_up_the_start_of_its_host(tmp_path):
+    """It is asked again when its migration is taken up; until then nothing of it is changed."""
+    driver, hypervisor = object.__new__(live_migration.LiveMigration), Guests(OTHER)
+    driver.hypervisor, driver.storage, driver.host, driver.unsettled = hypervisor, store(tmp_path, 'one'), 'one', set()
+    driver.hands = types.SimpleNamespace(operation=lambda uuid: contextlib.nullcontext())
+    for uuid in (UUID, OTHER):
+        pathlib.Path(driver.storage.path(uuid)).mkdir()
+        driver.storage.save(dataclasses.replace(record(driver.storage), uuid=uuid, host='one', successor='two'))
+    driver.settle_migrations()                   # ends
+    assert [driver.storage.load(uuid).successor for uuid in (UUID, OTHER)] == [None, 'two']
+    hypervisor.mute.clear()
+    driver.await_live_migration(types.SimpleNamespace(uuid=OTHER), None)
+    assert driver.storage.load(OTHER).successor is None and driver.unsettled == set()
 
 
 def test_what_a_migration_was_asked_is_for_root_alone_and_only_where_it_may_go_ahead(tmp_path):

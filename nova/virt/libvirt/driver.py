@@ -111,6 +111,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.topology: numa.HostTopology | None = None
         self._placing = threading.Lock()
         self.jobs: dict[str, outgoing.Job] = {}
+        self.unsettled: set[str] = set()
         self._guest_traits: frozenset[str] = frozenset()
         self._processor = processors.Processor()
         self.hands = self._hands()

@@ -64,6 +64,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
     virt_type: str
     memory_source: str
     jobs: dict[str, outgoing.Job]        # {uuid: the migration that leaves}
+    unsettled: set[str]                  # uuids of guests of which the start could not find out what became of them
 
     # What Volumes has.
     define_secrets: Callable[[Iterable[volume.Volume]], None]
@@ -369,11 +370,24 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
 
     def settle_migrations(self) -> None:
         """End what migrations an earlier life of this process began, so that each guest is here or is not. Those that
-        went ahead ``await_live_migration`` sees over."""
+        went ahead ``await_live_migration`` sees over, and those of which libvirt does not say it now."""
         for uuid, state in self.hypervisor.guests().items():
-            if state in outgoing.ACTIVE and not self._post_copy.is_ahead(uuid) and (
-                    self._settled_state(uuid) in outgoing.ACTIVE):
-                self._stays(uuid)
+            if state not in outgoing.ACTIVE:
+                continue
+            try:
+                self._settle(uuid)
+            except exception.VirtError as error:         # the other guests need this host
+                LOG.error('What became of a migration of guest %s is not known, and is looked at when that is taken up '
+                          'again, or at the next start: %s', uuid, error.message)
+                self.unsettled.add(uuid)
+                self.hypervisor.guests()                 # libvirt itself is there, or this is no start
+
+    def _settle(self, uuid: str) -> None:
+        """
+        :raises VirtError: it is not known what became of it
+        """
+        if not self._post_copy.looks_ahead(uuid) and self._settled_state(uuid) in outgoing.ACTIVE:
+            self._stays(uuid)
 
     def _stays(self, uuid: str) -> None:
         """The disks of a guest that has not left are this host's."""
@@ -386,6 +400,10 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
     def await_live_migration(self, instance: Instance, progress: Any) -> None:
         uuid = instance.uuid
         if not self._post_copy.is_ahead(uuid):
+            if uuid in self.unsettled:
+                with self.hands.operation(uuid):
+                    self._settle(uuid)
+                self.unsettled.discard(uuid)
             return
         with self.hands.operation(uuid):
             call = self._post_copy.kept(uuid)

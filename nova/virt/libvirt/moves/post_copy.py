@@ -98,15 +98,23 @@ class PostCopy:
             time.sleep(RESUME_S)                         # also QEMU has to see that the connection is broken
 
     def is_ahead(self, uuid: str) -> bool:
-        """Whether the guest runs at its destination already, and is not all there."""
+        """Whether the guest runs at its destination already, and is not all there; waits until it is known."""
         while True:
             try:
-                return bool(self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.went_ahead))
-            except exception.GuestNotFound:
-                return False
+                return self.looks_ahead(uuid)
             except exception.VirtError as error:         # it is not known, and may be so
                 LOG.error('Whether guest %s runs at its destination already is not known: %s', uuid, error.message)
                 time.sleep(RESUME_S)
+
+    def looks_ahead(self, uuid: str) -> bool:
+        """The same, by one look.
+
+        :raises VirtError: it is not known
+        """
+        try:
+            return bool(self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.went_ahead))
+        except exception.GuestNotFound:
+            return False
 
     def report(self, uuid: str, progress: REPORT) -> None:
         """Report how far a migration is that goes on whatever the answer is, unless the server is gone."""
