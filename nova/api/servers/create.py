@@ -64,7 +64,7 @@ def create(req: api_request.Request) -> Document | Response:
     plan = read_plan(req)
     server, spec, cell = plan.server, plan.spec, req.services.cells.default
     password = server.get('adminPass') or server_spec.password()
-    reservation_id, now = server_spec.reservation_id(server.get('metadata', {})), utils.utcnow()
+    reservation_id, now = server_spec.reservation_id(server.get('metadata', {}), req.of_ec2), utils.utcnow()
     names = [req.new_uuid() for _ in range(plan.most)]
     if req.adopts:
         names, spec['adopts'] = [req.adopts], True
