@@ -5,6 +5,8 @@ import time
 import pytest
 
 from nova.api import waits
+from nova.api.servers import representation
+from nova.tests import waiting
 from nova.tests.functional import cells_cloud
 from nova.tests.functional import cloud as whole
 
@@ -138,6 +140,24 @@ def test_all_servers_of_a_reservation_are_shown(running):
     assert 'OS-EXT-SRV-ATTR:host' not in made['servers'][0]
     assert {admin.get(f'/servers/{server["id"]}').json()['server']['OS-EXT-SRV-ATTR:reservation_id']
             for server in made['servers']} == {made['reservation_id']}
+
+
+def test_what_cannot_be_shown_is_made_all_the_same(running, monkeypatch):
+    """The request failed while its servers were stored, and their build had not begun: a client made them again."""
+    client, built = running.client(), []
+
+    class Broken:
+        @property
+        def BLANK(self):
+            waiting.wait_for(lambda: [row['status'] for row in client.get('/servers/detail').json()['servers']]
+                             == ['ACTIVE'], 30, 'the server')
+            built.append(True)
+            raise ZeroDivisionError
+    image = client.upload_image()
+    monkeypatch.setattr(representation, 'instances', Broken())
+    answer = create(client, image, SHOWN)
+    assert answer.status_code == 202 and 'Preference-Applied' not in answer.headers and built
+    assert 'status' not in answer.json()['server'] and status(client, answer.json()['server']['id']) == 'ACTIVE'
 
 
 def test_who_may_not_see_servers_is_shown_none(tmp_path):
