@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 
 APPLIED = waits.APPLIED, 'return=representation'
 RULE = 'os_compute_api:servers:show'
-_WANTED = re.compile(r'(?:^|[,;])\s*return\s*=\s*"?representation"?\s*(?=$|[,;])', re.I)
+_WANTED = re.compile(r'(?:^|,)\s*return\s*=\s*"?representation"?\s*(?=$|[,;])', re.I)
 
 
 def of(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[api_request.Document]:

@@ -52,7 +52,8 @@ def test_the_time_that_the_client_gives_is_the_most(running):
     assert answer.json()['server']['id']
 
 
-@pytest.mark.parametrize('prefer', [None, 'respond-async', 'wait=many', 'wait=-1', 'await=3', 'wait=9999999999'])
+@pytest.mark.parametrize('prefer', [None, 'respond-async', 'wait=many', 'wait=-1', 'await=3', 'wait=9999999999',
+                                    'other; wait=20'])
 def test_what_is_no_wait_is_no_wait(running, prefer):
     client = running.client()
     answer = create(client, client.upload_image(), prefer)
@@ -126,7 +127,11 @@ def test_what_was_made_is_shown_as_a_get_shows_it(running):
         assert made.keys() == got.keys()
         assert {key: value for key, value in made.items() if key not in MOVING} == {
             key: value for key, value in got.items() if key not in MOVING}
-    for prefer in ('return=minimal', 'return=representations', 'xreturn=representation'):
+    for prefer in ('other, return=representation', 'return="representation"; detail=all'):
+        assert 'status' in create(client, image, prefer, networks='none').json()['server']
+    # a parameter of another preference is none (RFC 7240, section 2)
+    for prefer in ('return=minimal', 'return=representations', 'xreturn=representation',
+                   'other; return=representation'):
         assert 'status' not in create(client, image, prefer, networks='none').json()['server']
 
 
