@@ -25,6 +25,7 @@ Document = dict[str, typing.Any]                      # of a body, or a part of 
 Target = dict[str, str | None]                        # for the policy: {'project_id', 'user_id'} of a resource
 
 ADOPTS = 'nova.adopts'    # in the environ of a command: uuid of a guest that is there, for the server that is created
+EC2 = 'nova.ec2'          # in the environ of what the EC2 API asks for in the same process
 INNER = 'nova.inner'      # in the environ of another operation's request: not counted against the caller's rate
 
 
@@ -82,6 +83,11 @@ class Request(request.Request):
     def adopts(self) -> str | None:
         """The uuid of the guest that the new server takes over; None: it is built. No client can say it."""
         return self.environ.get(ADOPTS)
+
+    @property
+    def of_ec2(self) -> bool:
+        """Whether the EC2 API of this process asks. No client can say it."""
+        return EC2 in self.environ
 
     # ---- may they ------------------------------------------------------------
 

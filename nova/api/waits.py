@@ -27,7 +27,7 @@ HEADER, APPLIED = 'HTTP_PREFER', 'Preference-Applied'
 MOST_S = 30                          # less than proxies wait for an answer
 LOOK_S, LATER_S = 0.025, 0.25        # between two looks: in the first second of the youngest wait, and later
 TROUBLE_S = 2                        # and after one that failed
-_WAIT = re.compile(r'(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?=$|[,;])', re.I)
+_WAIT = re.compile(r'(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?=$|[,;])', re.I)
 # (method, path of the row, code of the answer) of what goes on after its answer
 _GOES_ON = {('POST', '/servers', 202), ('POST', '/servers/{id}/action', 202), ('DELETE', '/servers/{id}', 204)}
 _SERVER_ID = re.compile(r'/servers/([0-9a-f-]{36})$')

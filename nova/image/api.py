@@ -99,6 +99,12 @@ class Images:
         """
         raise NotImplementedError
 
+    def check_header(self, path: str, disk_format: str) -> None:
+        """Before a tool opens a file that a guest's QEMU wrote, and that is no image.
+
+        :raises ImageUnacceptable: it is of another format, or refers to other files
+        """
+        verify_file(path, disk_format, 'of a guest', 0)
 
     def grant(self, grant: grants.Grant) -> str:
         """A grants.Grant as text, for a task of a compute."""

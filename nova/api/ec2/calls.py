@@ -10,6 +10,7 @@ import urllib.parse
 
 import orjson
 
+from nova.api import request as api_request
 from nova.api.ec2 import errors
 
 COMPUTE_VERSION = '2.91'              # the newest that makes key pairs, see ``POST /os-keypairs``
@@ -229,6 +230,7 @@ class LocalServices:
             'wsgi.version': (1, 0), 'wsgi.url_scheme': 'http',
             'wsgi.input': body if isinstance(body, Body) else io.BytesIO(body or b''),
             'wsgi.errors': io.StringIO(), 'wsgi.multithread': True, 'wsgi.multiprocess': False, 'wsgi.run_once': False,
+            api_request.EC2: True,
         }
         environ.update(('HTTP_' + name.upper().replace('-', '_'), value) for name, value in headers.items())
         status = []

@@ -64,7 +64,7 @@ def create(req: api_request.Request) -> Document | Response:
     plan = read_plan(req)
     server, spec, cell = plan.server, plan.spec, req.services.cells.default
     password = server.get('adminPass') or server_spec.password()
-    reservation_id, now = server_spec.reservation_id(server.get('metadata', {})), utils.utcnow()
+    reservation_id, now = server_spec.reservation_id(server.get('metadata', {}), req.of_ec2), utils.utcnow()
     names = [req.new_uuid() for _ in range(plan.most)]
     if req.adopts:
         names, spec['adopts'] = [req.adopts], True
@@ -86,11 +86,11 @@ def create(req: api_request.Request) -> Document | Response:
         device_sources.release(req, volumes)
         req.services.api_db.run(_give_back, uuids)
         raise
-    shown = representation.of(req, rows)             # before the cast: what follows shares the processor with the build
     for row in (notifications.read(req, cell.db, instances.get_many, uuids) or {}).values():
         notifications.updated(req, cell, row, old_state=None, old_task_state=None)
     whole = objects.RequestSpec(instance_uuid=uuids[0], num_instances=len(uuids), admin_password=password, **spec)
     casts.send(cell, req.services.conductor.build_instances, req.context, instance_uuids=uuids, spec=whole)
+    shown = representation.of(req, rows)
     if server.get('return_reservation_id'):
         return representation.added(Response({'reservation_id': reservation_id}), shown)
     return representation.added(_accepted(req, uuids[0], plan.columns, password, spec['security_groups']), shown)

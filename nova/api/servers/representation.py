@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import dataclasses
+import logging
 import re
 
 from nova.api import request as api_request
@@ -12,17 +13,28 @@ from nova.api.servers import fields as server_fields
 from nova.db.servers import instances
 from nova.web.request import Response
 
+LOG = logging.getLogger(__name__)
+
 APPLIED = waits.APPLIED, 'return=representation'
 RULE = 'os_compute_api:servers:show'
-_WANTED = re.compile(r'(?:^|[,;])\s*return\s*=\s*"?representation"?\s*(?=$|[,;])', re.I)
+_WANTED = re.compile(r'(?:^|,)\s*return\s*=\s*"?representation"?\s*(?=$|[,;])', re.I)
 
 
 def of(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[api_request.Document]:
     """What the request's version shows of servers that it has just stored, without reading them again; nothing where
-    the client has not asked, or may not see them.
+    the client has not asked, or may not see them. The servers are there and are being built: what fails here is left
+    out, for a client that gets an error would make them once more.
 
     :param rows: as they were stored
     """
+    try:
+        return _shown(req, rows)
+    except Exception:
+        LOG.exception('Servers were made, and cannot be shown.')
+        return []
+
+
+def _shown(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[api_request.Document]:
     if not _WANTED.search(req.environ.get(waits.HEADER, '')) or not req.allows(RULE):
         return []
     if server_category.seen(req) not in (None, rows[0]['category']):

@@ -42,10 +42,13 @@ def password() -> str:
     return ''.join(secrets.choice(_PASSWORD_LETTERS) for _ in range(PASSWORD_LENGTH))
 
 
-def reservation_id(metadata: collections.abc.Mapping[str, str]) -> str:
-    """A new one; where the metadata name it that of RunInstances: guests and both APIs have the same."""
+def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) -> str:
+    """A new one; of RunInstances, which names its own in the metadata, that: guests and both APIs have the same.
+
+    :param of_ec2: see Request.of_ec2; what others write into the metadata could be the id of a stranger's servers
+    """
     found = utils.ec2_reservation(metadata)
-    if found:
+    if found and of_ec2:
         return found[0]
     return 'r-' + ''.join(secrets.choice('0123456789abcdefghijklmnopqrstuvwxyz') for _ in range(8))
 

@@ -291,6 +291,28 @@ def test_a_server_of_the_compute_api_is_a_reservation_of_its_own(ec2, demo):
     demo.delete(f'/servers/{made}')
 
 
+def test_no_client_chooses_the_reservation_of_its_servers(cloud, demo, ec2, image, flavor):
+    """The compute API took its reservation_id from the metadata of any caller: also that of the servers of others."""
+    made = run(ec2, image, flavor, MinCount=2, MaxCount=2, ClientToken='two of one')
+    item, admin = {utils.EC2_RESERVATION: f'{made["ReservationId"]}/2'}, cloud.admin('2.96')
+
+    def reserved():
+        found = admin.get(f'/servers/detail?all_tenants=1&reservation_id={made["ReservationId"]}').json()['servers']
+        return sorted(utils.ec2_id(row['id']) for row in found)
+    ids = sorted(row['InstanceId'] for row in made['Instances'])
+    other = demo.request('POST', '/servers', {'server': {
+        'name': 'x', 'imageRef': demo.image, 'flavorRef': '1', 'networks': 'none', 'metadata': item}}, version='2.37',
+        headers={'nova.ec2': '1', 'Nova-Ec2': '1', 'Nova.Ec2': '1'}).json()['server']['id']
+    assert reserved() == ids
+    uuid = ec2_ids.uuids(cloud.api_db, 'i', [ids[0][2:]])[ids[0][2:]]
+    assert demo.request('POST', f'/servers/{uuid}/metadata', {'metadata': {
+        utils.EC2_RESERVATION: f'r-{"0" * 17}/1'}}).status_code == 200
+    again = run(ec2, image, flavor, MinCount=2, MaxCount=2, ClientToken='two of one')
+    assert reserved() == ids == sorted(row['InstanceId'] for row in again['Instances'])
+    demo.delete(f'/servers/{other}')
+    ec2.terminate_instances(InstanceIds=ids)
+
+
 def test_one_instance_is_of_the_reservation_that_is_shown_later(ec2, image, flavor):
     """RunInstances named another one than DescribeInstances."""
     made = run(ec2, image, flavor, ClientToken='one reservation')

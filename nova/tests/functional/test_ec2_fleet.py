@@ -140,6 +140,22 @@ def test_a_bundle_becomes_an_image(cloud, ec2, pair, client, small):
     assert stored is None and image['status'] == 'queued'
 
 
+def test_the_instances_of_a_request_are_one_reservation(client, ec2):
+    """The compute API believes no client about it, and has an id of its own: they are found again by that."""
+    client.upload_image(b'\0' * 1024, name='plain')
+    image, = ec2.describe_images(Filters=[{'Name': 'name', 'Values': ['plain']}])['Images']
+    flavor = min(ec2.describe_instance_types()['InstanceTypes'], key=lambda row: row['MemoryInfo']['SizeInMiB'])
+    made, again = (ec2.run_instances(ImageId=image['ImageId'], InstanceType=flavor['InstanceType'], MinCount=2,
+                                     MaxCount=2, ClientToken='twice') for _ in range(2))
+    ids = sorted(row['InstanceId'] for row in made['Instances'])
+    shown, = ec2.describe_instances(InstanceIds=ids)['Reservations']
+    assert ids == sorted(row['InstanceId'] for row in again['Instances'])
+    assert made['ReservationId'] == again['ReservationId'] == shown['ReservationId']
+    found = client.get(f'/servers/detail?reservation_id={made["ReservationId"]}').json()
+    assert found['servers'] == []
+    ec2.terminate_instances(InstanceIds=ids)
+
+
 def test_a_cloud_without_an_object_store(conf, client):
     with pytest.raises(errors.NoService):
         list(calls.RemoteServices(None, 'public', 'RegionOne', 5).read(

@@ -5,6 +5,8 @@ import time
 import pytest
 
 from nova.api import waits
+from nova.api.servers import representation
+from nova.tests import waiting
 from nova.tests.functional import cells_cloud
 from nova.tests.functional import cloud as whole
 
@@ -50,7 +52,8 @@ def test_the_time_that_the_client_gives_is_the_most(running):
     assert answer.json()['server']['id']
 
 
-@pytest.mark.parametrize('prefer', [None, 'respond-async', 'wait=many', 'wait=-1', 'await=3', 'wait=9999999999'])
+@pytest.mark.parametrize('prefer', [None, 'respond-async', 'wait=many', 'wait=-1', 'await=3', 'wait=9999999999',
+                                    'other; wait=20'])
 def test_what_is_no_wait_is_no_wait(running, prefer):
     client = running.client()
     answer = create(client, client.upload_image(), prefer)
@@ -124,7 +127,11 @@ def test_what_was_made_is_shown_as_a_get_shows_it(running):
         assert made.keys() == got.keys()
         assert {key: value for key, value in made.items() if key not in MOVING} == {
             key: value for key, value in got.items() if key not in MOVING}
-    for prefer in ('return=minimal', 'return=representations', 'xreturn=representation'):
+    for prefer in ('other, return=representation', 'return="representation"; detail=all'):
+        assert 'status' in create(client, image, prefer, networks='none').json()['server']
+    # a parameter of another preference is none (RFC 7240, section 2)
+    for prefer in ('return=minimal', 'return=representations', 'xreturn=representation',
+                   'other; return=representation'):
         assert 'status' not in create(client, image, prefer, networks='none').json()['server']
 
 
@@ -138,6 +145,24 @@ def test_all_servers_of_a_reservation_are_shown(running):
     assert 'OS-EXT-SRV-ATTR:host' not in made['servers'][0]
     assert {admin.get(f'/servers/{server["id"]}').json()['server']['OS-EXT-SRV-ATTR:reservation_id']
             for server in made['servers']} == {made['reservation_id']}
+
+
+def test_what_cannot_be_shown_is_made_all_the_same(running, monkeypatch):
+    """The request failed while its servers were stored, and their build had not begun: a client made them again."""
+    client, built = running.client(), []
+
+    class Broken:
+        @property
+        def BLANK(self):
+            waiting.wait_for(lambda: [row['status'] for row in client.get('/servers/detail').json()['servers']]
+                             == ['ACTIVE'], 30, 'the server')
+            built.append(True)
+            raise ZeroDivisionError
+    image = client.upload_image()
+    monkeypatch.setattr(representation, 'instances', Broken())
+    answer = create(client, image, SHOWN)
+    assert answer.status_code == 202 and 'Preference-Applied' not in answer.headers and built
+    assert 'status' not in answer.json()['server'] and status(client, answer.json()['server']['id']) == 'ACTIVE'
 
 
 def test_who_may_not_see_servers_is_shown_none(tmp_path):

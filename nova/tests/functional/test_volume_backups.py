@@ -126,7 +126,8 @@ def test_backups_have_quotas_and_refusals(cloud, user):
     shown = ask(user, 'GET', f'/volumes/{ident}', code=200)['volume']
     types = ask(user, 'GET', '/types', code=200)['volume_types']
     for same in (shown['volume_type'], next(each['id'] for each in types if each['name'] == shown['volume_type'])):
-        ask(user, 'POST', f'/volumes/{ident}/action', {'os-retype': {'new_type': same, 'migration_policy': 'never'}})
+        ask(user, 'POST', f'/volumes/{ident}/action', {'os-retype': {
+            'new_type': same, 'migration_policy': 'never'}}, 400)
     ask(user, 'POST', f'/volumes/{ident}/action', {'os-retype': {'new_type': 'no-such-type'}}, 404)
     for wrong in ({}, {'new_type': None}, {'new_type': 'multiattach', 'migration_policy': 'x'}):
         ask(user, 'POST', f'/volumes/{ident}/action', {'os-retype': wrong}, 400)

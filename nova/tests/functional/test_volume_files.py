@@ -339,7 +339,7 @@ def test_a_copy_that_the_guests_qemu_made_has_the_size_of_the_volume(home):
     volume_id, files = home.made(1), home.volumes.files
     path = files.snapshot(volume_id)
     part = files.prepare_copy(path, 2 ** 30, files.volume(volume_id))
-    files.finish_copy(path, 2 ** 30)
+    files.finish_copy(path, 2 ** 30, home.images.check_header)
     assert files.size(path) == 2 ** 30 and not os.path.exists(part)
     os.remove(path)
     part = files.prepare_copy(path, 2 ** 30, files.volume(volume_id))
@@ -347,7 +347,26 @@ def test_a_copy_that_the_guests_qemu_made_has_the_size_of_the_volume(home):
         file.seek(24)
         file.write((2 ** 31).to_bytes(8))
     with pytest.raises((exception.InvalidVolume, exception.VirtError)):
-        files.finish_copy(path, 2 ** 30)
+        files.finish_copy(path, 2 ** 30, home.images.check_header)
+    assert files.size(path) is None
+
+
+@pytest.mark.parametrize('option', ['backing', 'data_file'])
+def test_a_copy_that_names_another_file_is_not_opened(home, tmp_path, option):
+    """A guest that has taken over its QEMU got any file of the host into its snapshot, where qemu-img had no sandbox:
+    that was asked before the header was looked at.
+    """
+    secret, volume_id, files = tmp_path / 'secret', home.made(1), home.volumes.files
+    path = files.snapshot(volume_id)
+    part = files.prepare_copy(path, GIB, files.volume(volume_id))
+    with open(secret, 'wb') as file:
+        file.truncate(GIB)
+    named = ['-b', secret, '-F', 'raw'] if option == 'backing' else ['-o', f'data_file={secret},data_file_raw=on']
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', *named, part, str(GIB)], check=True)
+    with open(secret, 'r+b') as file:
+        file.write(b'secret')
+    with pytest.raises(exception.InvalidVolume, match='it has an? (backing|external data) file'):
+        files.finish_copy(path, GIB, home.images.check_header)
     assert files.size(path) is None
 
 

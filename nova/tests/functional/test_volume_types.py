@@ -263,8 +263,10 @@ def test_a_plain_volume_gets_another_plain_type(cloud, admin):
             'os-retype': {'new_type': name, 'migration_policy': policy}}, code)
         shown = ask(user, 'GET', f'/volumes/{volume}')['volume']
         return str(said), shown['volume_type'], shown['multiattach']
+    assert retype('__DEFAULT__', 400)[1:] == ('__DEFAULT__', False)   # what a volume without a type has
     assert retype('plain')[1:] == ('plain', False)
-    assert retype('plain')[1:] == ('plain', False)                    # nothing to do
+    said, *shown = retype('plain', 400)                   # as Cinder; this was accepted, and nothing happened
+    assert 'has the type plain already' in said and shown == ['plain', False]
     assert retype('multiattach', policy='on-demand')[1:] == ('multiattach', True)
     said, *shown = retype('sealed', 400)
     assert 'encrypted from its first block' in said and shown == ['multiattach', True]

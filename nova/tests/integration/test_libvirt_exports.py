@@ -12,6 +12,7 @@ from nova import conf as nova_conf
 from nova import exception
 from nova.db import engine
 from nova.db.tables import volume as tables
+from nova.image import api as image_api
 from nova.tests import long_runs
 from nova.tests.functional import test_encrypted_volumes
 from nova.tests.functional import test_volume_files
@@ -41,10 +42,10 @@ def home(fleet):
     made.directory = pathlib.Path(fleet.directory)
     made.db = engine.Database(f'sqlite:///{made.directory}/volumes.sqlite')
     tables.volumes.metadata.create_all(made.db.engine)
-    made.images = None
+    made.images = image_api.Images()
     conf = nova_conf.new(files=[], host='storage', state_path=str(made.directory), libvirt__sandbox_images=False,
                          my_ip=fleet.cluster.settings.ADDRESS, image__free_disk_reserve=0)
-    made.volumes = embedded.EmbeddedVolumes(conf, made.db, None)
+    made.volumes = embedded.EmbeddedVolumes(conf, made.db, made.images)
     made.volumes.recover()
     yield made
     made.volumes.stop(5)
@@ -102,7 +103,7 @@ def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home
     check_an_encrypted_one(fleet, home, guest)
     # the service ends and comes back: the guest does not see it
     assert home.volumes.stop(5)
-    home.volumes = embedded.EmbeddedVolumes(home.volumes.conf, home.db, None)
+    home.volumes = embedded.EmbeddedVolumes(home.volumes.conf, home.db, home.images)
     home.volumes.recover()
     fleet.type(ONE, guest, 'Y=n; echo middle | dd of=$D bs=4096 conv=fsync 2>/dev/null; echo ${Y}oted', 'noted')
     assert home.read(volume_id, 6) == b'middle'

@@ -89,8 +89,9 @@ def test_paths_of_files_stay_inside(path):
 
 def test_passwords_and_reservations_differ():
     assert len({server_spec.password() for _ in range(50)}) == 50
-    assert len({server_spec.reservation_id({}) for _ in range(50)}) == 50
+    assert len({server_spec.reservation_id({}, False) for _ in range(50)}) == 50
     given = 'r-0123456789abcdef0'
-    assert server_spec.reservation_id({'ec2:reservation': f'{given}/2'}) == given
+    assert server_spec.reservation_id({'ec2:reservation': f'{given}/2'}, True) == given
+    assert server_spec.reservation_id({'ec2:reservation': f'{given}/2'}, False) != given
     for other in (given, f'{given}0/2', f'{given}/', f'{given}/2\n', 'r-x/2', ''):
-        assert server_spec.reservation_id({'ec2:reservation': other}) != given
+        assert server_spec.reservation_id({'ec2:reservation': other}, True) != given

@@ -206,7 +206,7 @@ class Contents:
                 room = self._files.room(source, row['size'] * GIB, row['key_id'])
                 try:
                     write(self._files.prepare_copy(path, room, source))
-                    self._files.finish_copy(path, room)
+                    self._files.finish_copy(path, room, self._images.check_header)
                 except BaseException:
                     self._files.give_up_copy(path)
                     raise
@@ -225,7 +225,7 @@ class Contents:
         if row is None or row['status'] != CREATING:
             return
         with self._failing(volume_snapshots, snapshot_id, CREATING):
-            self._files.finish_copy(self._files.snapshot(snapshot_id), row['size'] * GIB)
+            self._files.finish_copy(self._files.snapshot(snapshot_id), row['size'] * GIB, self._images.check_header)
             self.snapshot_ended(snapshot_id, AVAILABLE)
 
     def snapshot_ended(self, snapshot_id: str, status: str) -> None:

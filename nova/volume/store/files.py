@@ -36,6 +36,7 @@ COPY = '.copy' + PART
 TOO_LARGE = 'its disk is larger than the volume'
 RAW_FORMATS = ('raw', 'ami', 'ari', 'aki', 'iso')
 Readable = Callable[[str, int | None], typing.ContextManager[str]]
+Check = Callable[[str, str], None]
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 
@@ -182,12 +183,17 @@ class VolumeFiles:
         files.give_to_guest(part)
         return part
 
-    def finish_copy(self, path: str, size: int) -> None:
+    def finish_copy(self, path: str, size: int, check: Check) -> None:
         """Make the file of what stands in that of ``prepare_copy``; nothing when it was made before.
 
+        :param check: as nova.image.api.Images.check_header
         :raises InvalidVolume: the guest's QEMU, which a guest may have taken over, has made another disk of it
         """
         if not os.path.exists(path):
+            try:
+                check(path + COPY, 'qcow2')
+            except exception.ImageUnacceptable as error:
+                raise exception.InvalidVolume(reason=f'its copy is not used. {error.message}') from None
             if int(self._convert.info(path + COPY, 'qcow2')['virtual-size']) != size:
                 raise exception.InvalidVolume(reason='the copy has another size than the volume.')
             with self._written(path) as part:

@@ -23,17 +23,17 @@ class Retypes:
         self._db = database
 
     def retype(self, ctx: nova_context.RequestContext, volume_id: str, name: str) -> None:
-        """Give a volume another type; nothing happens where it has that already.
+        """Give a volume another type.
 
         :raises VolumeNotFound, VolumeTypeNotFound:
         :raises InvalidVolume: its status, or what servers have of it, forbids it
-        :raises BadRequest: its blocks would have to be written anew
+        :raises BadRequest: it has that type, or its blocks would have to be written anew
         """
         def write(conn: Connection) -> None:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             wanted = types.find(conn, name, ctx.sees, lock=True)
-            if wanted['name'] == row['volume_type']:
-                return
+            if wanted['name'] == row['volume_type']:           # as the Block Storage service
+                raise exception.BadRequest(f'The volume has the type {wanted["name"]} already.')
             if row['key_id'] or wanted['encryption']:
                 raise exception.BadRequest('A volume is encrypted from its first block on, or never: it keeps its '
                                            'type. Copy what is on it, in a server, to a volume of the other type.')

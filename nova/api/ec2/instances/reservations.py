@@ -1,5 +1,6 @@
-"""Reservations: the instances of one RunInstances. An item of their servers' metadata says which; the compute API takes
-the id of theirs from it, and guests read that.
+"""Reservations: the instances of one RunInstances. An item of their servers' metadata says which; the compute API in
+the same process takes the id of theirs from it, and guests read that. The project's users can change the item: it
+says what this API shows them, and nothing else.
 """
 from __future__ import annotations
 
