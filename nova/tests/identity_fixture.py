@@ -25,10 +25,12 @@ class IdentityCloud:
     :param path: a pathlib.Path of an empty directory
     :param base_url: in the catalog
     :param clock: of one-time codes
+    :param elapsed: of the delays after failed logins
     :param options: of the group [identity]
     """
 
-    def __init__(self, path, base_url='http://cloud.example', db_url=None, clock=time.time, **options):
+    def __init__(self, path, base_url='http://cloud.example', db_url=None, clock=time.time,
+                 elapsed=time.monotonic, **options):
         options = {'password_hash_rounds': ROUNDS, 'validation_cache_time': 60} | options
         self.conf = nova_conf.new([], files=[],
                                   **{f'identity__{name}': value for name, value in options.items()})
@@ -36,7 +38,7 @@ class IdentityCloud:
         self.db = engine.Database(db_url or f'sqlite:///{path}/api.sqlite')
         schemas.create(self.db, 'api')
         self.service = service.IdentityService(self.conf, self.db, str(path / 'keys'),
-                                               catalog.for_base(base_url), clock)
+                                               catalog.for_base(base_url), clock, elapsed)
         self.passwords = bootstrap.bootstrap(self.service)
         self.app = app.Application(self.service)
 

@@ -29,10 +29,12 @@ class IdentityService(directory.Directory):
     :param keys_dir: directory of the token keys, made when missing
     :param catalog: callable(project_id) -> service catalog, see ``catalog.for_base``
     :param clock: of one-time codes: seconds since the epoch
+    :param elapsed: of the delays after failed logins: seconds that only grow
     """
 
     def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database, keys_dir: str,
-                 catalog: Callable[[str | None], Any], clock: Callable[[], float] = time.time) -> None:
+                 catalog: Callable[[str | None], Any], clock: Callable[[], float] = time.time,
+                 elapsed: Callable[[], float] = time.monotonic) -> None:
         options = conf.identity
         # So many threads of the server may wait for a hash; the others stay for everything else. The server itself lets
         # fewer work on logins (cloud/http_server.py): a burst of them waits its turn there and is not refused.
@@ -45,7 +47,7 @@ class IdentityService(directory.Directory):
         self.credentials = credentials.Credentials(api_db, self.keys)
         self.tokens = token_service.TokenService(conf, api_db, self.keys)
         self.checks = checks.Checks(self.hashing, self.rounds, ratelimit.LoginDelays(
-            options.max_login_failures, options.login_failure_window))
+            options.max_login_failures, options.login_failure_window, elapsed))
         lifetime = datetime.timedelta(seconds=options.token_expiration)
         self.logins = logins.Logins(self, self.keys, self.tokens, self.credentials, self.checks, lifetime, clock)
         self.signed = signed_requests.SignedRequests(self.credentials, self.tokens, self.checks, lifetime,
