@@ -5,7 +5,6 @@ from nova import exception
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Context
 from nova.db.servers import instance_actions
-from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.objects import pci
 from nova.objects import request_spec
@@ -32,10 +31,10 @@ class RequestSpecs:
         with self._api_db.reader() as conn:
             found = request_specs.get_many(conn, uuids)
         with self._cell_db.reader() as conn:
-            arguments = instance_actions.arguments_of_open(conn, list(found))
-            flavors = instances.flavors_of(conn, list(found))
+            kept = instance_actions.flavors_and_arguments(conn, list(found))
         for uuid, spec in found.items():
-            if uuid in flavors:      # what ports need comes and goes with them
-                spec.flavor = pci.with_ports(spec.flavor, pci.of_ports(flavors[uuid]).values())
-            spec.admin_password = (arguments.get(uuid) or {}).get('admin_password')
+            flavor, arguments = kept.get(uuid, (None, None))
+            if flavor is not None:       # what ports need comes and goes with them
+                spec.flavor = pci.with_ports(spec.flavor, pci.of_ports(flavor).values())
+            spec.admin_password = (arguments or {}).get('admin_password')
         return found

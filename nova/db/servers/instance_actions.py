@@ -225,6 +225,18 @@ def arguments_of_open(conn: sa.Connection, uuids: list[str]) -> dict[str, dict[s
     return {uuid: row['arguments'] for uuid, row in open_of_many(conn, uuids).items()}
 
 
+_FLAVORS = sa.select(instances.c.uuid, instances.c.flavor, instance_actions.c.arguments).join_from(
+    instances, instance_actions, sa.and_(instance_actions.c.instance_uuid == instances.c.uuid,
+                                         instance_actions.c.finished_at.is_(None), _MAIN), isouter=True).where(
+    instances.c.uuid.in_(sa.bindparam('uuids', expanding=True))).order_by(instance_actions.c.id)
+
+
+def flavors_and_arguments(conn: sa.Connection, uuids: list[str],
+                          ) -> dict[str, tuple[dict[str, Any], dict[str, Any] | None]]:
+    """{instance uuid: (what it keeps of its flavor, arguments of its newest open main action)} of those that exist."""
+    return {uuid: (flavor, arguments) for uuid, flavor, arguments in conn.execute(_FLAVORS, {'uuids': list(uuids)})}
+
+
 def beside_on_host(conn: sa.Connection, host: str) -> list[InstanceActionsRow]:
     """Rows of the open actions of a host's servers that set no task state, oldest first."""
     table = instance_actions

@@ -79,15 +79,6 @@ def get_many(conn: sa.Connection, uuids: list[str]) -> dict[str, InstancesRow]:
     return {row['uuid']: statements.to_dict(row) for row in rows}
 
 
-_FLAVORS = sa.select(instances.c.uuid, instances.c.flavor).where(
-    instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
-
-
-def flavors_of(conn: sa.Connection, uuids: list[str]) -> dict[str, dict[str, Any]]:
-    """{uuid: what it keeps of its flavor} of those that exist."""
-    return {uuid: flavor for uuid, flavor in conn.execute(_FLAVORS, {'uuids': uuids})}
-
-
 _BUILDING_TASKS = (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING)
 
 

@@ -129,9 +129,13 @@ def test_ipv4_clients_of_an_ipv6_socket_are_not_one(tmp_path):
 def test_the_identity_face_knows_clients_behind_a_proxy(tmp_path):
     with cloud_fixture.running(tmp_path, identity__max_login_failures=3, http__trusted_proxies=['127.0.0.8'],
                                oslo_middleware__enable_proxy_headers_parsing=True) as cloud:
-        assert logins(cloud, 'wrong', 4, '127.0.0.8', X_Forwarded_For='198.51.100.7') == [401, 401, 401, 429]
         right = password_of(cloud)
-        assert logins(cloud, right, 1, '127.0.0.8', X_Forwarded_For='198.51.100.7') == [429]
+        for _ in range(5):               # the wait is a second, which a full machine may need for two logins
+            codes = [code for password, number in (('wrong', 4), (right, 1)) for code in logins(
+                cloud, password, number, '127.0.0.8', X_Forwarded_For='198.51.100.7')]
+            if codes[-1] == 429:
+                break
+        assert codes == [401, 401, 401, 429, 429]
         assert logins(cloud, right, 1, '127.0.0.8', X_Forwarded_For='198.51.100.7, 198.51.100.8') == [201]
         # who is no proxy stays who it is, whatever it says
         lies = [logins(cloud, 'wrong', 1, '127.0.0.9', X_Forwarded_For=f'198.51.100.{number}')
