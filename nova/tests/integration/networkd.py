@@ -34,7 +34,7 @@ class Client:
             for name in os.listdir(self._links) if self._links.is_dir() else ():
                 for line in (self._links / name).read_text().splitlines():
                     if line.startswith('DNS=') and line != 'DNS=':
-                        return sorted(line.removeprefix('DNS=').split())
+                        return sorted(set(line.removeprefix('DNS=').split()))      # by DHCPv6 and by advertisements
             time.sleep(.1)
         return []
 

@@ -18,7 +18,7 @@ class Node(servers.RabbitMQ):
         """rabbitmqctl of this node; what it prints."""
         done = subprocess.run([self._control, '--node', self.name, '--erlang-cookie', self._cookie,
                                '--quiet', *words], env=self._environment,
-                              cwd=self._directory, capture_output=True, text=True, timeout=600,
+                              cwd=self.directory, capture_output=True, text=True, timeout=600,
                               **servers._as('rabbitmq'))
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
