@@ -32,18 +32,23 @@ def test_aggregates(rig):
     assert rig.value('aggregate list') == []
 
 
-@long_runs.only
-def test_images_ahead_of_time(rig, tmp_path):
-    data = tmp_path / 'image.raw'
+@pytest.fixture(scope='module')
+def guest(rig, tmp_path_factory):
+    """An image of this name."""
+    data = tmp_path_factory.mktemp('image') / 'image.raw'
     data.write_bytes(b'\0' * 65536)
     rig.openstack(f'image create --disk-format raw --container-format bare --file {data} --public guest')
+
+
+@long_runs.only
+def test_images_ahead_of_time(rig, guest):
     host = rig.value('compute service list --service nova-compute')[0]['Host']
     rig.openstack('aggregate create cached')
     rig.openstack(f'aggregate add host cached {host}')
     rig.openstack('--os-compute-api-version 2.81 aggregate cache image cached guest')
 
 
-def test_server_groups(rig):
+def test_server_groups(rig, guest):
     group = rig.value('--os-compute-api-version 2.64 server group create --policy anti-affinity '
                       '--rule max_server_per_host=2 apart')
     assert group['policy'] == 'anti-affinity' and group['rules'] == {'max_server_per_host': 2}
