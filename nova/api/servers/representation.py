@@ -22,8 +22,8 @@ _WANTED = re.compile(r'(?:^|,)\s*return\s*=\s*"?representation"?\s*(?=$|[,;])', 
 
 def of(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[api_request.Document]:
     """What the request's version shows of servers that it has just stored, without reading them again; nothing where
-    the client has not asked, or may not see them. The servers are there and are being built: what fails here is left
-    out, for a client that gets an error would make them once more.
+    the client does not want that, or may not see them. The servers are there and are being built: what fails here is
+    left out, for a client that gets an error would make them once more.
 
     :param rows: as they were stored
     """
@@ -44,8 +44,8 @@ def _shown(req: api_request.Request, rows: Sequence[api_request.Document]) -> li
 
 
 def added(answer: Response, shown: Sequence[api_request.Document]) -> Response:
-    """An answer of POST /servers with representations beside what it has without: of its server, or of all servers of
-    the reservation.
+    """An answer of POST /servers with representations, and with what it has without them: of its server, or of all
+    servers of the reservation.
     """
     if not shown:
         return answer

@@ -1,7 +1,7 @@
 """The options of keystoneauth1 that each section of another service has: their names, types and defaults.
 
 The library loads ``requests`` with all that it needs (8 MB) wherever it is imported, also in daemons that ask no
-other service. So the options are written down here; their texts are the library's, asked for where a sample is printed.
+other service. So the options are written down here; their texts are the library's, read where a sample is printed.
 """
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
 
 def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: actions.Action) -> None:
     """
-    :raises Conflict: what is claimed elsewhere for such a port would be nobody's when the port has gone
+    :raises Conflict: what is claimed elsewhere for such a port would have no owner when the port has gone
     """
     needing = pci.of_ports(row['flavor'])
     if needing and needing.keys() & set(instance_actions.ports_under_way(conn, row['uuid'])):

@@ -1,6 +1,6 @@
 """Types of volumes that administrators have made. Who changes one, or makes a volume of one, locks its row.
 
-One that is not public exists for the projects that stand beside it alone.
+One that is not public exists for the projects that have access alone.
 """
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def get(conn: sa.Connection, name: str, project_id: nova_context.Projects | str,
 def _may_use(project_id: nova_context.Projects | str) -> list[sa.ColumnElement[bool]]:
     if not nova_context.one_project(project_id):
         return []
-    beside = volume_type_projects
+    access = volume_type_projects
     return [sa.or_(volume_types.c.is_public, sa.exists().where(
-        beside.c.type_id == volume_types.c.id, beside.c.project_id == project_id))]
+        access.c.type_id == volume_types.c.id, access.c.project_id == project_id))]
 
 
 def projects(conn: sa.Connection, type_id: str) -> list[str]:

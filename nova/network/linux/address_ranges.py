@@ -1,6 +1,6 @@
 """Ports that may send from ranges of addresses: whose a packet is says the device, not the address.
 
-A range may have addresses of other guests, on this host or elsewhere, so no address in it tells its sender or receiver.
+A range may have addresses of other guests, on this host or elsewhere, so no address in it says who sends or receives.
 A packet that such a port sends from its range, or gets for it, has a mark while it passes the host: above the number of
 its sender, below that of its receiver. The number of a port is made of its device's name, so that it is no other one
 after a change of ports. What leaves the host through a tunnel has none. Connections of such packets are in a zone of

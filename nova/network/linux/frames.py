@@ -174,7 +174,7 @@ def router_name(leg: Leg) -> str:
     return 'nr' + leg.port[:11]
 
 
-def leaving(drops: list[str]) -> list[str]:
+def to_tunnel(drops: list[str]) -> list[str]:
     """Statements that drop frames on their way to other hosts, most of IPv4 passing those about MACs alone."""
     by_mac = [each for each in drops if 'ether type' not in each]
     return [*by_mac, 'ether type ip ip protocol tcp accept', 'ether type ip udp dport != 67 accept',

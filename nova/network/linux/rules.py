@@ -153,7 +153,7 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
     for port in state.ports:
         body += _chain('from_' + port.device, frames.from_guest(port, wide.get(port.device, 0)))
         body += _chain('to_' + port.device, frames.to_guest(port, servers.get(port.bridge, [])))
-    tunnels = [(frames.tunnel_name(overlay), frames.leaving(
+    tunnels = [(frames.tunnel_name(overlay), frames.to_tunnel(
         anycast.to_others(state, overlay.bridge) + frames.to_others(overlay))) for overlay in state.overlays]
     for name, rules in tunnels:
         body += _chain('to_' + name, [*([address_ranges.CLEARED] if wide else []), *rules])
@@ -261,7 +261,7 @@ def _zone_bodies(state: HostState, owners: Owners) -> list[str]:
 def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]) -> list[str]:
     """An accept ends one base chain: each packet passes a chain for its sender and one for its receiver.
 
-    TCP and UDP alone are marked: what the rules see of others may not be all that tells their connections apart. The
+    TCP and UDP alone are marked: what the rules see of others may not be all by which their connections differ. The
     first of two marks says that the sender's rules are passed. A packet that meets those before a change and its
     receiver's behind it would otherwise give its connection a mark that the new rules refuse.
 

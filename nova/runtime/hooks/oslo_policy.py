@@ -10,7 +10,7 @@ from oslo_policy import _checks
 from oslo_policy import generator
 import stevedore
 
-CHECKS = 'oslo.policy.rule_checks'       # entry points: kinds of checks beside those of oslo.policy's core
+CHECKS = 'oslo.policy.rule_checks'       # entry points: kinds of checks besides those of oslo.policy's core
 
 
 def sample_of(rule: Any) -> str:

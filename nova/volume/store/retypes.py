@@ -27,7 +27,7 @@ class Retypes:
 
         :raises VolumeNotFound, VolumeTypeNotFound:
         :raises InvalidVolume: its status, or what servers have of it, forbids it
-        :raises BadRequest: it has that type, or its blocks would have to be written anew
+        :raises BadRequest: it has that type, or its blocks would have to be written again
         """
         def write(conn: Connection) -> None:
             row = rows.volume(conn, ctx, volume_id, lock=True)

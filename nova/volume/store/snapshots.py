@@ -128,7 +128,7 @@ class Snapshots:
             self._contents.snapshot_ended(snapshot_id, contents.ERROR)
 
     def _is_made(self, conn: Connection, row: Row) -> bool:
-        """Whether its copy is being made. That of a guest's QEMU ends, told or not, with the guest's hold on the
+        """Whether its copy is being made. That of a guest's QEMU ends, reported or not, with the guest's hold on the
         volume.
         """
         return row['status'] == contents.CREATING and bool(

@@ -112,7 +112,8 @@ class Types:
         return self._written(name, write)
 
     def update(self, ident: str, name: str | None, values: Type) -> Type:
-        """Change the name or the description of a type, or whether it is public; then no projects stand beside it.
+        """Change the name or the description of a type, or whether it is public; then no projects have access of their
+        own.
 
         :raises VolumeTypeNotFound, VolumeTypeExists, BadRequest:
         """

@@ -129,7 +129,7 @@ CHANGES: dict[str, Callable[[operations.Request, Server, Any], None]] = {
     'SourceDestCheck': _nothing_but('SourceDestCheck', True),
     'InstanceInitiatedShutdownBehavior': _nothing_but('InstanceInitiatedShutdownBehavior', 'stop'),
     'UserData': _refuse('User data of an instance do not change: the compute API takes others when it rebuilds a '
-                        'server, which makes its disk anew.'),
+                        'server, which makes its disk again.'),
     'DisableApiStop': _unprotect,
     **dict.fromkeys(('Kernel', 'Ramdisk'), _refuse('Kernel and ramdisk are those of the image.')),
     **dict.fromkeys(('EnaSupport', 'SriovNetSupport'), _refuse('The image says which network devices there are.'))}

@@ -50,8 +50,8 @@ def _check_address(cidr: str, address: str) -> None:
     :raises Ec2Error: the address is none, or of another range
     """
     try:
-        inside = ipaddress.ip_address(address) in ipaddress.ip_network(cidr)
+        within = ipaddress.ip_address(address) in ipaddress.ip_network(cidr)
     except ValueError:
         raise errors.invalid('PrivateIpAddress', address) from None
-    if not inside:
+    if not within:
         raise errors.Ec2Error('InvalidParameterValue', f'The address {address} is not within the range of the subnet.')

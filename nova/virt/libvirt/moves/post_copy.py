@@ -1,7 +1,7 @@
 """Guests that run at their destination already while a part of their memory is here (post-copy).
 
 Such a guest could not run on here, and there it must not be removed, however long the connection is broken. What the
-migration was asked with is kept in a file beside the guest's record, so that it is taken up again also when
+migration was asked with is kept in a file next to the guest's record, so that it is taken up again also when
 nova-compute was restarted meanwhile: libvirt wants the same words again.
 """
 from __future__ import annotations
@@ -32,7 +32,7 @@ REPORT = Callable[[dict[str, Any]], None]
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """What migrateToURI3 is asked: it can be stored as JSON."""
+    """The arguments of migrateToURI3: they can be stored as JSON."""
 
     uri: str
     parameters: dict[str, Any]
@@ -51,7 +51,7 @@ class PostCopy:
         return self._storage.path(uuid, f'leaving.{self._host}.json')
 
     def keep(self, uuid: str, call: Call) -> None:
-        """Note what a migration that may go ahead is asked, before it is."""
+        """Note the arguments of a migration that may go ahead, before it begins."""
         if call.flags & libvirt.VIR_MIGRATE_POSTCOPY:
             files.write_json(self._file(uuid), dataclasses.asdict(call))
 
@@ -66,7 +66,7 @@ class PostCopy:
     def finish(self, uuid: str, call: Call | None, progress: REPORT) -> None:
         """Wait until a guest that went ahead has all of itself at its destination, however often the connection breaks.
 
-        :param call: what was asked; None: it is not known, and libvirt is left to end it
+        :param call: its arguments; None: they are not known, and libvirt is left to end it
         """
         tries = 0
         while self.is_ahead(uuid):
