@@ -36,6 +36,7 @@ from nova.share import api as share_api
 from nova.web import application
 from nova.web import bodies
 from nova.web import paste
+from nova.web import preferences
 from nova.web.mapper import Mapper
 from nova.web.mapper import Methods
 from nova.web.request import Headers
@@ -276,7 +277,7 @@ class ComputeApi(application.Api[Request]):
             response = idempotency.serve(req, bodies.parse(raw) if raw else None, recorded)
         else:
             response = recorded()
-        return self.services.waits.answer(req, response) if waits.HEADER in req.environ else response
+        return self.services.waits.answer(req, response) if preferences.HEADER in req.environ else response
 
     def _carry_out(self, req: Request, work: application.Work) -> Response:
         try:

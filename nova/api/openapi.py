@@ -15,6 +15,7 @@ from nova.api import versions
 from nova.api import waits
 from nova.web import faults
 from nova.web import json_types
+from nova.web import preferences
 from nova.web.routes import Route
 
 Document = dict[str, Any]
@@ -241,7 +242,7 @@ def _success(code: int, rows: list[Route], version: int) -> Document:
         answer['headers']['Idempotency-Replayed'] = {
             'description': 'The first answer to this Idempotency-Key, again.', 'schema': {'const': 'true'}}
     if any(waits.applies(row.method, row.path) for row in rows):
-        answer['headers'][waits.APPLIED] = {
+        answer['headers'][preferences.APPLIED] = {
             'description': 'wait=SECONDS: the answer was kept until the task had ended, or for so long.',
             'schema': {'type': 'string'}}
     bodies = [(row, schema) for row in rows if (schema := _schema(row, code, version)) is not None]

@@ -18,16 +18,16 @@ from nova.api.request import Request
 from nova.db.cells import cells as db_cells
 from nova.db.servers import changes
 from nova.runtime import concurrency
+from nova.web import preferences
 from nova.web import request as web_request
 from nova.web.request import Response
 
 LOG = logging.getLogger(__name__)
 
-HEADER, APPLIED = 'HTTP_PREFER', 'Preference-Applied'
 MOST_S = 30                          # less than proxies wait for an answer
 LOOK_S, LATER_S = 0.025, 0.25        # between two looks: in the first second of the youngest wait, and later
 TROUBLE_S = 2                        # and after one that failed
-_WAIT = re.compile(r'(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?=$|[,;])', re.I)
+_WAIT = preferences.preference('wait', r'(\d{1,9})')
 # (method, path of the row, code of the answer) of what goes on after its answer
 _GOES_ON = {('POST', '/servers', 202), ('POST', '/servers/{id}/action', 202), ('DELETE', '/servers/{id}', 204)}
 _SERVER_ID = re.compile(r'/servers/([0-9a-f-]{36})$')
@@ -64,7 +64,7 @@ class Waits:
         It is given back at once where the client does not wait, where nothing goes on, or where too many wait already;
         only who has waited gets Preference-Applied.
         """
-        preference = _WAIT.search(req.environ.get(HEADER, ''))
+        preference = _WAIT.search(req.environ.get(preferences.HEADER, ''))
         server_id = preference and _begun(req, response)
         if not preference or not server_id or not self._slots.acquire(req.project_id):
             return response
@@ -73,7 +73,7 @@ class Waits:
             self._wait(server_id, seconds, req.environ.get('nova.stopping'))
         finally:
             self._slots.release(req.project_id)
-        return dataclasses.replace(response, headers=[*response.headers, (APPLIED, f'wait={seconds}')])
+        return dataclasses.replace(response, headers=[*response.headers, (preferences.APPLIED, f'wait={seconds}')])
 
     def _wait(self, server_id: str, seconds: float, stopping: Any) -> None:
         wait = _Wait(server_id, time.monotonic(), threading.Event())

@@ -4,20 +4,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 import dataclasses
 import logging
-import re
 
 from nova.api import request as api_request
-from nova.api import waits
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
 from nova.db.servers import instances
+from nova.web import preferences
 from nova.web.request import Response
 
 LOG = logging.getLogger(__name__)
 
-APPLIED = waits.APPLIED, 'return=representation'
+APPLIED = preferences.APPLIED, 'return=representation'
 RULE = 'os_compute_api:servers:show'
-_WANTED = re.compile(r'(?:^|,)\s*return\s*=\s*"?representation"?\s*(?=$|[,;])', re.I)
+_WANTED = preferences.preference('return', 'representation')
 
 
 def of(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[api_request.Document]:
@@ -35,7 +34,7 @@ def of(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[a
 
 
 def _shown(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[api_request.Document]:
-    if not _WANTED.search(req.environ.get(waits.HEADER, '')) or not req.allows(RULE):
+    if not _WANTED.search(req.environ.get(preferences.HEADER, '')) or not req.allows(RULE):
         return []
     if server_category.seen(req) not in (None, rows[0]['category']):
         return []
