@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from nova.volume.api import BlockStorage
 
 
-EC2_TIMEOUT_S = 60            # of the services that nova-api-ec2 asks, unless [ec2] says otherwise
-
-
 def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
                  storage: BlockStorage | None = None) -> Services:
     """What the operations of the compute API may use (nova.api.app.Services).
@@ -130,12 +127,9 @@ def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, 
     """
     from nova.api.ec2 import app
     from nova.api.ec2 import calls
-    from nova.runtime import rest_client
-    if not conf.ec2.auth_type:
-        raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project of a '
-                                     'service that may check signatures.')
-    session, _auth = rest_client.session_of(conf, 'ec2', EC2_TIMEOUT_S)
-    services = calls.RemoteServices(session, 'public', conf.ec2.region, conf.ec2.timeout or EC2_TIMEOUT_S)
+    from nova.cloud import ec2_account
+    session, _auth, timeout_s = ec2_account.session_of(conf)
+    services = calls.RemoteServices(session, 'public', conf.ec2.region, timeout_s)
     return app.Application(services, api_db, rules, conf.ec2.region, url, _bundles(conf, bus),
                            conf.network.backend == 'embedded')
 

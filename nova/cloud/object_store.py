@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
 
 PATH = '/objectstore'
-TIMEOUT_S = 60                # of the Identity service, unless [ec2] says otherwise
 
 WRONG = ('SignatureDoesNotMatch', 'The signature or the access key is not valid.', 403)
 AWAY = ('ServiceUnavailable', 'The Identity service does not check signatures now.', 503)
@@ -78,12 +77,8 @@ class RemoteCallers:
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        from nova.runtime import rest_client                 # its libraries are loaded where it is used alone
-        if not conf.ec2.auth_type:
-            raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project '
-                                         'of a service that may check signatures.')
-        self._timeout = conf.ec2.timeout or TIMEOUT_S
-        self._session, auth = rest_client.session_of(conf, 'ec2', TIMEOUT_S)
+        from nova.cloud import ec2_account                   # its libraries are loaded where it is used alone
+        self._session, auth, self._timeout = ec2_account.session_of(conf)
         self._url = str(auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
 
     def signer(self, signed: signing.Signed, address: str) -> app.User:

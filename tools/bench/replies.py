@@ -23,7 +23,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 PSEUDO_QUEUE = 'amq.rabbitmq.reply-to'
 BODY = b'x' * 600                              # about what a small call of ours has
-TICKS = 100                                    # of a second, in /proc
 
 
 def connect(port):
@@ -88,13 +87,6 @@ class Caller:
         self._connection.close()
 
 
-def spent(directory):
-    """Processor time of the broker whose files are there, in seconds."""
-    pid = (directory / 'pid').read_text().strip()
-    fields = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 def measure(callers, calls, broker_s):
     """(microseconds in the broker and in this process for a call, calls a second)."""
     broker, own, begin = broker_s(), time.process_time(), time.perf_counter()
@@ -114,16 +106,17 @@ def main():
     parser.add_argument('--callers', type=int, default=8)
     args = parser.parse_args()
 
+    import fleet
     from nova.tests.integration import servers
 
     with servers.rabbitmq() as broker:
-        service = Service(broker.port)
+        service, pid = Service(broker.port), (broker.directory / 'pid').read_text().strip()
         ways = {'a queue of the caller': False, 'direct reply-to': True}
         callers = {way: [Caller(broker.port, direct) for _ in range(args.callers)] for way, direct in ways.items()}
         figures = {way: [] for way in ways}
         for number in range(args.rounds + 1):
             for way in sorted(ways, reverse=bool(number % 2)):
-                found = measure(callers[way], args.calls, lambda: spent(broker.directory))
+                found = measure(callers[way], args.calls, lambda: fleet.usage(pid)[0])
                 if number:                             # the first round fills caches
                     figures[way].append(found)
         for way, rows in figures.items():

@@ -250,7 +250,7 @@ class RemoteServices:
     :param timeout: seconds for one answer
     """
 
-    def __init__(self, session: Any, interface: str, region: str | None, timeout: int) -> None:
+    def __init__(self, session: Any, interface: str, region: str | None, timeout: float) -> None:
         self._session, self._interface, self._region, self._timeout = session, interface, region, timeout
 
     def user_of(self, signed: dict[str, Any], address: str) -> User:

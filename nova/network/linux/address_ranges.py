@@ -27,10 +27,12 @@ ZONES = 0xffff                                  # the last zone of connections
 def numbers(ports: Iterable[Port]) -> dict[str, int]:
     """{device: number} of the ports with ranges."""
     found: dict[str, int] = {}
+    taken = set(range(FOLLOWED + 1))
     for device in sorted(port.device for port in ports if frames.wide(port)):
         number = int.from_bytes(hashlib.sha256(device.encode()).digest()[:2], 'big')
-        while number <= FOLLOWED or number in found.values():
+        while number in taken:
             number = (number + 1) & RECEIVER
+        taken.add(number)
         found[device] = number
     return found
 

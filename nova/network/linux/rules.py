@@ -67,8 +67,9 @@ def script(table: str, state: HostState, metadata: dict[str, tuple[str, int]], h
     """
     served = [network for network in state.networks if network.subnets]
     lines = [f'table {family} {table}\ndelete table {family} {table}' for family in ('bridge', 'inet')]
-    lines += _table('bridge', table, _bridge_body(state, served, strays))
-    lines += _table('inet', table, _inet_body(state, served, metadata, host_ports))
+    wide = address_ranges.numbers(state.ports)
+    lines += _table('bridge', table, _bridge_body(state, served, strays, wide))
+    lines += _table('inet', table, _inet_body(state, served, metadata, host_ports, wide))
     return '\n'.join(lines) + '\n'
 
 
@@ -146,10 +147,10 @@ def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
 
 # ---- frames ---------------------------------------------------------------------
 
-def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any]) -> list[str]:
+def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any], wide: dict[str, int]) -> list[str]:
     servers = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
     servers |= {overlay.bridge: [s.dhcp for s in overlay.subnets if s.dhcp] for overlay in state.overlays}
-    body, wide = [], address_ranges.numbers(state.ports)
+    body = []
     for port in state.ports:
         body += _chain('from_' + port.device, frames.from_guest(port, wide.get(port.device, 0)))
         body += _chain('to_' + port.device, frames.to_guest(port, servers.get(port.bridge, [])))
@@ -185,15 +186,15 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
 # ---- packets ----------------------------------------------------------------------
 
 def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
-               host_ports: tuple[Any, ...]) -> list[str]:
+               host_ports: tuple[Any, ...], wide: dict[str, int]) -> list[str]:
     owners = _owners(state.ports)
     verdicts = _PASSED if state.overlays else dict.fromkeys(_PASSED, 'accept')
     body = [*_group_bodies(state, verdicts), *_port_bodies(owners, verdicts)]
     if state.overlays:
-        body += _zone_bodies(state, owners)
+        body += _zone_bodies(state, owners, wide)
     if served or state.overlays:
         body += _hook_bodies(state, served, metadata, host_ports)
-    return body + _check_bodies(state.overlays, _generation(body), address_ranges.numbers(state.ports))
+    return body + _check_bodies(state.overlays, _generation(body), wide)
 
 
 def _generation(body: list[str]) -> int:
@@ -228,14 +229,14 @@ def _port_bodies(owners: Owners, verdicts: dict[str, str]) -> list[str]:
     return body
 
 
-def _zone_bodies(state: HostState, owners: Owners) -> list[str]:
+def _zone_bodies(state: HostState, owners: Owners, wide: dict[str, int]) -> list[str]:
     """Two networks may have the same addresses: each has a table of connections of its own.
 
     With a router on each host, one direction alone of what passes between guests of other hosts may come by here: only
     connections of guests that are here are followed. Frames between hosts are not followed as such.
     """
     numbers = {overlay.bridge: overlay.number for overlay in state.overlays}
-    bridges, wide = _set(map(_quote, numbers)), address_ranges.numbers(state.ports)
+    bridges = _set(map(_quote, numbers))
     known = [key for _name, _ports, keys in owners for key in keys if key[0] in numbers]
     body = []
     for name, number in numbers.items():
@@ -246,11 +247,13 @@ def _zone_bodies(state: HostState, owners: Owners) -> list[str]:
         body += _map('guests' + _SIX[version], f'ifname . ipv{version}_addr', [
             (f'{_quote(name)} . {address}', 'zone_' + name)
             for name, address in known if frames.of_version([address], version)])
-    tunnel = f'udp dport {plumbing.PORT} ip %s {state.tunnel} %snotrack' if state.tunnel else ''
-    if tunnel:
-        body += _chain('tunnels', [tunnel % ('saddr', '')], ('filter', 'output', -300))
+    arriving = []
+    if state.tunnel:
+        body += _chain('tunnels', [f'udp dport {plumbing.PORT} ip saddr {state.tunnel} notrack'],
+                       ('filter', 'output', -300))
+        arriving = [f'udp dport {plumbing.PORT} ip daddr {state.tunnel} iifname != {bridges} notrack accept']
     return body + _chain('zones', [
-        *([tunnel % ('daddr', f'iifname != {bridges} ') + ' accept'] if tunnel else []),
+        *arriving,
         *(['meta mark != 0 iifname vmap ' + _set(f'{_quote(name)} : goto wide_{name}' for name in numbers)]
           if wide else []),
         *(f'iifname . {family} {end} vmap @guests{_SIX[version]}'

@@ -60,10 +60,10 @@ def create_type(request: VolumeRequest) -> dict[str, Any]:
 
 
 def update_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    given = request.body
+    given, public = request.body, _public(request.body)
     values = {'description': given['description']} if 'description' in given else {}
-    if _public(given) is not None:
-        values['is_public'] = _public(given)
+    if public is not None:
+        values['is_public'] = public
     return {'volume_type': views.volume_type(request.store.types.update(ident, given.get('name'), values))}
 
 

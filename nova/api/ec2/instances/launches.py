@@ -22,6 +22,7 @@ from nova.db.ec2 import vpcs as db_vpcs
 
 RESERVATION = 'r-'               # begins the id of a reservation, and no uuid
 
+
 def run_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     requested, given = given, run_parameters.of_request(launch_templates.merged(req, given))
     run_parameters.check(given)
