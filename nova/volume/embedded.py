@@ -19,6 +19,7 @@ from nova import utils
 from nova.db.audit import log
 from nova.db.cells import cells as db_cells
 from nova.db.engine import Connection
+from nova.db.placement import aggregates
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
@@ -78,7 +79,7 @@ class EmbeddedVolumes(api.BlockStorage):
         self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.ways, guests,
                                              self.keys)
         self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.snapshots.create,
-                                              self._of_backup, self.keys)
+                                              self.keys)
         self.transfers, self.retypes = volume_transfers.Transfers(database, self.limits), retypes.Retypes(database)
         self.attachments = attachments.Attachments(database, self.ways)
 
@@ -112,8 +113,8 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def create(self, ctx: nova_context.RequestContext, size: int | None, *, name: str = '', description: str = '',
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
-               availability_zone: Any = None, source_volume_id: Any = None, multiattach: bool = False,
-               metadata: Any = None) -> Any:
+               availability_zone: Any = None, source_volume_id: Any = None, backup_id: str | None = None,
+               multiattach: bool = False, metadata: Any = None) -> Any:
         values: dict[str, Any] = {
             'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
             'name': name or '', 'description': description, 'status': contents.CREATING, 'bootable': False,
@@ -136,6 +137,12 @@ class EmbeddedVolumes(api.BlockStorage):
                     raise exception.InvalidVolume(reason=f'the source volume is in status {source["status"]}; a '
                                                          'snapshot of a volume in use can be made.')
                 _inherit(values, source, 'the source volume')
+            elif backup_id:
+                source = self.backups.begin_restore(conn, ctx, backup_id)
+                _inherit(values, source, 'the backup')
+                values.update(status=contents.RESTORING, backup_id=backup_id)
+            if availability_zone and availability_zone not in self.zones(conn):
+                raise exception.InvalidInput(reason=f"Availability zone '{availability_zone}' is invalid.")
             kind = self._kind(conn, ctx, volume_type, source)
             values.update(volume_type=kind['name'], multiattach=multiattach or volume_types.is_multiattach(kind))
             values['key_id'] = self._key(conn, kind, source, values['multiattach']) if kind['encryption'] else None
@@ -144,7 +151,10 @@ class EmbeddedVolumes(api.BlockStorage):
             return {'volume_type_id': kind['id'], **db.insert(conn, volumes, values)}
         log.about(values['id'])
         row = self.db.run(write)
-        self.contents.make_volume(ctx, row)
+        if backup_id:
+            self.contents.restore_volume(row)
+        else:
+            self.contents.make_volume(ctx, row)
         row = {'readonly': False, **row}
         row['encrypted'] = row['key_id'] is not None
         return {**row, 'migration_status': None, 'attachments': [], 'status': self._status(row)}
@@ -176,19 +186,9 @@ class EmbeddedVolumes(api.BlockStorage):
                                                  'volumes are.')
         return str(source['key_id']) if source is not None else self.keys.make(conn, kind)
 
-    def _of_backup(self, conn: Connection, ctx: nova_context.RequestContext, backup: Any, name: str) -> dict[str, Any]:
-        """The row of a new volume for a backup, which is put onto it next."""
-        self.limits.use(conn, ctx.project_id, 'volumes', backup['size'], backup['size'])
-        ident = str(uuid.uuid4())
-        log.about(ident)
-        key_id = backup['key_id']
-        kind = self.keys.kind(conn, key_id, ctx.sees, lock=True) if key_id else volume_types.DEFAULT
-        return db.insert(conn, volumes, {
-            'id': ident, 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': backup['size'], 'name': name,
-            'description': backup['description'], 'status': contents.RESTORING, 'bootable': backup['bootable'],
-            'multiattach': False, 'volume_type': kind['name'], 'key_id': key_id,
-            'availability_zone': self.conf.default_availability_zone, 'metadata': {}, 'image_metadata': {},
-            'backup_id': backup['id']})
+    def zones(self, conn: Connection) -> builtins.list[str]:
+        """Names of the zones that a volume may be said to be in: volumes reach servers in each of them."""
+        return sorted({self.conf.default_availability_zone, *aggregates.zone_names(conn)})
 
     def _status(self, row: Any) -> Any:
         with self.db.reader() as conn:
@@ -288,6 +288,7 @@ class EmbeddedVolumes(api.BlockStorage):
             if row['status'] not in statuses:
                 raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(statuses)}, but it is '
                                                      f'{row["status"]}.')
+            rows.check_writable(row)
             if not reserved and db.attachments(conn, volume_ids=[row['id']]):
                 raise exception.InvalidVolume(reason='a server has it.')
             if db.being_copied(conn, row['id']):

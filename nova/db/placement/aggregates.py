@@ -140,6 +140,12 @@ def forget_host(conn: sa.Connection, host: str) -> None:
     conn.execute(sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == host))
 
 
+def zone_names(conn: sa.Connection) -> set[str]:
+    """The zones that aggregates make, with hosts or without."""
+    return set(conn.scalars(sa.select(aggregates.c.availability_zone).where(
+        aggregates.c.availability_zone.is_not(None)).distinct()))
+
+
 def zones(conn: sa.Connection, hosts: builtins.list[str] | None = None) -> dict[str, str]:
     """{host: zone} of the hosts that an aggregate puts into one.
 

@@ -201,3 +201,68 @@ def test_filters_metadata_of_snapshots_and_of_images(cloud, user):
     assert ask(user, 'PUT', path, {'metadata': {'c': 'd'}}, 200) == ask(user, 'GET', path, code=200)
     ask(user, 'DELETE', path + '/c', code=200)
     ask(user, 'DELETE', path + '/c', code=404)
+
+
+# ---- volumes of backups, and what the body of a new volume may hold ----------
+
+def test_a_new_volume_of_a_backup_has_its_data(cloud, user):
+    """backup_id was ignored: the volume was empty."""
+    ident = volume(user, name='data')
+    content(cloud, ident, b'before')
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident}})['backup']['id']
+    ready(user, f'/backups/{backup}', 'backup')
+    late, since = cloud.client(), {'headers': {'OpenStack-API-Version': 'volume 3.47'}}
+    made = ask(late, 'POST', '/volumes', {'volume': {'backup_id': backup, 'size': 2, 'name': 'again', 'metadata': {
+        'a': 'b'}}}, **since)['volume']['id']
+    found = ready(user, f'/volumes/{made}', 'volume')
+    assert (found['size'], found['name'], found['metadata']) == (2, 'again', {'a': 'b'})
+    assert content(cloud, made) == b'before'
+    made = ask(late, 'POST', '/volumes', {'volume': {'backup_id': backup}}, **since)['volume']['id']
+    assert ready(user, f'/volumes/{made}', 'volume')['size'] == 1
+    for body, words in (({'backup_id': backup, 'size': 1, 'source_volid': ident}, 'only one of'),
+                        ({'backup_id': backup, 'availability_zone': 'nowhere'}, "zone 'nowhere' is invalid")):
+        assert words in ask(late, 'POST', '/volumes', {'volume': body}, 400, **since)['badRequest']['message']
+    older = ask(user, 'POST', '/volumes', {'volume': {'backup_id': backup, 'size': 1}}, 400)
+    assert '3.47' in older['badRequest']['message']
+    admin = cloud.admin()
+    others = ask(admin, 'POST', '/backups', {'backup': {'volume_id': volume(admin)}})['backup']['id']
+    ready(admin, f'/backups/{others}', 'backup')
+    for ref in (ident, others):
+        ask(late, 'POST', '/volumes', {'volume': {'backup_id': ref}}, 404, **since)
+
+
+@pytest.mark.parametrize('key, value', [('group_id', 'g'), ('consistencygroup_id', 'g')])
+def test_groups_of_volumes_are_refused(user, key, value):
+    refused = ask(user, 'POST', '/volumes', {'volume': {'size': 1, key: value}}, 400)
+    assert 'no groups of volumes' in refused['badRequest']['message']
+    volume(user, **{key: None})
+
+
+def test_hints_of_new_volumes_are_refused(user):
+    refused = ask(user, 'POST', '/volumes', {'volume': {'size': 1}, 'OS-SCH-HNT:scheduler_hints': {
+        'different_host': ['a']}}, 400)
+    assert 'hints could choose nothing' in refused['badRequest']['message']
+
+
+def test_zones_of_volumes_are_those_of_hosts(cloud, user):
+    refused = ask(user, 'POST', '/volumes', {'volume': {'size': 1, 'availability_zone': 'attic'}}, 400)
+    assert "'attic' is invalid" in refused['badRequest']['message']
+    made = cloud.admin().post('/os-aggregates', {'aggregate': {
+        'name': 'attic', 'availability_zone': 'attic'}})
+    assert made.status_code == 200, made.text
+    assert 'attic' in [each['zoneName'] for each in ask(
+        user, 'GET', '/os-availability-zone', code=200)['availabilityZoneInfo']]
+    volume(user, availability_zone='attic')
+
+
+def test_nothing_is_put_onto_a_read_only_volume(cloud, user):
+    ident = volume(user)
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident}})['backup']['id']
+    ready(user, f'/backups/{backup}', 'backup')
+    ask(user, 'POST', f'/volumes/{ident}/action', {'os-update_readonly_flag': {'readonly': True}})
+    refused = ask(user, 'POST', f'/backups/{backup}/restore', {'restore': {'volume_id': ident}}, 400)
+    assert 'read-only' in refused['badRequest']['message']
+    image = user.get('/image/v2/images').json()['images'][0]['id']
+    refused = ask(user, 'POST', f'/volumes/{ident}/action', {'os-reimage': {'image_id': image}}, 400)
+    assert 'read-only' in refused['badRequest']['message']
+    assert ready(user, f'/backups/{backup}', 'backup')['status'] == 'available'

@@ -153,7 +153,7 @@ def test_what_is_put_onto_a_volume_leaves_its_data_on_a_full_disk(small, step):
     assert status == 'available'
     small.write(volume, b'newer')
     small.fill()
-    begin = {'restore': lambda: small.volumes.backups.restore(ALICE, backup, volume, None),
+    begin = {'restore': lambda: small.volumes.backups.restore(ALICE, backup, volume),
              'reimage': lambda: small.volumes.reimage(ALICE, volume, image)}[step]
     begin()
     found = small.status_of(lambda: _settled(small, volume))

@@ -67,8 +67,13 @@ def delete_backup(request: VolumeRequest, ident: str) -> None:
 
 
 def restore_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    given = request.body
-    volume = request.store.backups.restore(request.context, ident, given.get('volume_id') or None, given.get('name'))
+    given, store = request.body, request.store
+    if given.get('volume_id'):
+        volume = store.backups.restore(request.context, ident, given['volume_id'])
+    else:
+        backup = store.backups.get(request.context, ident)
+        volume = store.create(request.context, None, backup_id=ident, description=backup['description'],
+                              name=given.get('name') or backup['name'] or f'restore_backup_{ident}')
     return {'restore': {'backup_id': ident, 'volume_id': volume['id'], 'volume_name': volume['name']}}
 
 

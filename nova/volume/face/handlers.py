@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
 
 ONLINE_EXTEND = 42       # microversion that lets a volume in use grow
+OF_BACKUP = 47           # microversion that makes volumes of backups
 
 # ---- what may come in --------------------------------------------------------
 
@@ -37,8 +38,12 @@ _SIZE = {'type': ['integer', 'string', 'null'], 'pattern': '^[0-9]{1,9}$', 'maxi
 _FLAG = {'type': ['boolean', 'string']}
 _VOLUME = schemas.of(
     **schemas.NAMES, size=_SIZE, metadata=schemas.METADATA, imageRef=_ID, image_id=_ID, snapshot_id=_ID,
-    source_volid=_ID, volume_type=_ID, availability_zone=schemas.NAME,
-    multiattach={'type': ['boolean', 'string', 'null']})
+    source_volid=_ID, backup_id=_ID, group_id=_ID, consistencygroup_id=_ID, volume_type=_ID,
+    availability_zone=schemas.NAME, multiattach={'type': ['boolean', 'string', 'null']})
+_NO_GROUPS = 'There are no groups of volumes here.'
+_REFUSED = {'group_id': _NO_GROUPS, 'consistencygroup_id': _NO_GROUPS}
+_HINTS = dict.fromkeys(('OS-SCH-HNT:scheduler_hints', 'scheduler_hints'),
+                       'All volumes have one place here, so that hints could choose nothing.')
 _EXTEND = schemas.of('new_size', new_size={**_SIZE, 'type': ['integer', 'string']})
 _REIMAGE = schemas.of('image_id', image_id={'type': 'string', 'maxLength': 36}, reimage_reserved=_FLAG)
 _BOOTABLE = schemas.of('bootable', bootable=_FLAG)
@@ -53,7 +58,8 @@ _KEY = schemas.of('key', key={'type': 'string', 'maxLength': 255})
 # first part of a path, or key of a body: the table whose id follows
 _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
            'backups': volume_backups, 'os-volume-transfer': volume_transfers, 'volume-transfers': volume_transfers,
-           'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots}
+           'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots,
+           'backup_id': volume_backups}
 
 _NOT_FOUND: dict[Table, Callable[[str], exception.NovaException]] = {
     volumes: lambda ident: exception.VolumeNotFound(volume_id=ident),
@@ -100,16 +106,21 @@ def show_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 def create_volume(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
-    sources = [given.get(name) for name in ('snapshot_id', 'source_volid')] + [_image(given)]
-    if sum(bool(source) for source in sources) > 1:
-        raise exception.InvalidInput(reason='May specify only one of snapshot, imageRef or source volume.')
-    if given.get('size') in (None, '') and not (sources[0] or sources[1]):
+    schemas.refuse(given, _REFUSED)
+    snapshot_id, source_id, backup_id = sources = [
+        given.get(name) or None for name in ('snapshot_id', 'source_volid', 'backup_id')]
+    image_id = _image(given)
+    if backup_id and request.microversion < OF_BACKUP:
+        raise exception.BadRequest(f'Volumes are made of backups since microversion 3.{OF_BACKUP}.')
+    if sum(bool(source) for source in (*sources, image_id)) > 1:
+        raise exception.InvalidInput(reason='May specify only one of snapshot, imageRef, source volume or backup.')
+    if given.get('size') in (None, '') and not any(sources):
         raise exception.InvalidInput(reason='size must be given.')
     try:
         made = request.store.create(
             request.context, int(given['size']) if given.get('size') not in (None, '') else None,
-            **{'name': '', 'description': None, **schemas.named(given)}, image_id=sources[2], snapshot_id=sources[0],
-            volume_type=given.get('volume_type'), source_volume_id=sources[1],
+            **{'name': '', 'description': None, **schemas.named(given)}, image_id=image_id, snapshot_id=snapshot_id,
+            volume_type=given.get('volume_type'), source_volume_id=source_id, backup_id=backup_id,
             availability_zone=given.get('availability_zone'), multiattach=listing.true(given.get('multiattach')),
             metadata=given.get('metadata'))
     except (exception.ImageNotFound, exception.VolumeTypeNotFound) as error:
@@ -222,7 +233,7 @@ def roll_detaching(request: VolumeRequest, ident: str) -> None:
 ROUTES = (
     Route('GET', '/volumes', list_volumes),
     Route('GET', '/volumes/detail', list_volumes_in_detail),
-    Route('POST', '/volumes', create_volume, status=202, body=schemas.Given('volume', _VOLUME)),
+    Route('POST', '/volumes', create_volume, status=202, body=schemas.Given('volume', _VOLUME, _HINTS)),
     Route('GET', '/volumes/{ident}', show_volume),
     Route('PUT', '/volumes/{ident}', update_volume, body=schemas.Given('volume', schemas.DESCRIPTION)),
     Route('DELETE', '/volumes/{ident}', delete_volume, status=202),

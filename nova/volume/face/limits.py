@@ -71,8 +71,8 @@ def _check_project(project_id: str) -> None:
 
 
 def zones(request: VolumeRequest) -> dict[str, Any]:
-    name = request.store.conf.default_availability_zone
-    return {'availabilityZoneInfo': [{'zoneName': name, **ZONE}]}
+    with request.store.db.reader() as conn:
+        return {'availabilityZoneInfo': [{'zoneName': name, **ZONE} for name in request.store.zones(conn)]}
 
 
 def nothing(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:

@@ -25,21 +25,33 @@ def of(*required: str, **properties: typing.Any) -> dict[str, typing.Any]:
     return {'type': 'object', 'properties': properties, **({'required': list(required)} if required else {})}
 
 
+def refuse(given: dict[str, typing.Any], refused: dict[str, str]) -> None:
+    """
+    :param refused: {key: why what stands there cannot be carried out}
+    :raises BadRequest: one of the keys has a value
+    """
+    for key, reason in refused.items():
+        if given.get(key):
+            raise exception.BadRequest(f'Invalid input for field/attribute {key}: {reason}')
+
+
 class Given:
     """What a body must hold below a key; a handler finds it in ``req.body``.
 
     :param schema: JSON Schema
+    :param refused: {another key of the body: why what stands there cannot be carried out}
     """
 
-    def __init__(self, key: str, schema: dict[str, typing.Any]) -> None:
-        self.key, self.content = key, schema
+    def __init__(self, key: str, schema: dict[str, typing.Any], refused: dict[str, str] | None = None) -> None:
+        self.key, self.content, self._refused = key, schema, refused or {}
         self._validator = json_schema.Validator(schema)
 
     def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False) -> typing.Any:
         """The value below the key.
 
-        :raises BadRequest: it is not there, or not of the schema
+        :raises BadRequest: it is not there, or not of the schema, or something is refused
         """
+        refuse(document, self._refused)
         value = document.get(self.key)
         if value is None:
             raise exception.BadRequest(

@@ -26,15 +26,14 @@ class Backups:
     """
     :param database: the API database
     :param snapshot: a function of a context, the id of a volume and a name: makes a snapshot, of one in use, too
-    :param create: a function that makes the row of a new volume of a context, of a size, name and backup
     :param keys: of encrypted volumes
     """
 
     def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
                  limits: volume_limits.Limits, snapshot: Callable[[Context, str, str], Row],
-                 create: Callable[[Connection, Context, Row, str], Row], keys: volume_keys.Keys) -> None:
+                 keys: volume_keys.Keys) -> None:
         self._db, self._files, self._contents, self._limits = database, files, made, limits
-        self._snapshot, self._create, self._keys = snapshot, create, keys
+        self._snapshot, self._keys = snapshot, keys
 
     def get(self, ctx: Context, backup_id: str) -> Row:
         """:raises VolumeBackupNotFound: there is none, or it is another project's"""
@@ -80,32 +79,39 @@ class Backups:
         self._contents.make_backup(row)
         return self.get(ctx, ident)
 
-    def restore(self, ctx: Context, backup_id: str, volume_id: str | None, name: str | None) -> Row:
-        """Begin to put a backup onto a volume, or onto a new one; the volume.
+    @staticmethod
+    def begin_restore(conn: Connection, ctx: Context, backup_id: str) -> Row:
+        """Keep a backup while a volume is made of it; its row.
 
-        :raises InvalidVolume, VolumeNotFound, VolumeBackupNotFound, QuotaExceeded:
+        :raises InvalidVolume, VolumeBackupNotFound:
+        """
+        backup = rows.backup(conn, ctx, backup_id, lock=True)
+        if backup['status'] not in (contents.AVAILABLE, contents.RESTORING_FROM):
+            raise exception.InvalidVolume(reason=f'the backup is in status {backup["status"]}.')
+        db.update(conn, volume_backups, backup['id'], {'status': contents.RESTORING_FROM})
+        return backup
+
+    def restore(self, ctx: Context, backup_id: str, volume_id: str) -> Row:
+        """Begin to put a backup onto a volume; the volume.
+
+        :raises InvalidVolume, VolumeNotFound, VolumeBackupNotFound:
         """
         def write(conn: Connection) -> Row:
-            backup = rows.backup(conn, ctx, backup_id, lock=True)
-            if backup['status'] not in (contents.AVAILABLE, contents.RESTORING_FROM):
-                raise exception.InvalidVolume(reason=f'the backup is in status {backup["status"]}.')
-            if volume_id is None:
-                volume = self._create(conn, ctx, backup, name or backup['name'] or f'restore_backup_{backup["id"]}')
-            else:
-                volume = rows.volume(conn, ctx, volume_id, lock=True)
-                if volume['status'] != contents.AVAILABLE or volume['size'] < backup['size']:
-                    raise exception.InvalidVolume(
-                        reason=f'the volume has {volume["size"]} GiB and is in status {volume["status"]}; it has to be '
-                               f'available, of {backup["size"]} GiB at least.')
-                if volume['key_id'] != backup['key_id']:
-                    raise exception.InvalidVolume(reason='the two are not encrypted with one key. The backup can be '
-                                                         'restored to a new volume.')
-                if db.being_copied(conn, volume['id']):
-                    raise exception.InvalidVolume(reason='a copy of the volume is being made.')
+            backup = self.begin_restore(conn, ctx, backup_id)
+            volume = rows.volume(conn, ctx, volume_id, lock=True)
+            if volume['status'] != contents.AVAILABLE or volume['size'] < backup['size']:
+                raise exception.InvalidVolume(
+                    reason=f'the volume has {volume["size"]} GiB and is in status {volume["status"]}; it has to be '
+                           f'available, of {backup["size"]} GiB at least.')
+            rows.check_writable(volume)
+            if volume['key_id'] != backup['key_id']:
+                raise exception.InvalidVolume(reason='the two are not encrypted with one key. The backup can be '
+                                                     'restored to a new volume.')
+            if db.being_copied(conn, volume['id']):
+                raise exception.InvalidVolume(reason='a copy of the volume is being made.')
             values = {'status': contents.RESTORING, 'backup_id': backup['id'], 'bootable': backup['bootable'],
                       'image_metadata': backup['image_metadata']}
             db.update(conn, volumes, volume['id'], values)
-            db.update(conn, volume_backups, backup['id'], {'status': contents.RESTORING_FROM})
             return {**volume, **values}
         row = self._db.run(write)
         self._contents.restore_volume(row)

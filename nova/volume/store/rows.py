@@ -26,6 +26,12 @@ def volume(conn: Connection, ctx: nova_context.RequestContext, volume_id: str, l
     return found
 
 
+def check_writable(row: typing.Any) -> None:
+    """:raises InvalidVolume: nothing is to be written to the volume"""
+    if row['readonly']:
+        raise exception.InvalidVolume(reason='it is read-only. Clear its read-only flag before.')
+
+
 def snapshot(conn: Connection, ctx: nova_context.RequestContext, snapshot_id: str, lock: bool = False) -> typing.Any:
     """:raises VolumeSnapshotNotFound: there is none, or it is another project's"""
     found = db.get(conn, volume_snapshots, str(snapshot_id)[:64], ctx.sees, lock)
