@@ -14,6 +14,7 @@ from nova.db.tables import volume as tables
 from nova.image import api as image_api
 from nova.image.embedded import service as image_store
 from nova.tests import waiting
+from nova.tests.functional import test_encrypted_volumes
 from nova.tests.integration import test_libvirt as base
 from nova.tests.integration import test_libvirt_encryption
 from nova.tests.integration import test_libvirt_volumes
@@ -22,6 +23,7 @@ from nova.volume import embedded
 pytestmark = base.pytestmark
 state_path, module_rig, rig = base.state_path, base.module_rig, base.rig
 ALICE = context.RequestContext(user_id='u', project_id='alice', roles=['member'], overwrite=False)
+SNAPSHOT = '5d1cf0e5-3c0e-4d11-9f4b-7f1f9c5a4a01'
 LUKS, MARK = test_libvirt_encryption.LUKS, test_libvirt_encryption.MARK
 
 
@@ -82,10 +84,7 @@ def test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_
         subprocess.run(['virsh', '-q', 'secret-undefine', data], check=True)
         rig.booted_again(made, lambda: rig.driver.reboot(None, made, [], True))
         assert MARK in test_libvirt_volumes.run(rig, made, 'cat /root/file')
-        try:
-            store.create_snapshot(ALICE, data, 'in use')
-        except exception.InvalidVolume as error:         # no file system that shares blocks
-            assert 'without encryption' in str(error)
+        snapshot_in_use(rig, store, made, data)
         rig.driver.detach_volume(None, made, devices[1])
         store.detach(ALICE, devices[1]['attachment_id'])
         assert data not in test_libvirt_encryption.libvirt_secrets()
@@ -102,6 +101,22 @@ def test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_
     finally:
         rig.driver.destroy(None, made, [])
     assert not rig.leftovers(made.uuid)
+
+
+def snapshot_in_use(rig, store, instance, volume_id):
+    """The guest's QEMU copies a volume into an encrypted file, as it was when it began, on every file system."""
+    key, path = store.passphrase(ALICE, volume_id), store.files.snapshot(SNAPSHOT)
+    for running in (True, False):
+        part = store.files.prepare_copy(path, 1 << 30, store.files.volume(volume_id), key)
+        if not running:
+            rig.driver.power_off(instance)
+        rig.driver.create_volume_snapshot(None, instance, volume_id, {
+            'type': 'copy', 'new_file': part, 'encrypted': True})
+        store.files.finish_copy(path, 1 << 30, None, encrypted=True)
+        assert _begins(path) and not _has_mark(path) and not os.path.exists(part)
+        test_encrypted_volumes.io(path, key, f'read -P {ord(MARK[0])} 0 1')
+        os.unlink(path)
+    rig.booted_again(instance, lambda: rig.driver.power_on(None, instance, []))
 
 
 def refuse_what_would_copy_it(rig, instance, device, state_path):

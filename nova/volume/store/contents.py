@@ -78,6 +78,11 @@ class Contents:
         qcow2 file."""
         self._submit(row['id'], self._snapshot, row['id'], write, owner=row['project_id'])
 
+    def start_copy(self, row: Row, begin: Callable[[str], None]) -> None:
+        """As ``make_snapshot``, of an encrypted volume that a guest's QEMU has, and copies into the file whose path ``begin``
+        gets; ``finish_snapshot`` ends it. To make that file takes a processor for seconds."""
+        self._submit(row['id'], self._start, row['id'], begin, owner=row['project_id'])
+
     def make_backup(self, row: Row) -> None:
         """Begin the copy for a backup whose row is 'creating'; it waits for its snapshot."""
         self._submit(row['id'], self._backup, row['id'], owner=row['project_id'])
@@ -194,9 +199,8 @@ class Contents:
         return row, source or None
 
     def _snapshot(self, snapshot_id: str, write: Callable[[str], None] | None = None) -> None:
-        with self._db.reader() as conn:
-            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
-        if row is None or row['status'] != CREATING:
+        row = self._unfinished(snapshot_id)
+        if row is None:
             return
         with self._failing(volume_snapshots, snapshot_id, CREATING):
             source, path = self._files.volume(row['volume_id']), self._files.snapshot(snapshot_id)
@@ -212,6 +216,24 @@ class Contents:
                     raise
             self.snapshot_ended(snapshot_id, AVAILABLE)
 
+    def _start(self, snapshot_id: str, begin: Callable[[str], None]) -> None:
+        row = self._unfinished(snapshot_id)
+        if row is None:
+            return
+        with self._failing(volume_snapshots, snapshot_id, CREATING):
+            path = self._files.snapshot(snapshot_id)
+            try:
+                begin(self._files.prepare_copy(path, row['size'] * GIB, self._files.volume(row['volume_id']),
+                                               self._keys.of(row)))
+            except BaseException:
+                self._files.give_up_copy(path)
+                raise
+
+    def _unfinished(self, snapshot_id: str) -> Row | None:
+        with self._db.reader() as conn:
+            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+        return row if row is not None and row['status'] == CREATING else None
+
     def finish_snapshot(self, snapshot_id: str) -> None:
         """A guest's QEMU has made the copy for a snapshot whose row is 'creating'."""
         with self._db.reader() as conn:
@@ -220,12 +242,12 @@ class Contents:
             self._submit(row['id'], self._finish, row['id'], owner=row['project_id'])
 
     def _finish(self, snapshot_id: str) -> None:
-        with self._db.reader() as conn:
-            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
-        if row is None or row['status'] != CREATING:
+        row = self._unfinished(snapshot_id)
+        if row is None:
             return
         with self._failing(volume_snapshots, snapshot_id, CREATING):
-            self._files.finish_copy(self._files.snapshot(snapshot_id), row['size'] * GIB, self._images.check_header)
+            self._files.finish_copy(self._files.snapshot(snapshot_id), row['size'] * GIB, self._images.check_header,
+                                    bool(row['key_id']))
             self.snapshot_ended(snapshot_id, AVAILABLE)
 
     def snapshot_ended(self, snapshot_id: str, status: str) -> None:

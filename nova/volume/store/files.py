@@ -171,25 +171,35 @@ class VolumeFiles:
         os.chmod(copy, files.GUEST_MODE)                 # the sandbox reads it through its group
         return copy
 
-    def prepare_copy(self, path: str, size: int, source: str) -> str:
-        """An empty qcow2 file that another QEMU copies a volume into, holes stay holes; then ``finish_copy``.
+    def prepare_copy(self, path: str, size: int, source: str, key: str | None = None) -> str:
+        """An empty file that another QEMU copies a volume into; then ``finish_copy``. It is qcow2, where holes stay holes.
 
+        :param key: passphrase of a volume that is encrypted: it is a LUKS file then, and takes the room of the whole volume
         :raises InsufficientStorage: there is no room for the copy
         """
-        self._check(disk_space.used_bytes(source))
         part = path + COPY
+        self._check(2 * (size + luks.MOST_BYTES) if key else disk_space.used_bytes(source))
         files.remove(part)
-        self._convert.create(part, 'qcow2', size)
+        self._convert.create(part, qemu_img.LUKS if key else 'qcow2', size, key=key)
         files.give_to_guest(part)
         return part
 
-    def finish_copy(self, path: str, size: int, check: Check) -> None:
+    def finish_copy(self, path: str, size: int, check: Check, encrypted: bool = False) -> None:
         """Make the file of what stands in that of ``prepare_copy``; nothing when it was made before.
 
+        It is another file in any case: the guest's QEMU, which a guest may have taken over, can still write to its own.
+
         :param check: as nova.image.api.Images.check_header
-        :raises InvalidVolume: the guest's QEMU, which a guest may have taken over, has made another disk of it
+        :param encrypted: ``prepare_copy`` got a key
+        :raises InvalidVolume: the guest's QEMU has made another disk of it
         """
-        if not os.path.exists(path):
+        if not os.path.exists(path) and encrypted:
+            room = self.room(path + COPY, size, encrypted)
+            with self._written(path) as part:
+                _copy(path + COPY, part)
+                if luks.header_bytes(part) + size != room or os.path.getsize(part) != room:
+                    raise exception.InvalidVolume(reason='the copy has another size than the volume.')
+        elif not os.path.exists(path):
             try:
                 check(path + COPY, 'qcow2')
             except exception.ImageUnacceptable as error:

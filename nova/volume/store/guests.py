@@ -13,7 +13,7 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-COPY = 'copy'                # a whole copy in a qcow2 file that is there
+COPY = 'copy'                # a whole copy in a file that is there: qcow2, or LUKS of a volume that is encrypted
 
 
 class Guests:
@@ -30,16 +30,17 @@ class Guests:
                 {'name': 'volume-extended', 'tag': volume_id, 'status': 'completed'}])
 
     def copy(self, ctx: nova_context.RequestContext, instance_uuid: str, volume_id: str, snapshot_id: str,
-             path: str) -> None:
+             encrypted: bool, path: str) -> None:
         """Have a volume copied to a file as it is at one moment, while the guest goes on; a conductor hears the end.
 
+        :param encrypted: the file is LUKS, and the volume's key opens it; a nova-compute of the release before refuses that
         :raises InvalidVolume: the server has no host
         """
         cell, server, host = self._find(instance_uuid)
         if host is None:
             raise exception.InvalidVolume(reason='its server has no host at the moment.')
         cell.rpc.compute.create_volume_snapshot(ctx, server=host, instance=server, volume_id=volume_id, create_info={
-            'snapshot_id': snapshot_id, 'type': COPY, 'new_file': path})
+            'snapshot_id': snapshot_id, 'type': COPY, 'new_file': path, **({'encrypted': True} if encrypted else {})})
 
     def _find(self, uuid: str) -> tuple[typing.Any, typing.Any, str | None]:
         """(cell, server, its host)."""

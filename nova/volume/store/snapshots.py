@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import functools
 import typing
 import uuid
 
@@ -108,16 +109,15 @@ class Snapshots:
                                                  'copy it at one moment.')
         elif self._ways.is_export(held[0]['connector']):
             self._contents.copy_snapshot(made, lambda path: self._ways.copy(held[0]['id'], held[0]['connector'], path))
-        elif made['key_id']:
-            raise exception.InvalidVolume(reason='it is encrypted, a server has it, and this file system cannot copy '
-                                                 'it at one moment: the QEMU of the server would copy what it has '
-                                                 'without encryption. Remove it from the server meanwhile.')
         elif self._guests is None:
             raise exception.InvalidVolume(reason='a server has it, whose host this service cannot notify to copy it.')
         else:
-            part = files.prepare_copy(target, size, source)
-            self._guests.copy(nova_context.admin_context(ctx.request_id), held[0]['instance_uuid'],
-                              made['volume_id'], made['id'], part)
+            begin = functools.partial(self._guests.copy, nova_context.admin_context(ctx.request_id),
+                                      held[0]['instance_uuid'], made['volume_id'], made['id'], bool(made['key_id']))
+            if made['key_id']:
+                self._contents.start_copy(made, begin)
+            else:
+                begin(files.prepare_copy(target, size, source))
 
     def copied(self, snapshot_id: str, status: str) -> None:
         """The copy that a compute host made of a volume in use is complete ('creating'), or has failed ('error')."""

@@ -184,9 +184,13 @@ def source_element(source: Source) -> etree.Element:
     """Where QEMU finds a disk, and the id of the secret that opens it."""
     made = _source(source)
     if source.get('luks'):
-        encryption = etree.SubElement(made, 'encryption', format='luks')
-        etree.SubElement(encryption, 'secret', type='passphrase', uuid=source['luks'])
+        _encryption(made, source['luks'])
     return made
+
+
+def _encryption(parent: etree.Element, secret: str) -> None:
+    encryption = etree.SubElement(parent, 'encryption', format='luks')
+    etree.SubElement(encryption, 'secret', type='passphrase', uuid=secret)
 
 
 def _source(source: Source) -> etree.Element:
@@ -240,14 +244,19 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any])
             etree.SubElement(found, 'boot', order='1')
 
 
-def copy_of(target: str, path: str, others: list[str]) -> str:
+def copy_of(target: str, path: str, others: list[str], secret: str | None = None) -> str:
     """The XML that asks for a copy of one disk of a running guest, as it is at this moment, in a qcow2 file that is
-    there: a raw one would get the room of all zeros (https://libvirt.org/formatbackup.html)."""
+    there: a raw one would get the room of all zeros (https://libvirt.org/formatbackup.html).
+
+    :param secret: id of the secret that opens the file, which is a LUKS one then
+    """
     root = etree.Element('domainbackup', mode='push')
     disks = etree.SubElement(root, 'disks')
     copied = etree.SubElement(disks, 'disk', name=target, backup='yes', type='file')
-    etree.SubElement(copied, 'driver', type='qcow2')
-    etree.SubElement(copied, 'target', file=path)
+    etree.SubElement(copied, 'driver', type='raw' if secret else 'qcow2')
+    file = etree.SubElement(copied, 'target', file=path)
+    if secret:
+        _encryption(file, secret)
     for other in others:
         etree.SubElement(disks, 'disk', name=other, backup='no')
     return etree.tostring(root, encoding='unicode')

@@ -246,16 +246,18 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
             volume = self._of(guest, volume_id)
             if volume is None:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
-            if volume.source.get('luks'):
+            secret = volume.source.get('luks')
+            if bool(secret) != bool(create_info.get('encrypted')):
                 raise exception.VirtError(operation=operation, reason=NO_COPY)
             path = create_info['new_file']
             if self.is_active(instance.uuid):
                 others = [each.target for each in [*guest.disks, *guest.volumes] if each.target != volume.target]
-                text = disk.copy_of(volume.target, path, others)
+                text = disk.copy_of(volume.target, path, others, secret)
+                self.define_volume_keys(instance.uuid, [volume])     # libvirt forgets them when it restarts
                 if not self.copy_running(instance.uuid, text, operations.begin_copy, begun):
                     raise exception.VirtError(operation=operation, reason='the copy failed')
             elif volume.source['type'] == 'file':
-                _copy(operation, volume.source['path'], path)
+                _copy(operation, volume.source['path'], path, 'raw' if secret else 'qcow2')
             else:
                 raise exception.VirtError(operation=operation, reason='the guest does not run')
 
@@ -269,9 +271,10 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
         return next((each for each in guest.volumes if each.volume_id == volume_id), None)
 
 
-def _copy(operation: str, source: str, target: str) -> None:
-    """Into a file that is there and stays its owner's. Its source is raw: qemu-img interprets no byte of it."""
-    done = subprocess.run(['qemu-img', 'convert', '-n', '-f', 'raw', '-O', 'qcow2', source, target],
+def _copy(operation: str, source: str, target: str, form: str) -> None:
+    """Into a file that is there and stays its owner's. Its source is raw, or encrypted and taken as it is: qemu-img
+    interprets no byte of it."""
+    done = subprocess.run(['qemu-img', 'convert', '-n', '-f', 'raw', '-O', form, source, target],
                           stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:
         raise exception.VirtError(operation=operation, reason='there is no room, or the volume cannot be read')
