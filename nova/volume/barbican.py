@@ -82,7 +82,17 @@ class Barbican:
         answer = self._service.request(ctx, 'POST', lambda: self._root() + '/v1/secrets', {}, json=body)
         if answer.status_code >= 400:
             raise self._service.refusal(ctx, answer.status_code)
-        return str(answer.json()['secret_ref']).rstrip('/').rpartition('/')[2]
+        return _ident(answer.json()['secret_ref'])
+
+    def named(self, ctx: RequestContext, name: str) -> list[str]:
+        """The ids of the account's secrets of this name.
+
+        :raises Unavailable, Forbidden:
+        """
+        answer = self._service.request(ctx, 'GET', lambda: self._root() + '/v1/secrets', {}, params={'name': name})
+        if answer.status_code >= 400:
+            raise self._service.refusal(ctx, answer.status_code)
+        return [_ident(each['secret_ref']) for each in answer.json()['secrets']]
 
     def destroy(self, ctx: RequestContext, key_id: str) -> None:
         """Forget a key for ever; no error when there is none.
@@ -104,3 +114,7 @@ class Barbican:
         if answer.status_code >= 400:
             raise self._service.refusal(ctx, answer.status_code)
         return answer
+
+
+def _ident(secret_ref: object) -> str:
+    return str(secret_ref).rstrip('/').rpartition('/')[2]

@@ -87,6 +87,7 @@ class EmbeddedVolumes(api.BlockStorage):
         """Call once at start, of the process that keeps the files: see Contents.recover."""
         self.contents.recover()
         self.keys.forget_unused()
+        self.contents.forget_keys()
         self.attachments.recover()
         self.ways.watch()
 
@@ -145,12 +146,17 @@ class EmbeddedVolumes(api.BlockStorage):
                 raise exception.InvalidInput(reason=f"Availability zone '{availability_zone}' is invalid.")
             kind = self._kind(conn, ctx, volume_type, source)
             values.update(volume_type=kind['name'], multiattach=multiattach or volume_types.is_multiattach(kind))
-            values['key_id'] = self._key(conn, kind, source, values['multiattach']) if kind['encryption'] else None
+            values['key_id'] = None
+            if kind['encryption']:
+                values['key_id'] = self._key(conn, kind, source, values['multiattach'], key_id)
             volume_limits.check_size(values['size'])
             self.limits.use(conn, ctx.project_id, 'volumes', values['size'], values['size'])
             return {'volume_type_id': kind['id'], **db.insert(conn, volumes, values)}
         log.about(values['id'])
-        row = self.db.run(write)
+        copied = snapshot_id or source_volume_id or backup_id        # and has the key of its source
+        with self.contents.forgetting_keys(), self.keys.reserved(
+                None if copied else self._encrypted_type(ctx, volume_type)) as key_id:
+            row = self.db.run(write)
         if backup_id:
             self.contents.restore_volume(row)
         else:
@@ -158,6 +164,13 @@ class EmbeddedVolumes(api.BlockStorage):
         row = {'readonly': False, **row}
         row['encrypted'] = row['key_id'] is not None
         return {**row, 'migration_status': None, 'attachments': [], 'status': self._status(row)}
+
+    def _encrypted_type(self, ctx: nova_context.RequestContext, name: str | None) -> volume_types.Type | None:
+        """The type of a new volume, if a key is to be made before the volume."""
+        if not self.keys.outside:
+            return None
+        with self.db.reader() as conn:
+            return volume_types.find(conn, name, ctx.sees)
 
     def _kind(self, conn: Connection, ctx: nova_context.RequestContext, name: str | None,
               source: dict[str, Any] | None) -> volume_types.Type:
@@ -174,7 +187,8 @@ class EmbeddedVolumes(api.BlockStorage):
                                                  'other way round. Leave the type out.')
         return kind
 
-    def _key(self, conn: Connection, kind: volume_types.Type, source: dict[str, Any] | None, multiattach: bool) -> str:
+    def _key(self, conn: Connection, kind: volume_types.Type, source: dict[str, Any] | None, multiattach: bool,
+             reserved: str | None) -> str:
         """The id of the key of a new volume of an encrypted type.
 
         :raises InvalidVolume: it cannot be encrypted
@@ -184,7 +198,7 @@ class EmbeddedVolumes(api.BlockStorage):
         if not self.files.has_tools:
             raise exception.InvalidVolume(reason='qemu-img, which makes encrypted volumes, is not installed where the '
                                                  'volumes are.')
-        return str(source['key_id']) if source is not None else self.keys.make(conn, kind)
+        return str(source['key_id']) if source is not None else self.keys.make(conn, kind, reserved)
 
     def zones(self, conn: Connection) -> builtins.list[str]:
         """Names of the zones that a volume may be said to be in: volumes reach servers in each of them."""

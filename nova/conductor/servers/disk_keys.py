@@ -10,8 +10,6 @@ from __future__ import annotations
 import collections.abc
 import contextlib
 import secrets
-from typing import TYPE_CHECKING
-
 from oslo_db import exception as db_exc
 
 from nova import context
@@ -22,11 +20,7 @@ from nova.db.servers import disk_keys
 from nova.db.servers import instances
 from nova.hardware import guest_options
 from nova.runtime import sealing
-
-if TYPE_CHECKING:
-    from oslo_config.cfg import ConfigOpts
-
-    from nova.volume.barbican import Barbican
+from nova.volume import key_manager
 
 BARBICAN = 'barbican'                    # in the place of a key's name: it is there
 NO_ACCOUNT = '[barbican] names no account, which keys of disks need ([conductor] disk_keys)'
@@ -36,20 +30,13 @@ def _system(ctx: Context) -> Context:
     return context.admin_context(ctx.request_id)
 
 
-def _key_manager(conf: ConfigOpts) -> Barbican | None:
-    if not conf.barbican.auth_type and not conf.barbican.endpoint_override:
-        return None
-    from nova.volume import barbican                         # its libraries are loaded where it is used alone
-    return barbican.Barbican(conf)
-
-
 class DiskKeys:
     """Gives hosts the keys of their servers; see interface.py."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._path = services.cell_db, sealing.path_of(services.conf)
         self._in_barbican = services.conf.conductor.disk_keys == BARBICAN
-        self._barbican = _key_manager(services.conf)
+        self._barbican = key_manager.find(services.conf)
 
     def get_disk_key(self, ctx: Context, instance_uuid: str) -> str:
         try:

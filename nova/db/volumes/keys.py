@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 _KEYS = volume_encryption_keys
 _USERS = (volumes, volume_snapshots, volume_backups)
+_UNUSED = tuple(~sa.exists().where(table.c.key_id == _KEYS.c.id) for table in _USERS)
+# In the place of the name of the deployment's key: a Key Manager service has it, and ``sealed`` is its id there, or
+# empty until it is known; and: it is to be destroyed there.
+BARBICAN, GIVEN_UP = 'barbican', 'barbican-unused'
+OUTSIDE = (BARBICAN, GIVEN_UP)
 
 
 def insert(conn: sa.Connection, key_id: str, type_id: str, sealed_with: str, sealed: str) -> None:
@@ -30,8 +35,9 @@ def get(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
 
 
 def sealed_with(conn: sa.Connection) -> set[str]:
-    """The name of the key of the deployment that the newest row was sealed with."""
-    found = conn.execute(sa.select(_KEYS.c.sealed_with).order_by(_KEYS.c.created_at.desc()).limit(1)).scalar()
+    """The name of the key of the deployment that the newest row that is sealed was sealed with."""
+    found = conn.execute(sa.select(_KEYS.c.sealed_with).where(_KEYS.c.sealed_with.not_in(OUTSIDE)).order_by(
+        _KEYS.c.created_at.desc()).limit(1)).scalar()
     return {found} if found else set()
 
 
@@ -41,11 +47,41 @@ def of_type(conn: sa.Connection, type_id: str) -> bool:
 
 
 def forget_unused(conn: sa.Connection, key_id: str | None = None) -> int:
-    """Destroy keys that nothing names any more; how many there were.
+    """Destroy sealed keys that nothing names any more; how many there were.
 
     :param key_id: this one alone
     """
-    unused: list[Any] = [~sa.exists().where(table.c.key_id == _KEYS.c.id) for table in _USERS]
+    unused: list[Any] = [*_UNUSED, _KEYS.c.sealed_with.not_in(OUTSIDE)]
     if key_id is not None:
         unused.append(_KEYS.c.id == key_id)
     return conn.execute(sa.delete(_KEYS).where(*unused)).rowcount
+
+
+# ---- those that a Key Manager service has
+
+def lock(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
+    """The row, which stays as it is until the transaction ends."""
+    row = conn.execute(sa.select(_KEYS).where(_KEYS.c.id == key_id).with_for_update()).mappings().first()
+    return None if row is None else statements.to_dict(row)
+
+
+def set_secret(conn: sa.Connection, key_id: str, secret: str) -> None:
+    conn.execute(sa.update(_KEYS).where(_KEYS.c.id == key_id).values(sealed=secret))
+
+
+def unused_outside(conn: sa.Connection) -> list[str]:
+    """The ids of keys elsewhere that nothing names."""
+    return list(conn.scalars(sa.select(_KEYS.c.id).where(_KEYS.c.sealed_with.in_(OUTSIDE), *_UNUSED)))
+
+
+def give_up(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
+    """Let nothing name a key from now on; its row, or None when something does, or it is gone."""
+    row = lock(conn, key_id)
+    if row is None or conn.execute(sa.select(_KEYS.c.id).where(_KEYS.c.id == key_id, *_UNUSED)).first() is None:
+        return None
+    conn.execute(sa.update(_KEYS).where(_KEYS.c.id == key_id).values(sealed_with=GIVEN_UP))
+    return row
+
+
+def delete(conn: sa.Connection, key_id: str) -> None:
+    conn.execute(sa.delete(_KEYS).where(_KEYS.c.id == key_id))

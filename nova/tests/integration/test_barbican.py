@@ -8,6 +8,7 @@ import os
 import pathlib
 import secrets
 import types
+import uuid
 
 import pytest
 import requests
@@ -18,12 +19,17 @@ from nova import context
 from nova import exception
 from nova.conductor.servers import disk_keys
 from nova.db.servers import disk_keys as db
+from nova.db.tables import volume as tables
+from nova.db.volumes import keys as volume_keys
+from nova.db.volumes import volumes
 from nova.tests.functional import cloud as fixture
 from nova.tests.functional import test_pci_cloud
 from nova.tests.integration import servers
 from nova.tests.unit import test_image_signatures as signatures
+from nova.tests.waiting import wait_for
 from nova.virt import image_signatures
 from nova.volume import barbican
+from nova.volume import embedded
 
 SETTINGS = '''[DEFAULT]
 host_href = {url}
@@ -175,6 +181,75 @@ def test_a_forged_image_is_refused_by_a_certificate_of_the_service(cloud, url, t
             (owner, signatures.image(key, '../orders', 'ECC_SECP384R1'), 'data', 'not valid')):
         with pytest.raises(exception.ImageUnacceptable, match=why):
             verifier.verify(caller(who), given, str(tmp_path / file))
+
+
+def secrets_of(client, url, name):
+    answer = client.session.get(f'{url}/v1/secrets?name={name}', headers={'X-Auth-Token': client.token})
+    assert answer.status_code == 200, answer.text
+    return [each['secret_ref'] for each in answer.json()['secrets']]
+
+
+def test_keys_of_volumes_by_the_account_of_the_system(cloud, url, tmp_path):
+    """The database has the id alone. A copy keeps the key; with the last of both it is gone from Barbican, also where
+    it did not answer, or where the answer to the making was lost."""
+    auth = yaml.safe_load(cloud.clouds_yaml.read_text())['clouds']['nova-admin']['auth']
+    (tmp_path / 'nova.conf').write_text(ACCOUNT.format(url=url, identity=cloud.url + '/identity/v3', auth=auth))
+
+    def store_of(**more):
+        conf = nova_conf.new(files=[str(tmp_path / 'nova.conf')], state_path=str(tmp_path), image__free_disk_reserve=0,
+                             volume__encryption_keys='barbican', libvirt__sandbox_images=False, **more)
+        return embedded.EmbeddedVolumes(conf, cloud.api_db, None)
+    store, admin = store_of(), cloud.admin()
+    alice = context.RequestContext(user_id='u', project_id='alice', roles=['member'], overwrite=False)
+    kind = store.types.create('in barbican', None, {})
+    store.types.set_encryption(kind['id'], {'provider': 'luks'}, new=True)
+
+    def made(store, **given):
+        ident = store.create(alice, 1, **given)['id']
+        wait_for(lambda: store.get(alice, ident)['status'] == 'available', 60, 'the volume')
+        return ident
+
+    def key_of(ident):
+        with cloud.api_db.reader() as conn:
+            return volume_keys.get(conn, volumes.get(conn, tables.volumes, ident, 'alice')['key_id'])
+    first = made(store, volume_type='in barbican')
+    row, key = key_of(first), store.passphrase(alice, first)
+    name = f'volume key {row["id"]}'
+    assert row['sealed_with'] == 'barbican' and key not in str(row) and not (tmp_path / 'disk-keys').exists()
+    assert secrets_of(admin, url, name) == [f'{url}/v1/secrets/{row["sealed"]}']
+    copy = made(store, source_volume_id=first)
+    assert store.passphrase(alice, copy) == key
+    store.delete(alice, first)
+    store.contents.forget_keys()
+    assert secrets_of(admin, url, name) and store.passphrase(alice, copy) == key
+    away = store_of(barbican__endpoint_override='http://127.0.0.1:1')
+    with pytest.raises(exception.Unavailable):
+        away.create(alice, 1, volume_type='in barbican')
+    with pytest.raises(exception.Unavailable):
+        away.passphrase(alice, copy)
+    away.delete(alice, copy)                             # what it cannot destroy now, the next start does
+    away.stop(30)
+    assert secrets_of(admin, url, name)
+    lost = str(uuid.uuid4())                             # a secret whose id never came back
+    with cloud.api_db.writer() as conn:
+        volume_keys.insert(conn, lost, kind['id'], 'barbican', '')
+    store.keys._manager.store(context.admin_context(), f'volume key {lost}', 'words')
+    assert len(secrets_of(admin, url, f'volume key {lost}')) == 1
+    store.recover()
+    wait_for(lambda: not secrets_of(admin, url, name) and not secrets_of(admin, url, f'volume key {lost}'), 30,
+             'the secrets to go')
+    with cloud.api_db.reader() as conn:
+        assert volume_keys.unused_outside(conn) == [] and not volume_keys.of_type(conn, kind['id'])
+    # of a volume that is refused, nothing stays
+    with pytest.raises(exception.InvalidInput):
+        store.create(alice, 1, volume_type='in barbican', availability_zone='nowhere')
+    wait_for(lambda: not volume_keys_of(cloud), 30, 'the key to go')
+    store.stop(5)
+
+
+def volume_keys_of(cloud):
+    with cloud.api_db.reader() as conn:
+        return volume_keys.unused_outside(conn)
 
 
 def test_keys_of_disks_by_the_account_of_the_system(cloud, url, tmp_path):

@@ -383,3 +383,26 @@ def test_the_key_of_volumes_goes_with_the_last_row_that_has_it(make):
     with db.writer() as conn:
         assert volume_keys.forget_unused(conn, key_id) == 1 and left(conn) == [other]
         assert volume_keys.forget_unused(conn) == 1 and left(conn) == []
+
+
+def test_a_key_elsewhere_is_given_up_when_nothing_has_it(make):
+    """Its row stays until the Key Manager service has destroyed it; who comes late cannot name it any more."""
+    db, key_id, ident = make('outside_keys'), str(uuid.uuid4()), str(uuid.uuid4())
+    migration.sync(db, 'api')
+    with db.writer() as conn:
+        volume_keys.insert(conn, key_id, 'type', volume_keys.BARBICAN, '')
+        volume_keys.set_secret(conn, key_id, 'secret')
+        volumes.insert(conn, tables_volume.volumes, {
+            'id': ident, 'project_id': 'p', 'size': 1, 'status': 'available', 'metadata': {}, 'image_metadata': {},
+            'key_id': key_id, 'volume_type': 'sealed', 'availability_zone': 'nova'})
+        assert volume_keys.sealed_with(conn) == set() and volume_keys.unused_outside(conn) == []
+        assert volume_keys.give_up(conn, key_id) is None
+        volumes.delete(conn, tables_volume.volumes, ident)
+        assert volume_keys.forget_unused(conn) == 0 and volume_keys.unused_outside(conn) == [key_id]
+    with db.writer() as conn:
+        assert volume_keys.give_up(conn, key_id)['sealed'] == 'secret'
+    with db.writer() as conn:
+        assert volume_keys.lock(conn, key_id)['sealed_with'] == volume_keys.GIVEN_UP
+        assert volume_keys.unused_outside(conn) == [key_id]              # as long as it is not destroyed
+        volume_keys.delete(conn, key_id)
+        assert volume_keys.give_up(conn, key_id) is None

@@ -79,8 +79,8 @@ class Contents:
         self._submit(row['id'], self._snapshot, row['id'], write, owner=row['project_id'])
 
     def start_copy(self, row: Row, begin: Callable[[str], None]) -> None:
-        """As ``make_snapshot``, of an encrypted volume that a guest's QEMU has, and copies into the file whose path ``begin``
-        gets; ``finish_snapshot`` ends it. To make that file takes a processor for seconds."""
+        """As ``make_snapshot``, of an encrypted volume that a guest's QEMU has. It copies into the file whose path
+        ``begin`` gets; ``finish_snapshot`` ends it. To make that file takes a processor for seconds."""
         self._submit(row['id'], self._start, row['id'], begin, owner=row['project_id'])
 
     def make_backup(self, row: Row) -> None:
@@ -101,6 +101,21 @@ class Contents:
             self._files.discard(path)
         if paths:
             self._submit('trash', self._files.empty_trash)
+            self.forget_keys()
+
+    @contextlib.contextmanager
+    def forgetting_keys(self) -> typing.Iterator[None]:
+        """Where the block fails, the key that was made for it goes."""
+        try:
+            yield
+        except BaseException:
+            self.forget_keys()
+            raise
+
+    def forget_keys(self) -> None:
+        """Begin to destroy the keys elsewhere that nothing names."""
+        if self._keys.outside:
+            self._submit('keys', self._keys.destroy_unused)
 
     def stop(self, timeout: float) -> bool:
         """Begin nothing more; what was not done is begun again at the next start."""

@@ -172,9 +172,9 @@ class VolumeFiles:
         return copy
 
     def prepare_copy(self, path: str, size: int, source: str, key: str | None = None) -> str:
-        """An empty file that another QEMU copies a volume into; then ``finish_copy``. It is qcow2, where holes stay holes.
+        """An empty file that another QEMU copies a volume into; then ``finish_copy``. Holes stay holes: it is qcow2.
 
-        :param key: passphrase of a volume that is encrypted: it is a LUKS file then, and takes the room of the whole volume
+        :param key: passphrase of a volume that is encrypted: it is a LUKS file, with the room of the whole volume
         :raises InsufficientStorage: there is no room for the copy
         """
         part = path + COPY

@@ -33,7 +33,7 @@ class Guests:
              encrypted: bool, path: str) -> None:
         """Have a volume copied to a file as it is at one moment, while the guest goes on; a conductor hears the end.
 
-        :param encrypted: the file is LUKS, and the volume's key opens it; a nova-compute of the release before refuses that
+        :param encrypted: the file is LUKS, of the volume's key; a nova-compute of the release before refuses that
         :raises InvalidVolume: the server has no host
         """
         cell, server, host = self._find(instance_uuid)
