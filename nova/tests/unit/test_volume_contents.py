@@ -5,12 +5,14 @@ import uuid
 
 import pytest
 
+from nova import conf as nova_conf
 from nova.runtime import disk_space
 from nova.tests import waiting
 from nova.virt.libvirt import files as guest_files
 from nova.virt.libvirt import qemu_img
 from nova.volume.store import contents
 from nova.volume.store import files
+from nova.volume.store import keys
 from nova.volume.store import turns
 
 
@@ -18,7 +20,7 @@ from nova.volume.store import turns
 def made(tmp_path, monkeypatch):
     """Contents, whose first work waits in the removal of a file until ``go`` is set."""
     found = contents.Contents(None, files.VolumeFiles(str(tmp_path), disk_space.Reserve(), qemu_img.QemuImg(60, False)),
-                              None, None)
+                              None, keys.Keys(nova_conf.new(files=[], state_path=str(tmp_path)), None))
     found.waits, found.go, remove = threading.Event(), threading.Event(), guest_files.remove
 
     def slow(path):
