@@ -31,7 +31,7 @@ class GuestOperations:
 
     def set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
                            admin_password: str) -> None:
-        self._host.queue.submit(instance.uuid, self._set_admin_password, ctx, instance, admin_password)
+        self._host.submit(instance, self._set_admin_password, ctx, instance, admin_password)
 
     def _set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
                             admin_password: str) -> None:
@@ -40,7 +40,7 @@ class GuestOperations:
             host.driver_with(virt.Password).set_admin_password(task.instance, admin_password)
 
     def trigger_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        self._host.queue.submit(instance.uuid, self._without_task, ctx, instance, 'crash dump', self._crash_dump)
+        self._host.submit(instance, self._without_task, ctx, instance, 'crash dump', self._crash_dump)
 
     def _crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         with self._notifier.event(ctx, instance, 'trigger_crash_dump'):
@@ -49,8 +49,7 @@ class GuestOperations:
     def inject_network_info(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Set up what this host has of the server's networks again."""
         host = self._host
-        host.queue.submit(instance.uuid, self._without_task, ctx, instance, 'network set-up',
-                                host.set_up_networks)
+        host.submit(instance, self._without_task, ctx, instance, 'network set-up', host.set_up_networks)
 
     def _without_task(self, ctx: context.RequestContext, instance: objects.Instance, what: str,
                       function: typing.Callable[[context.RequestContext, objects.Instance], typing.Any]) -> None:
