@@ -18,6 +18,7 @@ from nova.db.images import images
 from nova.db.networks import leases
 from nova.db.placement import compute_nodes
 from nova.db.placement import pci_devices
+from nova.db.projects import idempotency
 from nova.db.servers import instance_actions
 from nova.db.servers import port_devices
 from nova.db.servers import usage
@@ -383,3 +384,16 @@ def test_the_key_of_volumes_goes_with_the_last_row_that_has_it(make):
     with db.writer() as conn:
         assert volume_keys.forget_unused(conn, key_id) == 1 and left(conn) == [other]
         assert volume_keys.forget_unused(conn) == 1 and left(conn) == []
+
+
+def test_keys_of_a_project_are_counted(make, monkeypatch):
+    monkeypatch.setattr(idempotency, 'MOST', 2)
+    db, now = make('keys'), utils.utcnow()
+    migration.sync(db, 'api')
+    assert [db.run(idempotency.begin, 'p', f'{number:064}', 'x', now) for number in range(2)] == [None, None]
+    with pytest.raises(exception.TooManyKeys, match='2 keys'):
+        db.run(idempotency.begin, 'p', f'{2:064}', 'x', now)
+    assert db.run(idempotency.begin, 'p', f'{1:064}', 'x', now)['request_hash'] == 'x'
+    assert db.run(idempotency.begin, 'q', f'{2:064}', 'x', now) is None
+    with db.reader() as conn:
+        assert conn.execute(sa.select(sa.func.count()).select_from(tables_api.idempotency_keys)).scalar_one() == 3
