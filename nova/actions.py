@@ -107,6 +107,7 @@ class Action:
     silent        why it has no event of its own
     needs_plain   why it is refused for a server whose local disks are encrypted, the end of a sentence
     no_shares     why it is refused for a server that has shares, the end of a sentence
+    alone         it is refused while the one before of the same server is open; of a background action
     takes_devices it claims elsewhere what devices the server's ports need: not while such a port comes or goes
     """
 
@@ -134,6 +135,7 @@ class Action:
     needs_plain: str = ''
     no_shares: str = ''
     takes_devices: bool = False
+    alone: bool = False
 
     @property
     def running(self) -> str | None:
@@ -307,7 +309,8 @@ ROWS = (
            restart=repeat('set_admin_password', admin_password=None),
            silent='its end is in the record of actions; the password is not shown'),
     Action('trigger_crash_dump', (ACTIVE, PAUSED, RESCUED, RESIZED, ERROR), (), _RULE + 'servers:trigger_crash_dump',
-           host=True, capability='crash_dump', method='trigger_crash_dump', notification='trigger_crash_dump'),
+           host=True, capability='crash_dump', method='trigger_crash_dump', restart=abandon('abandon_crash_dump'),
+           background=True, alone=True, notification='trigger_crash_dump'),
     Action('injectNetworkInfo', ANY, (), _RULE + 'os-admin-actions:inject_network_info', task_states=ANY, host=True,
            method='inject_network_info', silent='nothing of the server changes'),
     Action('os-getConsoleOutput', ANY, (), _RULE + 'os-console-output', task_states=ANY, locked=False, host=True,

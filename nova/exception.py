@@ -137,6 +137,12 @@ class TooManyRequests(NovaException):
     template = 'Too many requests; try again in %(retry_after)s seconds.'
 
 
+class TooManyKeys(TooManyRequests):
+    """A project has as many keys of requests that are done once as are kept."""
+
+    template = 'Your project has %(limit)s keys of earlier requests, and no more are kept; send none, or wait.'
+
+
 class RateLimited(TooManyRequests):
     """More requests than the rate of a project allows."""
 

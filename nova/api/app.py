@@ -243,7 +243,7 @@ class ComputeApi(application.Api[Request]):
     # ---- who may ---------------------------------------------------------------
 
     def admit(self, req: Request, row: Route, parts: application.Values) -> None:
-        if self.services.rates and req.context is not None and not row.public and INNER not in req.environ:
+        if self.services.rates and req.context is not None and not row.public and not req.environ.get(INNER):
             self.services.rates.check(req, req.segments)
         try:
             _check_scope(req.context, row)

@@ -2,7 +2,7 @@
 
 The key is the client's secret. The database has hashes of it and of the request, made with it, and the answer, which
 may hold a password or a private key, encrypted with a key derived from it: who reads the database reads no answer.
-What was refused is not kept.
+What was refused is not kept, and of an answer longer than ``MAX_ANSWER`` only that it was given.
 
 A process that dies between its first write and its answer, or loses its database at a commit, leaves a row without an
 answer. After ``ABANDONED_S`` a request with the same key does the work again; ``Once.uuid`` then names the same servers
@@ -33,8 +33,9 @@ from nova.web.routes import Route
 LOG = logging.getLogger(__name__)
 
 HEADER = 'HTTP_IDEMPOTENCY_KEY'
-ABANDONED_S = 60                 # longer than a request lasts: the process that began it has ended
+ABANDONED_S = 240                # longer than a request lasts: the process that began it has ended
 MAX_KEY = 255
+MAX_ANSWER = 256 * 1024          # bytes; of a longer one it is kept alone that it was given
 OF_USERS = ('/os-keypairs', '/os-certificates')     # a private key is its user's alone, not even the project's
 
 
@@ -86,7 +87,9 @@ def serve(req: api_request.Request, document: Any, work: Callable[[], Response])
     :param document: the body as it came, parsed; None without one
     :param work: () -> Response
     :raises BadRequest: the key is none
-    :raises IdempotencyKeyInUse: the key came with another request, or that one is still being served
+    :raises IdempotencyKeyInUse: the key came with another request, that one is still being served, or was done and its
+        answer was too long to be kept
+    :raises TooManyKeys: the project has too many
     """
     key = req.environ[HEADER]
     if not 1 <= len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
@@ -118,7 +121,8 @@ def serve(req: api_request.Request, document: Any, work: Callable[[], Response])
 
 def _keep(req: api_request.Request, once: Once, answer: Response) -> None:
     body = answer.body if isinstance(answer.body, bytes) else b'' if answer.body is None else orjson.dumps(answer.body)
-    sealed = once.seal(orjson.dumps([answer.status, answer.headers, body.decode()]))
+    kept = None if len(body) > MAX_ANSWER else body.decode()
+    sealed = once.seal(orjson.dumps([answer.status, answer.headers, kept]))
     try:
         req.services.api_db.run(db.finish, req.project_id, once.key_hash, once.tried_at, sealed)
     except Exception:
@@ -128,6 +132,9 @@ def _keep(req: api_request.Request, once: Once, answer: Response) -> None:
 
 def _replay(once: Once, sealed: str) -> Response:
     code, headers, body = orjson.loads(once.open(sealed))
+    if body is None:
+        raise exception.IdempotencyKeyInUse(
+            'The request with this Idempotency-Key was done; its answer was too long to be kept.')
     return Response(body.encode(), code, [*map(tuple, headers), ('Idempotency-Replayed', 'true')])
 
 

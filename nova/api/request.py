@@ -12,6 +12,7 @@ import orjson
 from nova import context as nova_context
 from nova import exception
 from nova.api import versions
+from nova.web import preferences
 from nova.web import request
 from nova.web.routes import Route
 
@@ -26,7 +27,7 @@ Target = dict[str, str | None]                        # for the policy: {'projec
 
 ADOPTS = 'nova.adopts'    # in the environ of a command: uuid of a guest that is there, for the server that is created
 EC2 = 'nova.ec2'          # in the environ of what the EC2 API asks for in the same process
-INNER = 'nova.inner'      # in the environ of another operation's request: not counted against the caller's rate
+INNER = 'nova.inner'      # in the environ of another operation's request; true: not counted against the caller's rate
 
 
 class Request(request.Request):
@@ -115,18 +116,23 @@ class Request(request.Request):
     # ---- other operations ----------------------------------------------------
 
     def ask(self, method: str, path: str, body: typing.Any = None, query: str = '',
-            caller: nova_context.RequestContext | None = None, version: str | None = None) -> tuple[int, typing.Any]:
+            caller: nova_context.RequestContext | None = None, version: str | None = None,
+            counted: bool = False) -> tuple[int, typing.Any]:
         """(code, JSON document or None) of another operation of this API, for the same caller at the same version.
+
+        It never waits for the end of what it begins.
 
         :param path: below the version
         :param caller: context of who asks in place of the same; a row that does so says why it may
         :param version: microversion, of /v2.1
+        :param counted: whether it counts against the caller's rate, as a request of its own
         """
         data = b'' if body is None else orjson.dumps(body)
         environ = {**self.environ, 'REQUEST_METHOD': method, 'QUERY_STRING': query, 'CONTENT_LENGTH': str(len(data)),
-                   'CONTENT_TYPE': 'application/json', 'wsgi.input': io.BytesIO(data), INNER: True,
+                   'CONTENT_TYPE': 'application/json', 'wsgi.input': io.BytesIO(data), INNER: not counted,
                    'SCRIPT_NAME': mount_path(self.environ), 'PATH_INFO': self.base_path + self.project_in_path + path}
-        environ.pop('HTTP_IDEMPOTENCY_KEY', None)
+        for header in ('HTTP_IDEMPOTENCY_KEY', preferences.HEADER):
+            environ.pop(header, None)
         if caller is not None:
             environ |= {'nova.context': caller, 'PATH_INFO': self.base_path + path}
         if version is not None:

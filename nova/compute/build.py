@@ -81,11 +81,11 @@ class Builder:
 
     def build_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                        spec: objects.RequestSpec) -> None:
-        self._host.queue.submit(instance.uuid, self._build, ctx, instance, spec, build=True)
+        self._host.submit(instance, self._build, ctx, instance, spec, build=True)
 
     def build_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """A restart interrupted the build. No user has seen the guest yet: what there is of it is removed."""
-        self._host.queue.submit(instance.uuid, self._build_again, ctx, instance, build=True)
+        self._host.submit(instance, self._build_again, ctx, instance, build=True)
 
     def _build_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         spec = self._host.conductor.get_request_spec(ctx, instance_uuid=instance.uuid)

@@ -21,7 +21,7 @@ class Deletion:
 
     def terminate_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         self._live_migration.stop(instance)
-        self._host.queue.submit(instance.uuid, self._terminate, ctx, instance)
+        self._host.submit(instance, self._terminate, ctx, instance)
 
     def _terminate(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
@@ -35,7 +35,7 @@ class Deletion:
 
     def soft_delete_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Switch the server off and keep it."""
-        self._host.queue.submit(instance.uuid, self._soft_delete, ctx, instance)
+        self._host.submit(instance, self._soft_delete, ctx, instance)
 
     def _soft_delete(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
@@ -50,7 +50,7 @@ class Deletion:
             task.ends(power_state=power_state, deleted_at=utils.utcnow())
 
     def restore_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        self._host.queue.submit(instance.uuid, self._restore, ctx, instance)
+        self._host.submit(instance, self._restore, ctx, instance)
 
     def _restore(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host

@@ -30,7 +30,7 @@ class ExternalEvents:
     def external_instance_event(self, ctx: context.RequestContext, instance: objects.Instance,
                                 events: list[dict[str, typing.Any]]) -> None:
         self._host.plugging.report(instance.uuid, events)
-        self._host.queue.submit(instance.uuid, self._external_events, ctx, instance, events)
+        self._host.submit(instance, self._external_events, ctx, instance, events)
 
     def _external_events(self, ctx: context.RequestContext, instance: objects.Instance,
                          events: list[dict[str, typing.Any]]) -> None:

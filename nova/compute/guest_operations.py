@@ -9,7 +9,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import states
-from nova.compute import notifications
+from nova.compute import background_actions
 from nova.compute import screenshots
 from nova.compute import tasks
 from nova.compute.host import Host
@@ -20,18 +20,20 @@ from nova.virt import driver as virt
 LOG = logging.getLogger(__name__)
 
 CONSOLE_BYTES = 100 * 1024
+_CRASH_DUMP = actions.ACTIONS['trigger_crash_dump']
 
 
 class GuestOperations:
     """Operations on guests."""
 
-    def __init__(self, host: Host, notifier: notifications.Notifier) -> None:
-        self._host, self._notifier = host, notifier
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._lock, self._set_ups = threading.Lock(), set[str]()     # of networks that wait
         self._screens = threading.BoundedSemaphore(screenshots.AT_ONCE)
 
     def set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
                            admin_password: str) -> None:
-        self._host.queue.submit(instance.uuid, self._set_admin_password, ctx, instance, admin_password)
+        self._host.submit(instance, self._set_admin_password, ctx, instance, admin_password)
 
     def _set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
                             admin_password: str) -> None:
@@ -40,17 +42,36 @@ class GuestOperations:
             host.driver_with(virt.Password).set_admin_password(task.instance, admin_password)
 
     def trigger_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        self._host.queue.submit(instance.uuid, self._without_task, ctx, instance, 'crash dump', self._crash_dump)
+        self._host.submit(instance, self._without_task, ctx, instance, 'crash dump', self._crash_dump)
 
     def _crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        with self._notifier.event(ctx, instance, 'trigger_crash_dump'):
-            self._host.driver_with(virt.CrashDump).trigger_crash_dump(instance)
+        dump = self._host.driver_with(virt.CrashDump).trigger_crash_dump
+        try:
+            with background_actions.action(self._host, ctx, instance, _CRASH_DUMP.task_event):
+                dump(instance)
+        except exception.InstanceChanged:                # an API of the release before ends the record by itself
+            dump(instance)
+
+    def abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        """What had begun when this service stopped is not begun twice: the guest may have started again."""
+        self._host.submit(instance, self._abandon_crash_dump, ctx, instance)
+
+    def _abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        with background_actions.action(self._host, ctx, instance, _CRASH_DUMP.task_event) as current:
+            current.fails('It was interrupted, and is not done again.')
 
     def inject_network_info(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """Set up what this host has of the server's networks again."""
-        host = self._host
-        host.queue.submit(instance.uuid, self._without_task, ctx, instance, 'network set-up',
-                                host.set_up_networks)
+        """Set up what this host has of the server's networks again; one that waits does it for all."""
+        with self._lock:
+            if instance.uuid in self._set_ups:
+                return
+            self._set_ups.add(instance.uuid)
+        self._host.submit(instance, self._without_task, ctx, instance, 'network set-up', self._set_up_networks)
+
+    def _set_up_networks(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        with self._lock:
+            self._set_ups.discard(instance.uuid)
+        self._host.set_up_networks(ctx, instance)
 
     def _without_task(self, ctx: context.RequestContext, instance: objects.Instance, what: str,
                       function: typing.Callable[[context.RequestContext, objects.Instance], typing.Any]) -> None:

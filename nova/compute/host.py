@@ -15,6 +15,7 @@ from nova.virt import driver as virt
 
 
 _Feature = typing.TypeVar('_Feature')
+_Args = typing.TypeVarTuple('_Args')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,13 @@ class Host:
     power_states: dict[str, int] = dataclasses.field(default_factory=dict)
     plugging: Plugging = dataclasses.field(default_factory=Plugging)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+    def submit(self, server: objects.Instance, function: typing.Callable[[*_Args], object], *args: *_Args,
+               build: bool | str = False) -> None:
+        """Queue a task of a server, in a turn of its project; see TaskQueue.submit."""
+        # of a server that is gone nothing but what is to be removed may be known
+        project_id = server.project_id if server.obj_attr_is_set('project_id') else ''
+        self.queue.submit(server.uuid, function, *args, build=build, project_id=project_id)
 
     def driver_with(self, feature: type[_Feature]) -> _Feature:
         """The driver, as one that has a feature.

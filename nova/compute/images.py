@@ -54,7 +54,7 @@ class Snapshots:
         self._host, self._volume_snapshots = host, volume_snapshots
 
     def snapshot_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
-        self._host.queue.submit(instance.uuid, self._snapshot, ctx, instance, image_id)
+        self._host.submit(instance, self._snapshot, ctx, instance, image_id)
 
     def _snapshot(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
         host = self._host
@@ -130,7 +130,7 @@ class Snapshots:
     def backup_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
                         backup_type: str, rotation: int) -> None:
         """Make an image, and keep only the newest ``rotation`` backups of this type of the server."""
-        self._host.queue.submit(instance.uuid, self._backup, ctx, instance, image_id, backup_type, rotation)
+        self._host.submit(instance, self._backup, ctx, instance, image_id, backup_type, rotation)
 
     def _backup(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str, backup_type: str,
                 rotation: int) -> None:
@@ -147,7 +147,7 @@ class Snapshots:
 
         An image that is whole stays: its owner may have seen it already. As a backup it counts in the rotation.
         """
-        self._host.queue.submit(instance.uuid, self._abandon, ctx, instance, image_id, backup_type, rotation)
+        self._host.submit(instance, self._abandon, ctx, instance, image_id, backup_type, rotation)
 
     def _abandon(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
                  backup_type: str | None, rotation: int | None) -> None:

@@ -34,7 +34,8 @@ class Interfaces:
                 QuotaExceeded, VirtError: nothing of it stays
         """
         request = {'port_id': port_id, 'network_id': network_id, 'fixed_ip': fixed_ip, 'tag': tag}
-        return self._host.queue.run(instance.uuid, self._attach_interface, ctx, instance, request)
+        return self._host.queue.run(instance.uuid, self._attach_interface, ctx, instance, request,
+                                    project_id=instance.project_id)
 
     def _attach_interface(self, ctx: context.RequestContext, instance: objects.Instance,
                           request: dict[str, typing.Any]) -> dict[str, typing.Any]:
@@ -71,7 +72,7 @@ class Interfaces:
     def abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str,
                           **_request: typing.Any) -> None:
         """Take back what an attachment had begun when this service stopped: its caller has seen it fail."""
-        self._host.queue.submit(instance.uuid, self._abandon_interface, ctx, instance, port_id)
+        self._host.submit(instance, self._abandon_interface, ctx, instance, port_id)
 
     def _abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str) -> None:
         host = self._host
@@ -90,7 +91,7 @@ class Interfaces:
 
     def detach_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str) -> None:
         """Unplug a port and take it back; repeated after a crash it ends what was begun."""
-        self._host.queue.submit(instance.uuid, self._detach_interface, ctx, instance, port_id)
+        self._host.submit(instance, self._detach_interface, ctx, instance, port_id)
 
     def _detach_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str) -> None:
         host = self._host
@@ -107,7 +108,7 @@ class Interfaces:
     # ---- addresses
 
     def add_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance, network_id: str) -> None:
-        self._host.queue.submit(instance.uuid, self._add_fixed_ip, ctx, instance, network_id)
+        self._host.submit(instance, self._add_fixed_ip, ctx, instance, network_id)
 
     def _add_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance, network_id: str) -> None:
         host, uuid = self._host, instance.uuid
@@ -119,7 +120,7 @@ class Interfaces:
 
     def abandon_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance, network_id: str) -> None:
         """What had begun when this service stopped is not begun twice: the server shows the addresses that it has."""
-        self._host.queue.submit(instance.uuid, self._abandon_fixed_ip, ctx, instance)
+        self._host.submit(instance, self._abandon_fixed_ip, ctx, instance)
 
     def _abandon_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         with background_actions.action(self._host, ctx, instance, 'compute_add_fixed_ip') as current:
@@ -127,7 +128,7 @@ class Interfaces:
             current.fails('The service was restarted while the address was being added.')
 
     def remove_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance, address: str) -> None:
-        self._host.queue.submit(instance.uuid, self._remove_fixed_ip, ctx, instance, address)
+        self._host.submit(instance, self._remove_fixed_ip, ctx, instance, address)
 
     def _remove_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance, address: str) -> None:
         host = self._host

@@ -81,7 +81,7 @@ class ComputeManager:
         shares = compute_volumes.Shares(host)
         ports = interfaces.Interfaces(host)
         power_operations = power.Power(host)
-        guests = guest_operations.GuestOperations(host, notifier=notifier)
+        guests = guest_operations.GuestOperations(host)
         snapshots = compute_images.Snapshots(host, volume_snapshots=volume_snapshots)
         image_cache = compute_images.ImageCache(host)
         rescues = rescue.Rescue(host)
@@ -163,7 +163,8 @@ class ComputeManager:
         }
         restarts: dict[str, typing.Callable[..., typing.Any]] = {
             **methods, 'abandon_snapshot': snapshots.abandon_snapshot,
-            'abandon_interface': ports.abandon_interface, 'abandon_fixed_ip': ports.abandon_fixed_ip}
+            'abandon_interface': ports.abandon_interface, 'abandon_fixed_ip': ports.abandon_fixed_ip,
+            'abandon_crash_dump': guests.abandon_crash_dump}
         self._background = background_actions.BackgroundActions(host, restarts)
         self.methods = Methods(interface.INTERFACE, {**methods, 'take_up': self._background.take_up})
         self.recovery = recovery.Recovery(

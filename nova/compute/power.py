@@ -68,7 +68,7 @@ class Power:
 
     def start_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Start a server that is ACTIVE without a running guest; what fails is ERROR with its reason."""
-        self._host.queue.submit(instance.uuid, self._start_again, ctx, instance)
+        self._host.submit(instance, self._start_again, ctx, instance)
 
     def _start_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
@@ -76,7 +76,7 @@ class Power:
             host.driver.power_on(ctx, server, host.set_up_networks(ctx, server))))
 
     def _submit(self, ctx: context.RequestContext, instance: objects.Instance, name: str, body: Body) -> None:
-        self._host.queue.submit(instance.uuid, self._perform, ctx, instance, actions.ACTIONS[name], body)
+        self._host.submit(instance, self._perform, ctx, instance, actions.ACTIONS[name], body)
 
     def _perform(self, ctx: context.RequestContext, instance: objects.Instance, action: actions.Frame,
                  body: Body) -> None:

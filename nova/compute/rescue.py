@@ -20,8 +20,8 @@ class Rescue:
 
     def rescue_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
                         admin_password: str | None, clean_shutdown: bool) -> None:
-        self._host.queue.submit(instance.uuid, self._rescue, ctx, instance, image_id, admin_password, clean_shutdown,
-                                build=True)
+        self._host.submit(instance, self._rescue, ctx, instance, image_id, admin_password, clean_shutdown,
+                          build=True)
 
     def _rescue(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
                 admin_password: str | None, clean_shutdown: bool) -> None:
@@ -42,7 +42,7 @@ class Rescue:
             task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow())
 
     def unrescue_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        self._host.queue.submit(instance.uuid, self._unrescue, ctx, instance)
+        self._host.submit(instance, self._unrescue, ctx, instance)
 
     def _unrescue(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host

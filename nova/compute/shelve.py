@@ -33,7 +33,7 @@ class Shelve:
 
     def shelve_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
                         clean_shutdown: bool) -> None:
-        self._host.queue.submit(instance.uuid, self._shelve, ctx, instance, image_id, clean_shutdown)
+        self._host.submit(instance, self._shelve, ctx, instance, image_id, clean_shutdown)
 
     def _shelve(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
                 clean_shutdown: bool) -> None:
@@ -65,7 +65,7 @@ class Shelve:
                 self._leave_host(ctx, task)
 
     def shelve_offload_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        self._host.queue.submit(instance.uuid, self._offload, ctx, instance)
+        self._host.submit(instance, self._offload, ctx, instance)
 
     def _offload(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         with tasks.task(self._host, ctx, instance, actions.ACTIONS['shelveOffload']) as task:
@@ -84,7 +84,7 @@ class Shelve:
 
     def unshelve_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                           spec: objects.RequestSpec) -> None:
-        self._host.queue.submit(instance.uuid, self._unshelve, ctx, instance, spec, build=True)
+        self._host.submit(instance, self._unshelve, ctx, instance, spec, build=True)
 
     def _unshelve(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec) -> None:
         """Bring the server back; the image is removed when the server does not need it any more.

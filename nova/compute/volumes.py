@@ -74,7 +74,7 @@ class Volumes:
     # ---- one volume
 
     def attach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
-        self._host.queue.submit(instance.uuid, self._attach_volume, ctx, instance, bdm_uuid)
+        self._host.submit(instance, self._attach_volume, ctx, instance, bdm_uuid)
 
     def _attach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
         """Repeated after a crash: every step may have been taken already."""
@@ -89,7 +89,7 @@ class Volumes:
             host.volumes.volume_attached(ctx, **which)
 
     def detach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
-        self._host.queue.submit(instance.uuid, self._detach_volume, ctx, instance, bdm_uuid)
+        self._host.submit(instance, self._detach_volume, ctx, instance, bdm_uuid)
 
     def _detach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
         host = self._host
@@ -106,8 +106,8 @@ class Volumes:
 
     def swap_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str,
                     new_volume_id: str, new_attachment_id: str) -> None:
-        self._host.queue.submit(instance.uuid, self._swap_volume, ctx, instance, bdm_uuid, new_volume_id,
-                                new_attachment_id)
+        self._host.submit(instance, self._swap_volume, ctx, instance, bdm_uuid, new_volume_id,
+                          new_attachment_id)
 
     def _swap_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str,
                      new_volume_id: str, new_attachment_id: str) -> None:
@@ -171,7 +171,7 @@ class VolumeSnapshots:
                                create_info: dict[str, typing.Any]) -> None:
         copies, snapshot_id = self._beside.get(instance.uuid), create_info['snapshot_id']
         if copies is None:
-            self._host.queue.submit(instance.uuid, self._work, ctx, snapshot_id, 'creating', lambda: (
+            self._host.submit(instance, self._work, ctx, snapshot_id, 'creating', lambda: (
                 self._host.driver_with(virt.AssistedSnapshots).create_volume_snapshot(
                     ctx, instance, volume_id, create_info)))
             return
@@ -185,11 +185,11 @@ class VolumeSnapshots:
                 begin()
         # One after the other: QEMU makes one copy of a guest at a time.
         self._host.queue.submit(f'{instance.uuid} {queue.COPIES}', self._work, ctx, snapshot_id, 'creating', work,
-                                build=queue.COPIES)
+                                build=queue.COPIES, project_id=instance.project_id)
 
     def delete_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
                                snapshot_id: str, delete_info: dict[str, typing.Any]) -> None:
-        self._host.queue.submit(instance.uuid, self._work, ctx, snapshot_id, 'deleting', lambda: (
+        self._host.submit(instance, self._work, ctx, snapshot_id, 'deleting', lambda: (
             self._host.driver_with(virt.AssistedSnapshots).delete_volume_snapshot(
                 ctx, instance, volume_id, snapshot_id, delete_info)))
 
@@ -215,7 +215,7 @@ class Shares:
         self._host = host
 
     def attach_share(self, ctx: context.RequestContext, instance: objects.Instance, share_id: str) -> None:
-        self._host.queue.submit(instance.uuid, self._attach_share, ctx, instance, share_id)
+        self._host.submit(instance, self._attach_share, ctx, instance, share_id)
 
     def _attach_share(self, ctx: context.RequestContext, instance: objects.Instance, share_id: str) -> None:
         host = self._host
@@ -229,7 +229,7 @@ class Shares:
             host.volumes.share_attached(ctx, status=SHARE_ATTACHED, **which)
 
     def detach_share(self, ctx: context.RequestContext, instance: objects.Instance, share_id: str) -> None:
-        self._host.queue.submit(instance.uuid, self._detach_share, ctx, instance, share_id)
+        self._host.submit(instance, self._detach_share, ctx, instance, share_id)
 
     def _detach_share(self, ctx: context.RequestContext, instance: objects.Instance, share_id: str) -> None:
         host = self._host

@@ -199,6 +199,7 @@ class ConductorManager:
                 ('seal_audit_log', audit_log.SEAL_S, self.audit_log.seal_audit_log),
                 ('expire_audit_log', 3600, self.audit_log.expire_audit_log),
                 ('expire_history', 3600, self.expiry.expire_history),
+                ('expire_old_actions', 600, self.expiry.expire_old_actions),
                 ('offload_shelved', 60, self.deferred.offload_shelved),
                 ('reclaim_deleted', 60, self.deferred.reclaim_deleted),
                 ('count_soft_deleted', 600, self.quota_check.count_soft_deleted),

@@ -32,4 +32,8 @@ OPTIONS = [
     cfg.IntOpt('deleted_servers_kept_days', default=90, min=0, max=36500, mutable=True,
                help='Days that deleted servers stay visible in changes-since, deleted=true and usage reports. '
                     '0 keeps them for ever.'),
+    cfg.IntOpt('server_actions_kept', default=1000, min=100, max=1000000, mutable=True,
+               help='Actions of a server that are kept with their events, and as many of its moves; older ones that '
+                    'have ended are removed within about ten minutes. Without a bound one user could fill the '
+                    'database by locking and unlocking a server. What is in progress, and the creation, stay.'),
 ]

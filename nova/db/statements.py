@@ -52,6 +52,17 @@ def _delete(table: sa.Table, names: tuple[str]) -> Any:
     return sa.delete(table).where(equal(table, names))
 
 
+@functools.cache
+def _count(table: sa.Table, names: tuple[str, ...]) -> Any:
+    some = sa.select(table.c[names[0]]).where(equal(table, names)).limit(sa.bindparam('most')).subquery()
+    return sa.select(sa.func.count()).select_from(some)
+
+
+def more_than(conn: sa.Connection, table: sa.Table, most: int, **match: Any) -> bool:
+    """Whether a table has more than so many rows whose columns equal these values; no more of them are counted."""
+    return bool(conn.execute(_count(table, tuple(match)), {'most': most + 1, **keys(match)}).scalar_one() > most)
+
+
 def dicts(result: Any) -> list[Any]:
     """All rows of a result as dicts; for many of them several times as fast as its mappings."""
     names = tuple(result.keys())

@@ -11,6 +11,7 @@ from nova.runtime import concurrency
 
 THREADS = 4                       # of a process: more counts than it has processors gain nothing
 BATCH = 1 << 20                   # bytes handed over at once: a hand-over costs as much as counting 50 KiB
+CALLS = 4096                      # of a batch, whose pieces may be small
 _Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
@@ -34,7 +35,7 @@ class Counting:
         """Count a piece."""
         self._batch.append((function, (piece,)))
         self._size += len(piece)
-        if self._size >= BATCH:
+        if self._size >= BATCH or len(self._batch) >= CALLS:
             self._wait()
             self._running = _pool().submit(concurrency.blocking, _run, self._batch)
             self._batch, self._size = [], 0

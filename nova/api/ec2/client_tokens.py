@@ -8,13 +8,14 @@ import hmac
 
 import orjson
 
+from nova import exception
 from nova import utils
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.db.ec2 import client_tokens as db
 
 LONGEST = 64                     # characters
-ABANDONED_S = 120                # longer than a request lasts: the process that began it has ended
+ABANDONED_S = 240                # longer than a request lasts: the process that began it has ended
 
 
 def once(req: operations.Request, operation: str, given: operations.Given, find: Callable[[], str | None],
@@ -23,7 +24,8 @@ def once(req: operations.Request, operation: str, given: operations.Given, find:
 
     :param find: the uuid of what an attempt made that did not come to its end; None where there is none
     :param make: makes the thing, gives its uuid
-    :raises Ec2Error: the token came with other parameters, or its first request is still being served
+    :raises Ec2Error: the token came with other parameters, its first request is still being served, or the project has
+        too many tokens
     """
     token = given.get('ClientToken')
     if not token:
@@ -34,7 +36,10 @@ def once(req: operations.Request, operation: str, given: operations.Given, find:
     key = hashlib.sha256(f'{operation}\0{token}'.encode()).hexdigest()
     mark = hmac.digest(token.encode(), orjson.dumps(given, default=str, option=orjson.OPT_SORT_KEYS), 'sha256').hex()
     now = utils.utcnow()
-    row = req.api_db.run(db.begin, req.project_id, key, mark, now)
+    try:
+        row = req.api_db.run(db.begin, req.project_id, key, mark, now)
+    except exception.TooManyKeys as error:
+        raise errors.Ec2Error('RequestLimitExceeded', error.message, 503) from None
     if row is not None:
         if row['request_hash'] != mark:
             raise errors.Ec2Error('IdempotentParameterMismatch', 'This ClientToken was sent with other parameters '

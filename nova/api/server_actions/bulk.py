@@ -4,11 +4,16 @@ Servers are named by ids in the body, or by the filters of GET /servers in the q
 request of its own: the same rules, the same refusals; what is refused for one does not touch the others. A filter
 that the list would leave out is refused, and one without a value: no one means all of their servers by a key that is
 misspelt, or by a variable that is not set.
+
+The answer comes when the action has begun on each server, whatever the client prefers (Prefer: wait): else one request
+would hold a thread for as long as all of the tasks last.
 """
+import time
 import urllib.parse
 from typing import Any
 
 from nova import exception
+from nova.api import faults
 from nova.api import request as api_request
 from nova.api.servers import listing as server_list
 from nova.api.servers import schemas as server_schemas
@@ -22,6 +27,7 @@ from nova.web.routes import Route
 
 KEY = 'os-bulk-action'
 MAX_SERVERS = 1000               # of one request; at some milliseconds a server a client waits that long
+MAX_S = 60                       # servers that are not reached by then are refused: a host may not answer for each
 DELETE = 'delete'                # no action of /servers/{id}/action, but often wanted for many servers
 
 _EMPTY_MEANS_TRUE = frozenset({'all_tenants', 'deleted', 'soft_deleted'})
@@ -51,7 +57,9 @@ def act(req: api_request.Request) -> api_request.Document | Response:
         if code != 200:
             return Response(found, status=code)
         ids, more = [server['id'] for server in found['servers']], 'servers_links' in found
-    results = [_one(req, server_id, name, value) for server_id in ids]
+    deadline = time.monotonic() + MAX_S
+    results = [_one(req, server_id, name, value) if time.monotonic() < deadline else _too_late(req, server_id)
+               for server_id in ids]
     accepted = sum(result['code'] < 300 for result in results)
     return {KEY: {'accepted': accepted, 'refused': len(results) - accepted, 'more': more, 'results': results}}
 
@@ -73,13 +81,20 @@ def _page(req: api_request.Request) -> str:
 def _one(req: api_request.Request, server_id: str, name: str, value: Any) -> api_request.Document:
     """What became of one server: {'id', 'code'}, and the fault under its usual key where it was refused."""
     if name == DELETE:
-        code, answer = req.ask('DELETE', f'/servers/{server_id}')
+        code, answer = req.ask('DELETE', f'/servers/{server_id}', counted=True)
     else:
-        code, answer = req.ask('POST', f'/servers/{server_id}/action', {name: value})
+        code, answer = req.ask('POST', f'/servers/{server_id}/action', {name: value}, counted=True)
     result = {'id': server_id, 'code': code}
     if answer:
         result['fault' if code >= 400 else 'answer'] = answer
     return result
+
+
+def _too_late(req: api_request.Request, server_id: str) -> api_request.Document:
+    code, _headers, fault = faults.answer(
+        exception.Unavailable(f'The request took longer than {MAX_S} seconds; nothing was begun on this server.'),
+        req.request_id, req.header('Accept-Language'))
+    return {'id': server_id, 'code': code, 'fault': fault}
 
 
 ROUTES = (

@@ -64,7 +64,7 @@ class LiveMigration:
 
     def finish_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
-        self._host.queue.submit(instance.uuid, self._finish_live_migration, ctx, instance, migration)
+        self._host.submit(instance, self._finish_live_migration, ctx, instance, migration)
 
     def _finish_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
                                migration: objects.Migration) -> None:
@@ -88,7 +88,7 @@ class LiveMigration:
 
     def rollback_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
                                 facts: dict[str, typing.Any]) -> None:
-        self._host.queue.submit(instance.uuid, self._rollback_live_migration, ctx, instance, facts)
+        self._host.submit(instance, self._rollback_live_migration, ctx, instance, facts)
 
     def _rollback_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
                                  facts: dict[str, typing.Any]) -> None:
@@ -114,8 +114,10 @@ class LiveMigration:
 
     def live_migrate_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
+        # Administrators move servers: each has a turn of its own, whatever its project.
         self._turns.take(lambda: self._host.queue.submit(
-            instance.uuid, self._live_migrate_in_turn, ctx, instance, migration, build=queue.MIGRATION))
+            instance.uuid, self._live_migrate_in_turn, ctx, instance, migration, build=queue.MIGRATION,
+            project_id=instance.uuid))
 
     def _live_migrate_in_turn(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
@@ -200,7 +202,7 @@ class LiveMigration:
     # ---- after a restart, or when a message was lost ----
 
     def resume_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        self._host.queue.submit(instance.uuid, self._resume_live_migration, ctx, instance)
+        self._host.submit(instance, self._resume_live_migration, ctx, instance)
 
     def _resume_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Report whether the guest is here; the conductor decides by it."""

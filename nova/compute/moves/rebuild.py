@@ -28,7 +28,7 @@ class Rebuild:
 
     def rebuild_instance(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
                          preserve_ephemeral: bool) -> None:
-        self._host.queue.submit(instance.uuid, self._rebuild, ctx, instance, spec, preserve_ephemeral, build=True)
+        self._host.submit(instance, self._rebuild, ctx, instance, spec, preserve_ephemeral, build=True)
 
     def _rebuild(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
                  preserve_ephemeral: bool) -> None:
@@ -64,7 +64,7 @@ class Evacuation:
 
     def evacuate_instance(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
                           migration: objects.Migration) -> None:
-        self._host.queue.submit(instance.uuid, self._evacuate, ctx, instance, spec, migration, build=True)
+        self._host.submit(instance, self._evacuate, ctx, instance, spec, migration, build=True)
 
     def _evacuate(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
                   migration: objects.Migration) -> None:

@@ -30,7 +30,7 @@ class Resize:
     def prep_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                     migration: objects.Migration) -> None:
         """On the destination: look whether it can take the server."""
-        self._host.queue.submit(instance.uuid, self._prep, ctx, instance, migration)
+        self._host.submit(instance, self._prep, ctx, instance, migration)
 
     def _prep(self, ctx: context.RequestContext, instance: objects.Instance,
               migration: objects.Migration) -> None:
@@ -48,7 +48,7 @@ class Resize:
     def resize_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                         migration: objects.Migration) -> None:
         """On the source: stop the guest and put it aside."""
-        self._host.queue.submit(instance.uuid, self._send, ctx, instance, migration)
+        self._host.submit(instance, self._send, ctx, instance, migration)
 
     def _send(self, ctx: context.RequestContext, instance: objects.Instance,
               migration: objects.Migration) -> None:
@@ -69,7 +69,7 @@ class Resize:
     def finish_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                       migration: objects.Migration, spec: objects.RequestSpec) -> None:
         """On the destination: make the guest of what the source put aside."""
-        self._host.queue.submit(instance.uuid, self._finish, ctx, instance, migration, spec, build=True)
+        self._host.submit(instance, self._finish, ctx, instance, migration, spec, build=True)
 
     def _finish(self, ctx: context.RequestContext, instance: objects.Instance,
                 migration: objects.Migration, spec: objects.RequestSpec) -> None:
@@ -91,7 +91,7 @@ class Resize:
     def confirm_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                        migration: objects.Migration) -> None:
         """On the source: forget what was kept for a revert."""
-        self._host.queue.submit(instance.uuid, self._confirm, ctx, instance, migration)
+        self._host.submit(instance, self._confirm, ctx, instance, migration)
 
     def _confirm(self, ctx: context.RequestContext, instance: objects.Instance,
                  migration: objects.Migration) -> None:
@@ -103,7 +103,7 @@ class Resize:
     def revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                       migration: objects.Migration) -> None:
         """On the destination: remove the guest."""
-        self._host.queue.submit(instance.uuid, self._revert, ctx, instance, migration)
+        self._host.submit(instance, self._revert, ctx, instance, migration)
 
     def _revert(self, ctx: context.RequestContext, instance: objects.Instance,
                 migration: objects.Migration) -> None:
@@ -116,7 +116,7 @@ class Resize:
     def finish_revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                              migration: objects.Migration) -> None:
         """On the source: bring the guest back as it was."""
-        self._host.queue.submit(instance.uuid, self._finish_revert, ctx, instance, migration)
+        self._host.submit(instance, self._finish_revert, ctx, instance, migration)
 
     def _finish_revert(self, ctx: context.RequestContext, instance: objects.Instance,
                        migration: objects.Migration) -> None:
@@ -131,7 +131,7 @@ class Resize:
     def grow_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                       migration: objects.Migration) -> None:
         """Give the guest what its new flavor has, while it runs."""
-        self._host.queue.submit(instance.uuid, self._grow, ctx, instance, migration)
+        self._host.submit(instance, self._grow, ctx, instance, migration)
 
     def _grow(self, ctx: context.RequestContext, instance: objects.Instance,
               migration: objects.Migration) -> None:
@@ -148,7 +148,7 @@ class Resize:
     def drop_moved(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """The server is deleted, or lives elsewhere: nothing of it stays on this host."""
         host = self._host
-        host.queue.submit(instance.uuid, host.driver.destroy, ctx, instance, [])
+        host.submit(instance, host.driver.destroy, ctx, instance, [])
 
     # ---- parts of steps ----
 
@@ -181,6 +181,6 @@ class Resize:
         for entry in host.moves.continue_moves(ctx, host=host.name, kept=kept):
             server = entry['instance']
             if entry['returns']:
-                host.queue.submit(server.uuid, self._take_back, ctx, server, server.vm_state == states.ACTIVE)
+                host.submit(server, self._take_back, ctx, server, server.vm_state == states.ACTIVE)
             else:
-                host.queue.submit(server.uuid, host.driver_with(virt.Resize).confirm_migration, ctx, server, [])
+                host.submit(server, host.driver_with(virt.Resize).confirm_migration, ctx, server, [])

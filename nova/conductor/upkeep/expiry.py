@@ -7,6 +7,7 @@ from nova.db.ec2 import client_tokens
 from nova.db.projects import idempotency
 from nova.db.servers import console_tokens
 from nova.db.servers import history
+from nova.db.servers import retention
 
 
 class Expiry:
@@ -14,6 +15,7 @@ class Expiry:
 
     def __init__(self, services: CellServices) -> None:
         self._conf, self._cell_db, self._api_db = services.conf, services.cell_db, services.api_db
+        self._looked_at = dict.fromkeys(retention.TABLES, 0)         # up to this row
 
     def expire_history(self) -> None:
         """Remove servers that were deleted longer ago than configured."""
@@ -21,6 +23,20 @@ class Expiry:
         before = utils.utcnow() - datetime.timedelta(days=days)
         while days and self._cell_db.run(history.expire, before):
             pass
+
+    def expire_old_actions(self) -> int:
+        """Remove old actions and moves of living servers that have more than are kept; return their number."""
+        kept, removed = self._conf.conductor.server_actions_kept, 0
+        for table in retention.TABLES:
+            with self._cell_db.reader() as conn:
+                newest = retention.newest(conn, table)
+                uuids = retention.with_more(conn, table, kept, self._looked_at[table])
+            for uuid in uuids:
+                while found := self._cell_db.run(retention.trim, table, uuid, kept):
+                    removed += found
+            if len(uuids) < retention.SERVERS:
+                self._looked_at[table] = newest
+        return removed
 
     def expire_console_tokens(self) -> int:
         """Remove tokens of consoles that are not valid any more; return their number."""

@@ -32,9 +32,12 @@ OPTIONS = [
                 help='What this host measures and reports with its resources, for MetricsWeigher and MetricsFilter. '
                      'cpu.virt_driver: how busy the processors are. Every report is then a write to the database.'),
     cfg.IntOpt('max_concurrent_builds', default=10, min=1, max=1000,
-               help='Servers built at once by one host; the others wait.'),
+               help='Servers built at once by one host; the others wait. Projects take turns: one alone has three '
+                    'quarters of them at most, and one less than all.'),
     cfg.IntOpt('max_concurrent_tasks', default=32, min=1, max=1000,
-               help='Other tasks (start, stop, delete, …) at once on one host; each server has one at a time.'),
+               help='Other tasks (start, stop, delete, …) at once on one host; each server has one at a time, and a '
+                    'project three quarters of all at most (and one less than all), so that its guests that do not '
+                    'answer do not hold up the servers of others.'),
     cfg.IntOpt('max_concurrent_live_migrations', default=1, min=1, max=100,
                help='Servers that leave this host by live migration at once; the others are queued. Several share the '
                     'bandwidth, and each takes longer to catch up with what its guest writes meanwhile.'),

@@ -7,20 +7,28 @@ from typing import Any
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
+from nova import exception
 from nova.db import engine
+from nova.db import statements
 from nova.db.tables.ec2 import ec2_client_tokens as table
+
+
+MOST = 20_000            # rows of one project
 
 
 def begin(conn: sa.Connection, project_id: str, token_hash: str, request_hash: str,
           now: datetime) -> dict[str, Any] | None:
     """Make the row of a request that begins; None when it was made here, else the row that was there.
 
+    :raises TooManyKeys: the project has so many that no row is made
     :raises RetryRequest: the row that was there is gone, its request was refused; ask again
     """
     made = engine.insert_ignore(conn, table, {
         'project_id': project_id, 'token_hash': token_hash, 'request_hash': request_hash, 'created_at': now,
         'tried_at': now})
     if made.rowcount:
+        if statements.more_than(conn, table, MOST, project_id=project_id):
+            raise exception.TooManyKeys(limit=MOST)
         return None
     row = conn.execute(sa.select(table).where(*_is(project_id, token_hash))).mappings().first()
     if row is None:

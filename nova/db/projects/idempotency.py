@@ -7,6 +7,7 @@ from typing import Any, TYPE_CHECKING
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
+from nova import exception
 from nova.db import engine
 from nova.db import statements
 from nova.db.tables.api import idempotency_keys as table
@@ -15,16 +16,23 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import IdempotencyKeysRow
 
 
+MOST = 20_000            # rows of one project: a day's requests of a busy one, and at their largest some GiB
+AGAIN_S = 600            # rows expire so often
+
+
 def begin(conn: sa.Connection, project_id: str, key_hash: str, request_hash: str,
           now: datetime) -> IdempotencyKeysRow | None:
     """Make the row of a request that begins; None when it was made here, else the row that was there, as a dict.
 
+    :raises TooManyKeys: the project has so many that no row is made
     :raises RetryRequest: the row that was there is gone, its request was refused; ask again
     """
     made = engine.insert_ignore(conn, table, {
         'project_id': project_id, 'key_hash': key_hash, 'request_hash': request_hash, 'created_at': now,
         'tried_at': now})
     if made.rowcount:
+        if statements.more_than(conn, table, MOST, project_id=project_id):
+            raise exception.TooManyKeys(limit=MOST, retry_after=AGAIN_S)
         return None
     row = conn.execute(sa.select(table).where(*_is(project_id, key_hash))).mappings().first()
     if row is None:

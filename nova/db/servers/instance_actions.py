@@ -254,6 +254,15 @@ def images_of_open(conn: sa.Connection, uuid: str) -> list[str]:
     return [arguments['image_id'] for arguments in rows if arguments and 'image_id' in arguments]
 
 
+_OPEN_OF_NAME = sa.select(instance_actions.c.id).where(
+    _OPEN, instance_actions.c.action == sa.bindparam('of_action')).limit(1)
+
+
+def is_open(conn: sa.Connection, uuid: str, action: str) -> bool:
+    """Whether a server has an open action of this name."""
+    return conn.execute(_OPEN_OF_NAME, {'of_uuid': uuid, 'of_action': action}).first() is not None
+
+
 _OF_PORTS = sa.select(instance_actions.c.arguments).where(
     _OPEN, instance_actions.c.action.in_(('attach_interface', 'detach_interface')))
 

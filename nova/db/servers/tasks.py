@@ -28,7 +28,8 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     :param admin: the caller may act on a locked server
     :returns: the instance's row as it is now
     :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
-    :raises Conflict: the server has shares, and the action has ``no_shares``; or a port that is a device of its host
+    :raises Conflict: the server has shares, and the action has ``no_shares``; or it has one like it under way, and the
+        action is ``alone``; or a port that is a device of its host
         comes or goes, and the action has ``takes_devices``. The transaction is undone
     """
     expect: dict[str, Any] = {column: allowed for column, allowed in (
@@ -48,6 +49,8 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     if action.no_shares and shares.by_instance(conn, uuid):
         raise exception.Conflict(f'This server has shares (openstack server share list), so {action.record} is '
                                  f'refused: {action.no_shares}.')
+    if action.alone and instance_actions.is_open(conn, uuid, action.record):
+        raise exception.Conflict(f'The action {action.record} of this server is under way; wait for its end.')
     if action.takes_devices:
         _refuse_with_ports_under_way(conn, row, action)
     instance_actions.insert(conn, ctx, [uuid], action.record, arguments=arguments,

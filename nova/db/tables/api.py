@@ -129,6 +129,7 @@ idempotency_keys = table(
     sa.Column('tried_at', types.DateTime, nullable=False),   # when the last attempt to serve it began
     sa.Column('answer', types.LongText),                     # NULL while the request is being served
     sa.Index('ix_idempotency_keys_created', 'created_at'),
+    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # counted without the answers
 )
 
 # A row a project: locked while a quota is checked and used, so that parallel requests queue up.

@@ -15,6 +15,7 @@ from cheroot import wsgi
 from nova import exception
 
 PIECE = 65536                       # bytes taken from a connection at once
+SMALL = 4096                        # pieces below it are joined as they come: each is an object of some 400 bytes
 MAX_LINE = 4096                     # bytes of a line between chunks
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _VALUE = re.compile(rb'[^\0-\x08\x0a-\x1f\x7f]*')
@@ -83,13 +84,15 @@ class Body:
         :raises BadRequest: the body broke off, came too slowly, or its chunks have no form
         :raises TooLarge: no body of this size is wanted here
         """
-        pieces, wanted = [], float('inf') if size is None or size < 0 else size
+        pieces: list[bytes | bytearray] = []
+        wanted = float('inf') if size is None or size < 0 else size
         while wanted > 0 and self._more():
             piece = self._received(self._rfile.read, int(min(wanted, self._left, PIECE)))
             self._left -= len(piece)
             wanted -= len(piece)
-            pieces.append(piece)
-        return pieces[0] if len(pieces) == 1 else b''.join(pieces)
+            _keep(pieces, piece)
+        only = pieces[0] if len(pieces) == 1 else None
+        return only if isinstance(only, bytes) else b''.join(pieces)
 
     def readline(self, size: int = -1) -> bytes:
         if size > 0 and not self._chunked and self._more():               # not a byte at a time
@@ -157,6 +160,16 @@ class Body:
                 raise exception.TooLarge(limit=self._most)
             raise exception.BadRequest('The body of the request broke off, or came too slowly.')
         return data
+
+
+def _keep(pieces: list[bytes | bytearray], piece: bytes) -> None:
+    """Add a piece; a body that comes byte by byte is no list of its bytes."""
+    if len(piece) >= SMALL or not pieces:
+        pieces.append(piece)
+    elif isinstance(pieces[-1], bytearray):
+        pieces[-1] += piece
+    else:
+        pieces.append(bytearray(piece))
 
 
 class _Nothing:

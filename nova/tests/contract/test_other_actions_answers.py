@@ -4,6 +4,7 @@ which their fields change.
 import pytest
 
 from nova.api.server_actions import remote_consoles
+from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.objects import numa
 from nova.tests import server_rows
@@ -104,6 +105,7 @@ def _cases():
 def test_fields(api, operation, path, body, vm_state, version, code):
     with api.cell_db.writer() as conn:
         instances.update(conn, api.server_id, {'vm_state': vm_state, 'task_state': None})
+        instance_actions.finish(conn, api.server_id)
     path = path.format(server=api.server_id, token=_token(api, version) if '{token}' in path else None)
     answer = api.admin(project=base.PROJECT).request(operation.split(' ')[0], path, body, version=f'2.{version}')
     assert answer.status == code, answer.body

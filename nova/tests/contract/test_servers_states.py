@@ -9,6 +9,7 @@ from nova import states
 from nova.db.moves import migrations as server_migrations
 from nova.db.projects import flavors
 from nova.db.servers import block_devices
+from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import shares
 from nova.tests import long_runs
@@ -124,6 +125,12 @@ def test_the_walk_knows_all_tasks():
     assert set(actions.ACTIONS['reboot-hard'].task_states) <= set(TASKS) and len(TASKS) > 30
 
 
+def end(cloud, server_id):
+    """End what is under way, as the host does that is not there."""
+    with cloud.cell_db.writer() as conn:
+        instance_actions.finish(conn, server_id)
+
+
 @pytest.mark.parametrize('action', WALKED, ids=lambda action: action.name)
 def test_answers_as_the_table_says(cloud, server_id, action):
     # the API looks at equality only, so that one task in a set stands for all the others of its kind
@@ -132,6 +139,8 @@ def test_answers_as_the_table_says(cloud, server_id, action):
         tasks = [None, *action.task_states, *long_runs.turn(action.name, TASKS, 3)]
     for vm_state, task_state in itertools.product(states.VM_STATES, tasks):
         put(cloud, server_id, vm_state=vm_state, task_state=task_state)
+        if action.alone:
+            end(cloud, server_id)
         answer = ask(cloud, server_id, action)
         row = cloud.row(server_id)
         what = f'{action.name} of {vm_state}, {task_state}: {answer.status} {answer.body[:200]}'
@@ -145,12 +154,25 @@ def test_answers_as_the_table_says(cloud, server_id, action):
             assert (row['vm_state'], row['task_state']) == (vm_state, task_state), what
 
 
+@pytest.mark.parametrize('action', [action for action in WALKED if action.alone], ids=lambda action: action.name)
+def test_one_at_a_time(cloud, server_id, action):
+    put(cloud, server_id, vm_state=action.vm_states[0], task_state=None)
+    end(cloud, server_id)
+    first, second = ask(cloud, server_id, action), ask(cloud, server_id, action)
+    assert first.status == 202 and second.status == 409
+    assert second.fault[2] == f'The action {action.record} of this server is under way; wait for its end.'
+    end(cloud, server_id)
+    assert ask(cloud, server_id, action).status == 202
+
+
 @pytest.mark.parametrize('action', WALKED, ids=lambda action: action.name)
 def test_a_lock_stops_users_and_no_administrators(cloud, server_id, action):
     allowed = action.vm_states[0] if action.vm_states else states.ACTIVE
     for client, refused in ((cloud.client(roles=('manager', 'member', 'reader')), action.locked),
                             (cloud.admin(project=base.PROJECT), False)):
         put(cloud, server_id, vm_state=allowed, task_state=None, locked=True, locked_by='owner')
+        if action.alone:
+            end(cloud, server_id)
         answer = ask(cloud, server_id, action, client)
         if facts.policies()[action.policy] in NOT_USERS and 'admin' not in client.roles:
             assert answer.status == 403

@@ -1,7 +1,10 @@
 """POST /servers/action: one action for many servers."""
+import time
+
 import pytest
 
 from nova import states
+from nova.api import rate_limits
 from nova.api.server_actions import bulk as server_bulk
 from nova.tests.functional import servers
 
@@ -110,3 +113,29 @@ def test_rules_are_asked_for_each(cloud):
 def test_a_server_may_be_called_action(cloud):
     assert cloud.client().get('/servers/action').status == 404
     assert cloud.client().put('/servers/action', {'server': {'name': 'x'}}).status == 404
+
+
+def test_it_never_waits_for_the_end(cloud):
+    """With Prefer: wait each server held a thread of the API for 30 seconds, one after the other."""
+    began = time.monotonic()
+    answer, body = bulk(cloud, {'os-stop': None}, cloud.ids, headers={'Prefer': 'wait=30'})
+    assert time.monotonic() - began < 20 and body['accepted'] == 2
+    assert 'preference-applied' not in answer.headers
+
+
+def test_each_server_counts_as_a_request(cloud):
+    """One request with a thousand servers counted as one."""
+    cloud.services.rates = rate_limits.RateLimits(['POST */action ^/servers/.+/action 2 HOUR'], cloud.api_db)
+    stopped = [cloud.add_server(number, host=servers.HOST, node=servers.NODE, vm_state=states.ACTIVE)
+               for number in range(10, 14)]
+    _answer, body = bulk(cloud, {'os-stop': None}, stopped, version='2.90')
+    assert [result['code'] for result in body['results']] == [202, 202, 429, 429]
+    assert 'retryAfter' in body['results'][2]['fault']['overLimit']
+    assert bulk(cloud, {'os-stop': None}, cloud.ids, client=cloud.admin())[1]['results'][0]['code'] != 429
+
+
+def test_what_takes_too_long_is_not_begun(cloud, monkeypatch):
+    monkeypatch.setattr(server_bulk, 'MAX_S', -1)
+    _answer, body = bulk(cloud, {'os-stop': None}, cloud.ids)
+    assert [result['code'] for result in body['results']] == [503] * 3 and not cloud.compute.sent
+    assert 'nothing was begun' in body['results'][0]['fault']['serviceUnavailable']['message']

@@ -294,7 +294,7 @@ def test_a_delete_overtakes_a_slow_operation(cloud):
     cloud.check()
 
 
-@pytest.mark.parametrize('cloud', [{'max_concurrent_tasks': 2}], indirect=True)
+@pytest.mark.parametrize('cloud', [{'max_concurrent_tasks': 3}], indirect=True)
 def test_a_waiting_task_does_not_hold_up_other_servers(cloud):
     """A busy server's tasks stand in its own queue; threads stay free for the others."""
     first, second = cloud.boot(), cloud.boot()

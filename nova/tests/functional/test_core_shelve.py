@@ -455,16 +455,54 @@ def test_small_matters(cloud):
     cloud.act(uuid, 'injectNetworkInfo')
     cloud.settle()
     assert compute.driver.machine.guests[uuid]['dumps'] == 1
+    assert ('trigger_crash_dump', None, True) in [action[:3] for action in cloud.actions(uuid)]
     facts = compute.methods.get_diagnostics(None, instance)
     assert facts['state'] == 'running' and len(facts['nic_details']) == 1
     compute.driver.failures['trigger_crash_dump'] = exception.VirtError(operation='dump', reason='secret')
     cloud.act(uuid, 'trigger_crash_dump')
     cloud.settle()
     assert cloud.row(uuid)['fault'] and 'secret' not in cloud.row(uuid)['fault']['message']
+    assert cloud.actions(uuid)[-1][:3] == ('trigger_crash_dump', 'Error', True)
     cloud.act(uuid, 'os-stop', clean_shutdown=True)
     cloud.settle()
     with pytest.raises(exception.InstanceInvalidState):
         compute.methods.get_diagnostics(None, instance)
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_crash_dumps_of_a_server_do_not_queue_up(cloud):
+    """They set no task state: their owner could request any number while the host was at the first."""
+    uuid, driver, go = cloud.boot(), cloud.computes['host1'].driver, threading.Event()
+    dump, begun = driver.trigger_crash_dump, []
+    driver.trigger_crash_dump = lambda guest: (begun.append(1), go.wait(60), dump(guest))
+    cloud.act(uuid, 'trigger_crash_dump')
+    waiting.wait_for(lambda: begun, 20, 'the first')
+    for _ in range(3):
+        with pytest.raises(exception.Conflict, match='under way'):
+            cloud.act(uuid, 'trigger_crash_dump')
+    for _ in range(5):
+        cloud.act(uuid, 'injectNetworkInfo')
+    assert cloud.computes['host1'].queue.in_progress()[uuid] == 1       # set up once for all
+    go.set()
+    cloud.settle()
+    cloud.act(uuid, 'trigger_crash_dump')
+    cloud.settle()
+    assert len(begun) == 2
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_a_crash_dump_that_was_interrupted_is_not_done_again(cloud):
+    uuid = cloud.boot()
+    cloud.bus.lost = lambda topic, method, server: method == 'trigger_crash_dump'
+    cloud.act(uuid, 'trigger_crash_dump')
+    cloud.bus.lost = lambda topic, method, server: False
+    cloud.kill_compute('host1')
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert cloud.actions(uuid)[-1][:3] == ('trigger_crash_dump', 'Error', True)
+    assert not cloud.computes['host1'].driver.machine.guests[uuid].get('dumps')
     cloud.check()
 
 

@@ -235,3 +235,29 @@ def test_who_was_overtaken_takes_nothing_back(cloud, monkeypatch):
     assert create(cloud, 'one').status == 400
     assert answers[0].status == 202 and create(cloud, 'one').body == answers[0].body
     assert len(uuids(cloud)) == 1
+
+
+def test_keys_of_a_project_have_a_bound(cloud, monkeypatch):
+    """A member could fill the API database with rows of keys: any number, for a day each."""
+    monkeypatch.setattr(idempotency.db, 'MOST', 2)
+    assert [create(cloud, key).status for key in ('one', 'two', 'three')] == [202, 202, 429]
+    assert len(rows(cloud)) == 2 == len(uuids(cloud))
+    refused = create(cloud, 'three')
+    assert 'has 2 keys of earlier requests' in refused.fault[2] and refused.headers['retry-after'] == '600'
+    assert create(cloud, 'one').headers['idempotency-replayed'] == 'true'
+    other = cloud.client(project='b' * 32)
+    assert other.post('/servers', cloud.body(), headers={'Idempotency-Key': 'three'}).status == 202
+    assert cloud.client().post('/servers', cloud.body()).status == 202
+    with cloud.api_db.writer() as conn:
+        idempotency.db.expire(conn, utils.utcnow() + datetime.timedelta(seconds=5))
+    assert create(cloud, 'three').status == 202
+
+
+def test_a_long_answer_is_not_kept(cloud, monkeypatch):
+    """An answer of any length was: one of many servers' consoles has 100 MiB."""
+    monkeypatch.setattr(idempotency, 'MAX_ANSWER', 100)
+    assert create(cloud, 'one').status == 202
+    assert len(rows(cloud)[0]['answer']) < 2000
+    again = create(cloud, 'one')
+    assert again.status == 409 and 'too long to be kept' in again.fault[2]
+    assert len(uuids(cloud)) == 1

@@ -15,13 +15,15 @@ from nova.tests.integration import servers
 SERVERS = [name for name in servers.SHARED if name != 'sqlite']
 # Tests of transactions that run on the database that a variable names: races whose locks are the databases' own, and in
 # long runs all of them.
-LOCKS = {'mariadb': ('nova/tests/functional/test_core_claims.py', 'nova/tests/functional/test_core_moves_races.py'),
-         'postgresql': ('nova/tests/functional/test_core_claims.py',)}
+LOCKS = {'mariadb': ('nova/tests/functional/test_core_claims.py', 'nova/tests/functional/test_core_moves_races.py',
+                     'nova/tests/functional/test_retention.py'),
+         'postgresql': ('nova/tests/functional/test_core_claims.py', 'nova/tests/functional/test_retention.py')}
 ALL = ('nova/tests/functional/test_core_claims.py', 'nova/tests/functional/test_network_databases.py',
        'nova/tests/functional/test_core_moves_races.py',
        'nova/tests/functional/test_core_numa.py', 'nova/tests/functional/test_pci.py',
        'nova/tests/functional/test_aggregates.py', 'nova/tests/functional/test_pci_moving.py',
-       'nova/tests/functional/test_server_groups.py', 'nova/tests/functional/test_group_policies.py')
+       'nova/tests/functional/test_server_groups.py', 'nova/tests/functional/test_group_policies.py',
+       'nova/tests/functional/test_retention.py')
 
 
 @pytest.fixture(scope='module', params=SERVERS)

@@ -18,6 +18,7 @@ from nova.db.images import images
 from nova.db.networks import leases
 from nova.db.placement import compute_nodes
 from nova.db.placement import pci_devices
+from nova.db.projects import idempotency
 from nova.db.servers import instance_actions
 from nova.db.servers import port_devices
 from nova.db.servers import usage
@@ -406,3 +407,16 @@ def test_a_key_elsewhere_is_given_up_when_nothing_has_it(make):
         assert volume_keys.unused_outside(conn) == [key_id]              # as long as it is not destroyed
         volume_keys.delete(conn, key_id)
         assert volume_keys.give_up(conn, key_id) is None
+
+
+def test_keys_of_a_project_are_counted(make, monkeypatch):
+    monkeypatch.setattr(idempotency, 'MOST', 2)
+    db, now = make('keys'), utils.utcnow()
+    migration.sync(db, 'api')
+    assert [db.run(idempotency.begin, 'p', f'{number:064}', 'x', now) for number in range(2)] == [None, None]
+    with pytest.raises(exception.TooManyKeys, match='2 keys'):
+        db.run(idempotency.begin, 'p', f'{2:064}', 'x', now)
+    assert db.run(idempotency.begin, 'p', f'{1:064}', 'x', now)['request_hash'] == 'x'
+    assert db.run(idempotency.begin, 'q', f'{2:064}', 'x', now) is None
+    with db.reader() as conn:
+        assert conn.execute(sa.select(sa.func.count()).select_from(tables_api.idempotency_keys)).scalar_one() == 3

@@ -50,3 +50,13 @@ def test_large_contents_are_counted_in_another_thread_one_batch_at_a_time():
         work.add(count, bytes(counting.BATCH))
     work.end()
     assert threading.current_thread() not in threads and max(most) == 1 and len(most) == 8
+
+
+def test_a_batch_of_small_pieces_has_a_bound():
+    """A body that came byte by byte was a list of a million pieces, of some 400 bytes each."""
+    work, most = counting.Counting(), 0
+    for _piece in range(3 * counting.CALLS):
+        work.add(hashlib.sha256().update, b'x')
+        most = max(most, len(work._batch))
+    work.end()
+    assert most < counting.CALLS

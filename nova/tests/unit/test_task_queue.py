@@ -35,7 +35,7 @@ def test_in_turn_with_what_is_submitted(tasks):
     tasks.submit('u', lambda: (go.wait(20), done.append('first')))
     waiter = threading.Thread(target=lambda: done.append(tasks.run('u', lambda: 'second')))
     waiter.start()
-    assert tasks.run('other', lambda: 'meanwhile') == 'meanwhile' and done == []
+    assert tasks.run('other', lambda: 'meanwhile', project_id='other') == 'meanwhile' and done == []
     go.set()
     waiter.join(20)
     assert done == ['first', 'second']
@@ -46,7 +46,7 @@ def test_what_waits_for_a_thread_is_given_up_when_the_queue_stops(tasks):
     go, errors, begun = threading.Event(), [], []
     for kind in (True, False):
         for number in range(2):
-            tasks.submit(f'{kind} {number}', go.wait, 60, build=kind)
+            tasks.submit(f'{kind} {number}', go.wait, 60, build=kind, project_id=str(number))
 
     def wait():
         try:
@@ -84,3 +84,35 @@ def test_a_queue_that_stops(tasks):
     assert len(errors) == 1
     with pytest.raises(exception.Unavailable):
         tasks.run('new', lambda: 'never')
+
+
+def test_slow_tasks_of_one_project_do_not_hold_up_those_of_others():
+    """A project that stopped as many deaf guests as a host has threads held up every project of that host."""
+    tasks, go, begun = queue.TaskQueue(4, 4), threading.Event(), []
+    try:
+        for kind in (True, False):
+            for number in range(20):
+                tasks.submit(f'{kind} {number}', lambda: (begun.append(1), go.wait(60)), build=kind,
+                             project_id='many')
+        assert tasks.run('u', lambda: 'served', project_id='other') == 'served'
+        built = threading.Event()
+        tasks.submit('v', built.set, build=True, project_id='other')
+        assert built.wait(20)
+        assert len(begun) == 6
+        go.set()
+        deadline = time.monotonic() + 20
+        while tasks.in_progress() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(begun) == 40
+    finally:
+        go.set()
+        tasks.stop(5)
+
+
+def test_what_waits_for_its_turn_is_given_up_when_the_queue_stops(tasks):
+    go = threading.Event()
+    for number in range(5):
+        tasks.submit(str(number), go.wait, 60)
+    assert not tasks.stop(0.1)
+    assert set(tasks.in_progress()) == {'0'}
+    go.set()

@@ -7,13 +7,13 @@ import pytest
 
 from nova import conf as nova_conf
 from nova.runtime import disk_space
+from nova.runtime import turns
 from nova.tests import waiting
 from nova.virt.libvirt import files as guest_files
 from nova.virt.libvirt import qemu_img
 from nova.volume.store import contents
 from nova.volume.store import files
 from nova.volume.store import keys
-from nova.volume.store import turns
 
 
 @pytest.fixture
@@ -73,21 +73,7 @@ def test_a_project_with_many_copies_holds_up_no_other(made):
         made._submit(f'large {number}', copy, number, owner='one')
     made._submit('small', lambda: done.append('other'), owner='other')
     waiting.wait_for(lambda: done == ['other'], 10, 'the volume of the other project')
-    assert begun == list(range(contents.OF_ONE))
+    assert begun == list(range(contents.WORKERS - 1))
     go.set()
     waiting.wait_for(lambda: begun == list(range(contents.WORKERS + 3)), 10, 'the others, in their order')
     waiting.wait_for(lambda: not made._busy, 10, 'the end')
-
-
-def test_projects_take_turns():
-    taken = turns.Turns(2, 2)
-    assert [taken.take('a', name) for name in ('a1', 'a2', 'a3', 'a4')] == [True, True, False, False]
-    assert not taken.take('b', 'b1') and not taken.take('c', 'c1') and not taken.take('b', 'b2')
-    order, running = [], ['a', 'a']
-    while running:
-        following = taken.ended(running.pop(0))
-        if following is not None:
-            order.append(following)
-            running.append(following[0])
-    assert order == ['a3', 'b1', 'c1', 'a4', 'b2']
-    assert taken.take('a', 'a5') and taken.take('b', 'b3') and not taken.take('c', 'c2')

@@ -20,15 +20,15 @@ from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.runtime import concurrency
+from nova.runtime import turns
 from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
 from nova.volume.store import keys as volume_keys
-from nova.volume.store import turns
 
 LOG = logging.getLogger(__name__)
 
 GIB = 2 ** 30
-WORKERS, OF_ONE = 5, 4                   # copies at once, and those of one project: more would only wait for the disk
+WORKERS = 5                              # copies at once, four of one project: more would only wait for the disk
 QUICK_S = 0.25                           # so long a request waits for its work: most clients need not ask again
 CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
 RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # of a volume
@@ -59,7 +59,7 @@ class Contents:
         self._lock = threading.Lock()
         self._busy: set[str] = set()
         self._again: dict[str, _Work] = {}           # what came meanwhile
-        self._turns: turns.Turns[_Work] = turns.Turns(WORKERS, OF_ONE)
+        self._turns: turns.Turns[_Work] = turns.Turns(WORKERS)
 
     def make_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
         """Begin to make what is in a volume whose row is 'creating'."""
@@ -154,11 +154,11 @@ class Contents:
                 if again is None:
                     self._busy.discard(work.ident)
             if again is not None:                    # in the same turn
-                following: _Work | None = dataclasses.replace(again, owner=work.owner)
+                following = [dataclasses.replace(again, owner=work.owner)]
             else:
                 following = self._turns.ended(work.owner)
-            if following is not None:
-                self._begin(following)
+            for each in following:
+                self._begin(each)
 
     def _volume(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         row, source = self._read(volume_id)

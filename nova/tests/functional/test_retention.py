@@ -1,0 +1,77 @@
+"""What is kept of the past of a living server."""
+import datetime
+import uuid as uuids
+
+import pytest
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db.moves import migrations as moves
+from nova.db.servers import retention
+from nova.db.tables import cell as tables
+from nova.tests import core
+
+KEPT = 100
+ACTIONS, EVENTS, MOVES = tables.instance_actions, tables.instance_action_events, tables.migrations
+
+
+@pytest.fixture
+def cloud(tmp_path, database_url):
+    fixture = core.Cloud(tmp_path, url=database_url, conductor__server_actions_kept=KEPT)
+    yield fixture
+    fixture.close()
+
+
+def add_actions(cloud, uuid, count, **more):
+    """Actions, each with an event; the newest ones of the server."""
+    now = utils.utcnow()
+    with cloud.db.writer() as conn:
+        for number in range(count):
+            made = conn.execute(sa.insert(ACTIONS).values(**{
+                'instance_uuid': uuid, 'action': 'lock', 'request_id': f'req-{number}', 'started_at': now,
+                'updated_at': now, 'finished_at': now, **more})).inserted_primary_key[0]
+            conn.execute(sa.insert(EVENTS).values(action_id=made, event='compute_lock', started_at=now))
+
+
+def count(cloud, table, **match):
+    with cloud.db.reader() as conn:
+        return conn.execute(sa.select(sa.func.count()).select_from(table).where(
+            *(table.c[name] == value for name, value in match.items()))).scalar_one()
+
+
+def test_actions_of_a_living_server_have_a_bound(cloud, monkeypatch):
+    """Who locked and unlocked a server for long enough filled the database: nothing went before its deletion."""
+    monkeypatch.setattr(retention, 'BATCH', 30)
+    first, second = cloud.boot(), cloud.boot()
+    expire = cloud.conductor.expiry.expire_old_actions
+    assert expire() == 0
+    add_actions(cloud, first, 10, finished_at=None, action='attach_volume')          # in progress
+    add_actions(cloud, first, KEPT + 50)
+    add_actions(cloud, second, KEPT - 1)
+    assert expire() == 50
+    shown = cloud.actions(first)
+    assert shown[0][0] == 'create' and [row[0] for row in shown].count('lock') == KEPT
+    assert [row[0] for row in shown].count('attach_volume') == 10
+    assert count(cloud, ACTIONS, instance_uuid=second) == KEPT
+    events = count(cloud, EVENTS)
+    with cloud.db.reader() as conn:
+        assert not conn.execute(sa.select(EVENTS.c.id).where(EVENTS.c.action_id.not_in(sa.select(ACTIONS.c.id)))).all()
+    assert expire() == 0 and count(cloud, EVENTS) == events
+    add_actions(cloud, second, 20)                   # a later look sees what came since the one before
+    assert expire() == 20 - 1 and count(cloud, ACTIONS, instance_uuid=second) == KEPT + 1
+
+
+def test_moves_of_a_living_server_have_a_bound(cloud):
+    uuid = cloud.boot()
+    row = cloud.row(uuid)
+    old = utils.utcnow() - datetime.timedelta(days=1)
+    with cloud.db.writer() as conn:
+        for status in ['confirmed'] * 40 + ['done'] + ['finished'] + ['reverted'] * KEPT:
+            conn.execute(sa.insert(MOVES).values(
+                uuid=str(uuids.uuid4()),
+                instance_uuid=uuid, project_id='p', user_id='u', migration_type=moves.RESIZE, status=status,
+                created_at=old, updated_at=old, arguments={}, swapped=False, old_flavor=row['flavor'],
+                new_flavor=row['flavor'], held_vcpus=0, held_memory_mb=0, held_local_gb=0))
+    assert cloud.conductor.expiry.expire_old_actions() == 40
+    assert count(cloud, MOVES, status='done') == count(cloud, MOVES, status='finished') == 1
+    assert count(cloud, MOVES, status='reverted') == KEPT
