@@ -59,12 +59,16 @@ class Call(Sent):
 
 
 class Replies:
-    """The queue to which this process is answered."""
+    """The queue to which this process is answered.
 
-    def __init__(self, session: rabbit_session.Session, topology: rabbit_settings.Topology, host: str) -> None:
+    :param prefetch: see Settings
+    """
+
+    def __init__(self, session: rabbit_session.Session, topology: rabbit_settings.Topology, host: str,
+                 prefetch: int) -> None:
         self._session, self._topology, self._host = session, topology, host
         self._calls: dict[str, Call] = {}
-        self._numbers = envelope.Numbers()
+        self._numbers = envelope.Numbers(prefetch)
         self._lock = threading.Lock()
         self._queue: str | None = None
 
@@ -170,13 +174,16 @@ class Incoming(messaging_hooks.BaseIncoming):
 
 
 class Listener(messaging_hooks.BaseListener):
-    """A server's subscription."""
+    """A server's subscription.
+
+    :param prefetch: see Settings
+    """
 
     def __init__(self, session: rabbit_session.Session, answers: Answers, queues: tuple[rabbit_settings.Queue, ...],
-                 batch_size: int, batch_timeout: Any) -> None:
+                 batch_size: int, batch_timeout: Any, prefetch: int) -> None:
         super().__init__(batch_size, batch_timeout)
         self._session, self._answers = session, answers
-        self._numbers, self._stopped = envelope.Numbers(), False
+        self._numbers, self._stopped = envelope.Numbers(len(queues) * prefetch), False
         self._subscription = session.subscribe(queues, self._take)
 
     def follow(self, again: Any) -> None:
@@ -232,7 +239,7 @@ class Driver(messaging_hooks.BaseDriver):
 
     def name_replies(self, prefix: str) -> None:
         """Let the name of the queue for answers begin so, after ``reply_``; before the first call."""
-        self._replies = Replies(self._session, self._topology, prefix)
+        self._replies = Replies(self._session, self._topology, prefix, self._settings.prefetch)
 
     @property
     def reply_queue(self) -> str:
@@ -326,7 +333,7 @@ class Driver(messaging_hooks.BaseDriver):
         return Listener(self._session, self._answers, (
             self._topology.topic_queue(exchange, target.topic),
             self._topology.topic_queue(exchange, f'{target.topic}.{target.server}'),
-            self._topology.fanout_queue(target.topic)), batch_size, batch_timeout)
+            self._topology.fanout_queue(target.topic)), batch_size, batch_timeout, self._settings.prefetch)
 
     def listen_for_notifications(self, targets_and_priorities: Any, pool: Any, batch_size: int,
                                  batch_timeout: Any) -> Any:

@@ -12,7 +12,7 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 CONTEXT = '_context_'
 NUMBER, CALL, REPLIES, MONITORED = '_unique_id', '_msg_id', '_reply_q', '_timeout'
 VERSION, INNER = 'oslo.version', 'oslo.message'
-REMEMBERED = 1000            # numbers; more than one read from a socket can have
+REMEMBERED = 1000            # numbers beside those of messages without an acknowledgement: senders, too, send again
 
 
 def pack(message: dict[str, Any], context: dict[str, Any] | None = None, **more: Any) -> bytes:
@@ -54,9 +54,13 @@ def parts(inner: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 class Numbers:
-    """Those of the last messages: one that was not acknowledged comes again after a connection was lost."""
+    """Those of the last messages: one that was not acknowledged comes again after a connection was lost.
 
-    def __init__(self) -> None:
+    :param unacknowledged: as many as a broker sends without an acknowledgement may come again
+    """
+
+    def __init__(self, unacknowledged: int) -> None:
+        self._remembered = REMEMBERED + unacknowledged
         self._known: collections.OrderedDict[str, None] = collections.OrderedDict()
 
     def is_new(self, inner: dict[str, Any]) -> bool:
@@ -65,8 +69,9 @@ class Numbers:
         if number is None:
             return True
         if number in self._known:
+            self._known.move_to_end(number)            # the next connection may be lost, too
             return False
         self._known[number] = None
-        if len(self._known) > REMEMBERED:
+        if len(self._known) > self._remembered:
             self._known.popitem(last=False)
         return True

@@ -103,8 +103,7 @@ class Link:
         for channel in (PUBLISHING, CONSUMING, DECLARING):
             self.ask(channel, commands.Channel.Open())
         self.ask(PUBLISHING, commands.Confirm.Select())
-        if settings.prefetch:
-            self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))
+        self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))       # of each consumer
 
     def _expect(self, kind: type[base.Frame]) -> Any:
         answer = self._wait_here()

@@ -12,6 +12,10 @@ from typing import Any
 import uuid
 
 PORT = 5672
+# Messages of a queue without an acknowledgement, where the option does not say: enough that the broker need not wait
+# for us, few enough that the numbers of all of them are remembered (envelope.Numbers). Without a bound it sends all
+# that a process is behind, and what was done already and not acknowledged was done again after a connection was lost.
+PREFETCH = 300
 # What makes queues outlive their broker. For messages between services their defaults are those of the other driver
 # alone: nothing lives in such a message alone, and what need not be on a disk costs a third of a broker's time
 # (ADR 0049). No service sends a notification again, so its queue follows the defaults too.
@@ -37,7 +41,7 @@ class Settings:
     heartbeat                       seconds after which a silent connection is dead
     pause, longer, longest, splay   seconds: before the first new attempt, more before each next one, at most; at random
     expiry_s                        seconds after which an answer that cannot be delivered is dropped
-    prefetch                        deliveries without an acknowledgement, 0: as many as there are
+    prefetch                        deliveries of a queue without an acknowledgement
     """
 
     brokers: tuple[Broker, ...]
@@ -78,7 +82,7 @@ def of(options: Any, url: Any) -> Settings:
         heartbeat=options.heartbeat_timeout_threshold, pause=options.rabbit_retry_interval,
         longer=options.rabbit_retry_backoff, longest=options.rabbit_interval_max,
         splay=options.kombu_reconnect_splay, expiry_s=options.kombu_missing_consumer_retry_timeout,
-        prefetch=options.rabbit_qos_prefetch_count)
+        prefetch=options.rabbit_qos_prefetch_count or PREFETCH)
 
 
 def _tls(options: Any) -> ssl.SSLContext:

@@ -1,6 +1,7 @@
 """What the driver nova-rabbit does in trouble, and beside oslo.messaging's own, over a real RabbitMQ."""
 import contextlib
 import logging
+import socket
 import sys
 import threading
 import time
@@ -38,14 +39,14 @@ def broker():
 
 @pytest.fixture
 def connect(broker):
-    """function(driver, user, **options of [oslo_messaging_rabbit]) -> a bus."""
+    """function(driver, user, port, **options of [oslo_messaging_rabbit]) -> a bus."""
     with contextlib.ExitStack() as stack:
-        def made(driver='nova-rabbit', user='guest', **options):
+        def made(driver='nova-rabbit', user='guest', port=None, **options):
             conf = nova_conf.new(files=[])
             bus.register_options(conf)
             for name, value in options.items():
                 conf.set_override(name, value, group='oslo_messaging_rabbit')
-            found = bus.Bus(conf, f'{driver}://{user}:guest@127.0.0.1:{broker.port}/')
+            found = bus.Bus(conf, f'{driver}://{user}:guest@127.0.0.1:{port or broker.port}/')
             stack.callback(found.close)
             return found
         yield made
@@ -132,6 +133,78 @@ def test_connections_that_are_cut_lose_and_double_nothing(connect, broker):
             thread.join()
         until(lambda: len(manager.remembered) >= len(sent))
         assert sorted(manager.remembered) == sorted(sent)
+
+
+class Line:
+    """A way to a broker that can hold back what the client sends, and breaks off."""
+
+    def __init__(self, port):
+        self._port, self._open = port, threading.Event()
+        self._open.set()
+        self._pairs = []
+        self._listening = socket.create_server(('127.0.0.1', 0))
+        self.port = self._listening.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def hold(self):
+        self._open.clear()
+
+    def cut(self):
+        """Break off what is there; what was held back is lost, and the next connection is a good one."""
+        pairs, self._pairs = self._pairs, []
+        for each in (each for pair in pairs for each in pair):
+            with contextlib.suppress(OSError):         # the other end was first
+                each.shutdown(socket.SHUT_RDWR)
+        self._open.set()
+
+    def close(self):
+        self._listening.close()
+        self.cut()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):             # closed
+            while True:
+                client = self._listening.accept()[0]
+                pair = client, socket.create_connection(('127.0.0.1', self._port))
+                self._pairs.append(pair)
+                threading.Thread(target=self._carry, args=(pair, *pair, True), daemon=True).start()
+                threading.Thread(target=self._carry, args=(pair, *reversed(pair), False), daemon=True).start()
+
+    def _carry(self, pair, source, target, held):
+        with contextlib.suppress(OSError):             # cut
+            while data := source.recv(65536):
+                if held:
+                    self._open.wait()
+                if pair not in self._pairs:
+                    break
+                target.sendall(data)
+        source.close()
+
+
+@pytest.mark.parametrize('options', [{}, {'rabbit_qos_prefetch_count': 1000}])
+def test_a_process_that_is_far_behind_does_nothing_twice(connect, broker, options):
+    """More than it remembered was without an acknowledgement when a connection was lost, and was done again."""
+    manager, line, count = Manager('far'), Line(broker.port), 2500
+    name = f'far{options.get("rabbit_qos_prefetch_count", "")}'
+    try:
+        with served(connect(port=line.port, **options), name, manager):
+            client = connect().client(ECHO)
+            client.remember(CONTEXT, server=name, value=-1)
+            until(lambda: manager.remembered == [-1])
+            line.hold()                                # its acknowledgements are on their way for a long time
+            for number in range(count):
+                client.remember(CONTEXT, server=name, value=number)
+            had = -1
+            while had != len(manager.remembered):
+                had = len(manager.remembered)
+                time.sleep(1)
+            assert 200 < had < count                   # the broker waits for them
+            line.cut()
+            until(lambda: set(manager.remembered) == set(range(-1, count)))
+            time.sleep(1)                              # for one that comes late
+            assert sorted(manager.remembered) == list(range(-1, count))
+    finally:
+        line.close()
 
 
 @long_runs.only

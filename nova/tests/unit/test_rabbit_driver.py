@@ -109,9 +109,11 @@ def test_what_is_no_message(body):
 
 
 def test_a_message_that_comes_again_is_known():
-    numbers = envelope.Numbers()
+    numbers, remembered = envelope.Numbers(50), envelope.REMEMBERED + 50
     assert numbers.is_new({'_unique_id': 'a'}) and not numbers.is_new({'_unique_id': 'a'})
-    assert all(numbers.is_new({'_unique_id': str(number)}) for number in range(envelope.REMEMBERED))
+    assert all(numbers.is_new({'_unique_id': str(number)}) for number in range(remembered - 1))
+    assert not numbers.is_new({'_unique_id': 'a'})             # and is remembered as the last one
+    assert all(numbers.is_new({'_unique_id': f'b{number}'}) for number in range(remembered))
     assert numbers.is_new({'_unique_id': 'a'})                 # forgotten at last
     assert numbers.is_new({}) and numbers.is_new({})           # without a number each is new
 
@@ -131,6 +133,7 @@ def test_settings():
     assert (found.virtual_host, found.tls, found.certificate) == ('v', None, False)
     assert 'p@' not in repr(found)
     assert configured('nova-rabbit://one')[1].virtual_host == '/'
+    assert found.prefetch == settings.PREFETCH and configured(rabbit_qos_prefetch_count=7)[1].prefetch == 7
     assert [found.waited(number) for number in (0, 1, 3)] == [0, 1, 9]
 
 
