@@ -58,6 +58,8 @@ def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bo
     # The connection used last is taken first: it needs no probe, and those that only a peak needed are left to age.
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,
                               pool_recycle=RECYCLE_S, pool_pre_ping=True, pool_use_lifo=True)
+    if url.get_driver_name() == 'pymysql':
+        sa.event.listen(engine, 'do_connect', _connect)
     if mysql:                            # before the dialect looks at it: the mode says how names are quoted
         sa.event.listen(engine, 'first_connect', _be_strict)
     sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
@@ -83,6 +85,11 @@ def _reach(engine: sa.Engine) -> None:
             LOG.warning('The database does not take a connection; attempts left: %s.', left)
             time.sleep(RETRY_S)
     engine.dispose()
+
+
+def _connect(_dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> Any:
+    from nova.runtime.hooks import pymysql_answers               # where there is PyMySQL
+    return pymysql_answers.connect(**options)
 
 
 # ---- settings of a new connection

@@ -342,6 +342,28 @@ def test_what_a_connection_to_a_server_begins_with(make):
         assert conn.connection.dbapi_connection is not last and conn.scalar(sa.select(1)) == 1
 
 
+def test_rows_are_read_as_the_driver_reads_them(make):
+    """nova.runtime.hooks.pymysql_answers stands in for PyMySQL; other drivers are asked themselves."""
+    db = make('rows')
+    migration.sync(db, 'cell')
+    db.run(lambda conn: conn.execute(sa.insert(tables_cell.instances), [
+        server_rows.row(number, display_name='Größe \U0001f600' * (number % 30), user_data=None if number else 'x' * 40_000)
+        for number in range(40)]))
+    statement = sa.select(tables_cell.instances).order_by(tables_cell.instances.c.id)
+    with db.reader() as conn:
+        first, second = ([tuple(row) for row in conn.execute(statement)] for _ in range(2))
+        driver = conn.connection.dbapi_connection
+    assert first == second and len(first) == 40
+    if db.url.get_driver_name() != 'pymysql':
+        return
+    pymysql_answers = pytest.importorskip('nova.runtime.hooks.pymysql_answers')
+    assert isinstance(driver, pymysql_answers._Connection) and pymysql_answers._known
+    stock = sa.create_engine(db.url)
+    with stock.connect() as conn:
+        assert [tuple(row) for row in conn.execute(statement)] == first
+    stock.dispose()
+
+
 def test_the_mode_of_a_server_does_not_say_how_names_are_quoted(make):
     """Sessions are strict, and have another mode than a server that an operator has set to ANSI."""
     db = make('quotes')

@@ -21,6 +21,7 @@ from oslo_messaging._drivers import common
 from oslo_messaging._drivers import impl_rabbit
 from oslo_messaging.rpc import dispatcher as rpc_dispatcher
 from oslo_messaging.rpc import server as rpc_server
+from pymysql import connections as pymysql_connections
 
 import nova
 from nova import policy
@@ -38,6 +39,9 @@ PRIVATE = (          # object, its part, what is lost without it
     (impl_rabbit, 'rabbit_opts', 'nova-rabbit has no options'),
     (rpc_server.RPCServer, '_process_incoming', 'signatures of messages are not checked'),
     (oslo_messaging.transport.RPCTransport, '_send', 'messages are not signed'),
+    (pymysql_connections.Connection, '_read_query_result', 'PyMySQL reads answers packet by packet'),
+    (pymysql_connections.MySQLResult, '_get_descriptions', 'columns are described anew with each answer'),
+    (pymysql_connections.MySQLResult, '_read_rowdata_packet', 'rows are read value by value'),
     (sa.pool.QueuePool, 'recreate', 'the order of connections is lost with each dispose()'),
 )
 

@@ -1,0 +1,186 @@
+"""Private parts of PyMySQL 1.2.4: how a connection reads the answer of a SELECT.
+
+PyMySQL makes an object of each packet and calls three methods for each value. Here all packets that have arrived are
+read in one loop, and the descriptions of the columns once: an answer whose descriptions are the same bytes has the same
+columns. What is read is the same; what is rare (the end, errors, what has not arrived whole) PyMySQL reads itself.
+"""
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+import datetime
+from typing import Any, cast
+
+from pymysql import connections
+from pymysql import converters
+from pymysql import err
+from pymysql.constants import CR
+
+AHEAD = 1 << 16                  # bytes that a connection reads at once
+MOST = 1024                      # descriptions that are kept: of so many SELECTs
+
+_FIRST_OF_TWO, _FIRST_OF_THREE, _NULL = 252, 253, 251            # a length of more than one byte; no value
+_ERROR, _END, _LONGEST_END = 255, 254, 9
+
+Decoder = Callable[[bytes], Any]
+_known: dict[Any, tuple[Any, ...]] = {}
+
+
+def connect(**options: Any) -> Any:
+    """A connection of PyMySQL that reads answers in this way.
+
+    :param options: as ``pymysql.connect`` takes them
+    """
+    return _Connection(**options)
+
+
+class _Connection(connections.Connection):
+    """Its answers of buffered cursors are _Answers; those of others PyMySQL reads."""
+
+    _rfile: Any
+    _next_seq_id: int
+
+    def connect(self, sock: Any = None) -> None:
+        super().connect(sock)
+        # the server has nothing to say before it is asked: there is nothing in the buffer of before
+        before, self._rfile = self._rfile, self._sock.makefile('rb', AHEAD)
+        before.close()
+
+    def _read_query_result(self, unbuffered: bool = False) -> Any:
+        if unbuffered:
+            return super()._read_query_result(unbuffered=True)
+        self._result: _Answer | None = None
+        result = _Answer(self)
+        result.read()
+        self._result = result
+        if result.server_status is not None:
+            self.server_status = result.server_status
+        return result.affected_rows
+
+    def arrived(self) -> bytes:
+        """What comes next, without taking it; waits when nothing has arrived.
+
+        :raises OperationalError: the connection is lost
+        """
+        try:
+            return cast(bytes, self._rfile.peek())
+        except OSError as error:
+            self._force_close()
+            raise err.OperationalError(
+                CR.CR_SERVER_LOST, f'Lost connection to MySQL server during query ({error})') from error
+        except BaseException:
+            self._force_close()
+            raise
+
+    def take(self, size: int, packets: int) -> None:
+        """Take so many bytes of what has arrived: that many packets."""
+        self._rfile.read(size)
+        self._next_seq_id = (self._next_seq_id + packets) % 256
+
+
+class _Answer(connections.MySQLResult):
+    """Reads columns and rows; the rest is of the base class."""
+
+    connection: Any
+    affected_rows: Any
+    fields: Any
+    converters: Any
+    description: Any
+    _decoders: list[Decoder | None]
+
+    def _get_descriptions(self) -> None:
+        connection: _Connection = self.connection
+        data = connection.arrived()
+        end, length = 0, len(data)
+        for _ in range(self.field_count):
+            if end + 3 >= length:
+                end = length + 1
+                break
+            end += 4 + (data[end] | data[end + 1] << 8 | data[end + 2] << 16)
+        whole = end <= length and data[3] == connection._next_seq_id
+        key = (connection.encoding, connection.use_unicode, data[:end])
+        known = _known.get(key) if whole else None
+        if known is None:
+            super()._get_descriptions()
+            self._decoders = [_decoder(*pair) for pair in self.converters]
+            if whole:
+                if len(_known) >= MOST:
+                    _known.clear()
+                _known[key] = self.fields, self.converters, self.description, self._decoders
+            return
+        self.fields, self.converters, self.description, self._decoders = known
+        connection.take(end, self.field_count)
+        if not connection._read_packet().is_eof_packet():
+            raise err.InternalError('Protocol error, expecting EOF')
+
+    def _read_rowdata_packet(self) -> None:
+        connection: _Connection = self.connection
+        decoders: list[Decoder | None] = self._decoders
+        rows: list[tuple[Any, ...]] = []
+        while True:
+            packet = connection._read_packet()
+            if self._check_packet_is_eof(packet):
+                break
+            rows.append(_row(packet.get_all_data(), 0, decoders))
+            self._rows_arrived(connection, decoders, rows)
+        self.connection = None
+        self.affected_rows = len(rows)
+        self.rows = tuple(rows)
+
+    @staticmethod
+    def _rows_arrived(connection: _Connection, decoders: list[Decoder | None], rows: list[tuple[Any, ...]]) -> None:
+        """Read the rows that have arrived whole, up to the first packet that is something else."""
+        data, begin, number = connection.arrived(), 0, connection._next_seq_id
+        length, before = len(data), len(rows)
+        while begin + 4 < length:
+            size = data[begin] | data[begin + 1] << 8 | data[begin + 2] << 16
+            end, first = begin + 4 + size, data[begin + 4]
+            if (end > length or data[begin + 3] != number or not size or first == _ERROR
+                    or first == _END and size < _LONGEST_END):
+                break
+            rows.append(_row(data, begin + 4, decoders))
+            begin, number = end, number + 1 & 255
+        if begin:
+            connection.take(begin, len(rows) - before)
+
+
+def _row(data: bytes, at: int, decoders: list[Decoder | None]) -> tuple[Any, ...]:
+    """The values of a row that begins there."""
+    values: list[Any] = []
+    add = values.append
+    for decode in decoders:
+        size = data[at]
+        at += 1
+        if size >= _NULL:
+            if size == _NULL:
+                add(None)
+                continue
+            width = 2 if size == _FIRST_OF_TWO else 3 if size == _FIRST_OF_THREE else 8
+            size = int.from_bytes(data[at:at + width], 'little')
+            at += width
+        end = at + size
+        add(data[at:end] if decode is None else decode(data[at:end]))
+        at = end
+    return tuple(values)
+
+
+def _decoder(encoding: str | None, converter: Callable[[Any], Any] | None) -> Decoder | None:
+    """One function for what PyMySQL does in two steps with the bytes of a value; None: they are the value."""
+    if encoding is None or converter in (int, float):                # they read digits as bytes, too
+        return converter
+    if converter is None:
+        if codecs.lookup(encoding).name == 'utf-8':
+            return bytes.decode
+        return lambda value: value.decode(encoding)
+    if converter is converters.convert_datetime:
+        return _moment
+    return lambda value: converter(value.decode(encoding))
+
+
+def _moment(value: bytes) -> Any:
+    """As PyMySQL reads it: what is no moment, as 0000-00-00 00:00:00, remains text."""
+    text = value.decode('ascii')
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return converters.convert_datetime(text)
