@@ -7,7 +7,6 @@ import pytest
 
 from nova import conf as nova_conf
 from nova.runtime import disk_space
-from nova.runtime import turns
 from nova.tests import waiting
 from nova.virt.libvirt import files as guest_files
 from nova.virt.libvirt import qemu_img
