@@ -4,13 +4,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nova.cmd import tables
+from nova.cmd.manage import known_projects
 
 if TYPE_CHECKING:
     from oslo_config import cfg
 
     from nova.db import engine
 
-PROJECT = {'metavar': 'PROJECT', 'help': 'id of the project'}
+PROJECT = {'metavar': 'PROJECT', 'help': known_projects.HELP}
 
 
 def show(conf: cfg.ConfigOpts, project: str) -> None:
@@ -18,7 +19,9 @@ def show(conf: cfg.ConfigOpts, project: str) -> None:
     from nova.db.images import images
     from nova.db.projects import storage_quotas
     from nova.db.volumes import volumes
-    with _api_db(conf).reader() as conn:
+    api_db = _api_db(conf)
+    project = known_projects.find(conf, api_db, project)
+    with api_db.reader() as conn:
         limits = storage_quotas.of_project(conn, conf, project)
         size, *counts = images.used(conn, project)
         used = {**dict(zip(storage_quotas.IMAGES, (-(-size // storage_quotas.MIB), *counts), strict=True)),
@@ -37,14 +40,15 @@ def set_limit(conf: cfg.ConfigOpts, project: str, resource: str, limit: int) -> 
         raise exception.InvalidInput(f'{limit} is no limit: -1 (none) to {2 ** 31 - 1}.')
     if resource not in (*storage_quotas.IMAGES, *storage_quotas.VOLUMES):
         raise exception.InvalidInput(f'{resource} is none of {", ".join(storage_quotas.configured(conf))}.')
-    api_db.run(quotas.set_limits, project, {resource: limit})
+    api_db.run(quotas.set_limits, known_projects.find(conf, api_db, project), {resource: limit})
 
 
 def reset(conf: cfg.ConfigOpts, project: str) -> None:
     """Let a project have the default limits of images, volumes and snapshots again."""
     from nova.db.projects import quotas
     from nova.db.projects import storage_quotas
-    _api_db(conf).run(quotas.delete_limits, project, resources=storage_quotas.IMAGES + storage_quotas.VOLUMES)
+    api_db = _api_db(conf)
+    api_db.run(quotas.delete_limits, known_projects.find(conf, api_db, project), resources=storage_quotas.IMAGES + storage_quotas.VOLUMES)
 
 
 def _api_db(conf: cfg.ConfigOpts) -> engine.Database:

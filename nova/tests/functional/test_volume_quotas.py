@@ -4,6 +4,8 @@ import concurrent.futures
 import pytest
 
 from nova.cmd.manage import main as manage
+from nova.db.identity import directory
+from nova.db.projects import quotas
 from nova.tests.functional import cloud as cloud_fixture
 
 DEFAULTS = {'volumes': 10, 'snapshots': 10, 'gigabytes': 20, 'per_volume_gigabytes': 15, 'backups': 10,
@@ -137,6 +139,14 @@ def test_an_operator_changes_the_bytes_of_a_project(cloud, user, capsys, tmp_pat
     assert user.request('PUT', path, data=b'x' * 2 ** 20, headers=octets).status_code == 413
     assert quota('set', user.project_id, 'image_size_total', '-1')[0] == 0
     assert user.request('PUT', path, data=b'x' * 2 ** 20, headers=octets).status_code == 204
+    assert quota('set', 'demo', 'volumes', '7')[0] == 0       # a name was taken for an id: the limit was nobody's
+    assert quota('show', user.project_id)[1]['volumes'][0] == quota('show', 'demo')[1]['volumes'][0] == '7'
+    for unknown in ('no-such-project', user.project_id[:-1]):
+        assert [quota(*words)[0] for words in (('set', unknown, 'volumes', '1'), ('show', unknown), ('reset', unknown))
+                ] == [1, 1, 1]
+    with cloud.api_db.reader() as conn:
+        assert directory.get(conn, 'project', id=user.project_id)['name'] == 'demo'
+        assert quotas.own_limits(conn, 'no-such-project', ('volumes',)) == {}
     assert quota('set', user.project_id, 'cores', '1')[0] == 1
     assert quota('set', user.project_id, 'volumes', '-2')[0] == 1
     assert quota('reset', user.project_id)[0] == 0

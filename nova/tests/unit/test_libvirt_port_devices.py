@@ -22,10 +22,11 @@ def vif(**values):
             'network': {'id': 'n', 'bridge': '', 'mtu': 1500, 'subnets': []}, **values}
 
 
-def domain(tmp_path, given):
+def domain(tmp_path, given, settings=None):
     device = pci.Device(ADDRESS, '8086', '10ed', pci.VIRTUAL, request_id=PORT)
     other = pci.Device('0000:81:00.0', '10de', '20b0')
     guest = test_libvirt_xml.guest(hostdevs=[device, other])
+    guest.settings.update(settings or {})
     guest.interfaces = spec.interfaces([given], guest)
     text = xml.domain(guest)
     test_libvirt_placement.validate(tmp_path, text, 'domain')
@@ -53,6 +54,21 @@ def test_a_macvtap_of_it(tmp_path, monkeypatch):
     assert interface.get('type') == 'direct' and interface.find('vlan') is None
     assert interface.find('source').attrib == {'dev': 'ens1f0v1', 'mode': 'passthrough'}
     assert interface.find('model').get('type') == 'virtio'
+
+
+def test_bounds_and_queues_of_a_macvtap(tmp_path, monkeypatch):
+    """They were left out without a word."""
+    monkeypatch.setattr(host_devices, 'interface_of', lambda address: 'ens1f0v1')
+    interface = domain(tmp_path, vif(vnic_type='macvtap', details={}), {
+        'quota_vif_inbound_average': '100', 'quota_vif_outbound_peak': '0', 'vif_multiqueue_enabled': 'true'})
+    assert interface.find('bandwidth/inbound').attrib == {'average': '100'}
+    assert interface.find('bandwidth/outbound') is None
+    assert int(interface.find('driver').get('queues')) > 1
+
+
+def test_bounds_of_a_device_that_the_guest_has_for_itself_are_refused(tmp_path):
+    with pytest.raises(exception.VirtError, match='quota:vif_.* cannot be carried out there'):
+        domain(tmp_path, vif(), {'quota_vif_outbound_average': '100'})
 
 
 def test_the_name_of_a_device_that_no_driver_of_the_host_has(tmp_path):

@@ -16,7 +16,7 @@ def port(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
     :param guest: xml.Guest, for what its settings say of all its ports
     """
     if interface.device:
-        return _function(devices, interface)
+        return _function(devices, interface, guest)
     plugged = interface.port or {'kind': '', 'datapath': ''}
     bridge = plugged['device'] if plugged['kind'] == 'hybrid' else interface.bridge
     kind = 'vhostuser' if plugged['kind'] == 'vhostuser' else 'bridge' if bridge else 'ethernet'
@@ -39,15 +39,24 @@ def port(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
     return element
 
 
-def _function(devices: etree.Element, interface: Any) -> etree.Element:
+def _function(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
     """A virtual function of the host, given to the guest or under a macvtap of it. libvirt gives it the port's MAC and
-    VLAN and takes both back."""
+    VLAN and takes both back.
+
+    :raises VirtError: the guest's flavor bounds what its ports carry, and the guest has the device itself
+    """
     device = interface.device
     if device['macvtap']:
         element = add(devices, 'interface', type='direct')
         add(element, 'mac', address=interface.mac)
         add(element, 'source', dev=device['name'], mode='passthrough')
         add(element, 'model', type=interface.model)
+        _driver(element, interface.model, guest, '')
+        _bandwidth(element, guest.settings)
+    elif _is_bounded(guest):
+        raise exception.VirtError(operation='plug a port', reason=(
+            'it is a device of the host that the guest has for itself (direct): quota:vif_* of the flavor cannot be '
+            'carried out there'))
     else:
         element = add(devices, 'interface', type='hostdev', managed='yes')
         add(element, 'mac', address=interface.mac)
@@ -70,12 +79,16 @@ def _refuse_what_no_socket_has(interface: Any, guest: Any) -> None:
 
     :raises VirtError: the guest's flavor or image asks for either
     """
-    bounded = any(int(value or 0) for name, value in guest.settings.items() if name.startswith('quota_vif_'))
+    bounded = _is_bounded(guest)
     if bounded or interface.model != 'virtio':
         raise exception.VirtError(operation='plug a port', reason=(
             'it is of the type vhostuser: '
             + ('quota:vif_* of the flavor cannot be carried out there' if bounded
                else f'its device is virtio, and hw_vif_model of the image is {interface.model}')))
+
+
+def _is_bounded(guest: Any) -> bool:
+    return any(int(value or 0) for name, value in guest.settings.items() if name.startswith('quota_vif_'))
 
 
 def _driver(element: etree.Element, model: str, guest: Any, datapath: str) -> None:

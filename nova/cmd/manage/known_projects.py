@@ -1,0 +1,34 @@
+"""Projects that commands name: nothing is to be written for one that is not there."""
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
+
+_KEYSTONE_ID = re.compile(r'[0-9a-f]{32}|[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
+HELP = 'its id, or its name; its id alone where Keystone has the projects'
+
+
+def find(conf: cfg.ConfigOpts, api_db: engine.Database, project: str) -> str:
+    """The id of a project of an id or, of the embedded identity service, of a name.
+
+    :raises IdentityNotFound, InvalidInput: there is none, or it is no id that Keystone gives
+    """
+    from nova import exception
+    from nova.db.identity import directory
+    from nova.identity.embedded import directory as embedded
+    if conf.identity.backend != 'embedded':
+        if not _KEYSTONE_ID.fullmatch(project):
+            raise exception.InvalidInput(f'{project} is not the id of a project. Keystone has the projects here: '
+                                         f'openstack project show -f value -c id {project}')
+        return project
+    with api_db.reader() as conn:
+        row = directory.get(conn, 'project', id=project) or directory.get(
+            conn, 'project', domain_id=embedded.DOMAIN['id'], name=project)
+    if row is None:
+        raise exception.IdentityNotFound(noun='project', id=project)
+    return str(row['id'])
