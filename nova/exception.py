@@ -272,6 +272,11 @@ class ProjectNeeded(Forbidden):
     template = 'This needs a token that is scoped to a project. Yours is scoped to %(scope)s.'
 
 
+class ExternalNetworkAttachForbidden(Forbidden):
+    template = ('It is not allowed to create an interface on external network %(network_id)s: it is another '
+                "project's, and leads outside. A router and a floating address do.")
+
+
 class HostForbidden(Forbidden):
     """A compute host asks for what is not its own to ask for."""
 

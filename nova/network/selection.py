@@ -35,17 +35,29 @@ def choose(usable: dict[str, tuple[NetworksRow, list[Any]]]) -> list[dict[str, s
     return complete([{'network_id': network['id']} for network in chosen])
 
 
+def network_of(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id: str | None,
+               project_id: str) -> tuple[NetworksRow, list[SubnetsRow]]:
+    """As ``usable_network``, with subnets or without."""
+    found = None if network_id is None else usable.get(network_id)
+    if found is None:
+        raise exception.NetworkNotFound(network_id=network_id)
+    network = found[0]
+    if not (network['shared'] or network['project_id'] == project_id):
+        if network['external']:
+            raise exception.ExternalNetworkAttachForbidden(network_id=network_id)
+        raise exception.NetworkNotFound(network_id=network_id)
+    return found
+
+
 def usable_network(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id: str | None,
                    project_id: str) -> tuple[NetworksRow, list[SubnetsRow]]:
     """(network, subnets) that the project may make ports in.
 
     :raises NetworkNotFound: none, or another project's
+    :raises ExternalNetworkAttachForbidden: another project's that everybody sees, since routers lead to it
     :raises NetworkRequestInvalid: no address can be had there
     """
-    found = None if network_id is None else usable.get(network_id)
-    if found is None or not (found[0]['shared'] or found[0]['project_id'] == project_id):
-        raise exception.NetworkNotFound(network_id=network_id)
-    network, subnets = found
+    network, subnets = network_of(usable, network_id, project_id)
     if not subnets:
         raise exception.NetworkRequestInvalid(reason=f'network {network_id} has no subnet.')
     return network, subnets

@@ -48,7 +48,8 @@ def reset(conf: cfg.ConfigOpts, project: str) -> None:
     from nova.db.projects import quotas
     from nova.db.projects import storage_quotas
     api_db = _api_db(conf)
-    api_db.run(quotas.delete_limits, known_projects.find(conf, api_db, project), resources=storage_quotas.IMAGES + storage_quotas.VOLUMES)
+    api_db.run(quotas.delete_limits, known_projects.find(conf, api_db, project),
+               resources=storage_quotas.IMAGES + storage_quotas.VOLUMES)
 
 
 def _api_db(conf: cfg.ConfigOpts) -> engine.Database:

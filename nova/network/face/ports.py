@@ -17,6 +17,7 @@ from nova.db.networks import security_groups as db_groups
 from nova.db.tables import network as t
 from nova.network import gateways
 from nova.network import ipam
+from nova.network import selection
 from nova.network.face import attributes as a
 from nova.network.face import faults
 from nova.network.face import qos
@@ -80,10 +81,11 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
     project = a.owner(context, values)
     quotas.check(conn, face.conf, 'port', project)
-    found = db_networks.usable(conn, project, [values['network_id']], lock=True).get(values['network_id'])
-    if found is None or not (found[0]['shared'] or found[0]['project_id'] == project or context.is_admin):
-        raise exception.NetworkNotFound(network_id=values['network_id'])
-    network, subnets = found
+    usable = db_networks.usable(conn, project, [values['network_id']], lock=True)
+    if context.is_admin and values['network_id'] in usable:
+        network, subnets = usable[values['network_id']]
+    else:
+        network, subnets = selection.network_of(usable, values['network_id'], project)
     security = _security(conn, context, network, values)
     mac = values['mac_address']
     if mac:

@@ -101,7 +101,8 @@ def test_the_lists_name_operations_that_are_served():
 # A rule that no row names: what it guards is not served, or is decided elsewhere.
 UNUSED = {
     'compute:servers:resize:cross_cell': 'no server leaves its cell, whoever asks: the default of the rule is nobody',
-    'network:attach_external_network': 'no network of this service is an external one',
+    'network:attach_external_network': 'on an external network are servers of its own project, and of those that '
+                                       'it is shared with, whoever asks',
 }
 
 

@@ -416,3 +416,24 @@ def test_another_action_does_not_close_it(running, user, server):
     user.delete(f'/servers/{server}')
     user.wait_for(server, 'DELETED')
     assert _open(running) == []
+
+
+def test_an_external_network_of_another_project_is_refused_with_the_way_out(user, admin, image_id, server):
+    """Lists show it, since routers lead to it; a server on it got "could not be found"."""
+    external = admin.post('/network/v2.0/networks', {'network': {
+        'name': 'outside', 'router:external': True}}).json()['network']['id']
+    admin.post('/network/v2.0/subnets', {'subnet': {
+        'network_id': external, 'ip_version': 4, 'cidr': '172.24.9.0/24', 'enable_dhcp': False}})
+    try:
+        assert external in [row['id'] for row in user.get('/network/v2.0/networks').json()['networks']]
+        for path, body in (('/servers', {'server': {'name': 's', 'imageRef': image_id, 'flavorRef': '42',
+                                                    'networks': [{'uuid': external}]}}),
+                           (f'/servers/{server}/os-interface', {'interfaceAttachment': {'net_id': external}})):
+            refused = user.post(path, body)
+            assert refused.status_code == 403, refused.text
+            assert 'A router and a floating address do' in refused.json()['forbidden']['message']
+        hidden = add_network(admin, admin.project_id)
+        refused = user.post(f'/servers/{server}/os-interface', {'interfaceAttachment': {'net_id': hidden}})
+        assert refused.status_code in (400, 404) and 'could not be found' in refused.text
+    finally:
+        admin.delete(f'/network/v2.0/networks/{external}')

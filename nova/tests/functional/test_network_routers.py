@@ -217,7 +217,7 @@ def test_floating_addresses_of_others(face):
     for body, code in (({'floating_network_id': network}, 400), ({'floating_network_id': str(uuid.uuid4())}, 404),
                        ({'floating_network_id': external, 'floating_ip_address': '172.24.4.6'}, 403)):
         assert face('demo', 'POST', 'floatingips', {'floatingip': body}).status_code == code, body
-    assert face('demo', 'POST', 'ports', {'port': {'network_id': external}}).status_code == 404
+    assert face('demo', 'POST', 'ports', {'port': {'network_id': external}}).status_code == 403
 
 
 def test_port_forwardings(face):
