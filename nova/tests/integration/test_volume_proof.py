@@ -19,7 +19,6 @@ pytestmark = pytest.mark.skipif(not shutil.which('qemu-storage-daemon') or not s
                                 reason='needs qemu-storage-daemon and qemu-io')
 
 
-@long_runs.only
 def test_nothing_that_was_acknowledged_is_lost():
     done = subprocess.run([sys.executable, TOOL, '--seconds', '8', '--volumes', '3'], capture_output=True, text=True,
                           timeout=180)
