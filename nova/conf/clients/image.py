@@ -23,7 +23,8 @@ OPTIONS = [
     cfg.IntOpt('free_disk_reserve', default=1024, min=0, max=16777216,
                help='MiB that uploads and snapshots leave free: of the file system of the embedded store, which may be '
                     'that of the databases, and of that on which a compute host copies a disk for a snapshot. Below it '
-                    'they are refused with 507 (Insufficient Storage), and everything else goes on. 0: no reserve.'),
+                    'they are refused with 507 (Insufficient Storage), a compute host takes no guest of another '
+                    'one by resize or migration, and everything else goes on. 0: no reserve.'),
     cfg.IntOpt('max_virtual_size', default=2048, min=1, max=1048576,
                help='Largest virtual size of a disk image, in GiB: a file of some KiB can claim exabytes.'),
 ]

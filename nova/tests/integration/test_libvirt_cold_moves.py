@@ -7,6 +7,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.runtime import disk_space
 from nova.tests import long_runs
 from nova.tests.integration import moving
 from nova.tests.integration import test_libvirt as base
@@ -60,8 +61,14 @@ def test_a_guest_is_resized_to_another_host_and_confirmed(fleet):
     assert 'nova-' not in fleet.virsh(ONE, 'pool-list', '--all')
 
 
-def test_a_move_is_reverted(fleet):
+def test_a_move_is_reverted(fleet, monkeypatch):
     instance = fleet.spawn(ONE)
+    for name in (ONE, TWO):                              # a full disk is found before anything is stopped or copied
+        monkeypatch.setattr(fleet.drivers[name].storage, '_reserve', disk_space.Reserve(1 << 60))
+    with pytest.raises(exception.VirtError, match='less is free on the disk of this host than'):
+        fleet.drivers[TWO].accept_guest(None, instance, {})
+    fleet.drivers[ONE].accept_guest(None, instance, {})  # it stays, and takes no more
+    monkeypatch.undo()
     sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
     finish(fleet, instance, sent)
     for _attempt in range(2):

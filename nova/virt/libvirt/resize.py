@@ -43,11 +43,14 @@ class Resize(hands.Feature, driver.Resize):
     bring_tpm: Callable[[xml.Guest, dict[str, Any]], None]
 
     def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
-        """The claim has counted the room.
+        """The claim has counted the room, as far as flavors say it.
 
-        :raises VirtError: its disks are in the pool, and its record is on another host
+        :raises VirtError: its disks are in the pool, and its record is on another host; or hardly anything is free here
         """
-        self.hands.storage.check_reach(instance.uuid)
+        stored = self.hands.storage
+        stored.check_reach(instance.uuid)
+        if stored.load(instance.uuid) is None:               # it is on another host, or put aside
+            stored.check_free()
 
     def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
                    timeout: Any) -> dict[str, Any]:

@@ -326,6 +326,16 @@ class Storage:
         """:raises InsufficientStorage: copies of these files would use up the reserve"""
         self._reserve.check(self.directory, sum(map(disk_space.used_bytes, sources)))
 
+    def check_free(self) -> None:
+        """:raises VirtError: the file system of the guests has less left than the reserve"""
+        if self._disks.room():
+            return
+        try:
+            self.check_room()
+        except exception.InsufficientStorage:
+            raise exception.VirtError(operation='take the guest', reason=(
+                'less is free on the disk of this host than [image] free_disk_reserve')) from None
+
     @contextlib.contextmanager
     def snapshot_path(self, uuid: str, sources: Iterable[str] = ()) -> Iterator[str]:
         """Path of a file that a snapshot may be written to; it is gone afterwards.
