@@ -32,6 +32,7 @@ NETWORK = (
     Grant(API, 'alembic_version', READ),
     Grant(API, 'alembic_contract_version', READ),
     Grant(API, 'cells', READ),
+    Grant(API, 'host_mappings', READ),                   # whether a host of an older release is one of this cloud
     Grant(API, 'instance_mappings', READ),               # whose ports may go
     Grant(API, 'request_specs', READ),                   # files for a guest, hosts that a build was taken from
     Grant(API, 'metadata_keys', ('SELECT', 'INSERT')),

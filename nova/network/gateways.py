@@ -17,6 +17,7 @@ from nova.db.engine import Connection
 from nova.db.networks import hosts
 from nova.db.networks import revisions
 from nova.db.networks import routers
+from nova.db.services import message_keys
 from nova.runtime import release
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ class Gateways:
         looks = time.monotonic() - self._looked >= look_s
         if looks:
             self._looked = time.monotonic()
-        revision, number = self._api_db.run(report, host, address, gateway, version, looks)
+        revision, number = self._api_db.run(report, host, address, gateway, version, looks,
+                                            frozenset(self._conf.network.router_hosts))
         if looks or host != self._host:
             self.others = number > 1 or host != self._host
         return revision
@@ -87,21 +89,27 @@ class Gateways:
 
 
 def report(conn: Connection, host: str, address: str, gateway: bool, version: int,
-           looks: bool = True) -> tuple[list[int], int]:
+           looks: bool = True, may: frozenset[str] = frozenset()) -> tuple[list[int], int]:
     """A host is there; routers without a host that was heard of get one.
 
+    The release of a host that nothing is known of, or whose key was revoked, does not count: routing would be central
+    for all by its word.
+
     :param looks: False: routers stay as they are
+    :param may: hosts that may have routers, whatever they say; empty: those that say so
     :returns: (the revision once this is committed, how many hosts there are: 0 without a look)
     """
-    hosts.seen(conn, host, address, gateway, version)
-    number = _place(conn) if looks else 0
+    if version < SINCE and (not hosts.known(conn, host) or message_keys.is_revoked(conn, host)):
+        version = release.VERSION
+    hosts.seen(conn, host, address, gateway and (not may or host in may), version)
+    number = _place(conn, may) if looks else 0
     return revisions.after(conn), number
 
 
-def _place(conn: Connection) -> int:
-    """Give each router whose host is down another one -> how many hosts there are."""
+def _place(conn: Connection, may: frozenset[str]) -> int:
+    """Give each router whose host is down, or may have none, another one -> how many hosts there are."""
     rows = hosts.every(conn)
-    alive = {row['host'] for row in rows if hosts.alive(row, DOWN_S)}
+    alive = {row['host'] for row in rows if hosts.alive(row, DOWN_S) and (not may or row['host'] in may)}
     for ident, was in routers.places(conn).items():
         if was not in alive:
             fresh = choose(conn)

@@ -65,8 +65,12 @@ def approve(conf: cfg.ConfigOpts, name: str, fingerprint: str) -> None:
 
 def revoke(conf: cfg.ConfigOpts, name: str) -> None:
     """Take no message of a host any more: services notice within 10 seconds."""
+    from nova.db.networks import hosts as network_hosts
     from nova.db.services import message_keys
-    if not _api_db(conf).run(message_keys.revoke, name):
+    api_db = _api_db(conf)
+    found = api_db.run(message_keys.revoke, name)
+    api_db.run(network_hosts.distrust, name)
+    if not found:
         raise Refused(f'Host {name} has no key.', 1)
     print(f'Host {name} is revoked.')
 

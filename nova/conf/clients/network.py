@@ -81,6 +81,10 @@ OPTIONS = [
     cfg.BoolOpt('routers', default=True,
                 help='Whether routers of projects may be put on this host, for hosts that reach the physical '
                      'networks.'),
+    cfg.ListOpt('router_hosts', default=[], item_type=types.String(max_length=255),
+                help='Names of the hosts that may have routers of projects, so that a host that was taken over gets '
+                     'none by saying that it may. Read by the network services; the same on all of them. A router on '
+                     'another host moves. Empty: each host that says so (routers).'),
     cfg.StrOpt('routing', default='distributed', choices=['distributed', 'central'],
                help='Where packets between the networks of a router go. distributed: each host leads those of its own '
                     'guests, for networks that are VXLAN, and only what goes out passes the host that has the router. '

@@ -11,6 +11,7 @@ from nova.db import engine
 from nova.db import statements
 from nova.db.networks import revisions
 from nova.db.tables import network as t
+from nova.db.tables.api import host_mappings
 from nova.runtime import release
 
 if TYPE_CHECKING:
@@ -57,6 +58,21 @@ def every(conn: sa.Connection) -> list[NetworkHostsRow]:
 def alive(row: Any, down_time: int) -> bool:
     """Whether a host was heard of within ``down_time`` s."""
     return bool(utils.utcnow() - row['seen_at'] < datetime.timedelta(seconds=down_time))
+
+
+def known(conn: sa.Connection, host: str) -> bool:
+    """Whether a host has servers, ports or routers, or may get some: a compute host, or one of routers."""
+    return bool(conn.execute(sa.select(sa.or_(
+        sa.exists().where(host_mappings.c.host == host), sa.exists().where(t.ports.c.host == host),
+        sa.exists().where(t.routers.c.host == host)))).scalar())
+
+
+def distrust(conn: sa.Connection, host: str) -> None:
+    """The key of a host was revoked: what it said of itself counts no more, until it reports again."""
+    changed = conn.execute(sa.update(t.hosts).where(t.hosts.c.host == host).values(
+        version=release.VERSION, gateway=False)).rowcount
+    if changed:
+        revisions.changed(conn)
 
 
 def forget(conn: sa.Connection, host: str) -> None:

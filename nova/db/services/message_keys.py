@@ -144,6 +144,12 @@ def has_good(conn: sa.Connection, host: str) -> bool:
     return any(is_good(row) for row in _rows(conn, table.c.host == host))
 
 
+def is_revoked(conn: sa.Connection, host: str) -> bool:
+    """Whether a host had a key, and has none whose messages are taken; services may not have noticed yet."""
+    rows = _rows(conn, table.c.host == host)
+    return bool(rows) and not any(is_good(row) for row in rows) and any(row['state'] == REVOKED for row in rows)
+
+
 def new_token(conn: sa.Connection, valid_s: int) -> str:
     """A token for one host that joins, as text."""
     now = utils.utcnow()

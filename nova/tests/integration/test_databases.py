@@ -15,6 +15,7 @@ from nova import utils
 from nova.db import engine
 from nova.db import schema as migration
 from nova.db.images import images
+from nova.db.networks import hosts as network_hosts
 from nova.db.networks import leases
 from nova.db.placement import compute_nodes
 from nova.db.placement import pci_devices
@@ -443,3 +444,16 @@ def test_keys_of_a_project_are_counted(make, monkeypatch):
     assert db.run(idempotency.begin, 'q', f'{2:064}', 'x', now) is None
     with db.reader() as conn:
         assert conn.execute(sa.select(sa.func.count()).select_from(tables_api.idempotency_keys)).scalar_one() == 3
+
+
+def test_hosts_that_are_known(make):
+    db = make('hosts')
+    migration.sync(db, 'api')
+    with db.writer() as conn:
+        assert not network_hosts.known(conn, 'host1')
+        conn.execute(sa.insert(tables_api.host_mappings).values(host='host1', cell_uuid='c'))
+        assert network_hosts.known(conn, 'host1') and not network_hosts.known(conn, 'host2')
+        network_hosts.seen(conn, 'host1', '192.0.2.1', True, 0)
+        assert network_hosts.older(conn, 1) == ['host1']
+        network_hosts.distrust(conn, 'host1')
+        assert network_hosts.older(conn, 1) == [] and not network_hosts.every(conn)[0]['gateway']

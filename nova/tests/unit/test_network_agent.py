@@ -13,6 +13,7 @@ from nova import exception
 from nova.cmd import all as cmd_all
 from nova.cmd import network as cmd_network
 from nova.db.tables import network as t
+from nova.db.tables.api import host_mappings
 from nova.network.agents import agent
 from nova.network import authority
 from nova.network import groups
@@ -340,6 +341,8 @@ def test_a_fleet_of_mixed_releases_is_routed_centrally_until_all_are_of_this_one
                         lambda *arguments: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
     fleet.agent.report()
     fleet.rig.manager.load()
+    with fleet.rig.db.writer() as conn:
+        conn.execute(sa.insert(host_mappings).values(host='host2', cell_uuid='c'))
     before = fleet.rig.manager.gateways.report()
     fleet.bus.of_host('host2').client(interface.INTERFACE).report_host(
         context.admin_context(), host='host2', address='192.0.2.2', routers=True)         # does not say its release

@@ -7,12 +7,15 @@ import pytest
 import sqlalchemy as sa
 
 import nova
+from nova import utils
 from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import revisions
 from nova.db.networks import security_groups
+from nova.db.services import message_keys
 from nova.db.tables import network as t
+from nova.db.tables.api import host_mappings
 from nova.network import gateways
 from nova.network.host import load as host_load
 from nova.tests.functional import test_network_api
@@ -99,6 +102,62 @@ def test_routers_are_looked_for_now_and_then_however_many_hosts_report(rig):
     assert not selects and found.others is True         # it is notified of the next change
     found.report()
     assert selects and found.others is True
+
+
+def router_on(db, host):
+    with db.writer() as conn:
+        conn.execute(sa.insert(t.routers).values(id='r', project_id='p', name='r', routes=[], host=host, **{
+            name: value for name, value in (('description', ''), ('created_at', utils.utcnow()),
+                                            ('updated_at', utils.utcnow())) if name in t.routers.c}))
+
+
+def place(db):
+    with db.reader() as conn:
+        return conn.execute(sa.select(t.routers.c.host)).scalar_one()
+
+
+def test_a_host_gets_no_routers_by_saying_that_it_may(rig):
+    """A host whose key was stolen said that it is one of routers, and got those of all projects."""
+    rig.conf.set_override('router_hosts', ['gate1', 'gate2'], group='network')
+    found = gateways.Gateways(rig.conf, rig.db, 'control', '192.0.2.1')
+    router_on(rig.db, 'stolen')                      # from before the option was set
+    found.report_of('stolen', '192.0.2.66', True, look_s=0)
+    with rig.db.reader() as conn:
+        assert gateways.choose(conn) == ''
+    assert place(rig.db) == 'stolen', 'no other host is there'
+    found.report_of('gate2', '192.0.2.3', True, look_s=0)
+    found.report_of('stolen', '192.0.2.66', True, look_s=0)
+    assert place(rig.db) == 'gate2'
+    found.report_of('gate1', '192.0.2.2', False, look_s=0)
+    with rig.db.reader() as conn:
+        assert gateways.choose(conn) == 'gate2', 'gate1 says that it may have none'
+
+
+def test_routing_is_not_central_by_the_word_of_a_stranger(rig):
+    """A host that is unknown, or whose key was revoked, reported release 0: no host led packets of its own guests."""
+    found = gateways.Gateways(rig.conf, rig.db, 'control', '192.0.2.1')
+
+    def distributed():
+        with rig.db.reader() as conn:
+            return found.distributed(conn)
+    found.report()
+    found.report_of('stranger', '192.0.2.66', False, 0)
+    assert distributed()
+    with rig.db.writer() as conn:
+        conn.execute(sa.insert(host_mappings).values(host='stranger', cell_uuid='c'))
+    found.report_of('stranger', '192.0.2.66', False, 0)
+    assert not distributed(), 'it is a host of this cloud by now'
+    with rig.db.writer() as conn:
+        message_keys.add(conn, 'stranger', 'f' * 40, b'public', message_keys.APPROVED)
+    found.report_of('stranger', '192.0.2.66', False, 0)
+    assert not distributed()
+    before = current(rig.db)
+    with rig.db.writer() as conn:
+        message_keys.revoke(conn, 'stranger')
+        hosts.distrust(conn, 'stranger')
+    assert distributed() and current(rig.db) == before + 1
+    found.report_of('stranger', '192.0.2.66', True, 0)              # of a service that has not noticed yet
+    assert distributed()
 
 
 def test_writers_at_the_same_time_all_count(rig):
