@@ -95,7 +95,13 @@ pytest() {
     begin "$@" & wait "$!" || status=$?
     [ "$status" = 0 ] || once_more "$status" "$1"
 }
-begin() { export NOVA_TEST_PART=$1; exec "$venv/bin/python" -m pytest -q -o cache_dir="$log.$1.cache" "${@:2}"; }
+# What needs bridges and a packet filter, and no libvirt, has a network of its own: nothing of the machine's is there.
+begin() {
+    local inside=()
+    [[ $1 != bridges* || $root = no ]] || inside=(unshare --net sh -c 'ip link set lo up && exec "$@"' sh)
+    export NOVA_TEST_PART=$1
+    exec "${inside[@]}" "$venv/bin/python" -m pytest -q -o cache_dir="$log.$1.cache" "${@:2}"
+}
 # What is ended shows what it has printed until then. Fixtures have a minute for what they have started.
 stop() {
     local second jobs
@@ -189,10 +195,11 @@ pulled() {
     unset NOVA_TEST_FILES
     shown
 }
-# Real servers are mostly waited for, so there are more processes than cores. What shares the one libvirt of this
-# machine, its bridges or its packet filter runs in one of them; the others are cut by the servers that they share.
+# Real servers are mostly waited for (a part keeps a quarter of a core busy), so there are more processes than cores.
+# What shares the one libvirt of this machine, or its bridges together with guests, runs in one of them; the others are
+# cut by the servers that they share.
 by_servers() {
-    local directory=$1 most=$(($(nproc) + 1)) file part name
+    local directory=$1 most=$(($(nproc) + 2)) file part name
     declare -A parts=()
     shift
     for file in "$directory"/test_*.py; do
@@ -201,7 +208,9 @@ by_servers() {
             test_libvirt*_moves.py|test_libvirt_live_migration.py|test_libvirt_hosts.py|test_network_overlay.py|\
                 test_console_tls.py|test_metadata_hops.py) part=namespaces ;;                  # hosts of their own
             test_libvirt_moving*.py|test_libvirt_killed*.py|test_libvirt_exports.py) part=moving ;;        # the same
-            test_clients.py|test_consoles.py|test_crash.py|test_libvirt*|test_network_linux.py) part=host ;;
+            test_crash.py) [ -z "${NOVA_TEST_LONG:-}" ] && part=fleets || part=host ;;     # long runs kill guests, too
+            test_clients.py|test_consoles.py|test_libvirt*) part=host ;;
+            test_network_linux.py) part=bridges ;;
             test_client_suites.py|test_*_clients.py|test_dashboard*.py) part=clients ;;
             test_fleet.py|test_faults.py|test_failover.py|test_rolling_upgrade.py|test_systemd.py) part=fleets ;;
             test_*database*|test_*races.py|test_*_on_servers.py|test_lost_*|test_placement_proof.py|test_round_trips.py|\
@@ -210,7 +219,7 @@ by_servers() {
         esac
         parts[$part]+="$file "
     done
-    for part in host brokers databases namespaces clients fleets moving; do        # the longest first
+    for part in host brokers fleets databases clients namespaces moving bridges; do        # the longest first
         # shellcheck disable=SC2086
         beside "$part" -rsfE --durations=15 ${parts[$part]} "$@"
     done
