@@ -346,7 +346,8 @@ def test_rows_are_read_as_the_driver_reads_them(make):
     db = make('rows')
     migration.sync(db, 'cell')
     db.run(lambda conn: conn.execute(sa.insert(tables_cell.instances), [
-        server_rows.row(number, display_name='Größe \U0001f600' * (number % 30), user_data=None if number else 'x' * 40_000)
+        server_rows.row(number, display_name='Größe \U0001f600' * (number % 30),
+                        user_data=None if number else 'x' * 40_000)
         for number in range(40)]))
     statement = sa.select(tables_cell.instances).order_by(tables_cell.instances.c.id)
     with db.reader() as conn:
