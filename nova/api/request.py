@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections.abc
 import io
+import re
 import typing
 import urllib.parse
 import uuid
@@ -28,6 +29,7 @@ Target = dict[str, str | None]                        # for the policy: {'projec
 ADOPTS = 'nova.adopts'    # in the environ of a command: uuid of a guest that is there, for the server that is created
 EC2 = 'nova.ec2'          # in the environ of what the EC2 API asks for in the same process
 INNER = 'nova.inner'      # in the environ of another operation's request; true: not counted against the caller's rate
+_PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # nothing in it is quoted
 
 
 class Request(request.Request):
@@ -175,7 +177,8 @@ class Request(request.Request):
 
 
 def _quoted(part: object) -> str:
-    return urllib.parse.quote(str(part), safe='/@')
+    text = str(part)
+    return text if _PLAIN.fullmatch(text) else urllib.parse.quote(text, safe='/@')
 
 
 def mount_path(environ: dict[str, typing.Any]) -> str:

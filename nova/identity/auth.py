@@ -25,6 +25,7 @@ from oslo_utils import timeutils
 
 from nova import context
 from nova import exception
+from nova import utils
 from nova.identity import kept_tokens
 from nova.identity import tokens
 from nova.web import paste
@@ -47,6 +48,7 @@ IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_R
                      'HTTP_X_KEYSTONE', 'HTTP_X_TOKEN_INFO',
                      'HTTP_X_ACCESS_RULES', 'HTTP_OPENSTACK_SYSTEM_SCOPE')
 KEEP = 'HTTP_X_SERVICE_TOKEN'
+ENDS = 'nova.token_expires_at'         # in the environ of a token that is known: naive UTC
 KEYSTONE_S = 30          # without an answer, unless http_connect_timeout of [keystone_authtoken] says otherwise
 
 _REQUEST_ID = re.compile(r'req-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
@@ -209,7 +211,9 @@ class KeystoneContext(_Middleware):
             raise exception.Unauthorized()
         facts['service_roles'] = [role for role in environ.get('HTTP_X_SERVICE_ROLES', '').split(',') if role]
         found = environ.get('keystone.token_auth')
-        if found is not None and found.has_user_token:
+        if ENDS in environ:
+            facts['token_expires_at'] = environ[ENDS]
+        elif found is not None and found.has_user_token:
             facts['token_expires_at'] = timeutils.normalize_time(found.user.expires)
         caller = context.RequestContext.from_environ(environ, is_admin=None, **facts)
         if found is not None and found.has_user_token:
@@ -258,10 +262,13 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     class AuthToken(auth_token.AuthProtocol):
         """Keeps what Keystone said of a token, and answers 503 while it does not answer, where auth_token answers 401.
 
-        The end of a token is checked by auth_token with each request, kept or not.
+        What auth_token makes of such an answer is kept with it, where it is the same for each request: of tokens
+        without access rules and without a bind, that come without a service's token. The end of a token is checked
+        with each request, kept or not.
         """
 
         def __init__(self, app: App, settings: dict[str, Any]) -> None:
+            self._behind, app = app, self._note
             super().__init__(app, dict(settings))        # it takes out what it has read
             shared = bool(hooks.option(self, 'memcached_servers'))
             seconds = kept_tokens.seconds_for(int(hooks.option(self, 'token_cache_time')), shared)
@@ -269,6 +276,39 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
             if self._kept and not shared:
                 # its own memory keeps each as long once more, without a bound, and walks through all with each request
                 super().__init__(app, {**settings, 'token_cache_time': '-1'})
+
+        def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Any:
+            known = self._known(environ)
+            if known is None:
+                return super().__call__(environ, start_response)
+            for key in caller_keys:
+                environ.pop(key, None)
+            environ.update(known)
+
+            def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+                if status.startswith('401'):
+                    headers = [*headers, *hooks.challenge(self)]
+                return start_response(status, headers, *more)
+            return self._behind(environ, start)
+
+        def _known(self, environ: Environ) -> dict[str, Any] | None:
+            """What the environment of a request with this token has, None where auth_token has to say."""
+            token = environ.get('HTTP_X_AUTH_TOKEN')
+            if not token or self._kept is None or KEEP in environ:
+                return None
+            known: dict[str, Any] | None = self._kept.derived(token.strip())
+            return known if known is not None and known[ENDS] >= utils.utcnow() else None
+
+        def _note(self, environ: Environ, start_response: Callable[..., Any]) -> Any:
+            """Stands behind auth_token."""
+            token, data = environ.get('HTTP_X_AUTH_TOKEN'), environ.get('keystone.token_info')
+            if (self._kept is not None and token and KEEP not in environ and data is not None and 'token' in data
+                    and environ.get('HTTP_X_IDENTITY_STATUS') == 'Confirmed' and not data['token'].get('bind')
+                    and (data['token'].get('application_credential') or {}).get('access_rules') is None):
+                found = {key: environ[key] for key in caller_keys if key in environ}
+                found[ENDS] = timeutils.normalize_time(environ['keystone.token_auth'].user.expires)
+                self._kept.derive(token.strip(), data, found)
+            return self._behind(environ, start_response)
 
         def fetch_token(self, token: str, **more: Any) -> Any:
             if self._kept is None:
@@ -289,6 +329,7 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
                     'code': 503, 'message': 'The Identity service does not answer.'}}),
                 content_type='application/json', headers={'Retry-After': '5'})
 
+    caller_keys = hooks.keys_of_caller()
     conf = paste.offered(global_conf['conf'])
     for section, options in opts.list_auth_token_opts():
         conf.register_opts(options, section)

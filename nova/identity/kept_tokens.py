@@ -23,10 +23,11 @@ class KeptTokens:
         self._seconds, self._most, self._clock = seconds, most, clock
         self._lock = threading.Lock()
         self._kept: collections.OrderedDict[bytes, tuple[float, Any]] = collections.OrderedDict()
+        self._derived: dict[bytes, tuple[Any, Any]] = {}          # (answer, what was made of it); of those kept alone
 
     def get(self, token: str, ask: Callable[[], Any]) -> Any:
         """What is known of a token, else what ``ask`` returns; its errors are not kept."""
-        key, now = hashlib.sha256(token.encode()).digest(), self._clock()
+        key, now = _key(token), self._clock()
         with self._lock:
             found = self._kept.get(key)
             if found is not None and now < found[0]:
@@ -36,9 +37,33 @@ class KeptTokens:
         with self._lock:
             self._kept[key] = (now + self._seconds, data)
             self._kept.move_to_end(key)
+            self._derived.pop(key, None)
             if len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+                oldest, _answer = self._kept.popitem(last=False)
+                self._derived.pop(oldest, None)
         return data
+
+    def derived(self, token: str) -> Any:
+        """What was made of the answer about a token, as long as that is good; None: nothing."""
+        key, now = _key(token), self._clock()
+        with self._lock:
+            made, found = self._derived.get(key), self._kept.get(key)
+            if made is None or found is None or now >= found[0] or made[0] is not found[1]:
+                return None
+            self._kept.move_to_end(key)
+            return made[1]
+
+    def derive(self, token: str, answer: Any, made: Any) -> None:
+        """Keep what was made of an answer, with it; not when it is no longer the one that is kept."""
+        key = _key(token)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None and found[1] is answer:
+                self._derived[key] = answer, made
+
+
+def _key(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
 
 
 def seconds_for(cache_time: int, shared: bool) -> float:

@@ -50,6 +50,9 @@ class Mapper:
         first, path = segments[0] if segments else '', '/' + '/'.join(segments)
         if '\n' in path:                         # $ matches before a line's end, too; no path has a NUL character
             path = path.replace('\n', '\0')
+        methods = self._paths.get(path[1:])
+        if methods is not None and method in methods and _PART not in segments:         # fixed segments win
+            return methods, []
         keys = (first, len(segments)), ('', len(segments))
         for environ in ({'REQUEST_METHOD': method}, None):
             for key in keys:

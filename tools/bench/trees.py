@@ -2,6 +2,7 @@
 """Compares this tree with another one: the same requests to an all-in-one of each, in turns.
 
 usage: tools/bench/trees.py OTHER_TREE [--servers 300] [--rounds 15] [--thread-model native|eventlet]
+                               [--only TEXT]
 
 OTHER_TREE has a virtual environment with its own package (.venv), as tools/lib.sh makes it: a work tree of the commit
 before a change, say. Both clouds have the fake driver and SQLite. In each round both get the same number of requests of
@@ -97,6 +98,7 @@ def main():
     parser.add_argument('--servers', type=int, default=300)
     parser.add_argument('--rounds', type=int, default=15)
     parser.add_argument('--thread-model', choices=('native', 'eventlet'), default='native')
+    parser.add_argument('--only', default='', help='a part of the names of the requests that are compared')
     args = parser.parse_args()
 
     sides, slower = [], []
@@ -106,6 +108,8 @@ def main():
             sides[-1].fill()
         time.sleep(2)
         for what, count, work in kinds():
+            if args.only not in what:
+                continue
             for side in sides:
                 work(side)                            # not counted: it fills caches
             (this, other), ratio = compare(sides, args.rounds, work, count)

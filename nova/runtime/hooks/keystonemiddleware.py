@@ -4,6 +4,22 @@ from __future__ import annotations
 from typing import Any
 
 
+# What auth_token sets beside the headers that it also removes, and what it leaves for plugins of keystoneauth.
+_MORE = ('HTTP_OPENSTACK_SYSTEM_SCOPE', 'keystone.token_auth', 'keystone.token_info')
+
+
+def keys_of_caller() -> tuple[str, ...]:
+    """The keys of WSGI's environment by which auth_token tells who calls; those of a client it removes."""
+    from keystonemiddleware.auth_token import _request
+    request = _request._AuthTokenRequest.blank('/')
+    return (*('HTTP_' + name.upper().replace('-', '_') for name in request._all_auth_headers()), *_MORE)
+
+
+def challenge(protocol: Any) -> list[tuple[str, str]]:
+    """The headers that auth_token adds to a 401 of the application behind it."""
+    return list(protocol._reject_auth_headers)
+
+
 def option(protocol: Any, name: str) -> Any:
     """The value of an option of auth_token, from the paste file or from [keystone_authtoken]."""
     return protocol._conf.get(name)

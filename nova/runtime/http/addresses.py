@@ -38,8 +38,12 @@ class Trusted:
 
     def __init__(self, networks: Any = ()) -> None:
         self._networks = [ipaddress.ip_network(network, strict=False) for network in networks]
+        self._trusts = functools.lru_cache(4096)(self._looked_up)          # each request asks for its peer
 
     def __contains__(self, address: Any) -> bool:
+        return bool(self._networks) and self._trusts(address)
+
+    def _looked_up(self, address: Any) -> bool:
         try:
             found = ipaddress.ip_address(address)
         except ValueError:

@@ -6,7 +6,10 @@ So what is not exactly HTTP is refused, and a connection on which a body was not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+import email.utils
+import functools
 import re
+import time
 from typing import Any, NoReturn
 
 from cheroot import server
@@ -26,6 +29,12 @@ _TRAILER = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+:[^\0-\x08\x0a-\x1f\x7f]*\r\
 # Two of these are two requests in one.
 _ONCE = frozenset((b'Content-Length', b'Transfer-Encoding', b'Host', b'Content-Type', b'X-Auth-Token',
                    b'X-Service-Token', b'X-Subject-Token'))
+
+
+@functools.lru_cache(2)
+def _date(second: int) -> bytes:
+    """The value of Date; cheroot makes it anew for each answer."""
+    return email.utils.formatdate(second, usegmt=True).encode()
 
 
 def refusal(status: str, text: str) -> bytes:
@@ -232,6 +241,8 @@ class Request(server.HTTPRequest):
         if not self.server.ready or not self.conn.drained:
             self.close_connection = True             # a stopping server answers no further request
         self.conn.wfile.holds = True
+        if not any(name.lower() == b'date' for name, _value in self.outheaders):
+            self.outheaders.append((b'Date', _date(int(time.time()))))
         super().send_headers()
 
 

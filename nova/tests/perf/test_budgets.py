@@ -6,9 +6,12 @@ import pytest
 import sqlalchemy as sa
 
 from nova.db.projects import flavors
+from nova.identity import auth
+from nova.tests import image_service
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
+from nova.tests.unit import test_kept_tokens
 
 CALLS_PER_SERVER = 60            # of a detail list; the architecture allows 250
 CALLS_PER_NAME = 3               # of a plain list
@@ -101,6 +104,19 @@ def test_showing_a_server_is_one_select(cloud):
     uuid = cloud.add_server()
     seen = statements(cloud.cell_db, lambda: cloud.client().get(f'/servers/{uuid}', version='2.104'))
     assert len(seen) == 1
+
+
+CALLS_TO_KNOW_A_TOKEN = 110      # auth_token alone takes 700
+
+
+def test_calls_of_a_token_that_is_known(tmp_path):
+    keystone = test_kept_tokens.Keystone()
+    with image_service.listening(keystone) as keystone.address:
+        guarded = test_kept_tokens.guarded(keystone, tmp_path, auth.KeystoneContext(
+            lambda environ, start: start('200 OK', []) or []))
+        environ = {'REQUEST_METHOD': 'GET', 'PATH_INFO': '/', 'HTTP_X_AUTH_TOKEN': 't', 'SERVER_NAME': 'cloud.test',
+                   'SERVER_PORT': '80', 'wsgi.url_scheme': 'http', 'REMOTE_ADDR': '192.0.2.7'}
+        assert least(lambda: guarded(dict(environ), lambda status, headers, error=None: None)) <= CALLS_TO_KNOW_A_TOKEN
 
 
 # ---- lists of other things ---------------------------------------------------

@@ -1,7 +1,9 @@
 """What Keystone said of tokens is kept in the process, for as long as it may be, and no longer."""
+import datetime
 import json
 import socket
 import threading
+import time
 import types
 
 import pytest
@@ -57,6 +59,27 @@ def test_the_token_that_was_used_the_longest_time_ago_goes_first():
     assert asked == ['a', 'b', 'c', 'b'] and len(kept._kept) == 2
 
 
+def test_what_was_made_of_an_answer_is_kept_with_it_alone():
+    clock = Clock()
+    kept = kept_tokens.KeptTokens(60, most=2, clock=clock)
+    first, second = {'answer': 1}, {'answer': 2}
+    kept.derive('a', first, 'nobody asked')
+    assert kept.derived('a') is None
+    kept.get('a', lambda: first)
+    kept.derive('a', second, 'of another answer')
+    assert kept.derived('a') is None
+    kept.derive('a', first, 'made')
+    assert kept.derived('a') == 'made' and kept.derived('b') is None
+    clock.now += 61
+    assert kept.derived('a') is None
+    kept.get('a', lambda: second)
+    assert kept.derived('a') is None
+    kept.derive('a', second, 'again')
+    for token in ('b', 'c'):
+        kept.get(token, lambda: first)
+    assert kept.derived('a') is None and not kept._derived
+
+
 @pytest.mark.parametrize('cache_time, shared, expected', [(300, False, 300), (300, True, 10), (5, True, 5),
                                                           (-1, False, -1), (-1, True, -1)])
 def test_how_long_an_answer_is_good(cache_time, shared, expected):
@@ -68,6 +91,7 @@ class Keystone:
 
     def __init__(self):
         self.asked, self.end, self._lock = [], '2999-01-02T03:04:05.000000Z', threading.Lock()
+        self.more = {}
 
     def __call__(self, environ, start_response):
         headers = [('Content-Type', 'application/json')]
@@ -81,7 +105,7 @@ class Keystone:
         elif environ['PATH_INFO'].endswith('/auth/tokens'):
             with self._lock:
                 self.asked.append((environ['HTTP_X_SUBJECT_TOKEN'], environ.get('QUERY_STRING', '')))
-            body = {'token': self._token()}
+            body = {'token': {**self._token(), **self.more}}
             start_response('200 OK', headers)
         else:
             body = {'version': {'id': 'v3.14', 'status': 'stable', 'links': [
@@ -119,6 +143,77 @@ def protected(keystone, tmp_path, more=''):
         request = webob.Request.blank('/servers', headers={'X-Auth-Token': token})
         return request.get_response(application).status_int, seen and seen[-1]
     return call
+
+
+def guarded(keystone, tmp_path, behind):
+    """An application behind auth_token."""
+    (tmp_path / 'own.conf').write_text(
+        f'[keystone_authtoken]\nauth_type = password\nauth_url = {keystone.address}/v3\nusername = nova\npassword = p\n'
+        'user_domain_id = default\nproject_name = service\nproject_domain_id = default\nservice_type = compute\n'
+        'www_authenticate_uri = http://keystone.test/\n')
+    conf = nova_conf.new(files=[str(tmp_path / 'own.conf')])
+    return auth.authtoken_factory({'conf': paste.offer(conf)}, delay_auth_decision='true')(behind)
+
+
+def environments(keystone, tmp_path, status='200 OK'):
+    """(function(headers) -> (environ that the application got, but what is of webob; answer), application)."""
+    seen = []
+
+    def behind(environ, start_response):
+        seen.append({name: value for name, value in environ.items()
+                     if name.startswith(('HTTP_', 'keystone.')) and name != 'keystone.token_auth'})
+        return webob.Response(status=status)(environ, start_response)
+    application = guarded(keystone, tmp_path, behind)
+
+    def call(**headers):
+        given = {'X-Auth-Token': 't', 'X-Roles': 'admin', 'X-Service-Roles': 'service', 'X-Role': 'admin', **headers}
+        answer = webob.Request.blank('/servers', headers=given).get_response(application)
+        return seen[-1], answer
+    return call, application
+
+
+def test_a_token_that_is_known_says_what_auth_token_says(keystone, tmp_path):
+    """The headers of a client are lies, also behind a token that is known."""
+    call, application = environments(keystone, tmp_path)
+    first, _answer = call()
+    assert application._known({'HTTP_X_AUTH_TOKEN': 't'}) is not None
+    assert call()[0] == first == call(**{'X-User-Id': 'other', 'Openstack-System-Scope': 'all'})[0]
+    assert first['HTTP_X_ROLES'] == 'member' and 'HTTP_X_SERVICE_ROLES' not in first
+    assert first['HTTP_X_IDENTITY_STATUS'] == 'Confirmed' and len(keystone.asked) == 1
+
+
+@pytest.mark.parametrize('more', [{'bind': {'kerberos': 'someone'}},
+                                  {'application_credential': {'id': 'c', 'restricted': True, 'access_rules': [
+                                      {'method': 'GET', 'path': '/servers', 'service': 'compute'}]},
+                                   'catalog': [{'type': 'compute', 'name': 'nova', 'id': 'n', 'endpoints': []}]}])
+def test_what_depends_on_the_request_is_asked_with_each(keystone, tmp_path, more):
+    keystone.more = more
+    call, application = environments(keystone, tmp_path)
+    call()
+    assert len(keystone.asked) == 1 and application._known({'HTTP_X_AUTH_TOKEN': 't'}) is None
+
+
+def test_a_token_beside_a_service_s_is_checked_by_auth_token(keystone, tmp_path):
+    call, application = environments(keystone, tmp_path)
+    call()
+    assert application._known({'HTTP_X_AUTH_TOKEN': 't', 'HTTP_X_SERVICE_TOKEN': 's'}) is None
+    found, _answer = call(**{'X-Service-Token': 's'})
+    assert found['HTTP_X_SERVICE_IDENTITY_STATUS'] == 'Invalid'             # it has no role of a service
+    assert 'HTTP_X_SERVICE_IDENTITY_STATUS' not in call()[0]
+
+
+def test_a_known_token_ends(keystone, tmp_path):
+    keystone.end = (utils.utcnow() + datetime.timedelta(seconds=2)).isoformat() + 'Z'
+    call, _application = environments(keystone, tmp_path)
+    assert [call()[0]['HTTP_X_IDENTITY_STATUS'] for _ in range(2)] == ['Confirmed'] * 2
+    time.sleep(2.1)
+    assert call()[0]['HTTP_X_IDENTITY_STATUS'] == 'Invalid'
+
+
+def test_a_401_of_the_application_says_where_to_get_a_token(keystone, tmp_path):
+    call, _application = environments(keystone, tmp_path, '401 Unauthorized')
+    answers = [call()[1].headers.getall('WWW-Authenticate') for _ in range(3)]
+    assert answers == [['Keystone uri="http://keystone.test/"']] * 3 and len(keystone.asked) == 1
 
 
 def test_keystone_is_asked_once_for_a_token(keystone, tmp_path):

@@ -295,3 +295,14 @@ def test_auth_token_has_its_options():
     assert keystonemiddleware.option(protocol, 'memcached_servers') == ['192.0.2.1:11211']
     assert int(keystonemiddleware.option(protocol, 'token_cache_time')) == 17, (
         'AuthProtocol has no _conf any more: how long a token is kept is not known.')
+
+
+def test_auth_token_says_who_calls_by_these_keys():
+    from keystonemiddleware import auth_token
+    keys = keystonemiddleware.keys_of_caller()
+    assert {'HTTP_X_ROLES', 'HTTP_X_USER_ID', 'HTTP_X_IDENTITY_STATUS', 'HTTP_X_SERVICE_ROLES', 'HTTP_X_TENANT',
+            'HTTP_X_IS_ADMIN_PROJECT', 'keystone.token_auth'} <= set(keys), (
+        '_AuthTokenRequest._all_auth_headers does not list what auth_token sets any more: a known token has not all.')
+    protocol = auth_token.AuthProtocol(lambda environ, start_response: [], {
+        'www_authenticate_uri': 'http://keystone.test', 'auth_type': 'none'})
+    assert keystonemiddleware.challenge(protocol) == [('WWW-Authenticate', 'Keystone uri="http://keystone.test"')]
