@@ -7,11 +7,12 @@ import pathlib
 from typing import Any, TYPE_CHECKING
 
 from nova.cmd.command_line import flag
+from nova.cmd.manage import known_projects
 
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-_OWNER = {'metavar': 'OWNER', 'help': 'id of the project whose image it is'}
+_OWNER = {'metavar': 'OWNER', 'help': f'the project whose image it is: {known_projects.HELP}'}
 _FILE = {'metavar': 'PATH', 'help': 'a file'}
 _KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # the words of the Bexar format
 
@@ -22,23 +23,23 @@ def image_register(conf: cfg.ConfigOpts, path: str, owner: str | None, disk_form
     """Register a disk image; its format is looked up in the file unless given."""
     kinds = {'kernel_id': kernel_id, 'ramdisk_id': ramdisk_id}
     properties = {name: value for name, value in kinds.items() if value}
-    _register(_images(conf), path, owner, disk_format or ('ami' if properties else _format_of(path)),
+    _register(_images(conf), path, _project(conf, owner), disk_format or ('ami' if properties else _format_of(path)),
               container_format, name, properties, private)
 
 
 def kernel_register(conf: cfg.ConfigOpts, path: str, owner: str | None, name: str | None, private: bool) -> None:
     """Register a kernel (aki)."""
-    _register(_images(conf), path, owner, 'aki', None, name, {}, private)
+    _register(_images(conf), path, _project(conf, owner), 'aki', None, name, {}, private)
 
 
 def ramdisk_register(conf: cfg.ConfigOpts, path: str, owner: str | None, name: str | None, private: bool) -> None:
     """Register a ramdisk (ari)."""
-    _register(_images(conf), path, owner, 'ari', None, name, {}, private)
+    _register(_images(conf), path, _project(conf, owner), 'ari', None, name, {}, private)
 
 
 def all_register(conf: cfg.ConfigOpts, image: str, kernel: str, ramdisk: str, owner: str | None, private: bool) -> None:
     """Register a kernel, a ramdisk, and the image (ami) that boots with them."""
-    images = _images(conf)
+    images, owner = _images(conf), _project(conf, owner)
     properties = {'kernel_id': _register(images, kernel, owner, 'aki', None, None, {}, private),
                   'ramdisk_id': _register(images, ramdisk, owner, 'ari', None, None, {}, private)}
     _register(images, image, owner, 'ami', None, None, properties, private)
@@ -52,14 +53,15 @@ def convert(conf: cfg.ConfigOpts, directory: str) -> None:
     found = [_bexar(path) for path in sorted(pathlib.Path(directory).glob('*/info.json'))]
     if not found:
         raise exception.InvalidInput(reason=f'{directory} has no */info.json.')
+    owners = {owner: _project(conf, owner) for owner in {info['owner'] for info in found}}
     # Kernels and ramdisks come first: machine images name them by their old ids.
     for info in sorted(found, key=lambda info: info['kind'] == 'ami'):
         kinds = {'kernel_id': info['kernel'], 'ramdisk_id': info['ramdisk']}
         properties = {name: ids.get(old, old) for name, old in kinds.items() if old and old != 'true'}
         if info['architecture']:
             properties['architecture'] = info['architecture']
-        ids[info['old']] = _register(images, info['path'], info['owner'], info['kind'], None, info['name'], properties,
-                                     not info['public'])
+        ids[info['old']] = _register(images, info['path'], owners[info['owner']], info['kind'], None, info['name'],
+                                     properties, not info['public'])
 
 
 def _bexar(path: pathlib.Path) -> dict[str, Any]:
@@ -77,6 +79,11 @@ def _bexar(path: pathlib.Path) -> dict[str, Any]:
                 'kernel': info.get('kernelId'), 'ramdisk': info.get('ramdiskId'), 'path': str(path.parent / 'image')}
     except (ValueError, KeyError, AttributeError) as error:
         raise exception.InvalidInput(reason=f'{path} is no description of an image: {error!r}') from None
+
+
+def _project(conf: cfg.ConfigOpts, owner: str | None) -> str | None:
+    """The id of the owner's project: an image of another one would be nobody's."""
+    return known_projects.look_up(conf, owner) if owner else None
 
 
 def _images(conf: cfg.ConfigOpts) -> Any:

@@ -22,13 +22,26 @@ def find(conf: cfg.ConfigOpts, api_db: engine.Database, project: str) -> str:
     from nova.db.identity import directory
     from nova.identity.embedded import directory as embedded
     if conf.identity.backend != 'embedded':
-        if not _KEYSTONE_ID.fullmatch(project):
-            raise exception.InvalidInput(f'{project} is not the id of a project. Keystone has the projects here: '
-                                         f'openstack project show -f value -c id {project}')
-        return project
+        return _keystone_id(project)
     with api_db.reader() as conn:
         row = directory.get(conn, 'project', id=project) or directory.get(
             conn, 'project', domain_id=embedded.DOMAIN['id'], name=project)
     if row is None:
         raise exception.IdentityNotFound(noun='project', id=project)
     return str(row['id'])
+
+
+def look_up(conf: cfg.ConfigOpts, project: str) -> str:
+    """``find`` for a command that has no database open."""
+    from nova.cloud import assembly
+    if conf.identity.backend != 'embedded':
+        return _keystone_id(project)
+    return find(conf, assembly.checked_databases(conf)[0], project)
+
+
+def _keystone_id(project: str) -> str:
+    from nova import exception
+    if not _KEYSTONE_ID.fullmatch(project):
+        raise exception.InvalidInput(f'{project} is not the id of a project. Keystone has the projects here: '
+                                     f'openstack project show -f value -c id {project}')
+    return project

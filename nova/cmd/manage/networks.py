@@ -6,6 +6,7 @@ import itertools
 from typing import Any, TYPE_CHECKING
 
 from nova.cmd import tables
+from nova.cmd.manage import known_projects
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -46,6 +47,7 @@ def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
         raise exception.InvalidInput('Either --vlan is expected, or --vlan-start and perhaps --num-networks.')
     count, project = given.get('num_networks', 1), given.get('project')
     api_db, admin = _api_db(conf), context.admin_context()
+    project = known_projects.find(conf, api_db, project) if project is not None else None
     face, networks = app.Face(conf, api_db), _networks(given, count)
 
     def make(conn: Any) -> list[str]:
@@ -152,7 +154,8 @@ def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disa
     from nova.network.operators import networks as operators
     if bool(project) == disassociate_project:
         raise exception.InvalidInput('Either --project or --disassociate-project is expected.')
-    operators.give_network(_api_db(conf), network, project)
+    api_db = _api_db(conf)
+    operators.give_network(api_db, network, known_projects.find(conf, api_db, project) if project else None)
 
 
 def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:
@@ -233,7 +236,7 @@ CREATE = {
     '--gateway-v6': _text('ADDRESS', 'the first of the range unless given'),
     '--dns1': _text('ADDRESS', 'a name server, besides the one of the network'),
     '--dns2': _text('ADDRESS', 'another one'),
-    '--project': _text('PROJECT', 'id of the project whose they are; for all projects unless given'),
+    '--project': _text('PROJECT', f'the project whose they are: {known_projects.HELP}; for all projects unless given'),
     '--vlan': _number('VLAN', 'of the one network that is made'),
     '--vlan-start': _number('VLAN', 'of the first of the networks'),
     '--physical-network': _text('NAME', 'one of [network] physical_networks, of VLANs; the first of vlan_ranges unless '
@@ -255,6 +258,7 @@ OPTIONS = {
                                       'help': 'one of [network] physical_networks'}},
     delete_floating: {'ip_range': RANGE},
     modify_network: {'network': UUID,
-                     '--project': {'metavar': 'PROJECT', 'default': None, 'help': 'id of its new project'},
+                     '--project': {'metavar': 'PROJECT', 'default': None,
+                                   'help': f'its new project: {known_projects.HELP}'},
                      '--disassociate-project': {'action': 'store_true', 'help': 'it is for all projects then'}},
 }

@@ -138,34 +138,50 @@ def test_images_are_registered(cloud, nova_manage, tmp_path):
     for name in ('disk', 'kernel', 'ramdisk'):
         files[name] = tmp_path / name
         files[name].write_bytes(name.encode() * 300)
-    code, out, err = nova_manage('image', 'image_register', files['disk'], 'project1', '--name', 'mine', '--private')
+    code, out, err = nova_manage('image', 'image_register', files['disk'], 'demo', '--name', 'mine', '--private')
     assert (code, err) == (0, '')
     image = shown(cloud, out.split()[-1].rstrip('.'))
     assert (image['name'], image['owner'], image['disk_format'], image['visibility'], image['status']) == (
-        'mine', 'project1', 'raw', 'private', 'active')
-    code, out, _err = nova_manage('image', 'all_register', files['disk'], files['kernel'], files['ramdisk'], 'project1')
+        'mine', cloud.client().project_id, 'raw', 'private', 'active')
+    code, out, _err = nova_manage('image', 'all_register', files['disk'], files['kernel'], files['ramdisk'],
+                                   cloud.boss.project_id)
     kernel, ramdisk, image = (shown(cloud, line.split()[-1].rstrip('.')) for line in out.splitlines())
     assert (code, kernel['disk_format'], ramdisk['container_format'], image['disk_format']) == (0, 'aki', 'ari', 'ami')
     assert (image['kernel_id'], image['ramdisk_id']) == (kernel['id'], ramdisk['id'])
-    assert nova_manage('image', 'kernel_register', files['kernel'], 'project1')[0] == 0
-    assert nova_manage('image', 'ramdisk_register', files['ramdisk'], 'project1')[0] == 0
+    assert nova_manage('image', 'kernel_register', files['kernel'], cloud.boss.project_id)[0] == 0
+    assert nova_manage('image', 'ramdisk_register', files['ramdisk'], cloud.boss.project_id)[0] == 0
+
+
+def test_an_image_of_a_project_that_is_not_there_is_not_registered(cloud, nova_manage, tmp_path):
+    """OWNER was any text: the image was nobody's."""
+    disk = tmp_path / 'disk'
+    disk.write_bytes(b'\0' * 512)
+    (tmp_path / 'info.json').write_text(json.dumps({'imageId': 'ami-1', 'imageOwnerId': 'nobody'}))
+    (tmp_path / 'image').write_bytes(b'\0' * 512)
+    before = cloud.boss.get('/image/v2/images').json()['images']
+    for words in (('image_register', disk, 'nobody'), ('kernel_register', disk, 'nobody'),
+                  ('ramdisk_register', disk, 'nobody'), ('all_register', disk, disk, disk, 'nobody'),
+                  ('convert', tmp_path.parent)):
+        code, out, err = nova_manage('image', *words)
+        assert (code, out) == (1, '') and 'nobody' in err, (words, err)
+    assert cloud.boss.get('/image/v2/images').json()['images'] == before
 
 
 def test_a_file_that_is_no_image_leaves_none_behind(cloud, nova_manage, tmp_path):
     before = cloud.boss.get('/image/v2/images').json()['images']
-    code, _out, err = nova_manage('image', 'image_register', tmp_path / 'none', 'project1')
+    code, _out, err = nova_manage('image', 'image_register', tmp_path / 'none', cloud.boss.project_id)
     assert code == 1 and 'none' in err and len(err.splitlines()) == 1
     disk = tmp_path / 'disk'
     disk.write_bytes(b'\0' * 512)
-    code, _out, err = nova_manage('image', 'image_register', disk, 'project1', '--disk-format', 'qcow2')
+    code, _out, err = nova_manage('image', 'image_register', disk, cloud.boss.project_id, '--disk-format', 'qcow2')
     assert code == 1 and len(err.splitlines()) == 1
     assert cloud.boss.get('/image/v2/images').json()['images'] == before
 
 
 def test_a_directory_of_the_bexar_format_is_converted(cloud, nova_manage, tmp_path):
     for name, info in (('ami-1', {'imageId': 'ami-1', 'type': 'machine', 'kernelId': 'aki-1', 'isPublic': True,
-                                  'imageOwnerId': 'project1', 'architecture': 'x86_64'}),
-                       ('aki-1', {'imageId': 'aki-1', 'type': 'kernel', 'imageOwnerId': 'project1'})):
+                                  'imageOwnerId': cloud.boss.project_id, 'architecture': 'x86_64'}),
+                       ('aki-1', {'imageId': 'aki-1', 'type': 'kernel', 'imageOwnerId': cloud.boss.project_id})):
         (tmp_path / name).mkdir()
         (tmp_path / name / 'info.json').write_text(json.dumps(info))
         (tmp_path / name / 'image').write_bytes(name.encode() * 200)

@@ -12,23 +12,31 @@ def rows(answer):
     return [line.split() for line in out.splitlines()[1:]]
 
 
-def test_networks(nova_manage):
+def test_networks(cloud, nova_manage):
+    demo = cloud.client().project_id
     private, = rows(nova_manage('network', 'list'))
     assert private[1:3] == ['private', 'flat']
     assert nova_manage('network', 'delete', 'nowhere')[0] == 1
     assert nova_manage('network', 'modify', private[0])[0] == 1
-    assert nova_manage('network', 'modify', private[0], '--project', 'p')[0] == 0
-    assert rows(nova_manage('network', 'list'))[0][-1] == 'p'
+    assert nova_manage('network', 'modify', private[0], '--project', 'demo')[0] == 0
+    assert rows(nova_manage('network', 'list'))[0][-1] == demo
     assert nova_manage('network', 'modify', private[0], '--disassociate-project')[0] == 0
+    # any text was taken for the id of a project: the network was nobody's
+    before = rows(nova_manage('network', 'list'))
+    for words in (('modify', private[0]), ('create', '--label', 'n', '--fixed-range-v4', '10.20.0.0/24')):
+        code, _out, err = nova_manage('network', *words, '--project', 'nobody')
+        assert code == 1 and 'nobody' in err
+    assert rows(nova_manage('network', 'list')) == before
 
 
 def test_vlans(cloud, nova_manage):
     known = cloud.config.read_text()
     cloud.config.write_text(known + 'physical_networks = wire:br-wire\nvlan_ranges = wire:100:199\n')
     try:
-        wanted = ('network', 'create', '--project', 'p9', '--label', 'v', '--fixed-range-v4', '10.20.0.0/22')
+        wanted = ('network', 'create', '--project', cloud.boss.project_id, '--label', 'v', '--fixed-range-v4',
+                  '10.20.0.0/22')
         assert nova_manage(*wanted, '--vlan-start', '100', '--num-networks', '3')[0] == 0
-        made = sorted(row[1:5] for row in rows(nova_manage('network', 'list')) if row[-1] == 'p9')
+        made = sorted(row[1:5] for row in rows(nova_manage('network', 'list')) if row[-1] == cloud.boss.project_id)
         assert made == [['v_0', 'vlan', '100', '10.20.0.0/24'], ['v_1', 'vlan', '101', '10.20.1.0/24'],
                         ['v_2', 'vlan', '102', '10.20.2.0/24']]
         for more, said in ((('--vlan', '102'), 'is in use'), (('--vlan', '5', '--num-networks', '2'), 'Either --vlan'),
@@ -40,7 +48,7 @@ def test_vlans(cloud, nova_manage):
             assert code == 1 and said in err, (more, err)
         # the second one's VLAN is in use: the first one is not made, either
         assert nova_manage(*wanted, '--vlan-start', '99', '--num-networks', '2')[0] == 1
-        assert len([row for row in rows(nova_manage('network', 'list')) if row[-1] == 'p9']) == 3
+        assert len([row for row in rows(nova_manage('network', 'list')) if row[-1] == cloud.boss.project_id]) == 3
         assert nova_manage(*wanted, '--vlan', '99')[0] == 0
         assert nova_manage(*wanted[:2], '--vlan', '98')[0] == 1
     finally:
@@ -69,7 +77,7 @@ def test_networks_with_all_that_the_command_takes(cloud, nova_manage):
     assert wide[2] == 'vxlan' and len(wide) == 6                         # no project: it is for all
     assert cloud.client().get(f'/network/v2.0/networks/{wide[0]}').json()['network']['shared']
     assert nova_manage('network', 'create', '--label', 'some', '--fixed-range-v4', '10.31.0.0/16', '--network-size',
-                       '64', '--num-networks', '3', '--fixed-range-v6', 'fd00:31::/62', '--project', 'p8')[0] == 0
+                       '64', '--num-networks', '3', '--fixed-range-v6', 'fd00:31::/62', '--project', 'demo')[0] == 0
     assert {name: [row['cidr'] for row in found] for name, found in _subnets(cloud, 'some').items()} == {
         'some_0': ['10.31.0.0/26', 'fd00:31::/64'], 'some_1': ['10.31.0.64/26', 'fd00:31:0:1::/64'],
         'some_2': ['10.31.0.128/26', 'fd00:31:0:2::/64']}
