@@ -9,6 +9,9 @@ OPTIONS = [
     cfg.IntOpt('max_request_body_size', default=262144, min=1024, max=16777216,
                help='Bytes of a request body at most; a larger one is answered with 413. '
                     'User data and personality files of one server must fit.'),
+    cfg.BoolOpt('enable_instance_password', default=True, mutable=True,
+                help='Whether answers to create, rebuild, rescue and evacuate show the password (adminPass). A guest '
+                     'gets it by its config drive alone. False: for deployments whose servers have none.'),
     cfg.BoolOpt('nova_network_resources', default=False,
                 help='Whether resources that only a network service within the compute service had are there again, '
                      'for programs that use them: addresses (os-fixed-ips), ranges of floating addresses '

@@ -45,7 +45,9 @@ def evacuate(req: api_request.Request, id: str) -> api_request.Document | None:
                  'leave_stopped': req.has('evacuate_stopped')}
     cell.db.run(_begin, req.context, id, arguments, password, req.services.conf.service_down_time)
     casts.send(cell, cell.rpc.conductor.continue_evacuation, req.context, instance_uuid=id)
-    return None if req.has('evacuate_shared_storage_detected') else {'adminPass': password}
+    if req.has('evacuate_shared_storage_detected'):
+        return None
+    return server_spec.shown_password(req.services.conf, password) or None
 
 
 def _destination(req: api_request.Request, conn: engine.Connection, row: InstancesRow,

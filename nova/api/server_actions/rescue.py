@@ -39,7 +39,7 @@ def rescue(req: api_request.Request, id: str) -> api_request.Document:
     arguments = {'image_id': image_id, 'admin_password': password, 'clean_shutdown': True}
     row = server_actions.begin(req, cell, id, action, {**arguments, 'image_parts': parts})
     server_actions.cast(req, cell, row, action, **arguments)
-    return {'adminPass': password}
+    return server_spec.shown_password(req.services.conf, password)
 
 
 def _check_volume_backed(req: api_request.Request, conn: engine.Connection, row: InstancesRow,

@@ -131,7 +131,7 @@ def _accepted(req: api_request.Request, uuid: str, row: api_request.Row, passwor
     links = server_fields.links({'uuid': uuid}, server_fields.View(req))
     body = {'server': {'id': uuid, 'links': links, 'OS-DCF:diskConfig': row['disk_config'],
                        'security_groups': [{'name': name} for name in groups],          # as the request has them
-                       'adminPass': password}}
+                       **server_spec.shown_password(req.services.conf, password)}}
     return Response(body, headers=(('Location', links[0]['href']),))
 
 

@@ -76,7 +76,7 @@ def rebuild(req: api_request.Request, id: str) -> Response:
     server_actions.cast(req, cell, row, ACTION, spec=spec, preserve_ephemeral=plan.arguments['preserve_ephemeral'])
     with cell.db.reader() as conn:
         shown = server_lookup.answer(req, conn, server_fields.REBUILD, row)
-    return Response({'server': {**shown, 'adminPass': plan.password}},
+    return Response({'server': {**shown, **server_spec.shown_password(req.services.conf, plan.password)}},
                     headers=(('Location', req.url('servers', id)),))
 
 

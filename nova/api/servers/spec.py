@@ -7,6 +7,8 @@ import secrets
 import typing
 import unicodedata
 
+from oslo_config import cfg
+
 from nova import exception
 from nova import utils
 from nova.hardware import cpu_topology
@@ -40,6 +42,14 @@ def counts(server: Document) -> tuple[int, int]:
 def password() -> str:
     """A new administrator password."""
     return ''.join(secrets.choice(_PASSWORD_LETTERS) for _ in range(PASSWORD_LENGTH))
+
+
+def shown_password(conf: cfg.ConfigOpts, password: str | None) -> dict[str, str | None]:
+    """What an answer has of a server's password.
+
+    :param conf: uses [api] enable_instance_password
+    """
+    return {'adminPass': password} if conf.api.enable_instance_password else {}
 
 
 def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) -> str:

@@ -49,3 +49,17 @@ def test_several_at_once(user, image_id):
     assert len(servers) == 3
     addresses = {user.wait_for(server['id'])['addresses']['private'][0]['addr'] for server in servers}
     assert len(addresses) == 3
+
+
+def test_no_answer_has_a_password_that_guests_do_not_get(tmp_path):
+    with cloud.running(tmp_path, api__enable_instance_password=False) as running:
+        user = running.client()
+        image = user.upload_image()
+        made = user.boot(image, flavor=flavor(user))
+        assert 'adminPass' not in made
+        user.wait_for(made['id'])
+        for body, after in (({'rescue': {'adminPass': 'given'}}, 'RESCUE'), ({'unrescue': None}, 'ACTIVE'),
+                            ({'rebuild': {'imageRef': image}}, 'ACTIVE')):
+            answer = user.post(f'/servers/{made["id"]}/action', body)
+            assert answer.status_code in (200, 202) and 'adminPass' not in answer.text
+            user.wait_for(made['id'], after)
