@@ -15,11 +15,12 @@ while [ $# -gt 0 ]; do
         --state-path) state=${2:?--state-path needs a value}; shift ;;
         --port) port=${2:?--port needs a value}; shift ;;
         --no-server) server=no ;;
-        *) sed -n '5,6s/^# //p' "$0" >&2; exit 2 ;;
+        *) say "'$1' is no word of this command." >&2; sed -n '5,6s/^# //p' "$0" >&2; exit 2 ;;
     esac
     shift
 done
 case $driver in auto|libvirt|fake) ;; *) fail "--driver is '$driver'; choose auto, libvirt or fake" ;; esac
+[[ $port =~ ^[0-9]{1,5}$ ]] && ((10#$port > 0 && 10#$port < 65536)) || fail "--port is '$port'; choose 1 to 65535"
 root=no; [ "$(id -u)" = 0 ] && root=yes
 if [ -z "$state" ]; then
     [ $root = yes ] && state=/var/lib/nova || state=$HOME/.local/share/nova

@@ -32,6 +32,10 @@ POLICY = 'ec2_api:{}'
 PHRASES = {200: 'OK', 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 405: 'Method Not Allowed',
            412: 'Precondition Failed', 500: 'Internal Server Error', 503: 'Service Unavailable'}
 
+S3_SCOPE = '/s3/aws4_request'       # of the signature of a request for another service
+OF_S3 = errors.Ec2Error('InvalidRequest', 'This is the endpoint of EC2, and the request is one of S3. The object store '
+                        'has an endpoint of its own: that of the type s3 in the catalog (AWS_ENDPOINT_URL_S3).')
+
 
 class Application:
     """A WSGI application.
@@ -57,7 +61,10 @@ class Application:
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
         context.RequestContext(request_id=request_id, remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         try:
-            status, body = 200, self._serve(environ, request_id)
+            if S3_SCOPE in environ.get('HTTP_AUTHORIZATION', ''):
+                status, body = OF_S3.status, protocol.fault_of_s3(OF_S3, request_id)
+            else:
+                status, body = 200, self._serve(environ, request_id)
         except errors.Ec2Error as error:
             status, body = error.status, protocol.fault(error, request_id)
         except Exception:

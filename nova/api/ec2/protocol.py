@@ -230,6 +230,14 @@ def fault(error: errors.Ec2Error, request_id: str) -> bytes:
     return _text(root)
 
 
+def fault_of_s3(error: errors.Ec2Error, request_id: str) -> bytes:
+    """The XML of a refusal for clients of S3, which read no other."""
+    root = etree.Element('Error')
+    for name, text in (('Code', error.code), ('Message', error.message), ('RequestId', request_id)):
+        etree.SubElement(root, name).text = text
+    return _text(root)
+
+
 def _text(root: etree.Element) -> bytes:
     return _DECLARATION.encode() + bytes(etree.tostring(root, encoding='utf-8'))
 
