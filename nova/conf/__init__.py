@@ -6,6 +6,7 @@ process.
 from __future__ import annotations
 
 from collections.abc import Sequence
+import functools
 import importlib
 import pkgutil
 from typing import Any
@@ -15,11 +16,12 @@ from oslo_config import cfg
 from nova.conf.clients import keystoneauth
 
 
-def modules() -> list[Any]:
+@functools.cache
+def modules() -> tuple[Any, ...]:
     """The option modules by name: each has GROUP (None for [DEFAULT]) and OPTIONS."""
     names = sorted((module.name for module in pkgutil.walk_packages(__path__, f'{__name__}.')),
                    key=lambda name: name.rpartition('.')[2])
-    return [module for module in map(importlib.import_module, names) if hasattr(module, 'OPTIONS')]
+    return tuple(module for module in map(importlib.import_module, names) if hasattr(module, 'OPTIONS'))
 
 
 def list_opts() -> list[tuple[Any, list[cfg.Opt]]]:

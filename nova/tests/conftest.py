@@ -1,9 +1,10 @@
 """What holds for a whole test session, before anything else is imported: the thread model, no cloud of the caller's.
 
 SQLite's databases of all tests of a process share what SQLAlchemy has compiled: each test has databases of its own, and
-would compile every statement anew. None of them need outlive a power cut. ``nova.tests.limits`` bounds the time of a
-test.
+would compile every statement anew. None of them need outlive a power cut. Garbage is looked for as in a daemon.
+``nova.tests.limits`` bounds the time of a test.
 """
+import gc
 import os
 
 from nova.runtime import concurrency
@@ -39,5 +40,12 @@ _hasten_sqlite()
 
 
 def pytest_configure(config):
+    from nova.runtime import service
     from nova.tests import limits
+    gc.set_threshold(*service.GC_THRESHOLDS)
     limits.register(config)
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()                          # modules stay until the end

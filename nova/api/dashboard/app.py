@@ -1,4 +1,5 @@
 """The files of the dashboard below /dashboard/, and what its page must know of the deployment."""
+import functools
 import http
 import pathlib
 import typing
@@ -35,6 +36,14 @@ def origin(url: str) -> str:
     return f'{parts.scheme}://{parts.netloc}'
 
 
+@functools.cache
+def _shipped() -> tuple[static.Files, dict[str, static.File]]:
+    """The files of the page and its texts by language, read once a process."""
+    files = static.Files(STATIC)
+    return files, {language: static.File(static.TYPES['.json'], orjson.dumps(texts.catalog(language, files)))
+                   for language in sorted(set(i18n.languages().values()))}
+
+
 class Dashboard:
     """
     :param identity: URL of the Identity API with its /v3; None: /identity/v3 at the page's address
@@ -45,7 +54,7 @@ class Dashboard:
 
     def __init__(self, identity: str | None = None, base: str | None = None,
                  connect: typing.Iterable[str] = ()) -> None:
-        self._files = static.Files(STATIC)
+        self._files, self._texts = _shipped()
         origins = sorted({origin(url) for url in [*connect, *([identity] if identity else ())]})
         self._headers: Headers = [
             ('Content-Security-Policy', policy(origins)), ('X-Content-Type-Options', 'nosniff'),
@@ -56,8 +65,6 @@ class Dashboard:
         self._page = static.File(page.kind, page.body.replace(b'{digest}', self._files.digest.encode()))
         self._config = static.File(static.TYPES['.json'], orjson.dumps(
             {'identity': identity, 'base': base, 'version': self._files.digest}))
-        self._texts = {language: static.File(static.TYPES['.json'], orjson.dumps(texts.catalog(language, self._files)))
-                       for language in sorted(set(i18n.languages().values()))}
 
     def answer(self, environ: Environ, start_response: typing.Any) -> list[bytes] | None:
         """A step of web.pipeline: what is below /dashboard; anything else goes on."""
