@@ -143,10 +143,14 @@ class Allocation:
                 given.append(attach.bind(self._conn, existing.get(request['port_id']), request, self._project, columns))
                 continue
             network, subnets = selection.usable_network(known, request['network_id'], self._project)
-            port = attach.new_port(self._project, network['id'], {**columns, 'dns_name': dns_name(order.instance)})
+            port = attach.new_port(self._project, network, {**columns, 'dns_name': dns_name(order.instance)})
             self._fixed[port['id']] = attach.claim(self._stock, network, subnets, port, request.get('fixed_ip'))
             self._made.append(port)
-            self._bound += [(port['id'], group) for group in groups]
+            if port['port_security_enabled']:
+                self._bound += [(port['id'], group) for group in groups]
+            elif set(order.group_names or ()) - {security_groups.DEFAULT}:
+                raise exception.NetworkRequestInvalid(
+                    reason=f'network {network["id"]} has no port security: security groups do nothing there.')
             given.append(port)
         return given
 

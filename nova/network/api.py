@@ -189,9 +189,9 @@ class API:
             security_groups.ensure_default(conn, project_id) if name == security_groups.DEFAULT else None, lock=True)
         if networks.lock(conn, t.security_groups, group_id) is None:       # deleted at this moment
             raise exception.SecurityGroupNotFound(security_group_id=name)
-        idents = [port['id'] for port in ports.of_device(conn, instance_uuid)]
+        idents = [port['id'] for port in ports.of_device(conn, instance_uuid) if port['port_security_enabled']]
         if not idents and change is security_groups.join:
-            raise exception.NetworkRequestInvalid(reason='the server has no port.')
+            raise exception.NetworkRequestInvalid(reason='the server has no port with port security.')
         if not change(conn, idents, group_id) and change is security_groups.leave:
             raise exception.SecurityGroupNotFound(security_group_id=name)
         return security_groups.hosts_to_tell(conn, idents, group_id)

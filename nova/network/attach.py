@@ -61,10 +61,11 @@ class Attachments:
         if request['network_id'] is None:
             return self._vif_of(conn, bind(conn, port, request, project_id, binding))
         network, subnets = selection.usable_network(known, request['network_id'], project_id)
-        made = {**new_port(project_id, network['id'], {**binding, 'dns_name': dns_name(instance)}), 'id': port_id}
+        made = {**new_port(project_id, network, {**binding, 'dns_name': dns_name(instance)}), 'id': port_id}
         _claim_now(conn, self._network.conf, network, subnets, made, request['fixed_ip'])
         networks.insert(conn, t.ports, [made])
-        security_groups.bind(conn, [(port_id, group) for group in security.resolve(conn, project_id, None)])
+        if made['port_security_enabled']:
+            security_groups.bind(conn, [(port_id, group) for group in security.resolve(conn, project_id, None)])
         return self._vif_of(conn, made)
 
     def find_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
@@ -112,11 +113,13 @@ class Attachments:
         return self._network.vifs(conn, [port])[0]
 
 
-def new_port(project_id: str, network_id: str, binding: dict[str, Any]) -> dict[str, Any]:
-    """The row of a port made for a server."""
-    return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network_id, 'name': '',
+def new_port(project_id: str, network: Mapping[str, Any], binding: dict[str, Any]) -> dict[str, Any]:
+    """The row of a port made for a server; with port security as its network has it."""
+    # in the routing table of the hosts, guests of others are beside it
+    secured = network['port_security_enabled'] or network['network_type'] == networks.FLAT
+    return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
             'mac_address': ipam.new_mac(), 'admin_state_up': True, 'made_for_server': True, 'description': '',
-            **binding}
+            'port_security_enabled': secured, **binding}
 
 
 def _of_version_4(found: tuple[NetworksRow, list[SubnetsRow]]) -> tuple[NetworksRow, list[SubnetsRow]]:

@@ -9,11 +9,12 @@ class Placement:
     """
     providers    {uuid: {'name', 'parent', 'inventory': {class: total}, 'traits': set, 'aggregates': [uuid]}}
     allocations  {consumer: {provider: {'resources': {class: amount}}}}
+    consumers    {consumer: {'project_id', 'user_id'}}
     requests     [(method, path)] that came in
     """
 
     def __init__(self):
-        self.providers, self.allocations, self.requests = {}, {}, []
+        self.providers, self.allocations, self.consumers, self.requests = {}, {}, {}, []
         self.versions = set()
         self.before_claim = lambda: None           # another claim that is faster
         self._lock = threading.RLock()
@@ -65,15 +66,27 @@ class Placement:
                 {'uuid': uuid, 'name': each['name'], 'root_provider_uuid': self.root(uuid)}
                 for uuid, each in self.providers.items()
                 if query.get('name', [each['name']]) == [each['name']]
+                and query.get('in_tree', [self.root(uuid)]) == [self.root(uuid)]
                 and all(group & set(each['aggregates']) for group in groups)]}
         if path[0] == 'resource_providers' and path[2:] == ['aggregates']:
             known = self.providers.get(path[1])
             return (200, {'aggregates': known['aggregates']}) if known else (404, {})
+        if path[0] == 'resource_providers' and path[2:] == ['allocations']:
+            return 200, {'allocations': {
+                consumer: each[path[1]] for consumer, each in self.allocations.items() if path[1] in each}}
+        if path == ['usages']:
+            owner, usages = {name: query[name][0] for name in ('project_id', 'user_id')}, {}
+            for consumer, each in self.allocations.items():
+                for name, amount in (pair for part in each.values() for pair in part['resources'].items()):
+                    if self.consumers.get(consumer) == owner:
+                        usages[name] = usages.get(name, 0) + amount
+            return 200, {'usages': usages}
         if path == ['allocation_candidates']:
             return 200, self._candidates(query)
         if path[0] == 'allocations':
             if method == 'GET':
-                return 200, {'allocations': self.allocations.get(path[1], {})}
+                known = self.allocations.get(path[1])
+                return 200, {'allocations': known, **self.consumers.get(path[1], {})} if known else {'allocations': {}}
             if method == 'DELETE':
                 return (204, None) if self.allocations.pop(path[1], None) else (404, {})
             assert body['consumer_generation'] is None and body['user_id'] and body['project_id']
@@ -83,6 +96,7 @@ class Placement:
                     for resource, amount in each['resources'].items()):
                 return 409, {'errors': []}
             self.allocations[path[1]] = body['allocations']
+            self.consumers[path[1]] = {'project_id': body['project_id'], 'user_id': body['user_id']}
             return 204, None
         return 400, {'errors': [path]}
 

@@ -117,6 +117,7 @@ def _check_kind(face: Face, row: Mapping[str, Any], number: int | None) -> None:
         raise exception.InvalidInput(reason='The default network of servers is the one of the configuration.')
     if row['external'] and row['network_type'] != db.FLAT:
         raise exception.InvalidInput(reason='A network to the outside is flat.')
+    _check_port_security(row, row['port_security_enabled'])
     if number is not None and row['network_type'] == db.FLAT:
         raise exception.InvalidInput(reason='Only a network of type vxlan or vlan has a segmentation_id.')
     if row['physical_network'] is not None:
@@ -126,6 +127,12 @@ def _check_kind(face: Face, row: Mapping[str, Any], number: int | None) -> None:
         if row['physical_network'] not in face.conf.network.physical_networks:
             raise exception.InvalidInput(reason=f"physical_network '{row['physical_network'][:60]}' is none of "
                                                 '[network] physical_networks.')
+
+
+def _check_port_security(row: Mapping[str, Any], wanted: bool | None) -> None:
+    if wanted is False and row['network_type'] == db.FLAT and not row['external']:
+        raise exception.InvalidInput(reason='Networks without port security are of type vxlan or vlan: guests of '
+                                            'others share the routing table of the hosts.')
 
 
 def _check_default(conn: engine.Connection, row: Mapping[str, Any], wanted: bool) -> None:
@@ -172,6 +179,8 @@ def update_network(conn: engine.Connection, face: Face, context: nova_context.Re
     if 'qos_policy_id' in values:
         stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
     _check_mtu(face, row['network_type'], stored.get('mtu'))
+    if row['port_security_enabled']:
+        _check_port_security(row, stored.get('port_security_enabled'))
     if stored.get('shared') is False and row['shared'] and db_ports.others_use(conn, row):
         raise faults.InvalidSharedSetting(network_id=row['id'])
     if values.get('router:external') not in (None, row['external']):

@@ -53,8 +53,7 @@ class Claims:
         if self._placement is None:
             raise vifs.no_guarantee(port)
         owner = server or port['device_id']
-        node = next((node for name, node, _ident in self._nodes() if name == host), host)
-        allocation = self._placement.claim(ctx, port, owner, host, node)
+        allocation = self._placement.claim(ctx, port, owner, host, self._node(host))
         try:
             yield {**kept, vifs.ALLOCATION: allocation}
         except BaseException:
@@ -70,3 +69,12 @@ class Claims:
         """The same of a port that is not there any more."""
         if self._placement is not None:
             self._placement.release(ctx, port_id, server, host)
+
+    def release_server(self, ctx: RequestContext, server: str, project: str, host: str) -> None:
+        """Give back what a server that goes still has of its host, by ports that its project took from it."""
+        if self._placement is not None:
+            self._placement.release_server(ctx, server, project, self._node(host))
+
+    def _node(self, host: str) -> str:
+        """Name of a host's provider."""
+        return next((node for name, node, _ident in self._nodes() if name == host), host)

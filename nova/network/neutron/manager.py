@@ -167,6 +167,10 @@ class NeutronManager:
             ports = [port for port in ports if port.get('binding:host_id') == caller]
         for port in ports:
             self._give_back(ctx, port)
+        of_server = self._host_of(instance_uuid) if host is None else None
+        project = self._project_of(instance_uuid) if of_server and caller in (None, of_server) else None
+        if of_server and project:
+            self.claims.release_server(ctx, instance_uuid, project, of_server)
 
     def _give_back(self, ctx: nova_context.RequestContext, port: Document) -> None:
         if vifs.profile(port).get(vifs.MADE):

@@ -1,7 +1,7 @@
 """Requests to a Placement service: what Neutron's agents say that hosts have, and what ports take of it.
 
 A port's claim on a host is an allocation whose consumer follows from both: what binds or unbinds the port finds it
-again, and it is never made twice.
+again, and it is never made twice. Its user is the server, by which the claims are found of ports that it has lost.
 """
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ class Placement:
                 if found is not None:
                     return found
                 self.release(ctx, port['id'], server, host)              # of a policy that the port had before
-            found = self._claim(ctx, port, node, ident)
+            found = self._claim(ctx, port, server, node, ident)
             if found is not None:
                 return found
         raise exception.PortBindingFailed(
             reason=f'port {port["id"]} requests bandwidth or packets of a network that host {host} has not, or has no '
                    'more of.')
 
-    def _claim(self, ctx: RequestContext, port: Document, node: str, ident: str) -> Any:
+    def _claim(self, ctx: RequestContext, port: Document, server: str, node: str, ident: str) -> Any:
         """The allocation, None when other claims were faster."""
         roots = self._providers(ctx, [('name', node)])
         if not roots:
@@ -120,7 +120,7 @@ class Placement:
         params = [*requests.query([port], roots[0]['uuid']), ('limit', str(MOST))]
         for candidate in self._call(ctx, 'GET', '/allocation_candidates', params=params)['allocation_requests']:
             body = {'allocations': candidate['allocations'], 'project_id': port['project_id'],
-                    'user_id': port['project_id'], 'consumer_generation': None}
+                    'user_id': server, 'consumer_generation': None}
             if self._call(ctx, 'PUT', f'/allocations/{ident}', conflict=True, json=body) is not CONFLICT:
                 return requests.allocation(port, candidate['mappings'])
         return None
@@ -128,6 +128,23 @@ class Placement:
     def release(self, ctx: RequestContext, port_id: str, server: str, host: str) -> None:
         """Give back what a server's port has of a host; nothing happens when it has nothing."""
         self._call(ctx, 'DELETE', f'/allocations/{consumer(port_id, server, host)}')
+
+    def release_server(self, ctx: RequestContext, server: str, project: str, node: str) -> None:
+        """Give back all that a server has of a host: one request where it has nothing.
+
+        :param project: the server's
+        :param node: name of the host's provider
+        """
+        if not self._call(ctx, 'GET', '/usages', params=[('project_id', project), ('user_id', server)])['usages']:
+            return
+        below = [row['uuid'] for root in self._providers(ctx, [('name', node)])
+                 for row in self._providers(ctx, [('in_tree', root['uuid'])])]
+        consumers = {ident for provider in below for ident in self._call(
+            ctx, 'GET', f'/resource_providers/{provider}/allocations').get('allocations', {})}
+        for ident in sorted(consumers):
+            if self._call(ctx, 'GET', f'/allocations/{ident}').get('user_id') == server:
+                LOG.warning('Server %s goes: what a port that it had lost has claimed of %s is freed.', server, node)
+                self._call(ctx, 'DELETE', f'/allocations/{ident}')
 
     # ---- requests
 

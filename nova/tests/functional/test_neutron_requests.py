@@ -254,6 +254,16 @@ def test_servers_go_where_their_ports_can_be(cloud):
     demo.delete(f'/servers/{first}')
     demo.wait_for(first, 'DELETED')
     assert not placement.allocations
+    # its owner took the port away, whose claim stayed for ever
+    lost = demo.boot(cloud.image, networks=[{'port': ports[0]}, {'uuid': cloud.network}])['id']
+    demo.wait_for(lost)
+    neutron.rows['ports'][ports[0]].update(device_id='', device_owner='')
+    placement.allocations['other'] = {bridge: {'resources': {EGRESS: 1}}}
+    assert placement.free(bridge, EGRESS) == 399
+    demo.delete(f'/servers/{lost}')
+    demo.wait_for(lost, 'DELETED')
+    assert list(placement.allocations) == ['other'] and placement.free(bridge, EGRESS) == 999
+    del placement.allocations['other']
     # a routed network
     segment, aggregate = (str(uuid.uuid4()) for _ in range(2))
     routed = neutron.network(demo.project_id, '10.6.0.0/24')

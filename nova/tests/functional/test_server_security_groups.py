@@ -175,3 +175,30 @@ def test_who_is_told(running, user, image_id):
     with running.api_db.reader() as conn:
         assert security_groups.hosts_to_tell(conn, [], inside) == ['host1']
         assert security_groups.hosts_to_tell(conn, [], outside) == []
+
+
+def test_a_network_without_port_security(running, user, image_id, server):
+    """A server's port had port security and the default group there."""
+    network = user.post('/network/v2.0/networks', {'network': {
+        'name': 'open', 'port_security_enabled': False}}).json()['network']['id']
+    user.post('/network/v2.0/subnets', {'subnet': {'network_id': network, 'ip_version': 4, 'cidr': '10.77.0.0/24'}})
+    made = user.boot(image_id, networks=[{'uuid': network}])['id']
+    user.wait_for(made)
+
+    def ports(device):
+        return [(port['port_security_enabled'], port['security_groups']) for port in user.get(
+            f'/network/v2.0/ports?device_id={device}&network_id={network}').json()['ports']]
+    assert ports(made) == [(False, [])] and filters(running, made)[0] == set()
+    assert user.get(f'/servers/{made}/os-security-groups').json() == {'security_groups': []}
+    refused = change(user, made, 'add', 'default')
+    assert refused.status_code == 400 and 'no port with port security' in refused.text
+    assert user.post(f'/servers/{server}/os-interface', {
+        'interfaceAttachment': {'net_id': network}}).status_code == 200
+    assert ports(server) == [(False, [])] and names(user, server) == {'default'}
+    make_group(user, 'closed')
+    named = user.boot(image_id, networks=[{'uuid': network}], security_groups=[{'name': 'closed'}])['id']
+    user.wait_for(named, 'ERROR')
+    assert 'no port security' in user.get(f'/servers/{named}').json()['server']['fault']['message']
+    user.delete(f'/servers/{named}')
+    user.delete(f'/servers/{made}')
+    user.wait_for(made, 'DELETED')

@@ -147,7 +147,7 @@ def test_a_port_without_addresses_does_not_come_into_a_network_that_changes_hand
     with db.writer() as conn:
         assert network in networks.usable(conn, 'first', {network}, lock=True)
         thread, answers = _later(operators.give_network, db, network, 'second')
-        networks.insert(conn, t.ports, [attach.new_port('first', network, {})])
+        networks.insert(conn, t.ports, [attach.new_port('first', networks.get(conn, t.networks, network), {})])
     thread.join(10)
     assert answers == [exception.NetworkInUse]
 

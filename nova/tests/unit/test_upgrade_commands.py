@@ -298,7 +298,8 @@ def test_hosts_whose_networks_an_older_release_plumbs(deployment):
                                    ('inhabited', 1, 2 * day)):
             conn.execute(sa.insert(tables_network.hosts).values(
                 host=host, address='192.0.2.1', gateway=True, seen_at=utils.utcnow() - ago, version=version))
-        networks.insert(conn, tables_network.ports, [attach.new_port('p', 'n', {'host': 'inhabited'})])
+        networks.insert(conn, tables_network.ports, [attach.new_port('p', {
+            'id': 'n', 'port_security_enabled': True, 'network_type': 'flat'}, {'host': 'inhabited'})])
     code, out, _err = deployment.run(status.main, 'upgrade', 'check')
     found, = [part for part in out.split('Check: ') if part.startswith('Network Services')]
     assert 'Warning' in found and ' inhabited, old.' in ' '.join(found.replace('|', ' ').split())
