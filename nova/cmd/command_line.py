@@ -1,6 +1,7 @@
 """What the command lines of nova-manage and nova-status have in common."""
 from __future__ import annotations
 
+import argparse
 import itertools
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -36,6 +37,20 @@ def count(text: str | None) -> int | None:
     if not _COUNT.fullmatch(text):
         raise Refused('--max-count must be a whole number above zero.', NOT_USABLE)
     return int(text)
+
+
+def parse(parser: argparse.ArgumentParser, words: list[str] | None, commands: Collection[str]) -> tuple[
+        argparse.Namespace, list[str]]:
+    """(what was given, options of nova.conf): without a command, the refusal names the words that were there instead.
+
+    :param commands: what there is; their parsers set ``function``
+    """
+    given, rest = parser.parse_known_args(words)
+    if 'function' not in given:
+        known = ', '.join(commands)
+        parser.error(f'no COMMAND in: {" ".join(rest)} (choose from {known})' if rest
+                     else f'COMMAND is missing (choose from {known})')
+    return given, rest
 
 
 def parted(words: list[str], commands: Commands) -> tuple[list[str], list[str]]:

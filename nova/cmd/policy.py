@@ -11,6 +11,7 @@ import json
 import sys
 from typing import Any, TYPE_CHECKING
 
+from nova.cmd import command_line
 from nova.cmd import common
 from nova.runtime import concurrency
 
@@ -37,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     from nova import conf as nova_conf
     from nova import exception
 
-    given, rest = _parser().parse_known_args(arguments)
+    given, rest = command_line.parse(_parser(), arguments, ('check', 'list'))
     try:
         return given.function(nova_conf.new(rest), given)
     except exception.NovaException as error:
@@ -53,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser('nova-policy', allow_abbrev=False,
                                      description='Who may do what with the compute API here, and why.',
                                      epilog='Options of nova.conf apply, too: --config-file, …')
-    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    commands = parser.add_subparsers(metavar='COMMAND')
     check = commands.add_parser('check', help='Say whether a caller may do something, and what decides it. '
                                               'The exit code is 0 when they may, 1 when not.')
     check.add_argument('--api', required=True, metavar='RULE|OPERATION',

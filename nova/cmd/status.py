@@ -220,11 +220,11 @@ def main(arguments: list[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser('nova-status', description='Whether a deployment is ready for this release.',
                                      allow_abbrev=False, epilog='Options of nova.conf apply, too: --config-file, …')
-    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    commands = parser.add_subparsers(metavar='COMMAND')
     actions = commands.add_parser('upgrade', help='check').add_subparsers(metavar='ACTION', required=True)
-    actions.add_parser('check', help=check.__doc__)
+    actions.add_parser('check', help=check.__doc__).set_defaults(function=check)
     before, command = command_line.parted(sys.argv[1:] if arguments is None else arguments, {'upgrade': ('check',)})
-    _given, rest = parser.parse_known_args(command)
+    _given, rest = command_line.parse(parser, command, ('upgrade check',))
     try:
         return int(check(nova_conf.new(before + rest)))
     except Exception as error:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from nova.cmd import policy
+from nova.cmd import status
 
 
 @pytest.fixture
@@ -89,6 +90,18 @@ def test_a_broken_policy_is_told(run):
     (run.path / 'policy.yaml').write_text('"a": "b')
     code, _, said = run('list')
     assert code == 2 and 'is not YAML' in said and 'Traceback' not in said
+
+
+@pytest.mark.parametrize(('main', 'name', 'known'), [
+    (policy.main, 'nova-policy', 'check, list'), (status.main, 'nova-status', 'upgrade check')])
+def test_a_word_that_is_no_command_is_named(main, name, known, capsys):
+    """--bogus was passed over: the refusal spoke of a missing COMMAND alone."""
+    for words, sentence in ((['--bogus'], f'no COMMAND in: --bogus (choose from {known})'),
+                            ([], f'COMMAND is missing (choose from {known})')):
+        with pytest.raises(SystemExit) as left:
+            main(words)
+        assert left.value.code == 2
+        assert capsys.readouterr().err.splitlines()[-1] == f'{name}: error: {sentence}'
 
 
 def test_list(run):
