@@ -7,6 +7,11 @@ import ipaddress
 Cidr = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+def is_range(address: str) -> bool:
+    """Whether a text is a range of addresses in CIDR notation, and no single address."""
+    return '/' in address
+
+
 def merged(prefixes: Iterable[Cidr]) -> list[Cidr]:
     """The same addresses in as few ranges as there can be, ascending; all of one version of IP."""
     return list(ipaddress.collapse_addresses(prefixes))         # type: ignore[type-var]

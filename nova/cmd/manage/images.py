@@ -82,7 +82,7 @@ def _bexar(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _project(conf: cfg.ConfigOpts, owner: str | None) -> str | None:
-    """The id of the owner's project: an image of another one would be nobody's."""
+    """The id of the owner's project: an image of another one would have no owner."""
     return known_projects.look_up(conf, owner) if owner else None
 
 

@@ -17,6 +17,7 @@ from nova.db.networks import security_groups as db_groups
 from nova.db.tables import network as t
 from nova.network import gateways
 from nova.network import ipam
+from nova.network import ranges
 from nova.network import selection
 from nova.network.face import attributes as a
 from nova.network.face import faults
@@ -177,7 +178,8 @@ def _security(conn: engine.Connection, context: nova_context.RequestContext, net
         raise exception.PolicyDenied(rule='create_port:port_security_enabled, allowed_address_pairs')
     if not enabled and (pairs or values['security_groups']):
         raise faults.PortSecurityPortHasSecurityGroup()
-    older = db_hosts.older(conn, gateways.SINCE) if any('/' in pair['ip_address'] for pair in pairs) else []
+    older = db_hosts.older(conn, gateways.SINCE) if any(
+        ranges.is_range(pair['ip_address']) for pair in pairs) else []
     if older:
         raise exception.Conflict('Ranges in allowed_address_pairs are taken when all network services are of this '
                                  f'release; these are not: {utils.some(older)}.')

@@ -12,6 +12,7 @@ from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import ports as db_ports
 from nova.db.tables import network as t
+from nova.network import ranges
 from nova.network.host import state as host_state
 from nova.network.host.state import Overlay
 from nova.network.host.state import OverlaySubnet
@@ -59,11 +60,11 @@ def _placed(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], r
 def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]]:
     """Of guests on hosts alone. Who has an address that several ports may send with is not known."""
     several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
-    ranges = _Ranges([each for each in several if '/' in each])
+    wide = _Ranges([each for each in several if ranges.is_range(each)])
     return sorted([entry['ip_address'], port['mac_address']] for port in ports
                   if port['host'] and not port['device_owner'].startswith('network:')
                   for entry in fixed.get(port['id'], ())
-                  if entry['ip_address'] not in several and entry['ip_address'] not in ranges)
+                  if entry['ip_address'] not in several and entry['ip_address'] not in wide)
 
 
 class _Ranges:

@@ -11,6 +11,7 @@ import ipaddress
 import re
 from typing import Any
 
+from nova.network import ranges
 from nova.network.host import state as host_state
 
 Check = Callable[[Any], Any]
@@ -110,7 +111,8 @@ mark = _maybe(_one_of(*host_state.DSCP_MARKS))
 lease = _object(mac=_mac, address=address, until=_number(0, (1 << 32) - 1))
 names = _items(_tuple(_text(re.compile(r'([0-9A-Za-z][0-9A-Za-z-]{0,63})?\Z'), 'an id'), _or_none, _text(
     re.compile(r'(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\Z'), 'a domain')))
-pair = _object(ip_address=lambda given: (prefix if '/' in str(given) else address)(given), mac_address=_maybe(_mac))
+pair = _object(ip_address=lambda given: (prefix if ranges.is_range(str(given)) else address)(given),
+               mac_address=_maybe(_mac))
 
 
 def _option(given: Any) -> dict[str, Any]:

@@ -36,10 +36,10 @@ def link_local(mac: str) -> str:
 def merged(addresses: Any) -> list[str]:
     """The same addresses and ranges, of one version of IP, none in another one: sets take no elements that overlap."""
     every = list(dict.fromkeys(addresses))
-    if not any('/' in each for each in every):
+    if not any(map(ranges.is_range, every)):
         return every
-    ranges: Any = map(ipaddress.ip_network, every)
-    return [str(each).removesuffix(f'/{each.max_prefixlen}') for each in ipaddress.collapse_addresses(ranges)]
+    prefixes: Any = map(ipaddress.ip_network, every)
+    return [str(each).removesuffix(f'/{each.max_prefixlen}') for each in ipaddress.collapse_addresses(prefixes)]
 
 
 def claims(port: Port) -> dict[str, list[str]]:
@@ -58,11 +58,11 @@ def wide(port: Port) -> dict[str, list[str]]:
 
 
 def single(addresses: list[str]) -> list[str]:
-    return [each for each in addresses if '/' not in each]
+    return [each for each in addresses if not ranges.is_range(each)]
 
 
 def ranged(addresses: list[str]) -> list[str]:
-    return [each for each in addresses if '/' in each]
+    return [each for each in addresses if ranges.is_range(each)]
 
 
 def from_guest(port: Port, number: int = 0) -> list[str]:

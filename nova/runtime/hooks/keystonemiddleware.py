@@ -9,7 +9,7 @@ _MORE = ('HTTP_OPENSTACK_SYSTEM_SCOPE', 'keystone.token_auth', 'keystone.token_i
 
 
 def keys_of_caller() -> tuple[str, ...]:
-    """The keys of WSGI's environment by which auth_token tells who calls; those of a client it removes."""
+    """The keys of WSGI's environment in which auth_token states who calls; it removes those of a client."""
     from keystonemiddleware.auth_token import _request
     request = _request._AuthTokenRequest.blank('/')
     return (*('HTTP_' + name.upper().replace('-', '_') for name in request._all_auth_headers()), *_MORE)

@@ -33,7 +33,7 @@ _ONCE = frozenset((b'Content-Length', b'Transfer-Encoding', b'Host', b'Content-T
 
 @functools.lru_cache(2)
 def _date(second: int) -> bytes:
-    """The value of Date; cheroot makes it anew for each answer."""
+    """The value of Date; cheroot makes a new one for each answer."""
     return email.utils.formatdate(second, usegmt=True).encode()
 
 
