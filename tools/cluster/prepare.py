@@ -153,6 +153,8 @@ connection = {fleet.database_url('keystone')}
 provider = fernet
 [fernet_tokens]
 key_repository = {directory}/keystone/fernet
+[fernet_receipts]
+key_repository = {directory}/keystone/fernet
 [credential]
 key_repository = {directory}/keystone/credential
 [cache]

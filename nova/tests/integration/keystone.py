@@ -23,6 +23,8 @@ connection = sqlite:///{directory}/keystone.sqlite
 provider = fernet
 [fernet_tokens]
 key_repository = {directory}/fernet
+[fernet_receipts]
+key_repository = {directory}/fernet
 [identity]
 password_hash_rounds = 4
 [credential]
