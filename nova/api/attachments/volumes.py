@@ -229,19 +229,18 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
         device = _attached(conn, server_id, id)
     if device['boot_index'] == 0:
         raise exception.Forbidden('Cannot detach a root device volume')
-    reserved = row['host'] is None            # by the server, without a host: nothing to be detached from
-    if not reserved:
-        req.services.volumes.begin_detaching(req.context, id)
-    try:
-        row, _ = cell.db.run(_begin, req, server_id, DETACH, _arguments(req, device),
-                             lambda conn: _still(conn, server_id, id))
-    except Exception:
-        if not reserved:
-            req.services.volumes.roll_detaching(req.context, id)
-        raise
+    row, _ = cell.db.run(_begin, req, server_id, DETACH, _arguments(req, device),
+                         lambda conn: _still(conn, server_id, id))
     if row['host']:
+        try:
+            # after the record: were it the other way round, a request that died between the two would leave a volume
+            # that is 'detaching' for ever
+            req.services.volumes.begin_detaching(req.context, id)
+        except Exception:
+            cell.db.run(_forget, req, server_id)
+            raise
         server_actions.cast(req, cell, row, DETACH, bdm_uuid=device['uuid'])
-    else:
+    else:                                     # the server has it reserved: there is nothing to be detached from
         if device['attachment_id']:
             req.services.volumes.detach(req.context, device['attachment_id'])
         cell.db.run(_drop, server_id, device['uuid'])

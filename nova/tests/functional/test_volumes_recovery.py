@@ -129,6 +129,27 @@ def test_a_lost_message_is_found(cloud):
     done(cloud, user, half, server_id, made)
 
 
+def test_a_detachment_that_the_block_storage_has_not_heard_of_is_done(cloud):
+    """A request that died between its two writes left the volume 'detaching' for ever."""
+    user, server_id, made = prepare(cloud)
+    half = Half(cloud)
+    half.open(server_id, 'detach_volume', bdm_uuid=half.mapping(server_id, made[4]))
+    half.overdue()
+    assert half.conductor().reconciler.reconcile() == 1
+    volumes.status(user, made[4], 'available')
+    assert made[4] not in volumes.guest_volumes(cloud, server_id)
+
+
+def test_a_detachment_that_the_block_storage_refuses_leaves_no_record(cloud):
+    user, server_id, made = prepare(cloud)
+    half, path = Half(cloud), f'/servers/{server_id}/os-volume_attachments/{made[4]}'
+    half.volumes.begin_detaching(half.system, made[4])
+    assert user.delete(path).status_code == 400 and half.open_actions() == []
+    half.volumes.roll_detaching(half.system, made[4])
+    assert user.delete(path).status_code == 202
+    volumes.status(user, made[4], 'available')
+
+
 def test_what_takes_too_long_is_taken_back(cloud):
     user, server_id, made = prepare(cloud)
     half = Half(cloud)
