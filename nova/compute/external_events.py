@@ -6,7 +6,7 @@ from nova import context
 from nova import exception
 from nova import hooks
 from nova import objects
-from nova.compute import interfaces
+from nova.compute import lost_ports
 from nova.compute import plugging
 from nova.compute.host import Host
 from nova.virt import driver as virt
@@ -53,9 +53,22 @@ class ExternalEvents:
         except Exception:
             LOG.exception('Event %s of server %s could not be acted upon.', events, instance.uuid)
 
+    def settle_ports(self, ctx: context.RequestContext, instance: objects.Instance, trusted: bool) -> None:
+        """Read the server's ports again, for a difference that was seen; see lost_ports.settle."""
+        try:
+            self._read_ports(ctx, instance, [], trusted)
+        except (exception.InstanceChanged, exception.InstanceNotFound):
+            LOG.info('Server %s has left: its ports are not compared.', instance.uuid)
+        except exception.NovaException as error:
+            LOG.warning('The ports of server %s are not compared: %s', instance.uuid, error.message)
+
     def _network_changed(self, ctx: context.RequestContext, instance: objects.Instance,
                          events: list[dict[str, typing.Any]]) -> None:
-        """Read the server's ports again.
+        self._read_ports(ctx, instance, events, trusted=False)
+
+    def _read_ports(self, ctx: context.RequestContext, instance: objects.Instance,
+                    events: list[dict[str, typing.Any]], trusted: bool) -> None:
+        """Read the server's ports again, and take from the guest what it has lost.
 
         Whether one is plugged the port of a Networking service says itself; its events about that come late, twice, and
         of ports that were never plugged. Of the embedded network the last event about a port says it.
@@ -68,18 +81,15 @@ class ExternalEvents:
         for vif in vifs:
             if 'details' not in vif:
                 vif['active'] = states.get(vif['id'], shown.get(vif['id'], vif['active']))
-        self._write_network_info(ctx, server, vifs)
+        self._write_network_info(ctx, server, lost_ports.settle(self._host, ctx, server, vifs, trusted))
 
     def _vif_deleted(self, ctx: context.RequestContext, instance: objects.Instance,
                      event: dict[str, typing.Any]) -> None:
         """The port is gone: remove it from the guest, and from what the server shows."""
-        server, driver = self._current(ctx, instance), self._host.driver
+        server = self._current(ctx, instance)
         for vif in server.network_info:
-            if vif['id'] == event['tag'] and isinstance(driver, virt.Interfaces):
-                driver.detach_interface(ctx, server, vif)
-                if interfaces.is_device(vif):
-                    self._host.conductor.port_gone(ctx, instance_uuid=server.uuid, host=self._host.name,
-                                                   port_id=vif['id'])
+            if vif['id'] == event['tag']:
+                lost_ports.detach(self._host, ctx, server, vif)
         self._write_network_info(ctx, server, [vif for vif in server.network_info if vif['id'] != event['tag']])
 
     def _volume_extended(self, ctx: context.RequestContext, instance: objects.Instance,

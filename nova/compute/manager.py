@@ -15,6 +15,7 @@ from nova.compute import images as compute_images
 from nova.compute import interface
 from nova.compute import interfaces
 from nova.compute import inventory
+from nova.compute import lost_ports
 from nova.compute.moves import live_migration
 from nova.compute import notifications
 from nova.compute import power
@@ -91,6 +92,7 @@ class ComputeManager:
                                                  turns=queue.Turns(conf.max_concurrent_live_migrations))
         deletions = deletion.Deletion(host, live_migration=migration)
         events = external_events.ExternalEvents(host)
+        self._lost_ports = lost_ports.LostPorts(host, events.settle_ports)
         self.inventory = inventory.Inventory(host)
         self.power_states = power_states.PowerStates(host, strays=stray_guests)
         self._evacuation = rebuild.Evacuation(host, volumes=volumes)
@@ -190,6 +192,7 @@ class ComputeManager:
         self._resize.recover()
         self._background.recover()
         self._evacuation.clean_up()
+        self._lost_ports.start()
 
     def stop(self) -> None:
         """Finish what runs, at most graceful_shutdown_timeout seconds; guests go on."""

@@ -47,6 +47,15 @@ def test_what_guests_have_is_shown_by_tests_that_are_there(support):
     assert all(f'* - {what}\n' in text for what, *_rest in support.GUESTS)
 
 
+def test_what_no_guest_of_the_tests_has_says_why(support):
+    """A row that a unit test shows looked like one that real guests show."""
+    reasons = {what for what, _why, _instead in support.UNTRIED}
+    unseen = {what for what, _status, able, test in support.GUESTS if able and not test.startswith('integration/')}
+    known = {row[0] for row in (*support.ROWS, *support.GUESTS)}
+    assert unseen <= reasons <= known
+    assert all(why and instead for _what, why, instead in support.UNTRIED)
+
+
 def marks(support, column):
     """{what: word of a driver} of the first table of the page."""
     page = '\n'.join(support.page()).partition('What guests have')[0]

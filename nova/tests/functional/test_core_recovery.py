@@ -18,6 +18,7 @@ from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.tests import core
 from nova.tests.waiting import settled
+from nova.tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -460,3 +461,63 @@ def test_a_failed_begin_leaves_no_trace(cloud):
     task = tasks.task(cloud.computes['host1'].host, cloud.ctx, instance, actions.ACTIONS['pause'])
     with pytest.raises(exception.InstanceNotFound), task:
         pytest.fail('the body of a task that did not begin ran')
+
+
+def with_two_ports(cloud):
+    """A server and its ports: what it shows, and what its guest has."""
+    uuid = cloud.boot()
+    host, (first,) = cloud.network.allocated[uuid]
+    second = {**first, 'id': f'{uuid[:-1]}x', 'address': f'fa:16:3e:{uuid[0:2]}:{uuid[2:4]}:02', 'devname': 'tap2'}
+    cloud.computes['host1'].driver.attach_interface(None, objects.Instance(uuid=uuid), second)
+    cloud.network.allocated[uuid] = (host, [first, second])
+    cloud.conductor.methods.update_instance(None, uuid, {'network_info': [first, second]})
+    return uuid, first, second
+
+
+def ports_of(cloud, uuid):
+    return (cloud.computes['host1'].driver.machine.guests[uuid]['networks'],
+            [vif['id'] for vif in cloud.row(uuid)['network_info']])
+
+
+def test_the_device_of_a_port_whose_end_was_not_heard_leaves_the_guest(cloud):
+    """The event of its deletion was lost with the process: the device stayed until somebody detached it."""
+    uuid, first, second = with_two_ports(cloud)
+    cloud.kill_compute('host1')
+    cloud.network.allocated[uuid] = ('host1', [first])
+    cloud.start_compute('host1')
+    one = [first['id']]
+    wait_for(lambda: ports_of(cloud, uuid) == (one, one), 20, 'the device to go')
+
+
+def test_a_network_service_that_lists_nothing_takes_no_port_from_a_guest(cloud):
+    """Its user may have lost the rights to see ports: all guests would lose theirs."""
+    uuid, first, second = with_two_ports(cloud)
+    both = [first['id'], second['id']]
+    cloud.kill_compute('host1')
+    cloud.network.allocated[uuid] = ('host1', [])
+    compute = cloud.start_compute('host1')
+    compute._lost_ports.look()
+    cloud.settle()
+    assert ports_of(cloud, uuid) == (both, both)
+    cloud.boot()                             # whose port is listed
+    compute._lost_ports.look()
+    wait_for(lambda: ports_of(cloud, uuid) == ([], []), 20, 'the devices to go')
+
+
+def test_a_guest_that_holds_the_device_of_a_lost_port_shows_it(cloud):
+    uuid, first, second = with_two_ports(cloud)
+    both = [first['id'], second['id']]
+    driver = cloud.computes['host1'].driver
+    driver.failures['detach_interface'] = exception.VirtError(operation='unplug', reason='the guest holds it')
+    cloud.network.allocated[uuid] = ('host1', [first])
+
+    def change():
+        cloud.client['compute'].external_instance_event(
+            cloud.ctx, server='host1', instance=cloud.conductor.methods.update_instance(None, uuid, {}),
+            events=[{'name': 'network-changed', 'tag': None, 'status': 'completed'}])
+        cloud.settle()
+    change()
+    assert ports_of(cloud, uuid) == (both, both)
+    driver.failures.clear()
+    change()
+    assert ports_of(cloud, uuid) == ([first['id']],) * 2
