@@ -34,7 +34,7 @@ PHRASES = {200: 'OK', 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden',
 
 S3_SCOPE = '/s3/aws4_request'       # of the signature of a request for another service
 OF_S3 = errors.Ec2Error('InvalidRequest', 'This is the endpoint of EC2, and the request is one of S3. The object store '
-                        'has an endpoint of its own: that of the type s3 in the catalog (AWS_ENDPOINT_URL_S3).')
+                        'has an endpoint of its own: that of the type s3 in the catalog (AWS_ENDPOINT_URL_S3).', 403)
 
 
 class Application:
