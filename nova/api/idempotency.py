@@ -97,7 +97,7 @@ def serve(req: api_request.Request, document: Any, work: Callable[[], Response])
     database, now = req.services.api_db, utils.utcnow()
     req.once = once = Once(req.project_id, key, now)
     mark = once.derived(_described(req, document)).hex()
-    row = database.run(db.begin, req.project_id, once.key_hash, mark, now)
+    row = database.run(db.begin, req.project_id, once.key_hash, mark, now, counted=not req.of_ec2)
     if row is not None:
         if row['request_hash'] != mark:
             raise exception.IdempotencyKeyInUse('This Idempotency-Key was sent with another request before.')

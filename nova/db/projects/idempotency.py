@@ -21,9 +21,10 @@ AGAIN_S = 600            # rows expire so often
 
 
 def begin(conn: sa.Connection, project_id: str, key_hash: str, request_hash: str,
-          now: datetime) -> IdempotencyKeysRow | None:
+          now: datetime, counted: bool = True) -> IdempotencyKeysRow | None:
     """Make the row of a request that begins; None when it was made here, else the row that was there, as a dict.
 
+    :param counted: False of a key of the EC2 API in this process, which has counted its token
     :raises TooManyKeys: the project has so many that no row is made
     :raises RetryRequest: the row that was there is gone, its request was refused; ask again
     """
@@ -31,7 +32,7 @@ def begin(conn: sa.Connection, project_id: str, key_hash: str, request_hash: str
         'project_id': project_id, 'key_hash': key_hash, 'request_hash': request_hash, 'created_at': now,
         'tried_at': now})
     if made.rowcount:
-        if statements.more_than(conn, table, MOST, project_id=project_id):
+        if counted and statements.more_than(conn, table, MOST, project_id=project_id):
             raise exception.TooManyKeys(limit=MOST, retry_after=AGAIN_S)
         return None
     row = conn.execute(sa.select(table).where(*_is(project_id, key_hash))).mappings().first()
