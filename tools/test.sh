@@ -199,7 +199,7 @@ pulled() {
 # What shares the one libvirt of this machine, or its bridges together with guests, runs in one of them; the others are
 # cut by the servers that they share.
 by_servers() {
-    local directory=$1 most=$(($(nproc) + 2)) file part name
+    local directory=$1 most=$(($(nproc) + 1)) file part name
     declare -A parts=()
     shift
     for file in "$directory"/test_*.py; do

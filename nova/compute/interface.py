@@ -15,7 +15,9 @@ INTERFACE = Interface(
     Method('rebuild_instance', ('instance', 'spec', 'preserve_ephemeral')),
     Method('snapshot_instance', ('instance', 'image_id')),
     # -> the VIF that was plugged; what it can raise stands in compute/interfaces.py
-    Method('attach_interface', ('instance', 'port_id', 'network_id', 'fixed_ip', 'tag'), call=True, timeout=180),
+    # It waits behind the tasks of its server: few threads of the service may do so.
+    Method('attach_interface', ('instance', 'port_id', 'network_id', 'fixed_ip', 'tag'), call=True, timeout=180,
+           at_once=16),
     Method('detach_interface', ('instance', 'port_id')),
     # one more address for the server's port in a network, and one less
     Method('add_fixed_ip', ('instance', 'network_id')),

@@ -93,15 +93,16 @@ def report(conn: Connection, host: str, address: str, gateway: bool, version: in
     """A host is there; routers without a host that was heard of get one.
 
     The release of a host that nothing is known of, or whose key was revoked, does not count: routing would be central
-    for all by its word.
+    for all by its word. One whose key was revoked has no routers, as long as its messages are still taken.
 
     :param looks: False: routers stay as they are
     :param may: hosts that may have routers, whatever they say; empty: those that say so
     :returns: (the revision once this is committed, how many hosts there are: 0 without a look)
     """
-    if version < SINCE and (not hosts.known(conn, host) or message_keys.is_revoked(conn, host)):
+    revoked = (gateway or version < SINCE) and message_keys.is_revoked(conn, host)
+    if version < SINCE and (revoked or not hosts.known(conn, host)):
         version = release.VERSION
-    hosts.seen(conn, host, address, gateway and (not may or host in may), version)
+    hosts.seen(conn, host, address, gateway and not revoked and (not may or host in may), version)
     number = _place(conn, may) if looks else 0
     return revisions.after(conn), number
 
@@ -109,7 +110,8 @@ def report(conn: Connection, host: str, address: str, gateway: bool, version: in
 def _place(conn: Connection, may: frozenset[str]) -> int:
     """Give each router whose host is down, or may have none, another one -> how many hosts there are."""
     rows = hosts.every(conn)
-    alive = {row['host'] for row in rows if hosts.alive(row, DOWN_S) and (not may or row['host'] in may)}
+    alive = {row['host'] for row in rows
+             if row['gateway'] and hosts.alive(row, DOWN_S) and (not may or row['host'] in may)}
     for ident, was in routers.places(conn).items():
         if was not in alive:
             fresh = choose(conn)

@@ -28,8 +28,11 @@ def newest(conn: sa.Connection, table: sa.Table) -> int:
 
 
 def with_more(conn: sa.Connection, table: sa.Table, kept: int, after: int) -> list[str]:
-    """Servers with more rows than are kept, of those that have got one after this number; at most SERVERS."""
-    statement = sa.select(table.c.instance_uuid).group_by(table.c.instance_uuid).having(
+    """Servers with more rows that may go than are kept, of those that have got one after this number; at most SERVERS.
+
+    ``trim`` removes one row of each of them at least: they are not found again and again in the place of others.
+    """
+    statement = sa.select(table.c.instance_uuid).where(_OVER[table]).group_by(table.c.instance_uuid).having(
         sa.func.count() > kept).limit(SERVERS)
     if after:
         statement = statement.where(table.c.instance_uuid.in_(

@@ -170,7 +170,11 @@ class NeutronManager:
         of_server = self._host_of(instance_uuid) if host is None else None
         project = self._project_of(instance_uuid) if of_server and caller in (None, of_server) else None
         if of_server and project:
-            self.claims.release_server(ctx, instance_uuid, project, of_server)
+            try:
+                self.claims.release_server(ctx, instance_uuid, project, of_server)
+            except exception.NovaException as error:         # its guest and its ports are gone: the deletion goes on
+                LOG.warning('What lost ports of server %s have claimed of %s, if anything, stays: %s', instance_uuid,
+                            of_server, error)
 
     def _give_back(self, ctx: nova_context.RequestContext, port: Document) -> None:
         if vifs.profile(port).get(vifs.MADE):

@@ -75,3 +75,19 @@ def test_moves_of_a_living_server_have_a_bound(cloud):
     assert cloud.conductor.expiry.expire_old_actions() == 40
     assert count(cloud, MOVES, status='done') == count(cloud, MOVES, status='finished') == 1
     assert count(cloud, MOVES, status='reverted') == KEPT
+
+
+def test_servers_that_have_what_is_kept_do_not_hide_others(cloud, monkeypatch):
+    """The action that made a server stays beside those that are kept: such servers were found again at each look, and
+    once there were as many of them as one look takes, nothing went any more."""
+    monkeypatch.setattr(retention, 'SERVERS', 2)
+    uuids = sorted(cloud.boot() for _number in range(4))
+    expire = cloud.conductor.expiry.expire_old_actions
+    for uuid in uuids[:2]:
+        add_actions(cloud, uuid, KEPT + 5)
+    assert expire() == 10
+    for uuid in uuids[2:]:
+        add_actions(cloud, uuid, KEPT + 5)
+    with cloud.db.reader() as conn:                      # as the first look after a start
+        assert sorted(retention.with_more(conn, ACTIONS, KEPT, 0)) == uuids[2:]
+    assert expire() == 10 and expire() == 0

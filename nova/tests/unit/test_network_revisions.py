@@ -158,6 +158,8 @@ def test_routing_is_not_central_by_the_word_of_a_stranger(rig):
     assert distributed() and current(rig.db) == before + 1
     found.report_of('stranger', '192.0.2.66', True, 0)              # of a service that has not noticed yet
     assert distributed()
+    with rig.db.reader() as conn:
+        assert not {row['host']: row for row in hosts.every(conn)}['stranger']['gateway'], 'it would get routers again'
 
 
 def test_writers_at_the_same_time_all_count(rig):

@@ -89,7 +89,7 @@ class Contents:
 
     def restore_volume(self, row: Row) -> None:
         """Begin to put its backup onto a volume whose row is 'restoring-backup'."""
-        self._submit(row['id'], self._restore, row['id'], owner=row['project_id'])
+        self._submit(row['id'], self._restore, row['id'], row['backup_id'], owner=row['project_id'])
 
     def works_on(self, ident: str) -> bool:
         """Whether a work on a volume, a snapshot or a backup has begun, or waits."""
@@ -307,15 +307,14 @@ class Contents:
         if self._db.run(write):
             self.discard(self._files.snapshot(snapshot_id))
 
-    def _restore(self, volume_id: str) -> None:
+    def _restore(self, volume_id: str, backup_id: str) -> None:
         row, _source = self._read(volume_id)
-        if row is None or row['status'] != RESTORING:
-            return
-        with self._failing(volumes, volume_id, RESTORING, ERROR_RESTORING):
-            self._copy(self._files.backup(row['backup_id']), self._files.volume(volume_id), row)
-            if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
-                self._discard_deleted(volume_id)
-        self._db.run(self._restored, row['backup_id'])
+        if row is not None and row['status'] == RESTORING:           # else it was deleted before its turn
+            with self._failing(volumes, volume_id, RESTORING, ERROR_RESTORING):
+                self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
+                if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
+                    self._discard_deleted(volume_id)
+        self._db.run(self._restored, backup_id)
 
     @staticmethod
     def _restored(conn: Connection, backup_id: str) -> None:

@@ -151,10 +151,14 @@ class Keys:
                 # without its id the answer to its making was lost
                 for secret in [row['sealed']] if row['sealed'] else self._manager.named(ctx, _owner(ident)):
                     self._manager.destroy(ctx, secret)
-            except exception.NovaException as error:
+            except exception.Unavailable as error:
+                LOG.warning('%d secrets of deleted volumes stay in the Key Manager service until the next volume is '
+                            'deleted or this service starts: %s', len(unused), error)
+                return
+            except exception.NovaException as error:         # of this one
                 LOG.warning('The secret %s of a deleted volume stays in the Key Manager service until the next volume '
                             'is deleted or this service starts: %s', _owner(ident), error)
-                return
+                continue
             self._db.run(db.delete, ident)
 
 
