@@ -88,7 +88,7 @@ STORAGE = (
      'the XML; the same bounds of local disks are shown with real guests'),
     ('Discard, zeros detected, I/O threads, cache modes', None, SHOWN,
      'integration/test_libvirt_local_disks.py::test_formats_buses_and_threads',
-     'QEMU is told so; that zeros of a guest became holes was not seen'),
+     'QEMU is told so'),
     ('Snapshots of volumes as chains of files', None, NONE, None,
      'whole copies are made; a request for a chain is refused, and the block storage is told'),
 )

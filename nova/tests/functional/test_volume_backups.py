@@ -1,5 +1,7 @@
 """Backups and transfers of volumes over HTTP, the read-only flag, metadata of snapshots, and what is refused."""
+import json
 import os
+import uuid
 
 import pytest
 
@@ -266,3 +268,42 @@ def test_nothing_is_put_onto_a_read_only_volume(cloud, user):
     refused = ask(user, 'POST', f'/volumes/{ident}/action', {'os-reimage': {'image_id': image}}, 400)
     assert 'read-only' in refused['badRequest']['message']
     assert ready(user, f'/backups/{backup}', 'backup')['status'] == 'available'
+
+
+@pytest.mark.parametrize('path, body', [
+    ('/volumes/{volume}/action', {'os-update_readonly_flag': {'readonly': 'ture'}}),
+    ('/volumes/{volume}/action', {'os-set_bootable': {'bootable': 'ye'}}),
+    ('/volumes', {'volume': {'size': 1, 'multiattach': 'maybe'}}),
+    ('/snapshots', {'snapshot': {'volume_id': '{volume}', 'force': 'what'}}),
+    ('/backups', {'backup': {'volume_id': '{volume}', 'force': 'what'}}),
+    ('/backups', {'backup': {'volume_id': '{volume}', 'availability_zone': 'nowhere'}}),
+    ('/volume-transfers', {'transfer': {'volume_id': '{volume}', 'no_snapshots': 'what'}}),
+])
+def test_what_is_misspelt_is_no_flag(user, path, body):
+    """It counted as false: a volume that was to be read-only stayed writable."""
+    ident = volume(user)
+    filled = json.loads(json.dumps(body).replace('{volume}', ident))
+    assert 'badRequest' in ask(user, 'POST', path.format(volume=ident), filled, 400)
+    found = ready(user, f'/volumes/{ident}', 'volume')
+    assert (found['metadata'], found['bootable']) == ({}, 'false')
+
+
+def test_flags_of_queries(user):
+    for query in ('all_tenants=mine', 'with_count=ye', 'bootable=perhaps'):
+        ask(user, 'GET', f'/volumes?{query}', code=400)
+    assert ask(user, 'GET', '/volumes?with_count=true&bootable=0', code=200)['count'] >= 0
+
+
+def test_a_server_has_a_volume_as_it_is_set(cloud, user):
+    ident, admin = volume(user), cloud.client('nova-service')
+    body = {'attachment': {'volume_uuid': ident, 'instance_uuid': str(uuid.uuid4()), 'mode': 'ro'}}
+    refused = user.request('POST', '/volume/v3/attachments', body, headers={'X-Service-Token': admin.token})
+    assert refused.status_code in (400, 403) and user.get(f'/volume/v3/volumes/{ident}').json()[
+        'volume']['status'] == 'available'
+
+
+def test_metadata_of_a_snapshot_with_its_name(user):
+    made = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': volume(user)}})['snapshot']['id']
+    shown = ask(user, 'PUT', f'/snapshots/{made}', {'snapshot': {'name': 'n', 'metadata': {'a': 'b'}}}, 200)['snapshot']
+    assert (shown['name'], shown['metadata']) == ('n', {'a': 'b'})
+    ask(user, 'DELETE', f'/snapshots/{made}')

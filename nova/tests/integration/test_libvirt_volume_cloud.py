@@ -66,7 +66,6 @@ def status(openstack, kind, name, wanted):
     wait_for(lambda: openstack(f'{kind} show {name} -c status -f value') == wanted, 120, f'{name} to be {wanted}')
 
 
-@long_runs.only
 def test_a_guest_sees_and_keeps_its_data(cloud, openstack):
     rig, volumes = Guest(cloud), cloud.state_path / 'volumes'
     openstack('server create --image guest --boot-from-volume 1 --flavor m1.nano --nic none --wait web')

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
 
+from nova import exception
 from nova.db.tables.volume import volume_attachments
 from nova.volume.face import listing
 from nova.volume.face import schemas
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _ATTACHMENT = schemas.Given('attachment', schemas.of(
     'volume_uuid', 'instance_uuid', volume_uuid={'type': 'string'}, instance_uuid={'type': 'string', 'maxLength': 36},
-    connector={'type': ['object', 'null']}))
+    connector={'type': ['object', 'null']}, mode={'enum': ['rw', 'ro', None]}))
 _CONNECTOR = schemas.Given('attachment', schemas.of('connector', connector={'type': 'object'}))
 
 
@@ -39,6 +40,8 @@ def show_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 def create_attachment(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
+    if given.get('mode') == 'ro' and not request.store.get(request.context, given['volume_uuid'])['readonly']:
+        raise exception.BadRequest('A server writes to its volumes here, unless the volume is set to read-only before.')
     ident = request.store.attach(request.context, given['volume_uuid'], given['instance_uuid'])
     info = None
     if given.get('connector'):

@@ -47,10 +47,15 @@ def show_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 def create_backup(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
-    if listing.true(given.get('incremental')):
+    listing.flag('force', given.get('force'))
+    if listing.flag('incremental', given.get('incremental')):
         raise exception.BadRequest('A backup is a whole copy here: there are no incremental ones.')
     if given.get('container'):
         raise exception.BadRequest('Backups have one place here, which the operator chooses: name no container.')
+    zone = given.get('availability_zone')
+    with request.store.db.reader() as conn:
+        if zone and zone not in request.store.zones(conn):
+            raise exception.InvalidInput(reason=f"Availability zone '{zone}' is invalid.")
     made = request.store.backups.create(
         request.context, given['volume_id'], given.get('snapshot_id') or None, name=given.get('name'),
         description=given.get('description'), metadata=given.get('metadata') or {})
@@ -89,6 +94,7 @@ def show_transfer(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def create_transfer(request: VolumeRequest) -> dict[str, Any]:
+    listing.flag('no_snapshots', request.body.get('no_snapshots'))       # what has some is not offered at all
     made = request.store.transfers.create(request.context, request.body['volume_id'], request.body.get('name'))
     return {'transfer': views.transfer(made, request)}
 

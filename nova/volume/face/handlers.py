@@ -121,7 +121,8 @@ def create_volume(request: VolumeRequest) -> dict[str, Any]:
             request.context, int(given['size']) if given.get('size') not in (None, '') else None,
             **{'name': '', 'description': None, **schemas.named(given)}, image_id=image_id, snapshot_id=snapshot_id,
             volume_type=given.get('volume_type'), source_volume_id=source_id, backup_id=backup_id,
-            availability_zone=given.get('availability_zone'), multiattach=listing.true(given.get('multiattach')),
+            availability_zone=given.get('availability_zone'),
+            multiattach=listing.flag('multiattach', given.get('multiattach')),
             metadata=given.get('metadata'))
     except (exception.ImageNotFound, exception.VolumeTypeNotFound) as error:
         raise type(error)(error.message) from None
@@ -141,7 +142,7 @@ def update_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def delete_volume(request: VolumeRequest, ident: str) -> None:
-    request.store.delete(request.context, ident, cascade=listing.true(request.query.get('cascade', '')))
+    request.store.delete(request.context, ident, cascade=listing.flag('cascade', request.query.get('cascade')))
 
 
 # ---- metadata of volumes -----------------------------------------------------
@@ -172,12 +173,12 @@ def extend(request: VolumeRequest, ident: str) -> None:
 
 
 def set_bootable(request: VolumeRequest, ident: str) -> None:
-    wanted = listing.true(request.body['bootable'])
+    wanted = listing.flag('bootable', request.body['bootable'])
     request.store.update(request.context, ident, lambda row: {'bootable': wanted})
 
 
 def set_readonly(request: VolumeRequest, ident: str) -> None:
-    wanted = listing.true(request.body['readonly'])
+    wanted = listing.flag('readonly', request.body['readonly'])
 
     def change(row: dict[str, Any]) -> dict[str, Any]:
         if row['status'] != 'available':
@@ -216,7 +217,7 @@ def reset_status(request: VolumeRequest, ident: str) -> None:
 
 def reimage(request: VolumeRequest, ident: str) -> None:
     """A volume that a server has reserved is for services and administrators: they rebuild the server."""
-    reserved = listing.true(request.body.get('reimage_reserved', False))
+    reserved = listing.flag('reimage_reserved', request.body.get('reimage_reserved'))
     if reserved and not request.trusted:
         raise exception.PolicyDenied(rule='volume:reimage_reserved')
     request.store.reimage(request.context, ident, request.body['image_id'], reserved)

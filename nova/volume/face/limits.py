@@ -43,7 +43,7 @@ def quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
         raise exception.NotFound()
     most, used = _limits(request, project_id)
     shown: dict[str, Any] = {**most, **_NO_QUOTA}
-    if listing.true(request.query.get('usage', '')):
+    if listing.flag('usage', request.query.get('usage')):
         shown = {name: {'limit': limit, 'in_use': used.get(name, 0), 'reserved': 0} for name, limit in shown.items()}
     return {'quota_set': {'id': project_id, **shown}}
 
@@ -56,7 +56,8 @@ def default_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
 def update_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
     _check_project(project_id)
     wanted = {name: int(limit) for name, limit in request.body.items()}
-    most = request.store.limits.set(project_id, wanted, listing.true(request.query.get('skip_validation', 'true')))
+    most = request.store.limits.set(project_id, wanted, listing.flag(
+        'skip_validation', request.query.get('skip_validation'), default=True))
     return {'quota_set': {**most, **_NO_QUOTA}}
 
 

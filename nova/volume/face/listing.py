@@ -5,6 +5,8 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
+from oslo_utils import strutils
+
 from nova import context as nova_context
 from nova import exception
 from nova.db import engine
@@ -17,8 +19,17 @@ MAX_LIMIT = 1000
 SORT = ('created_at', 'updated_at', 'name', 'status', 'size', 'bootable', 'id')
 
 
-def true(value: object) -> bool:
-    return str(value).lower() in ('true', '1', 'yes', 'on', 't')
+def flag(name: str, value: object, default: bool = False) -> bool:
+    """What a flag of a body or a query says.
+
+    :raises BadRequest: it is neither true nor false: a word that is misspelt must not count as the other one
+    """
+    if value in (None, ''):
+        return default
+    try:
+        return strutils.bool_from_string(value, strict=True)
+    except ValueError:
+        raise exception.BadRequest(f'{name} is true or false, not {str(value)[:40]!r}.') from None
 
 
 def page(request: VolumeRequest, table: engine.Table, key: str,
@@ -31,7 +42,7 @@ def page(request: VolumeRequest, table: engine.Table, key: str,
     query = request.query
     if 'metadata' in query:              # else a client would take all for those that it requested
         raise exception.BadRequest('Lists are not filtered by metadata here.')
-    everyone = request.context.is_admin and true(query.get('all_tenants', query.get('all_projects', '')))
+    everyone = flag('all_tenants', query.get('all_tenants', query.get('all_projects'))) and request.context.is_admin
     project_id = query.get('project_id') or nova_context.ALL_PROJECTS if everyone else request.context.project_id
     equal = {column: _value(db.kind_of(table, column), query, name) for name, column in filters.items()
              if query.get(name) is not None}
@@ -45,7 +56,7 @@ def page(request: VolumeRequest, table: engine.Table, key: str,
     if len(rows) > limit > 0:
         following = urllib.parse.urlencode({**query, 'marker': rows[limit - 1]['id']})
         body[f'{key}_links'] = [{'rel': 'next', 'href': f'{request.url}?{following}'}]
-    if true(query.get('with_count', '')):
+    if flag('with_count', query.get('with_count')):
         with request.store.db.reader() as conn:
             body['count'] = db.count(conn, table, project_id, equal, request.trusted)
     return body
@@ -54,7 +65,7 @@ def page(request: VolumeRequest, table: engine.Table, key: str,
 def _value(kind: type, query: dict[str, str], name: str) -> bool | int | str:
     """The value that a filter names, of the kind that its column has."""
     if kind is bool:
-        return true(query[name])
+        return flag(name, query[name])
     return _number(query, name, 0) if kind is int else query[name]
 
 

@@ -38,13 +38,15 @@ def create_snapshot(request: VolumeRequest) -> dict[str, Any]:
     made = request.store.snapshots.create(
         request.context, given['volume_id'], schemas.named(given).get('name'), schemas.named(given).get('description'),
         # openstackclient leaves the word out, and asks for the version before that
-        force=request.microversion >= ALWAYS_FORCED or listing.true(given.get('force', True)),
+        force=request.microversion >= ALWAYS_FORCED or listing.flag('force', given.get('force'), default=True),
         metadata=given.get('metadata'))
     return {'snapshot': views.new_snapshot(made, request)}
 
 
 def update_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
     values = schemas.named(request.body)
+    if request.body.get('metadata') is not None:
+        values['metadata'] = request.body['metadata']
     return {'snapshot': views.snapshot(request.store.snapshots.update(request.context, ident, lambda row: values),
                                        request)}
 

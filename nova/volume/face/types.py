@@ -3,11 +3,10 @@ from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
 
-from oslo_utils import strutils
-
 from nova import context as nova_context
 from nova import exception
 from nova.volume import api
+from nova.volume.face import listing
 from nova.volume.face import schemas
 from nova.volume.face import views
 from nova.web.routes import Route
@@ -33,7 +32,7 @@ PROVIDER = 'provider'            # what python-cinderclient writes in the place 
 def list_types(request: VolumeRequest) -> dict[str, Any]:
     """Those that the caller's project may use; administrators may ask for the private ones, or for all."""
     wanted, caller = request.query.get('is_public'), request.context
-    if not caller.is_admin or wanted is None or wanted.lower() != 'none' and _flag('is_public', wanted):
+    if not caller.is_admin or wanted is None or wanted.lower() != 'none' and listing.flag('is_public', wanted):
         found = request.store.types.every(caller.project_id)
     else:
         found = [row for row in request.store.types.every(nova_context.ALL_PROJECTS)
@@ -72,17 +71,10 @@ def _public(given: dict[str, Any]) -> bool | None:
 
     :raises BadRequest: it says both
     """
-    said = {_flag(name, given[name]) for name in ('is_public', _IS_PUBLIC) if given.get(name) is not None}
+    said = {listing.flag(name, given[name]) for name in ('is_public', _IS_PUBLIC) if given.get(name) is not None}
     if len(said) > 1:
         raise exception.BadRequest(f'is_public and {_IS_PUBLIC} say different things.')
     return said.pop() if said else None
-
-
-def _flag(name: str, value: object) -> bool:
-    try:
-        return strutils.bool_from_string(value, strict=True)
-    except ValueError:
-        raise exception.BadRequest(f'{name} is true or false, not {str(value)[:40]!r}.') from None
 
 
 def delete_type(request: VolumeRequest, ident: str) -> None:

@@ -152,6 +152,7 @@ def encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
 
 def attachment(row: Mapping[str, Any], info: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {'id': row['id'], 'volume_id': row['volume_id'], 'instance': row['instance_uuid'], 'status': row['status'],
-            'attach_mode': 'rw', 'attached_at': _time(row['attached_at']) or '', 'detached_at': '',
+            'attach_mode': info['data'].get('access_mode', 'rw') if info else 'rw',
+            'attached_at': _time(row['attached_at']) or '', 'detached_at': '',
             'connection_info': {'driver_volume_type': info['driver_volume_type'], **info['data'],
                                 'attachment_id': row['id']} if info else {}}
