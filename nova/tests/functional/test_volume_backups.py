@@ -264,7 +264,7 @@ def test_nothing_is_put_onto_a_read_only_volume(cloud, user):
     ask(user, 'POST', f'/volumes/{ident}/action', {'os-update_readonly_flag': {'readonly': True}})
     refused = ask(user, 'POST', f'/backups/{backup}/restore', {'restore': {'volume_id': ident}}, 400)
     assert 'read-only' in refused['badRequest']['message']
-    image = user.get('/image/v2/images').json()['images'][0]['id']
+    image = user.upload_image()
     refused = ask(user, 'POST', f'/volumes/{ident}/action', {'os-reimage': {'image_id': image}}, 400)
     assert 'read-only' in refused['badRequest']['message']
     assert ready(user, f'/backups/{backup}', 'backup')['status'] == 'available'
