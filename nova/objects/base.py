@@ -15,6 +15,8 @@ from oslo_utils import versionutils
 from oslo_versionedobjects import base
 from oslo_versionedobjects import fields
 
+from nova.runtime.hooks import oslo_versionedobjects
+
 
 class _JsonType(fields.FieldType[Any]):
     """Any JSON value, carried as it is."""
@@ -42,13 +44,12 @@ class UtcField(fields.AutoTypedField[Any]):
     AUTO_TYPE = _UtcType()
 
 
-class NovaObject(base.VersionedObject, base.VersionedObjectDictCompat):
+class NovaObject(oslo_versionedobjects.Object):
     OBJ_PROJECT_NAMESPACE = 'nova'
     OBJ_SERIAL_NAMESPACE = 'nova_object'
 
     # {version: names of the fields that came with it}: what a receiver of an older version does not get
     ADDED: dict[str, tuple[str, ...]] = {}
-    _changed_fields: set[str]            # of the library
 
     def obj_make_compatible(self, primitive: dict[str, Any], target_version: str) -> None:
         super().obj_make_compatible(primitive, target_version)
@@ -62,16 +63,6 @@ class NovaObject(base.VersionedObject, base.VersionedObjectDictCompat):
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         """An object of every field that the row (a mapping) has."""
         return cls(**{name: row[name] for name in cls.fields if name in row})
-
-    def obj_what_changed(self) -> set[str]:
-        """Names of the fields that were set. No field of ours holds an object, whose own changes would count, too;
-        looking for one in every field, twice a message, was half the cost of sending.
-        """
-        return set(self._changed_fields)
-
-    def as_dict(self) -> dict[str, Any]:
-        """{field: value} of the fields that are set."""
-        return dict(self.items())
 
 
 register = base.VersionedObjectRegistry.register

@@ -2,8 +2,12 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
+import dataclasses
+import itertools
 import threading
 import time
+from typing import Any
 
 from nova.db import engine
 from nova.db.services import message_keys
@@ -12,6 +16,23 @@ from nova.rpc import signatures
 LOOK_S = 10                  # a key that was revoked is good for so long at most
 UNKNOWN_S = 1                # a key that is not known is looked up after so long again, where its messages are accepted
 MOST = 10_000
+# Keys that are looked up again in one statement, because one of them is due: each host's message would ask for its own.
+BATCH = 500
+SOON_S = LOOK_S / 2          # so long after the last look
+
+
+@dataclasses.dataclass
+class _Known:
+    """A key that was looked up.
+
+    trusted  what it is; None: its messages are not accepted
+    at       when it was looked up
+    used     whether a message came since then
+    """
+
+    trusted: signatures.Trusted | None
+    at: float
+    used: bool = False
 
 
 class TrustedKeys:
@@ -21,9 +42,8 @@ class TrustedKeys:
 
     def __init__(self, api_db: engine.Database) -> None:
         self._api_db = api_db
-        self._lock = threading.Lock()
-        # {key id: (what it is, when it was looked up)}
-        self._known: dict[str, tuple[signatures.Trusted | None, float]] = {}
+        self._lock, self._looking = threading.Lock(), threading.Lock()
+        self._known: dict[str, _Known] = {}          # by key id, the one whose look is longest ago first
         self._unknown_s = 0
 
     def use(self, keys: signatures.Signatures) -> None:
@@ -42,15 +62,50 @@ class TrustedKeys:
     def of(self, key_id: str) -> signatures.Trusted | None:
         """Return what is known of a key, None when its messages are not accepted."""
         now = time.monotonic()
-        found, at = self._known.get(key_id, (None, float('-inf')))
-        if now - at < (self._unknown_s if found is None else LOOK_S):
-            return found
+        known = self._known.get(key_id)
+        if known is not None:
+            if now - known.at < (self._unknown_s if known.trusted is None else LOOK_S):
+                known.used = True
+                return known.trusted
+            if known.trusted is not None and self._looking.acquire(blocking=False):
+                try:
+                    self._look_again(key_id, now)
+                finally:
+                    self._looking.release()
+                known = self._known.get(key_id)
+                if known is not None and known.at == now:
+                    return known.trusted
         found = self._look_up(key_id)
+        self._note({key_id: found}, now, key_id)
+        return found
+
+    def _note(self, found: Mapping[str, signatures.Trusted | None], now: float, used: str) -> None:
         with self._lock:
             if len(self._known) >= MOST:
                 self._known.clear()
-            self._known[key_id] = found, now
-        return found
+            for key_id, trusted in found.items():
+                self._known.pop(key_id, None)
+                self._known[key_id] = _Known(trusted, now, key_id == used)
+
+    def _look_again(self, key_id: str, now: float) -> None:
+        """Look up a key with others that are due now or soon. Those that no message used are forgotten, as are those
+        that are not found: the next message of each looks it up alone.
+        """
+        due = {key_id}
+        with self._lock:
+            for other, known in list(itertools.islice(self._known.items(), BATCH)):
+                if now - known.at < SOON_S:
+                    break
+                if known.used and known.trusted is not None:
+                    due.add(other)
+                elif other != key_id and now - known.at >= LOOK_S:
+                    del self._known[other]
+        with self._api_db.reader() as conn:
+            rows = message_keys.get_many(conn, sorted(due))
+        self._note({each: _trusted(row) for each, row in rows.items()}, now, key_id)
+        with self._lock:
+            for missing in due - rows.keys():
+                self._known.pop(missing, None)
 
     def _look_up(self, key_id: str) -> signatures.Trusted | None:
         with self._api_db.reader() as conn:
@@ -58,8 +113,11 @@ class TrustedKeys:
             if row is None:                          # the first key of a deployment is not named by its fingerprint
                 row = next((each for each in message_keys.of_deployment(conn)
                             if signatures.fingerprint(base64.b64decode(each['public'])) == key_id), None)
-        if row is None or not message_keys.is_trusted(row):
-            return None
-        host = None if row['host'] == message_keys.DEPLOYMENT else row['host']
-        return signatures.Trusted(host, base64.b64decode(row['public']))
+        return None if row is None else _trusted(row)
 
+
+def _trusted(row: Mapping[str, Any]) -> signatures.Trusted | None:
+    if not message_keys.is_trusted(row):
+        return None
+    host = None if row['host'] == message_keys.DEPLOYMENT else row['host']
+    return signatures.Trusted(host, base64.b64decode(row['public']))

@@ -85,6 +85,14 @@ def get(conn: sa.Connection, ident: Any) -> Any:
     return next(iter(_rows(conn, table.c.id == ident)), None)
 
 
+_MANY = sa.select(*PUBLIC).where(table.c.id.in_(sa.bindparam('ids', expanding=True)))
+
+
+def get_many(conn: sa.Connection, ids: list[str]) -> dict[str, dict[str, Any]]:
+    """{id: row of a key without its private half} of those that exist."""
+    return {row['id']: dict(row) for row in conn.execute(_MANY, {'ids': ids}).mappings()}
+
+
 def is_trusted(row: Mapping[str, Any]) -> Any:
     """Whether messages of a key (a row) are taken: the deployment's next one is good before it is used."""
     return is_good(row) or row['host'] == DEPLOYMENT and row['state'] == PENDING

@@ -11,6 +11,7 @@ import time
 
 import oslo_messaging
 import pytest
+import sqlalchemy as sa
 
 from nova import conf as nova_conf
 from nova import context
@@ -327,6 +328,37 @@ def test_a_host_that_was_revoked(fleet, monkeypatch):
         part._ask()
     with pytest.raises(exception.HostKeyRefused):                # nor with a new token
         part._enroll(part._keys.key, tuple(fleet.token().split('.')))
+
+
+def test_keys_of_hosts_that_send_are_looked_up_again_in_one_statement(fleet, monkeypatch):
+    """Each host's heartbeat looked up its key: ten thousand hosts were a thousand statements a second."""
+    api_db = fleet.core.api_db
+    idents = [signatures.Key() for _ in range(6)]
+    with api_db.writer() as conn:
+        for number, key in enumerate(idents):
+            message_keys.add(conn, f'many{number}', key.id, key.public, message_keys.APPROVED)
+    idents = [key.id for key in idents]
+    known, now, asked = trusted_keys.TrustedKeys(api_db), [1000.0], []
+    monkeypatch.setattr(trusted_keys.time, 'monotonic', lambda: now[0])
+    sa.event.listen(api_db.engine, 'before_cursor_execute', lambda *args: asked.append(args[2]))
+
+    def looks(*which):
+        asked.clear()
+        found = [known.of(idents[each]) for each in which]
+        assert [each and each.host for each in found] == [f'many{each}' for each in which]
+        return len([each for each in asked if 'message_keys' in each])
+
+    assert looks(0, 1, 2, 3, 4, 5) == 6 and looks(0, 1, 2, 3, 4) == 0
+    now[0] += trusted_keys.LOOK_S
+    assert looks(0) == 1 and looks(1, 2, 3, 4, 5) == 0           # each had sent a message
+    now[0] += trusted_keys.SOON_S
+    api_db.run(message_keys.revoke, 'many1')
+    assert looks(0, 1, 2) == 0                                   # for LOOK_S at most
+    now[0] += trusted_keys.SOON_S
+    assert looks(2) == 1                                         # with it all the others
+    assert known.of(idents[1]) is None and looks(0) == 0
+    now[0] += trusted_keys.LOOK_S
+    assert looks(0) == 1 and looks(3, 4) == 2                    # of these no message had come
 
 
 def test_a_new_key_in_the_place_of_the_old_one(fleet):

@@ -3,6 +3,7 @@
 A failure says what a new release of a library no longer has. Change the module of that library, or find a public way.
 """
 import ast
+import datetime
 import inspect
 import pathlib
 import re
@@ -21,6 +22,8 @@ from oslo_messaging._drivers import common
 from oslo_messaging._drivers import impl_rabbit
 from oslo_messaging.rpc import dispatcher as rpc_dispatcher
 from oslo_messaging.rpc import server as rpc_server
+from oslo_versionedobjects import base as ovo_base
+from oslo_versionedobjects import fields as ovo_fields
 from pymysql import connections as pymysql_connections
 
 import nova
@@ -29,6 +32,7 @@ from nova.rpc import bus
 from nova.runtime.hooks import keystonemiddleware
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 from nova.runtime.hooks import oslo_policy
+from nova.runtime.hooks import oslo_versionedobjects
 from nova.runtime.hooks import pymysql
 from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
 
@@ -39,6 +43,8 @@ PRIVATE = (          # object, its part, what is lost without it
     (impl_rabbit, 'rabbit_opts', 'nova-rabbit has no options'),
     (rpc_server.RPCServer, '_process_incoming', 'signatures of messages are not checked'),
     (oslo_messaging.transport.RPCTransport, '_send', 'messages are not signed'),
+    (ovo_base, '_get_attrname', 'objects do not know where they have their values'),
+    (ovo_base.VersionedObject, '_obj_from_primitive', 'objects that come are made by several calls a field'),
     (pymysql_connections.Connection, '_read_query_result', 'PyMySQL reads answers packet by packet'),
     (pymysql_connections.MySQLResult, '_get_descriptions', 'columns are described anew with each answer'),
     (pymysql_connections.MySQLResult, '_read_rowdata_packet', 'rows are read value by value'),
@@ -306,3 +312,36 @@ def test_auth_token_says_who_calls_by_these_keys():
     protocol = auth_token.AuthProtocol(lambda environ, start_response: [], {
         'www_authenticate_uri': 'http://keystone.test', 'auth_type': 'none'})
     assert keystonemiddleware.challenge(protocol) == [('WWW-Authenticate', 'Keystone uri="http://keystone.test"')]
+
+
+FIELDS = {
+    'name': ovo_fields.StringField(), 'uuid': ovo_fields.UUIDField(), 'host': ovo_fields.StringField(nullable=True),
+    'size': ovo_fields.IntegerField(), 'locked': ovo_fields.BooleanField(), 'unset': ovo_fields.StringField(),
+    'made': ovo_fields.DateTimeField(tzinfo_aware=False)}
+VALUES = {'name': 7, 'uuid': 'c1fcfcbd-2a51-4d0a-9aa3-21b4b9d0f1a6', 'host': None, 'size': '3', 'locked': False,
+          'made': datetime.datetime(2026, 1, 2, 3, 4, 5)}
+
+
+def test_an_object_is_what_the_library_makes_of_it():
+    """Places of values are private to the library: what it reads by its own ways is what we have put there."""
+    theirs, ours = (type('Thing', bases, {'fields': dict(FIELDS), 'VERSION': '1.3'}) for bases in (
+        (ovo_base.VersionedObject, ovo_base.VersionedObjectDictCompat), (oslo_versionedobjects.Object,)))
+    for kind in (theirs, ours):
+        ovo_base._make_class_properties(kind)
+    sent = theirs(**VALUES).obj_to_primitive()
+    changes = sent.pop('versioned_object.changes')
+    assert sorted(changes) == sorted(VALUES)
+    made = ours(**VALUES)
+    assert made.obj_to_primitive() == made.obj_to_primitive('1.3') == sent, (
+        'oslo.versionedobjects has the values of an object elsewhere: nova/runtime/hooks puts them where it had them.')
+    for came in (ours._obj_from_primitive(None, '1.3', sent),
+                 ours._obj_from_primitive(None, '1.3', {**sent, 'versioned_object.changes': changes})):
+        assert (came.name, came.size, came.host, came.made) == ('7', 3, None, VALUES['made'])
+        assert came.as_dict() == dict(theirs(**VALUES).items()) and came.obj_what_changed() == set()
+        assert not came.obj_attr_is_set('unset') and 'unset' not in came and 'host' in came
+    with pytest.raises(ValueError):
+        ours(name=None)
+    with pytest.raises(NotImplementedError):
+        str(made.unset)
+    with pytest.raises(AttributeError):
+        made.obj_attr_is_set('other')
