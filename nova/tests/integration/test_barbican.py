@@ -7,6 +7,8 @@ import contextlib
 import os
 import pathlib
 import secrets
+import socket
+import time
 import types
 import uuid
 
@@ -227,6 +229,13 @@ def test_keys_of_volumes_by_the_account_of_the_system(cloud, url, tmp_path):
         away.create(alice, 1, volume_type='in barbican')
     with pytest.raises(exception.Unavailable):
         away.passphrase(alice, copy)
+    with socket.create_server(('127.0.0.1', 0)) as mute:  # takes connections and answers nothing
+        hung = store_of(barbican__endpoint_override=f'http://127.0.0.1:{mute.getsockname()[1]}', barbican__timeout=1)
+        begun = time.monotonic()
+        with pytest.raises(exception.Unavailable, match='Key Manager'):
+            hung.create(alice, 1, volume_type='in barbican')
+        assert time.monotonic() - begun < 20             # one limit, or a few where it is asked again
+        hung.stop(30)
     away.delete(alice, copy)                             # what it cannot destroy now, the next start does
     away.stop(30)
     assert secrets_of(admin, url, name)

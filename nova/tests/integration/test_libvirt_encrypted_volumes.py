@@ -1,7 +1,9 @@
 """A real guest on encrypted volumes of the embedded block storage: it boots from one, and writes to another; the same
 needs as test_libvirt.py."""
 import os
+import pathlib
 import subprocess
+import tempfile
 import uuid
 
 import pytest
@@ -103,18 +105,67 @@ def test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_
     assert not rig.leftovers(made.uuid)
 
 
+def block_of(number):
+    """Where the guest writes a number: all over the disk, so that a copy from its beginning to its end passes by most
+    of what is written meanwhile."""
+    return 1000 + number * 7919 % 200000
+
+
+class Writer:
+    """A guest that writes the numbers from 1 on to /dev/vdb, each when the one before is on the disk."""
+
+    def __init__(self, rig, instance):
+        self._run = lambda line: test_libvirt_volumes.run(rig, instance, line)
+        self._run('echo 0 >/tmp/written; (i=0; while [ ! -e /tmp/stop ]; do i=$((i+1)); printf %08d $i | dd bs=4096 '
+                  'of=/dev/vdb seek=$((1000 + i * 7919 % 200000)) conv=fsync 2>/dev/null && echo $i >/tmp/written.new '
+                  '&& mv /tmp/written.new /tmp/written; done; touch /tmp/stopped) & :')
+
+    def written(self):
+        return int(self._run('cat /tmp/written').split()[-1])
+
+    def stop(self):
+        self._run('touch /tmp/stop; while [ ! -e /tmp/stopped ]; do sleep 1; done; rm /tmp/stop /tmp/stopped')
+
+
+def last_number(path, key, most):
+    """The last number in an encrypted file, which has all that were written before, and none of those after."""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as directory:
+        secret, plain = f'{directory}/key', f'{directory}/plain'
+        pathlib.Path(secret).write_text(key)
+        subprocess.run(['qemu-img', 'convert', '-O', 'raw', '--object', f'secret,id=key,file={secret}', '--image-opts',
+                        f'driver=luks,key-secret=key,file.filename={path}', plain], check=True)
+        with open(plain, 'rb') as file:
+            there = [os.pread(file.fileno(), 8, block_of(number) * 4096) == b'%08d' % number
+                     for number in range(1, most + 1)]
+    found = there.index(False)
+    assert not any(there[found:]), (found, [number + 1 for number, each in enumerate(there) if each][-9:])
+    return found
+
+
 def snapshot_in_use(rig, store, instance, volume_id):
-    """The guest's QEMU copies a volume into an encrypted file, as it was when it began, on every file system."""
+    """The guest's QEMU copies a volume into an encrypted file, as it was when it began, on every file system: a guest
+    that writes meanwhile finds all in it that was on the disk at one moment, and nothing that came later."""
     key, path = store.passphrase(ALICE, volume_id), store.files.snapshot(SNAPSHOT)
     for running in (True, False):
         part = store.files.prepare_copy(path, 1 << 30, store.files.volume(volume_id), key)
-        if not running:
+        if running:
+            writer = Writer(rig, instance)
+            base.wait_for(lambda: writer.written() > 5, 60, 'the guest to write')
+            before = writer.written()
+        else:
             rig.driver.power_off(instance)
         rig.driver.create_volume_snapshot(None, instance, volume_id, {
             'type': 'copy', 'new_file': part, 'encrypted': True})
+        if running:
+            copied = writer.written()
+            writer.stop()
         store.files.finish_copy(path, 1 << 30, None, encrypted=True)
         assert _begins(path) and not _has_mark(path) and not os.path.exists(part)
         test_encrypted_volumes.io(path, key, f'read -P {ord(MARK[0])} 0 1')
+        if running:
+            found = last_number(path, key, copied + 1000)
+            print(f'written before {before}, in the copy {found}, written at its end {copied}')
+            assert before <= found < copied
         os.unlink(path)
     rig.booted_again(instance, lambda: rig.driver.power_on(None, instance, []))
 

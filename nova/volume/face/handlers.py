@@ -30,16 +30,17 @@ if TYPE_CHECKING:
 
 ONLINE_EXTEND = 42       # microversion that lets a volume in use grow
 OF_BACKUP = 47           # microversion that makes volumes of backups
+CLOSED = 53              # microversion that refuses what it does not know of a new volume
 
 # ---- what may come in --------------------------------------------------------
 
 _ID = {'type': ['string', 'null'], 'maxLength': 255}
 _SIZE = {'type': ['integer', 'string', 'null'], 'pattern': '^[0-9]{1,9}$', 'maximum': 999999999}
 _FLAG = {'type': ['boolean', 'string']}
-_VOLUME = schemas.of(
+_VOLUME = {**schemas.of(
     **schemas.NAMES, size=_SIZE, metadata=schemas.METADATA, imageRef=_ID, image_id=_ID, snapshot_id=_ID,
     source_volid=_ID, backup_id=_ID, group_id=_ID, consistencygroup_id=_ID, volume_type=_ID,
-    availability_zone=schemas.NAME, multiattach={'type': ['boolean', 'string', 'null']})
+    availability_zone=schemas.NAME, multiattach={'type': ['boolean', 'string', 'null']}), 'additionalProperties': True}
 _NO_GROUPS = 'There are no groups of volumes here.'
 _REFUSED = {'group_id': _NO_GROUPS, 'consistencygroup_id': _NO_GROUPS}
 _HINTS = dict.fromkeys(('OS-SCH-HNT:scheduler_hints', 'scheduler_hints'),
@@ -107,6 +108,8 @@ def show_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
 def create_volume(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
     schemas.refuse(given, _REFUSED)
+    if request.microversion >= CLOSED:
+        schemas.check_known(given, _VOLUME['properties'], 'volume')
     snapshot_id, source_id, backup_id = sources = [
         given.get(name) or None for name in ('snapshot_id', 'source_volid', 'backup_id')]
     image_id = _image(given)

@@ -9,6 +9,7 @@ from nova.web.routes import Route
 
 NAME = {'type': ['string', 'null'], 'maxLength': 255}
 MOST_ITEMS = 128                         # of metadata
+MOST_SHOWN = 64                          # characters of a key that an answer shows
 METADATA = {'type': ['object', 'null'], 'maxProperties': MOST_ITEMS,
             'propertyNames': {'minLength': 1, 'maxLength': 255},
             'additionalProperties': {'type': 'string', 'maxLength': 255}}
@@ -21,8 +22,19 @@ ADMIN = 'admin'                          # administrators alone
 
 
 def of(*required: str, **properties: typing.Any) -> dict[str, typing.Any]:
-    """An object with these properties, of which some are required."""
-    return {'type': 'object', 'properties': properties, **({'required': list(required)} if required else {})}
+    """An object with these properties and no others, of which some are required."""
+    return {'type': 'object', 'properties': properties, 'additionalProperties': False,
+            **({'required': list(required)} if required else {})}
+
+
+def check_known(given: dict[str, typing.Any], known: typing.Collection[str], where: str) -> None:
+    """
+    :param where: key of the body below which ``given`` stands; empty for the body
+    :raises BadRequest: it has a key that is not known
+    """
+    unknown = ', '.join(repr(key[:MOST_SHOWN]) for key in sorted(given.keys() - known)[:3])
+    if unknown:
+        raise exception.BadRequest(f'Invalid input for field/attribute {where or "body"}: {unknown} is not known here.')
 
 
 def refuse(given: dict[str, typing.Any], refused: dict[str, str]) -> None:
@@ -49,9 +61,10 @@ class Given:
     def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False) -> typing.Any:
         """The value below the key.
 
-        :raises BadRequest: it is not there, or not of the schema, or something is refused
+        :raises BadRequest: it is not there, or not of the schema, or something is refused or not known
         """
         refuse(document, self._refused)
+        check_known(document, {self.key, *self._refused}, '')
         value = document.get(self.key)
         if value is None:
             raise exception.BadRequest(
@@ -59,6 +72,8 @@ class Given:
         error = jsonschema.exceptions.best_match(self._validator.iter_errors(value))
         if error is not None:
             path = '.'.join(str(part) for part in (self.key, *error.absolute_path))
+            if error.validator == 'additionalProperties' and error.validator_value is False:
+                check_known(error.instance, error.schema['properties'], path[:200])
             raise exception.BadRequest(f'Invalid input for field/attribute {path[:200]}: {error.validator} is not met.')
         return value
 

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
 
 ALWAYS_FORCED = 66       # microversion that makes snapshots of volumes in use without being forced to
-_SNAPSHOT = schemas.of('volume_id', name=schemas.NAME, display_name=schemas.NAME, description=schemas.NAME,
-                       volume_id={'type': 'string'}, force={'type': ['boolean', 'string', 'null']},
-                       metadata=schemas.METADATA)
+_SNAPSHOT = schemas.of('volume_id', **schemas.NAMES, volume_id={'type': 'string'},
+                       force={'type': ['boolean', 'string', 'null']}, metadata=schemas.METADATA)
 _SNAPSHOT_RESET = schemas.of('status', status={'enum': ['available', 'error']})
 _SNAPSHOT_STATUS = schemas.of('status', status={'enum': ['creating', 'error']},
                               progress={'type': ['string', 'null'], 'maxLength': 16})
