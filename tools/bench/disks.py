@@ -72,6 +72,7 @@ def main():
         with _directory() as directory:
             memory(directory, arguments.volumes)
     real = {'compute_driver': 'libvirt', 'libvirt__virt_type': 'qemu', 'quota__instances': -1, 'quota__cores': -1,
+            'cpu_allocation_ratio': 100.0,           # what is counted is no time: the processors may be few
             'quota__ram': -1, **options}
     if arguments.guest and {'fetched', 'boots'} & set(parts):
         with _directory() as directory, cloud_fixture.running(directory, **real) as cloud:
