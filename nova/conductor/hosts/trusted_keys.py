@@ -16,9 +16,9 @@ from nova.rpc import signatures
 LOOK_S = 10                  # a key that was revoked is good for so long at most
 UNKNOWN_S = 1                # a key that is not known is looked up after so long again, where its messages are accepted
 MOST = 10_000
-# Keys that are looked up again in one statement, because one of them is due: each host's message would ask for its own.
+# So many keys are looked up again in one statement, because one of them is due, which is after half of their time as
+# well: each host's message would ask for its own.
 BATCH = 500
-SOON_S = LOOK_S / 2          # so long after the last look
 
 
 @dataclasses.dataclass
@@ -64,10 +64,10 @@ class TrustedKeys:
         now = time.monotonic()
         known = self._known.get(key_id)
         if known is not None:
-            if now - known.at < (self._unknown_s if known.trusted is None else LOOK_S):
+            if now - known.at < self._good_s(known):
                 known.used = True
                 return known.trusted
-            if known.trusted is not None and self._looking.acquire(blocking=False):
+            if self._good_s(known) and self._looking.acquire(blocking=False):
                 try:
                     self._look_again(key_id, now)
                 finally:
@@ -78,6 +78,10 @@ class TrustedKeys:
         found = self._look_up(key_id)
         self._note({key_id: found}, now, key_id)
         return found
+
+    def _good_s(self, known: _Known) -> float:
+        """Seconds after which a key is looked up again."""
+        return self._unknown_s if known.trusted is None else LOOK_S
 
     def _note(self, found: Mapping[str, signatures.Trusted | None], now: float, used: str) -> None:
         with self._lock:
@@ -94,11 +98,10 @@ class TrustedKeys:
         due = {key_id}
         with self._lock:
             for other, known in list(itertools.islice(self._known.items(), BATCH)):
-                if now - known.at < SOON_S:
-                    break
-                if known.used and known.trusted is not None:
+                age, good_s = now - known.at, self._good_s(known)
+                if known.used and age >= good_s / 2:
                     due.add(other)
-                elif other != key_id and now - known.at >= LOOK_S:
+                elif other != key_id and age >= good_s:
                     del self._known[other]
         with self._api_db.reader() as conn:
             rows = message_keys.get_many(conn, sorted(due))
