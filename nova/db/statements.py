@@ -10,11 +10,14 @@ Values compared with are never None, and those written are plain ones, no expres
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 import functools
+import re
 from typing import Any
 
 import sqlalchemy as sa
+
+_WORD = re.compile('[A-Za-z0-9_ -]+')
 
 insert = functools.cache(sa.insert)           # of a table; the rows are the parameters
 
@@ -35,6 +38,17 @@ def keys(match: dict[str, Any]) -> dict[str, Any]:
 
 def _key(name: str) -> str:
     return 'key_' + name
+
+
+def one_of(column: sa.ColumnElement[Any], values: Iterable[str]) -> sa.ColumnElement[bool]:
+    """The condition that a column has one of these words, which stand in the text: they are constants of the code.
+
+    As parameters they would be put into the text of each execution anew.
+    """
+    words = sorted(values)
+    if not all(_WORD.fullmatch(word) for word in words):
+        raise ValueError(f'Not all of these are words: {words}')
+    return column.in_([sa.literal_column(f"'{word}'") for word in words])
 
 
 @functools.cache

@@ -38,7 +38,7 @@ def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: s
         arguments=arguments, message=message) for uuid in uuids])
 
 
-_MAIN = instance_actions.c.action.not_in(sorted(actions.BACKGROUND))
+_MAIN = sa.not_(statements.one_of(instance_actions.c.action, actions.BACKGROUND))
 _OPEN = sa.and_(instance_actions.c.instance_uuid == sa.bindparam('of_uuid'), instance_actions.c.finished_at.is_(None))
 _OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COLUMNS = tuple(column.name for column in instances.columns)
 BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # what a row is before anything is known of its server
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
+FEW = 16                      # so many expected values have a parameter each; a list makes a new text each time
 SET = object()                # among the expected values: anything but NULL
 _UUID = instances.c.uuid == sa.bindparam('key_uuid')
 _LOCK = sa.select(instances.c.id).where(_UUID).with_for_update()
@@ -118,25 +119,27 @@ def _expected(uuid: str,
               expect: dict[str, Any] | None) -> tuple[tuple[tuple[str, int, bool, bool], ...], dict[str, Any]]:
     """(what a statement is to ask, its parameters) for the server that is as ``expect`` says.
 
-    What it asks is {column, number of values: 1 for one, 2 for more, or NULL}.
+    What it asks is (column, number of values, 0 for none and -1 for many, whether NULL is one, whether all others are).
     """
     expected: list[tuple[str, int, bool, bool]] = []
     parameters: dict[str, Any] = {'key_uuid': uuid}
     for name, allowed in (expect or {}).items():
         allowed = allowed if isinstance(allowed, (list, tuple, set, frozenset)) else [allowed]
         values = [value for value in allowed if value is not None and value is not SET]
-        expected.append((name, min(len(values), 2), None in allowed, SET in allowed))
-        if values:
-            parameters['expect_' + name] = values[0] if len(values) == 1 else values
+        many = len(values) > FEW
+        expected.append((name, -1 if many else len(values), None in allowed, SET in allowed))
+        parameters.update([(f'expect_{name}', values)] if many else [
+            (f'expect_{name}_{number}', value) for number, value in enumerate(values)])
     return tuple(expected), parameters
 
 
 def _conditions(expected: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[Any]:
     yield _UUID
     for name, values, null, anything in expected:
-        column, parameter = instances.c[name], 'expect_' + name
-        choices = [column == sa.bindparam(parameter)] if values == 1 else [
-            column.in_(sa.bindparam(parameter, expanding=True))] if values else []
+        column = instances.c[name]
+        parameters = [sa.bindparam(f'expect_{name}_{number}', type_=column.type) for number in range(values)]
+        choices = [column == parameters[0]] if values == 1 else [column.in_(parameters or sa.bindparam(
+            f'expect_{name}', expanding=True))] if values else []
         if null:
             choices.append(column.is_(None))
         if anything:
