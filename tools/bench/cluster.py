@@ -6,7 +6,8 @@ usage: tools/bench/cluster.py [figures] [boots] [heartbeats] [--computes 20] [--
 
 figures     what users see: times of boots, deletes, stops, reads and lists; at the end a table of them beside what is
             wanted and beside a calibration of the machine, by which runs of different machines can be compared
-boots       servers a second from POST to ACTIVE, messages and SQL statements of one boot, memory of every daemon
+boots       servers a second from POST to ACTIVE, messages and SQL statements of one boot, processor time of every
+            process for a boot and a delete, memory of every daemon before and after
 heartbeats  the load of many simulated computes: see tools/bench/simulated.py
 """
 import argparse
@@ -138,13 +139,14 @@ class Bench:
 
     def deletes(self, count):
         idents = [each['id'] for each in self.fleet.json('GET', f'/servers?limit={count}')['servers']]
-        have, begin = sum(self.fleet.states().values()), time.perf_counter()
+        have, before, begin = sum(self.fleet.states().values()), self.fleet.usage(), time.perf_counter()
         with futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda ident: self.fleet.json('DELETE', f'/servers/{ident}'), idents))
         while self._left() > have - len(idents):
             time.sleep(POLL_S)
         self.record('deletes at concurrency 8', servers=len(idents), servers_per_s=round(
             len(idents) / (time.perf_counter() - begin), 1))
+        self.cpu('  CPU of one delete, ms', before, len(idents))
 
     def _left(self):
         return sum(number for state, number in self.fleet.states().items() if state != 'deleted')
@@ -219,12 +221,12 @@ class Bench:
         self.record('SQL statements of one boot (budget 25)', **{name: round(value, 1) for name, value in sorted(
             done.items())})
 
-    def memory(self):
+    def memory(self, when='at rest'):
         found = collections.defaultdict(list)
         for name, (_cpu, rss) in self.fleet.usage().items():
             found[name.rstrip('0123456789')].append(rss)
         for name, values in sorted(found.items()):
-            self.record(f'memory of {name}', rss_mib=max(values))
+            self.record(f'memory of {name} {when}', rss_mib=max(values))
 
     def credentials(self):
         """Places of the first compute's process that have the password of the database: none."""
@@ -343,6 +345,8 @@ def main():
             bench.costs()
             bench.boots(args.servers)
             bench.one_request(100)
+            bench.memory('after boots')
+            bench.deletes(args.servers)
             bench.credentials()
             results.update(bench.results)
     if 'heartbeats' in what:

@@ -7,6 +7,7 @@ import datetime
 import inspect
 import pathlib
 import re
+import ssl
 import subprocess
 import sys
 import threading
@@ -34,6 +35,7 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 from nova.runtime.hooks import oslo_policy
 from nova.runtime.hooks import oslo_versionedobjects
 from nova.runtime.hooks import pymysql
+from nova.runtime.hooks import pymysql_answers
 from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
 
 PRIVATE = (          # object, its part, what is lost without it
@@ -45,6 +47,7 @@ PRIVATE = (          # object, its part, what is lost without it
     (oslo_messaging.transport.RPCTransport, '_send', 'messages are not signed'),
     (ovo_base, '_get_attrname', 'objects do not know where they have their values'),
     (ovo_base.VersionedObject, '_obj_from_primitive', 'objects that come are made by several calls a field'),
+    (pymysql_connections.Connection, '_create_ssl_ctx', 'each connection has the certificates of the system'),
     (pymysql_connections.Connection, '_read_query_result', 'PyMySQL reads answers packet by packet'),
     (pymysql_connections.MySQLResult, '_get_descriptions', 'columns are described anew with each answer'),
     (pymysql_connections.MySQLResult, '_read_rowdata_packet', 'rows are read value by value'),
@@ -345,3 +348,16 @@ def test_an_object_is_what_the_library_makes_of_it():
         str(made.unset)
     with pytest.raises(AttributeError):
         made.obj_attr_is_set('other')
+
+
+def test_connections_without_options_for_tls_share_a_context_without_certificates(monkeypatch):
+    """Each connection to MariaDB had a context with all certificates of the system: 27 ms and 0.8 MB."""
+    theirs = pymysql_connections.Connection(defer_connect=True).ctx
+    monkeypatch.setattr(ssl.SSLContext, 'load_default_certs', None)
+    first, second = (pymysql_answers.connect(defer_connect=True) for _ in range(2))
+    assert first.ssl and first.ctx is second.ctx, 'PyMySQL makes its context elsewhere.'
+    for name in ('options', 'verify_mode', 'check_hostname', 'minimum_version', 'maximum_version', 'verify_flags'):
+        assert getattr(first.ctx, name) == getattr(theirs, name), name
+    assert first.ctx.get_ciphers() == theirs.get_ciphers()
+    with pytest.raises(FileNotFoundError):
+        pymysql_answers.connect(defer_connect=True, ssl_ca='/nowhere')
