@@ -28,6 +28,7 @@ def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | Non
     :param overrides: options as nova.conf.new takes them
     """
     concurrency.setup()
+    load_messaging()
     # Imported only now: the thread model comes first.
     from oslo_config import cfg
     from oslo_db import exception as db_exc
@@ -61,6 +62,13 @@ def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | Non
     except db_exc.DBError as error:
         from nova.db import errors
         return failed(binary, f'The database cannot be used: {errors.reason(error)}')
+
+
+def load_messaging() -> None:
+    """Load what every daemon has, before something else does it with eventlet."""
+    if concurrency.model() == 'native':
+        from nova.runtime.hooks import oslo_service
+        oslo_service.load_messaging_without_eventlet()
 
 
 def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[Any]]) -> service.Process:

@@ -20,7 +20,6 @@ from typing import Any
 
 import orjson
 from cryptography import exceptions as crypto_exceptions
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from nova import exception
@@ -64,13 +63,11 @@ class Key:
         """:param private: 32 bytes; None: a new one"""
         self._private = (ed25519.Ed25519PrivateKey.generate() if private is None
                          else ed25519.Ed25519PrivateKey.from_private_bytes(private))
-        self.public = self._private.public_key().public_bytes(
-            serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+        self.public = self._private.public_key().public_bytes_raw()
         self.id = fingerprint(self.public)
 
     def private_bytes(self) -> Any:
-        return self._private.private_bytes(serialization.Encoding.Raw, serialization.PrivateFormat.Raw,
-                                           serialization.NoEncryption())
+        return self._private.private_bytes_raw()
 
     def sign(self, content: Any) -> Any:
         return self._private.sign(content)

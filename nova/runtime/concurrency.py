@@ -36,7 +36,7 @@ def setup(model: Any = None) -> Any:
         import eventlet
         eventlet.monkey_patch()
     elif _model is None:
-        # oslo.messaging imports eventlet, used or not. Without its resolver that is 200 modules and a third of a
+        # Libraries may import eventlet, used or not. Without its resolver that is 200 modules and a third of a
         # second less; https://eventlet.readthedocs.io/en/latest/environment.html
         os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')
     _model = model

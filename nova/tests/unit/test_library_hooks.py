@@ -23,6 +23,7 @@ from oslo_messaging._drivers import common
 from oslo_messaging._drivers import impl_rabbit
 from oslo_messaging.rpc import dispatcher as rpc_dispatcher
 from oslo_messaging.rpc import server as rpc_server
+from oslo_service import backend as oslo_service_backend
 from oslo_versionedobjects import base as ovo_base
 from oslo_versionedobjects import fields as ovo_fields
 from pymysql import connections as pymysql_connections
@@ -45,6 +46,7 @@ PRIVATE = (          # object, its part, what is lost without it
     (impl_rabbit, 'rabbit_opts', 'nova-rabbit has no options'),
     (rpc_server.RPCServer, '_process_incoming', 'signatures of messages are not checked'),
     (oslo_messaging.transport.RPCTransport, '_send', 'messages are not signed'),
+    (oslo_service_backend, '_cached_components', 'oslo.messaging brings eventlet into each daemon'),
     (ovo_base, '_get_attrname', 'objects do not know where they have their values'),
     (ovo_base.VersionedObject, '_obj_from_primitive', 'objects that come are made by several calls a field'),
     (pymysql_connections.Connection, '_create_ssl_ctx', 'each connection has the certificates of the system'),
@@ -361,3 +363,26 @@ def test_connections_without_options_for_tls_share_a_context_without_certificate
     assert first.ctx.get_ciphers() == theirs.get_ciphers()
     with pytest.raises(FileNotFoundError):
         pymysql_answers.connect(defer_connect=True, ssl_ca='/nowhere')
+
+
+SERVER = """
+import sys
+from nova.runtime.hooks import oslo_service
+oslo_service.load_messaging_without_eventlet()
+print('oslo_messaging' in sys.modules, 'eventlet' in sys.modules)
+from oslo_service import backend, service
+from oslo_messaging import server
+from oslo_utils import eventletutils
+print(issubclass(server.MessageHandlingServer, service.ServiceBase), eventletutils.is_monkey_patched('thread'))
+print(type(eventletutils.Event()).__module__, backend.get_backend_type())
+import eventlet
+from oslo_service import loopingcall
+print(backend.get_backend_type().value, loopingcall.FixedIntervalLoopingCall.__module__)
+"""
+
+
+def test_oslo_messaging_is_loaded_without_eventlet_which_others_may_load():
+    """Each daemon had eventlet, which none uses on native threads: 2 MB. os-brick asks for a looping call."""
+    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', SERVER], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ['True False', 'True False', 'threading None',
+                                        'eventlet oslo_service.backend._eventlet.loopingcall']

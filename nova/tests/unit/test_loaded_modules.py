@@ -10,6 +10,9 @@ LOADS = """
 from nova.runtime import concurrency
 concurrency.setup('native')
 import importlib, json, sys
+from nova.cmd import common
+common.load_messaging()
+import futurist
 for name in sys.argv[1:]:
     importlib.import_module(name)
 from nova import conf
@@ -19,10 +22,10 @@ print(json.dumps(sorted(found - set(sys.stdlib_module_names) - {'nova', '__mp_ma
 """
 COMMON = ('nova.cmd.common', 'nova.runtime.service', 'nova.runtime.monitoring', 'nova.cloud.assembly', 'nova.rpc.bus')
 # What oslo.config, oslo.log, oslo.messaging, oslo.policy's options and oslo.versionedobjects bring with them, used or
-# not. dns is not among them: eventlet would load it (nova/runtime/concurrency.py).
+# not. eventlet is not among them (nova/runtime/hooks/oslo_service.py).
 OSLO = {
-    'amqp', 'bcrypt', 'cachetools', 'cffi', 'cryptography', 'cython_runtime', 'dateutil', 'debtcollector', 'eventlet',
-    'fasteners', 'greenlet', 'idna', 'iso8601', 'kombu', 'msgpack', 'netaddr', 'oslo_concurrency', 'oslo_config',
+    'amqp', 'bcrypt', 'cachetools', 'cffi', 'cryptography', 'cython_runtime', 'dateutil', 'debtcollector',
+    'fasteners', 'futurist', 'idna', 'iso8601', 'kombu', 'msgpack', 'netaddr', 'oslo_concurrency', 'oslo_config',
     'oslo_context', 'oslo_i18n', 'oslo_log', 'oslo_messaging', 'oslo_metrics', 'oslo_policy', 'oslo_serialization',
     'oslo_service', 'oslo_utils', 'oslo_versionedobjects', 'packaging', 'pbr', 'psutil', 'rfc3986', 'six', 'stevedore',
     'systemd', 'typing_extensions', 'vine', 'wrapt', 'yaml', 'yappi', 'zoneinfo'}
