@@ -44,20 +44,22 @@ step() {
 declare -A meanwhile=()
 meanwhile() {
     set -m
-    "${@:2}" >"$log.$1" 2>&1 </dev/null & meanwhile[$1]=$!
+    ( trap "echo \$? >'$log.$1.code'" EXIT; "${@:2}" ) >"$log.$1" 2>&1 </dev/null & meanwhile[$1]=$!
     set +m
 }
+# Its code is in a file: when it has ended, the kernel may give its number to another process, and bash forgets it then.
 outcome() {
-    local status=0
-    wait "${meanwhile[$1]}" || status=$?
+    local status
+    wait "${meanwhile[$1]}" 2>/dev/null || true
     unset "meanwhile[$1]"
     cat "$log.$1"
-    rm -f "$log.$1"
+    status=$(cat "$log.$1.code") || status=1
+    rm -f "$log.$1" "$log.$1.code"
     return "$status"
 }
 end_meanwhile() {
     local name
-    for name in "${!meanwhile[@]}"; do kill -- "-${meanwhile[$name]}" 2>/dev/null || true; rm -f "$log.$name"; done
+    for name in "${!meanwhile[@]}"; do kill -- "-${meanwhile[$name]}" 2>/dev/null || true; rm -f "$log.$name"{,.code}; done
 }
 
 # Installs what of these Debian packages is missing; nothing when all are there. The lists are fetched once.

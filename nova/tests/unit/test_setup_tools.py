@@ -114,6 +114,18 @@ def test_a_step_fails_with_what_runs_in_the_background(tmp_path):
     assert code == 1 and 'reason' in err and "'Something' failed" in err
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason='says which number the next process gets')
+@pytest.mark.parametrize('command, ended', [('true', 0), ('fails', 7)])
+def test_what_has_ended_keeps_its_code_when_its_number_is_given_again(tmp_path, command, ended):
+    """Bash forgets a child whose number another one gets: the bill of materials had failed after 27 minutes."""
+    code, out, err = _shell(
+        f'fails() {{ return {ended}; }}; meanwhile x {command}; '
+        'number=${meanwhile[x]}; sleep 0.3; for _ in 1 2 3 4 5; do echo $((number - 1)) >/proc/sys/kernel/ns_last_pid; '
+        'sleep 0 & [ $! != $number ] || break; done; wait $!; '
+        'outcome x || exit $?', tmp_path)
+    assert (code, out, err) == (ended, '', '')
+
+
 def test_a_script_that_fails_ends_what_runs_in_the_background(tmp_path):
     code, _, _ = _shell(f'trap end_meanwhile EXIT; meanwhile x bash -c "echo \\$\\$ >{tmp_path}/pid; sleep 50"; '
                         f'until [ -s {tmp_path}/pid ]; do :; done; fail no', tmp_path)
