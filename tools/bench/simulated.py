@@ -153,9 +153,15 @@ def rows(fleet, number):
     """The rows of the computes, which have just been heard of."""
     import sqlalchemy as sa
     from nova import utils
+    from nova.db.tables import api as tables_api
     from nova.db.tables import cell as tables_cell
     from nova.rpc import versions
 
+    with fleet.api_db.reader() as conn:
+        cell = conn.execute(sa.select(tables_api.cells.c.uuid).where(tables_api.cells.c.name != 'cell0')).scalar_one()
+    with fleet.api_db.writer() as conn:
+        conn.execute(sa.insert(tables_api.host_mappings), [
+            {'host': host(each), 'cell_uuid': cell} for each in range(number)])
     now, one = utils.utcnow(), inventory(fleet.directory)
     one = {name: value for name, value in one.items() if name in tables_cell.compute_nodes.c}
     with fleet.cell_db.writer() as conn:

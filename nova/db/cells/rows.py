@@ -74,9 +74,12 @@ def hosts(conn: sa.Connection, cell_uuid: str | None = None) -> builtins.list[tu
     return [tuple(row) for row in conn.execute(statement)]
 
 
+_CELL_OF_HOST = sa.select(host_mappings.c.cell_uuid).where(host_mappings.c.host == sa.bindparam('host'))
+
+
 def cell_of_host(conn: sa.Connection, host: str) -> str | None:
     """The uuid of the cell of a host; None: it has none."""
-    return conn.execute(sa.select(host_mappings.c.cell_uuid).where(host_mappings.c.host == host)).scalar()
+    return conn.execute(_CELL_OF_HOST, {'host': host}).scalar()
 
 
 def cells_of_hosts(conn: sa.Connection, hosts: Collection[str] | None = None) -> dict[str, str]:

@@ -92,8 +92,7 @@ def get(conn: sa.Connection, node_id: int | str) -> ComputeNodesRow:
 
 def by_host(conn: sa.Connection, host: str) -> builtins.list[ComputeNodesRow]:
     """Rows of the nodes of a host."""
-    statement = sa.select(compute_nodes).where(compute_nodes.c.host == host).order_by(compute_nodes.c.id)
-    return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
+    return statements.rows(conn, compute_nodes, ('id',), host=host)
 
 
 def capabilities(conn: sa.Connection, hosts: builtins.list[str]) -> builtins.list[Any]:
