@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 _ATTACHMENT = schemas.Given('attachment', schemas.of(
     'volume_uuid', 'instance_uuid', volume_uuid={'type': 'string'}, instance_uuid={'type': 'string', 'maxLength': 36},
     connector={'type': ['object', 'null']}, mode={'enum': ['rw', 'ro', None]}))
+_FILTERS = {'id': 'id', 'volume_id': 'volume_id', 'instance_id': 'instance_uuid', 'status': 'status',
+            'attach_status': 'status'}
 _CONNECTOR = schemas.Given('attachment', schemas.of('connector', connector={'type': 'object'}))
 
 
 def list_attachments(request: VolumeRequest) -> dict[str, Any]:
-    filters = {'volume_id': 'volume_id', 'instance_id': 'instance_uuid', 'status': 'status'}
-    query = {'sort': 'created_at:asc,id:asc', **request.query}
-    request.query = query
     return listing.page(request, volume_attachments, 'attachments',
-                        lambda conn, rows: [views.attachment(row) for row in rows], filters)
+                        lambda conn, rows: [views.attachment(row) for row in rows], _FILTERS, direction='asc')
 
 
 def _attachment(request: VolumeRequest, ident: str) -> VolumeAttachmentsRow:
