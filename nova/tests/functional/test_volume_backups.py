@@ -388,6 +388,13 @@ def test_the_order_of_attachments(cloud, user):
     assert listed('attach_status=attached') == []
 
 
+def test_the_service_of_a_whole_cloud(cloud, user):
+    """The process that answers has no row of its own, and runs."""
+    (row,) = ask(cloud.admin(), 'GET', '/os-services', code=200)['services']
+    assert (row['binary'], row['state'], row['host']) == ('nova-volume', 'up', cloud.conf.host) and row['updated_at']
+    ask(user, 'GET', '/os-services', code=403)
+
+
 def test_limits_of_another_project(cloud, user):
     """``openstack limits show --project`` had those of the administrator's own project."""
     volume(user)

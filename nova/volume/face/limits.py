@@ -1,4 +1,4 @@
-"""Limits and quotas of projects, zones: rows and handlers."""
+"""Limits and quotas of projects, zones, services: rows and handlers."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from nova.db.projects import storage_quotas
 from nova.db.volumes import volumes as db
 from nova.volume.face import listing
 from nova.volume.face import schemas
+from nova.volume.face import views
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -84,6 +85,14 @@ def zones(request: VolumeRequest) -> dict[str, Any]:
         return {'availabilityZoneInfo': [{'zoneName': name, **ZONE} for name in request.store.zones(conn)]}
 
 
+def services(request: VolumeRequest) -> dict[str, Any]:
+    names = {'host': 'host', 'binary': 'binary', 'service': 'binary'}
+    listing.check(request, names)
+    wanted = {names[name]: value for name, value in request.query.items()}
+    return {'services': [views.service(row, request) for row in request.store.services.every()
+                         if all(row[column] == value for column, value in wanted.items())]}
+
+
 def nothing(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
     """A list of what this service has none of."""
     def empty(request: VolumeRequest) -> dict[str, Any]:
@@ -100,6 +109,6 @@ ROUTES = (
     Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, schemas.ADMIN),
     Route('GET', '/os-availability-zone', zones),
     *(Route('GET', path, nothing(key)) for path, key in (
-        ('/extensions', 'extensions'), ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'),
-        ('/os-services', 'services'))),
+        ('/extensions', 'extensions'), ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'))),
+    Route('GET', '/os-services', services, schemas.ADMIN),
 )

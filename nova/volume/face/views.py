@@ -16,6 +16,7 @@ _VOLUME_SINCE = {'group_id': 13, 'provider_id': 21, 'service_uuid': 48, 'shared_
                  'volume_type_id': 63, 'encryption_key_id': 64, 'consumes_quota': 65}
 _SNAPSHOT_SINCE = {'group_snapshot_id': 14, 'user_id': 41, 'consumes_quota': 65}
 _BACKUP_SINCE = {'os-backup-project-attr:project_id': 18, 'metadata': 43, 'user_id': 56, 'encryption_key_id': 64}
+_SERVICE_SINCE = {'cluster': 7, 'backend_state': 49}
 # what the answer to a create has not, and a later look at the volume has
 _NOT_YET = ('os-vol-tenant-attr:tenant_id', 'os-vol-mig-status-attr:migstat', 'os-vol-mig-status-attr:name_id',
             'os-vol-host-attr:host', 'volume_image_metadata')
@@ -130,6 +131,15 @@ def transfer(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
              'created_at': _time(row['created_at']),
              'links': links(request.root_url, request.context.project_id, 'os-volume-transfer', row['id'])}
     return {**shown, 'auth_key': row['auth_key']} if 'auth_key' in row else shown
+
+
+def service(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+    state = 'up' if row['up'] else 'down'
+    return _at(request.microversion, _SERVICE_SINCE, {
+        'binary': row['binary'], 'host': row['host'], 'zone': row['availability_zone'], 'state': state,
+        'status': 'disabled' if row['disabled'] else 'enabled', 'disabled_reason': row['disabled_reason'],
+        'updated_at': _time(row['last_seen_at']), 'cluster': None, 'backend_state': state,
+        'replication_status': 'disabled', 'active_backend_id': None, 'frozen': False})
 
 
 def volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
