@@ -173,6 +173,10 @@ def test_a_volume_that_is_read_only(cloud, user):
         'volume_uuid': ident, 'instance_uuid': '11111111-2222-3333-4444-555555555555',
         'connector': {'host': 'host1', 'ip': cloud.conf.my_ip}}}, 200)['attachment']
     assert held['connection_info']['access_mode'] == 'ro' and service is not None
+    shown = [held, ask(admin, 'GET', f'/attachments/{held["id"]}', code=200)['attachment'],
+             *ask(admin, 'GET', f'/attachments?id={held["id"]}&all_tenants=1', code=200)['attachments']]
+    # without a connection of its own at hand it was rw
+    assert [row['attach_mode'] for row in shown] == ['ro'] * 3
     refused = ask(user, 'POST', f'/volumes/{ident}/action', {'os-update_readonly_flag': {'readonly': False}}, 400)
     assert 'must be available' in str(refused)
     ask(admin, 'DELETE', f'/attachments/{held["id"]}', code=200)

@@ -160,9 +160,9 @@ def encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
             'updated_at': kind['encryption']['updated_at'], 'deleted': False, 'deleted_at': None}
 
 
-def attachment(row: Mapping[str, Any], info: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def attachment(row: Mapping[str, Any], readonly: bool, info: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {'id': row['id'], 'volume_id': row['volume_id'], 'instance': row['instance_uuid'], 'status': row['status'],
-            'attach_mode': info['data'].get('access_mode', 'rw') if info else 'rw',
+            'attach_mode': 'ro' if readonly else 'rw',
             'attached_at': _time(row['attached_at']) or '', 'detached_at': '',
             'connection_info': {'driver_volume_type': info['driver_volume_type'], **info['data'],
                                 'attachment_id': row['id']} if info else {}}
