@@ -344,13 +344,13 @@ def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells
     """The BlockStorage that [volume] backend names.
 
     :param images: nova.image.api.Images, what the embedded volumes are made from
-    :param cells: Cells, where guests are that the embedded block storage notifies of changes of their volumes
+    :param cells: Cells, where guests are that the embedded block storage notifies of changes of their volumes, and its
+        services
     """
     from nova.runtime import entry_points
     if conf.volume.backend == 'embedded':
         from nova.volume import embedded
-        from nova.volume.store import guests
-        return embedded.EmbeddedVolumes.new(conf, api_db, images, guests.Guests(cells) if cells else None)
+        return embedded.EmbeddedVolumes.new(conf, api_db, images, cells)
     return entry_points.named('[volume] backend', conf.volume.backend, VOLUME_BACKENDS).new(conf, api_db, images)
 
 

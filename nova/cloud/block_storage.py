@@ -15,10 +15,11 @@ from nova.runtime import service as services
 from nova.runtime import wsgi
 from nova.runtime.http import priorities
 from nova.volume.face import app
+from nova.volume.store import services as volume_services
 from nova.web import paste
 from nova.web import pipeline
 
-BINARY, TOPIC, PATH = 'nova-volume', 'volume', '/volume'
+PATH = '/volume'
 
 
 class Manager:
@@ -43,8 +44,9 @@ def service(conf: ConfigOpts, bus: Any, storage: Any) -> services.Service:
 
     :param storage: nova.volume.embedded.EmbeddedVolumes
     """
-    return services.Service(conf, BINARY, conf.host, manager=Manager(storage, conf.graceful_shutdown_timeout / 2),
-                            topic=TOPIC, conductor=bus.client(conductor_interface.INTERFACE))
+    manager = Manager(storage, conf.graceful_shutdown_timeout / 2)
+    return services.Service(conf, volume_services.BINARY, conf.host, manager=manager,
+                            topic=volume_services.TOPIC, conductor=bus.client(conductor_interface.INTERFACE))
 
 
 def server(conf: ConfigOpts, api_db: Any, storage: Any, rules: Any, certificate: Any = None) -> wsgi.Server:

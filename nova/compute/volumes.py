@@ -152,7 +152,7 @@ class _Copies:
 
 
 class VolumeSnapshots:
-    """Files of volume snapshots that the hypervisor makes and merges for the volume service."""
+    """Copies of volumes, and files of volume snapshots that the hypervisor makes and merges for the volume service."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -170,17 +170,21 @@ class VolumeSnapshots:
     def create_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
                                create_info: dict[str, typing.Any]) -> None:
         copies, snapshot_id = self._beside.get(instance.uuid), create_info['snapshot_id']
-        if copies is None:
-            self._host.submit(instance, self._work, ctx, snapshot_id, 'creating', lambda: (
+
+        def make(begun: typing.Callable[[], None] | None = None) -> None:
+            if create_info.get('type') == virt.COPY:
+                self._host.driver_with(virt.VolumeCopies).copy_volume(ctx, instance, volume_id, create_info, begun)
+            else:
                 self._host.driver_with(virt.AssistedSnapshots).create_volume_snapshot(
-                    ctx, instance, volume_id, create_info)))
+                    ctx, instance, volume_id, create_info)
+        if copies is None:
+            self._host.submit(instance, self._work, ctx, snapshot_id, 'creating', make)
             return
         begin = functools.partial(copies.begin, snapshot_id)
 
         def work() -> None:
             try:
-                self._host.driver_with(virt.AssistedSnapshots).create_volume_snapshot(
-                    ctx, instance, volume_id, create_info, begin)
+                make(begin)
             finally:
                 begin()
         # One after the other: QEMU makes one copy of a guest at a time.

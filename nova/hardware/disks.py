@@ -33,4 +33,8 @@ def refusal(source: str, destination: str, kind: str | None, bus: str | None, fo
         return f'a local {kind} is only supported as the CD-ROM of an image; a volume may be one.'
     if destination == 'local' and bus == 'fdc':
         return 'a local disk is no floppy.'
+    if bus and (kind == FLOPPY) != (bus == 'fdc'):
+        return 'a floppy has the bus fdc, and nothing else has it.'
+    if bus and kind == LUN and bus != 'scsi':
+        return 'a lun is a SCSI device: its bus is scsi.'
     return None

@@ -580,18 +580,30 @@ class ExtendVolume:
         raise NotImplementedError
 
 
-class AssistedSnapshots:
-    """Files of volume snapshots that the hypervisor makes and merges for the volume service."""
+COPY = 'copy'        # kind of a volume's snapshot: a whole copy in a file that is there
 
-    feature = 'assisted_snapshots'
 
-    def create_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, create_info: Any,
-                               begun: Callable[[], None] | None = None) -> Any:
-        """Let the guest write to ``create_info['new_file']``, a qcow2 file next to the volume's present one; or, where
-        ``create_info['type']`` is 'copy', copy the volume as it is at one moment into that file, which is there.
+class VolumeCopies:
+    """Whole copies of volumes that guests have."""
+
+    feature = 'volume_copies'
+
+    def copy_volume(self, context: RequestContext, instance: Any, volume_id: str, create_info: Any,
+                    begun: Callable[[], None] | None = None) -> Any:
+        """Copy the volume as it is at one moment into the file ``create_info['new_file']``, which is there.
 
         :param begun: called when what the guest writes does not change the copy any more
         """
+        raise NotImplementedError
+
+
+class AssistedSnapshots:
+    """Chains of files of a volume that the hypervisor makes and merges for the volume service."""
+
+    feature = 'assisted_snapshots'
+
+    def create_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, create_info: Any) -> Any:
+        """Let the guest write to ``create_info['new_file']``, a qcow2 file next to the volume's present one."""
         raise NotImplementedError
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, snapshot_id: str,
@@ -643,5 +655,5 @@ class Adoption:
 
 
 MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
-          Consoles, Screenshots, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, AssistedSnapshots,
-          HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes, PortDevices)
+          Consoles, Screenshots, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, VolumeCopies,
+          AssistedSnapshots, HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes, PortDevices)

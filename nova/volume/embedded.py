@@ -35,6 +35,7 @@ from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import retypes
 from nova.volume.store import rows
+from nova.volume.store import services as volume_services
 from nova.volume.store import snapshots
 from nova.volume.store import transfers as volume_transfers
 from nova.volume.store import type_access
@@ -52,20 +53,21 @@ class EmbeddedVolumes(api.BlockStorage):
     snapshots, backups          copies of one moment; whole copies
     transfers, retypes          volumes that change their project, or their type
     types, type_access, keys    their types, who may use them, and what opens those that are encrypted
+    services                    what runs
 
     :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
     :param images: nova.image.api.Images
-    :param guests: store.guests.Guests; None: no host can be notified of a volume that a guest has
+    :param cells: Cells, of the guests whose hosts are notified of changes of their volumes, and of the services; None:
+        no host can be notified
     """
 
     @classmethod
-    def new(cls, conf: ConfigOpts, api_db: Any, images: Any, guests: volume_guests.Guests | None = None
-            ) -> EmbeddedVolumes:
-        return cls(conf, api_db, images, guests)
+    def new(cls, conf: ConfigOpts, api_db: Any, images: Any, cells: db_cells.Cells | None = None) -> EmbeddedVolumes:
+        return cls(conf, api_db, images, cells)
 
-    def __init__(self, conf: ConfigOpts, database: Any, images: Any,
-                 guests: volume_guests.Guests | None = None) -> None:
+    def __init__(self, conf: ConfigOpts, database: Any, images: Any, cells: db_cells.Cells | None = None) -> None:
+        guests = volume_guests.Guests(cells) if cells else None
         self.conf, self.db, self.images, self._guests = conf, database, images, guests
         self.files = volume_files.VolumeFiles(
             os.path.join(os.path.realpath(db_cells.state_path(conf)), 'volumes'),
@@ -82,6 +84,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                               self.keys)
         self.transfers, self.retypes = volume_transfers.Transfers(database, self.limits), retypes.Retypes(database)
         self.attachments = attachments.Attachments(database, self.ways)
+        self.services = volume_services.Services(conf, cells)
 
     def recover(self) -> None:
         """Call once at start, of the process that keeps the files: see Contents.recover."""

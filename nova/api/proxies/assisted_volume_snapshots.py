@@ -85,7 +85,8 @@ def _server_of(req: api_request.Request, volume_id: str,
     if not up:
         raise exception.BadRequest(f'The server of volume {volume_id[:80]} has no host that is up.')
     if not any(node['node'] == row['node'] and (node['capabilities'] or {}).get(FEATURE) for node in nodes):
-        raise exception.BadRequest('The hypervisor of this server does not make snapshots of volumes.')
+        raise exception.BadRequest('The hypervisor of this server makes no chains of snapshot files of volumes: a '
+                                   'whole copy can be made while no server has the volume.')
     return cell, row
 
 

@@ -75,6 +75,12 @@ def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
     return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
+def readonly(conn: sa.Connection, volume_ids: set[str]) -> set[str]:
+    """Those of these volumes that are read-only."""
+    return set(conn.execute(sa.select(volumes.c.id).where(
+        volumes.c.id.in_(sorted(volume_ids)), volumes.c.readonly)).scalars())
+
+
 def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dict[str, Any]]:
     """Rows of the attachments that have a host, with 'readonly' of their volumes; of one of them if it is named."""
     table = volume_attachments

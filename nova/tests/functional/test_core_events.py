@@ -133,6 +133,11 @@ def test_files_of_volume_snapshots(cloud):
     cloud.settle()
     assert driver.machine.guests[uuid]['files'] == {VOLUME: ['b']}
     assert told == [('a', 'creating', '90%'), ('b', 'creating', '90%'), ('a', 'deleting', '90%')]
+    compute.create_volume_snapshot(cloud.ctx, server='host1', instance=instance, volume_id=VOLUME, create_info={
+        'snapshot_id': 'whole', 'type': 'copy', 'new_file': 'w'})
+    cloud.settle()
+    assert driver.machine.guests[uuid]['files'] == {VOLUME: ['b']} and told.pop() == ('whole', 'creating', '90%')
+    assert driver.machine.guests[uuid]['copies'] == [[VOLUME, 'w', False]]
     driver.failures.update(create_volume_snapshot=1, delete_volume_snapshot=1)
     compute.create_volume_snapshot(cloud.ctx, server='host1', instance=instance, volume_id=VOLUME, create_info={
         'snapshot_id': 'c', 'type': 'qcow2', 'new_file': 'c'})

@@ -173,6 +173,10 @@ def test_a_volume_that_is_read_only(cloud, user):
         'volume_uuid': ident, 'instance_uuid': '11111111-2222-3333-4444-555555555555',
         'connector': {'host': 'host1', 'ip': cloud.conf.my_ip}}}, 200)['attachment']
     assert held['connection_info']['access_mode'] == 'ro' and service is not None
+    shown = [held, ask(admin, 'GET', f'/attachments/{held["id"]}', code=200)['attachment'],
+             *ask(admin, 'GET', f'/attachments?id={held["id"]}&all_tenants=1', code=200)['attachments']]
+    # without a connection of its own at hand it was rw
+    assert [row['attach_mode'] for row in shown] == ['ro'] * 3
     refused = ask(user, 'POST', f'/volumes/{ident}/action', {'os-update_readonly_flag': {'readonly': False}}, 400)
     assert 'must be available' in str(refused)
     ask(admin, 'DELETE', f'/attachments/{held["id"]}', code=200)
@@ -319,6 +323,99 @@ def test_flags_of_queries(user):
     for query in ('all_tenants=mine', 'with_count=ye', 'bootable=perhaps'):
         ask(user, 'GET', f'/volumes?{query}', code=400)
     assert ask(user, 'GET', '/volumes?with_count=true&bootable=0', code=200)['count'] >= 0
+
+
+@pytest.mark.parametrize('path', [
+    '/volumes', '/volumes/detail', '/snapshots', '/snapshots/detail', '/backups', '/backups/detail', '/attachments',
+    '/os-volume-transfer', '/volume-transfers/detail', '/types', '/limits'])
+def test_lists_have_no_filters_that_do_nothing(user, path):
+    """They were left out, so that a client took all rows for those that it requested: to delete them, say."""
+    for query, shown in (('stauts=error', 'stauts'), ('metadata=a', 'metadata'), ('x' * 300 + '=1', 'x' * 64 + ' '),
+                         ('created_at=gt:2026-01-01', 'created_at'), ('name~=x&group_id=g', 'group_id, name~')):
+        assert f'Invalid filters {shown}' in str(ask(user, 'GET', f'{path}?{query}', code=400))
+
+
+def test_filters_of_lists(cloud, user):
+    """What openstacksdk, gophercloud and Horizon send."""
+    ident = volume(user, name='one', description='text')
+    for query, found in (('user_id=nobody', False), ('description=text', True), ('description=other', False),
+                         (f'project_id={user.project_id}', True), ('project_id=other', False),
+                         ('project_id=other&all_tenants=1', False), ('display_name=one', True)):
+        rows = ask(user, 'GET', f'/volumes/detail?name=one&{query}', code=200)['volumes']
+        assert bool(rows) == found, query
+    snapshot = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']
+    ready(user, f'/snapshots/{snapshot}', 'snapshot')
+    for query, found in (('volume_size=1', True), ('volume_size=2', False), (f'id={snapshot}', True), ('id=x', False)):
+        assert bool(ask(user, 'GET', f'/snapshots?volume_id={ident}&{query}', code=200)['snapshots']) == found, query
+    admin = cloud.admin()
+    of_project = f'/volumes?name=one&project_id={user.project_id}'
+    assert ask(admin, 'GET', of_project, code=200)['volumes'] == []
+    assert ask(admin, 'GET', of_project + '&all_tenants=1', code=200)['volumes']
+
+
+def test_pages_with_an_offset(user):
+    """The address of the next page had it, too, so that each page left rows out."""
+    for _ in range(4):
+        volume(user, name='paged')
+    first = ask(user, 'GET', '/volumes?name=paged&offset=1&limit=1', code=200)
+    found, following = list(first['volumes']), first['volumes_links'][0]['href']
+    assert 'offset' not in following
+    found += ask(user, 'GET', f'/volumes?{following.partition("?")[2]}', code=200)['volumes']
+    assert [row['id'] for row in found] == [
+        row['id'] for row in ask(user, 'GET', '/volumes?name=paged', code=200)['volumes']][1:3]
+
+
+def test_pages_of_types(user):
+    """All came whatever the limit was, and after any marker: a client that pages by itself did not come to an end."""
+    every = [row['name'] for row in ask(user, 'GET', '/types', code=200)['volume_types']]
+    first = ask(user, 'GET', '/types?limit=1', code=200)
+    assert [row['name'] for row in first['volume_types']] == every[:1]
+    query = first['volume_types_links'][0]['href'].partition('?')[2]
+    assert [row['name'] for row in ask(user, 'GET', f'/types?{query}', code=200)['volume_types']] == every[1:2]
+    assert ask(user, 'GET', '/types?limit=0', code=200) == {'volume_types': []}
+    assert [row['name'] for row in ask(user, 'GET', '/types?sort=name:desc', code=200)['volume_types']] == sorted(
+        every, reverse=True)
+    for query in ('marker=x', 'limit=x', 'sort=extra_specs', 'sort_dir=up'):
+        ask(user, 'GET', f'/types?{query}', code=400)
+
+
+def test_the_order_of_attachments(cloud, user):
+    """sort_key and sort_dir were accepted and did nothing."""
+    admin = cloud.admin()
+    for number in range(2):
+        ask(admin, 'POST', '/attachments', {'attachment': {
+            'volume_uuid': volume(admin), 'instance_uuid': str(uuid.UUID(int=number + 1))}}, 200)
+
+    def listed(query):
+        return [row['id'] for row in ask(admin, 'GET', f'/attachments?{query}', code=200)['attachments']]
+    assert listed('sort_dir=desc') == listed('sort=created_at:desc') == listed('')[::-1] != []
+    assert listed('attach_status=attached') == []
+
+
+def test_the_service_of_a_whole_cloud(cloud, user):
+    """The process that answers has no row of its own, and runs."""
+    (row,) = ask(cloud.admin(), 'GET', '/os-services', code=200)['services']
+    assert (row['binary'], row['state'], row['host']) == ('nova-volume', 'up', cloud.conf.host) and row['updated_at']
+    ask(user, 'GET', '/os-services', code=403)
+
+
+def test_limits_of_another_project(cloud, user):
+    """``openstack limits show --project`` had those of the administrator's own project."""
+    volume(user)
+    for name in ('project_id', 'tenant_id'):
+        shown = ask(cloud.admin(), 'GET', f'/limits?{name}={user.project_id}', code=200)['limits']['absolute']
+        assert shown == ask(user, 'GET', '/limits', code=200)['limits']['absolute'] and shown['totalVolumesUsed'] > 0
+        ask(user, 'GET', f'/limits?{name}=another', code=404)
+
+
+def test_a_delete_that_is_forced(cloud, user):
+    """``force`` was accepted, and the volume's status asked for all the same."""
+    ident, admin = volume(user), cloud.admin()
+    ask(admin, 'POST', f'/volumes/{ident}/action', {'os-reset_status': {'status': 'creating'}})
+    ask(user, 'DELETE', f'/volumes/{ident}?force=true', code=403)
+    ask(admin, 'DELETE', f'/volumes/{ident}', code=400)
+    ask(admin, 'DELETE', f'/volumes/{ident}?force=true')
+    ask(user, 'GET', f'/volumes/{ident}', code=404)
 
 
 def test_a_server_has_a_volume_as_it_is_set(cloud, user):

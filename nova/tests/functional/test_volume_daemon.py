@@ -1,13 +1,18 @@
 """nova-volume: the embedded block storage as a service of its own beside a whole cloud, with real HTTP and tokens."""
+import datetime
 import time
 
 import pytest
+import sqlalchemy as sa
 
 from nova import exception
 from nova import policy
+from nova import utils
 from nova.cloud import assembly
 from nova.cloud import block_storage
 from nova.cmd import volume as command
+from nova.db.services import services
+from nova.db.tables import cell as tables_cell
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.waiting import wait_for
 
@@ -69,6 +74,34 @@ def test_it_is_among_the_services(cloud, daemon):
     assert found() == [('nova-volume', 'up', 'enabled')]
     before = time.monotonic()
     assert daemon[1].ready() and time.monotonic() - before < 30
+
+
+def test_it_says_what_runs(cloud, daemon):
+    """The list was empty, always."""
+    url, admin = f'{daemon[0]}/v3/os-services', cloud.admin()
+    wait_for(lambda: 'nova-volume' in str(admin.get('/os-services').json()), 20, 'its heartbeat')
+    code, shown = ask(admin, url)
+    (row,) = shown['services']
+    assert code == 200 and row.pop('updated_at') and row == {
+        'binary': 'nova-volume', 'host': cloud.conf.host, 'zone': 'internal', 'state': 'up', 'status': 'enabled',
+        'disabled_reason': None, 'replication_status': 'disabled', 'active_backend_id': None,
+        'frozen': False}
+    for query, count in (('binary=nova-volume', 1), ('service=cinder-backup', 0), ('host=other', 0),
+                         (f'host={cloud.conf.host}&binary=nova-volume', 1)):
+        assert len(ask(admin, f'{url}?{query}')[1]['services']) == count, query
+    assert 'Invalid filters zone' in str(ask(admin, f'{url}?zone=nova'))
+    newest = ask(admin, url, **{'OpenStack-API-Version': 'volume 3.49'})[1]['services'][0]
+    assert (newest['cluster'], newest['backend_state']) == (None, 'up')
+    assert ask(cloud.client(), url)[0] == 403
+
+
+def test_a_daemon_that_is_silent_is_down(cloud, daemon):
+    with cloud.cell_db.writer() as conn:
+        services.report(conn, 'gone', 'nova-volume', 'volume', 'nova', 1)
+        conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == 'gone').values(
+            last_seen_at=utils.utcnow() - datetime.timedelta(hours=1)))
+    rows = ask(cloud.admin(), f'{daemon[0]}/v3/os-services?host=gone')[1]['services']
+    assert [(row['host'], row['state']) for row in rows] == [('gone', 'down')]
 
 
 def test_another_backend_is_refused(cloud):

@@ -143,6 +143,18 @@ def test_snapshots(home):
         home.create(alice, 19)
 
 
+def test_lists(home):
+    alice, bob = user(service.ALICE), user(service.BOB)
+    volumes = [home.create(alice, 1, name=name)['id'] for name in 'abc']
+    snapshots = [home.create_snapshot(alice, volumes[0], name)['id'] for name in 'xyz']
+    home.create(bob, 1)
+    for listed, made, names in ((home.list, volumes, 'abc'), (home.list_snapshots, snapshots, 'xyz')):
+        assert [(row['id'], row['name'], row['project_id']) for row in listed(alice, 10)] == [
+            (ident, name, service.ALICE) for ident, name in zip(made[::-1], names[::-1])]
+        assert [row['id'] for row in listed(alice, 1, offset=1)] == [made[1]] and listed(alice, 5, offset=3) == []
+    assert len(home.list(bob, 10)) == 1 and home.list_snapshots(bob, 10) == []
+
+
 def test_of_others_and_wrong_ids(home):
     volume_id = home.create(user(service.ALICE), 1)['id']
     bob = user(service.BOB)
@@ -259,12 +271,13 @@ class Recorded:
     """A service that says what it is told to, and keeps what it was asked."""
 
     def __init__(self):
-        self.asked, self.answers = [], {}
+        self.asked, self.answers, self.queries = [], {}, []
 
     def __call__(self, environ, start_response):
         size = int(environ.get('CONTENT_LENGTH') or 0)
         body = environ['wsgi.input'].read(size)
         path = environ['PATH_INFO']
+        self.queries.append(environ['QUERY_STRING'])
         self.asked.append((environ['REQUEST_METHOD'], path, json.loads(body) if body else None, {
             name: environ.get('HTTP_' + name) for name in ('OPENSTACK_API_VERSION', 'X_AUTH_TOKEN')}))
         code, document = self.answers.get((environ['REQUEST_METHOD'], path), (404, {'itemNotFound': {
@@ -281,6 +294,30 @@ def recorded():
                              cinder__auth_type='none', barbican__endpoint_override=address + '/v1')
         made.volumes = cinder.CinderVolumes(conf)
         yield made
+
+
+def test_what_is_asked_for_lists(recorded):
+    """Documents as the Block Storage API has them in its reference."""
+    recorded.answers = {
+        ('GET', '/v3/p1/volumes/detail'): (200, {'volumes': [{
+            'id': 'v1', 'name': 'vol-002', 'description': None, 'status': 'in-use', 'size': 2, 'bootable': 'false',
+            'multiattach': False, 'encrypted': False, 'metadata': {}, 'volume_type': '__DEFAULT__', 'snapshot_id': None,
+            'availability_zone': 'nova', 'os-vol-tenant-attr:tenant_id': 'p1', 'migration_status': None,
+            'created_at': '2017-04-11T09:10:34.000000', 'attachments': [{
+                'attachment_id': 'a1', 'server_id': SERVER, 'device': '/dev/vdb', 'host_name': 'h1'}]}]}),
+        ('GET', '/v3/p1/snapshots/detail'): (200, {'snapshots': [{
+            'id': 's1', 'name': 'snap-001', 'volume_id': 'v1', 'status': 'available', 'size': 2, 'description': None,
+            'created_at': '2017-04-11T09:10:34.000000', 'os-extended-snapshot-attributes:project_id': 'p1'}]})}
+    row, = recorded.volumes.list(user('p1'), 5, offset=7)
+    assert (row['id'], row['name'], row['status'], row['bootable'], row['project_id'], row['attachments']) == (
+        'v1', 'vol-002', 'in-use', False, 'p1', [
+            {'id': 'a1', 'instance_uuid': SERVER, 'device': '/dev/vdb', 'host': 'h1'}])
+    row, = recorded.volumes.list_snapshots(user('p1'), 5)
+    assert (row['id'], row['volume_id'], row['size'], row['project_id']) == ('s1', 'v1', 2, 'p1')
+    assert recorded.queries == ['limit=5&offset=7', 'limit=5&offset=0']
+    recorded.answers['GET', '/v3/p1/volumes/detail'] = (400, {'badRequest': {'code': 400, 'message': 'a reason'}})
+    with pytest.raises(exception.InvalidVolume, match='a reason'):
+        recorded.volumes.list(user('p1'), 5)
 
 
 def test_what_is_asked_for_an_attachment(recorded):

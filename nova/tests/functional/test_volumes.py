@@ -288,6 +288,27 @@ def test_boot_from_a_volume_in_either_form(user, image_id):
         assert show(user, root) is None
 
 
+def test_boot_from_a_snapshot_of_a_volume(user, image_id):
+    root = volume(user, imageRef=image_id)
+    status(user, root, 'available')
+    data = volume(user)
+    status(user, data, 'available')
+    first, second = (user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': ident}}).json()['snapshot']['id']
+                     for ident in (root, data))
+    for ident in (first, second):
+        until(lambda ident=ident: user.get(f'/volume/v3/snapshots/{ident}').json()['snapshot']['status'] == 'available')
+    server_id = boot(user, None, block_device_mapping_v2=[
+        _boot_device(source_type='snapshot', uuid=first, volume_size=2, delete_on_termination=True),
+        {'source_type': 'snapshot', 'uuid': second, 'destination_type': 'volume', 'boot_index': -1}])
+    assert user.wait_for(server_id)['image'] == ''
+    made = [show(user, each['volumeId']) for each in attachments(user, server_id)]
+    assert [(row['snapshot_id'], row['size'], row['bootable'], row['status']) for row in made] == [
+        (first, 2, 'true', 'in-use'), (second, 1, 'false', 'in-use')]
+    gone(user, server_id)
+    until(lambda: show(user, made[0]['id']) is None)
+    assert status(user, made[1]['id'], 'available')
+
+
 def test_an_image_of_a_server_on_volumes_is_of_snapshots(cloud, user, image_id):
     first = boot(user, None, block_device_mapping_v2=[_boot_device(source_type='image', uuid=image_id)])
     answer = user.post(f'/servers/{first}/action', {'createImage': {'name': 'copy'}})

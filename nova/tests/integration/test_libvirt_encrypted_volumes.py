@@ -154,7 +154,7 @@ def snapshot_in_use(rig, store, instance, volume_id):
             before = writer.written()
         else:
             rig.driver.power_off(instance)
-        rig.driver.create_volume_snapshot(None, instance, volume_id, {
+        rig.driver.copy_volume(None, instance, volume_id, {
             'type': 'copy', 'new_file': part, 'encrypted': True})
         if running:
             copied = writer.written()
@@ -175,7 +175,7 @@ def refuse_what_would_copy_it(rig, instance, device, state_path):
     with pytest.raises(exception.VirtError, match='would copy what it has without'):
         rig.driver.swap_volume(None, instance, device, other.device)
     with pytest.raises(exception.VirtError, match='would copy what it has without'):
-        rig.driver.create_volume_snapshot(None, instance, device['volume_id'], {'type': 'copy', 'new_file': '/nowhere'})
+        rig.driver.copy_volume(None, instance, device['volume_id'], {'type': 'copy', 'new_file': '/nowhere'})
     with pytest.raises(exception.VirtError, match='after a stop and a start'):
         rig.driver.extend_volume(None, instance, device)
     other.path.unlink()

@@ -238,6 +238,31 @@ def test_devices_that_cannot_be_had(known, device):
         made(known, LOCAL, device=device)
 
 
+def test_a_lun_of_iscsi_and_of_a_device_of_the_host(known):
+    """SCSI commands of the guest reach the storage; the serial number is that of its device."""
+    root = element(known, ISCSI, device={'device_type': 'lun'})
+    assert root.attrib == {'type': 'network', 'device': 'lun'} and root.find('source').get('protocol') == 'iscsi'
+    assert root.find('target').attrib == {'dev': 'sdb', 'bus': 'scsi'} and root.find('serial') is None
+    found = disk.volume({'volume_id': ID, 'device_type': 'lun'}, {'type': 'block', 'path': '/dev/sdx'}, {}, 'pc', set(),
+                        CHOICES)
+    root = etree.fromstring(xml.volume(found, guest()))
+    assert root.attrib == {'type': 'block', 'device': 'lun'} and root.find('target').get('bus') == 'scsi'
+
+
+@pytest.mark.parametrize('info, way', [(NBD, 'nbd'), (RBD, 'rbd'), (NFS, 'nfs'), (LOCAL, 'a file')])
+def test_a_lun_where_scsi_commands_do_not_pass(known, info, way):
+    """libvirt was asked for it, and its own words were the answer."""
+    with pytest.raises(exception.VirtError, match=f'SCSI commands do not pass through {way}'):
+        made(known, info, device={'device_type': 'lun'})
+
+
+@pytest.mark.parametrize('info, kind', [(LOCAL, 'file'), (NBD, 'network')])
+def test_a_floppy(known, info, kind):
+    root = element(known, info, device={'device_type': 'floppy', 'device_name': None})
+    assert root.attrib == {'type': kind, 'device': 'floppy'}
+    assert root.find('target').attrib == {'dev': 'fda', 'bus': 'fdc'} and root.findtext('serial') == ID
+
+
 def guest(**values):
     uuid = make_instance().uuid
     return xml.Guest(uuid=uuid, name='n', owner='/o', virt_type='qemu', vcpus=1, memory_mb=64, console_log='/c',

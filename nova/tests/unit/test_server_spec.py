@@ -62,6 +62,9 @@ def test_disks_that_are_asked_for():
     ({'device_type': 'tape'}, "device_type 'tape' is unknown"), ({'disk_bus': 'xen'}, "disk_bus 'xen' is unknown"),
     ({'device_type': 'lun'}, 'a local lun is only supported'), ({'device_type': 'cdrom'}, 'a local cdrom is only'),
     ({'disk_bus': 'fdc'}, 'no floppy'),
+    ({'destination_type': 'volume', 'disk_bus': 'fdc'}, 'a floppy has the bus fdc'),
+    ({'destination_type': 'volume', 'device_type': 'floppy', 'disk_bus': 'usb'}, 'a floppy has the bus fdc'),
+    ({'destination_type': 'volume', 'device_type': 'lun', 'disk_bus': 'virtio'}, 'its bus is scsi'),
     ({'destination_type': 'volume', 'guest_format': 'ext4'}, 'guest_format is for blank local disks alone')])
 def test_what_would_be_ignored_is_refused(device, words):
     """The words were stored, and no host looked at them."""

@@ -48,7 +48,7 @@ BOOT = ('kernel starts', 'disks are there', 'network is up', 'booted')
 
 class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot, rescue.Rescue,
                  guest_operations.GuestOperations, live_migration.LiveMigration, resize.Resize, resize.Growth,
-                 host_control.HostControl, host_control.AssistedSnapshots,
+                 host_control.HostControl, host_control.VolumeSnapshots,
                  host_control.ExtendVolume, image_cache.ImageCache, interfaces.Interfaces, volumes.Volumes,
                  shares.Shares, adoption.Adoption, driver.EncryptedDisks, driver.EncryptedVolumes):
     """See virt/driver.py; ``delays`` and ``failures`` are those of the machine, and may be changed while it works."""

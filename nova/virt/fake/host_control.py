@@ -48,27 +48,26 @@ class HostControl(machine.Feature, driver.HostControl):
             raise exception.BuildFailed(instance_id=instance.uuid, reason='the host is in maintenance')
 
 
-class AssistedSnapshots(machine.Feature, driver.AssistedSnapshots):
-    """A guest has ``files``: {volume id: [its files, the active one last]}."""
+class VolumeSnapshots(machine.Feature, driver.VolumeCopies, driver.AssistedSnapshots):
+    """A guest has ``files``: {volume id: [its files, the active one last]}, and ``copies``."""
 
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
-                               create_info: dict[str, str], begun: Callable[[], None] | None = None) -> None:
-        if create_info.get('type') == 'copy':
-            self._copy(instance, volume_id, create_info['new_file'], begun or (lambda: None))
-            return
+                               create_info: dict[str, str]) -> None:
         with self.machine.operation('create_volume_snapshot'), self.machine.lock:
             files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
             if create_info['new_file'] not in files:
                 files.append(create_info['new_file'])
             self.machine.save()
 
-    def _copy(self, instance: Instance, volume_id: str, path: str, begun: Callable[[], None]) -> None:
+    def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, str],
+                    begun: Callable[[], None] | None = None) -> None:
         """Of a guest that does not run there is nothing to be written: an empty copy is its volume's."""
         with self.machine.operation('create_volume_snapshot'), self.machine.lock:
             guest = self.machine.guest(instance)
-            guest.setdefault('copies', []).append([volume_id, path, bool(guest.get('rests'))])
+            guest.setdefault('copies', []).append([volume_id, create_info['new_file'], bool(guest.get('rests'))])
             self.machine.save()
-        begun()
+        if begun is not None:
+            begun()
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
                                delete_info: dict[str, str]) -> None:

@@ -5,6 +5,7 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.db.tables.volume import volume_attachments
+from nova.db.volumes import volumes as db
 from nova.volume.face import listing
 from nova.volume.face import schemas
 from nova.volume.face import views
@@ -12,30 +13,38 @@ from nova.volume.store import rows as rows_of
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import VolumeAttachmentsRow
+    from nova.db.engine import Connection
     from nova.volume.face.app import VolumeRequest
 
 _ATTACHMENT = schemas.Given('attachment', schemas.of(
     'volume_uuid', 'instance_uuid', volume_uuid={'type': 'string'}, instance_uuid={'type': 'string', 'maxLength': 36},
     connector={'type': ['object', 'null']}, mode={'enum': ['rw', 'ro', None]}))
+_FILTERS = {'id': 'id', 'volume_id': 'volume_id', 'instance_id': 'instance_uuid', 'status': 'status',
+            'attach_status': 'status'}
 _CONNECTOR = schemas.Given('attachment', schemas.of('connector', connector={'type': 'object'}))
 
 
 def list_attachments(request: VolumeRequest) -> dict[str, Any]:
-    filters = {'volume_id': 'volume_id', 'instance_id': 'instance_uuid', 'status': 'status'}
-    query = {'sort': 'created_at:asc,id:asc', **request.query}
-    request.query = query
     return listing.page(request, volume_attachments, 'attachments',
-                        lambda conn, rows: [views.attachment(row) for row in rows], filters)
+                        _shown, _FILTERS, direction='asc')
 
 
-def _attachment(request: VolumeRequest, ident: str) -> VolumeAttachmentsRow:
+def _shown(conn: Connection, rows: Any) -> list[dict[str, Any]]:
+    readonly = db.readonly(conn, {row['volume_id'] for row in rows})
+    return [views.attachment(row, row['volume_id'] in readonly) for row in rows]
+
+
+def _attachment(request: VolumeRequest, ident: str, info: dict[str, Any] | None = None) -> dict[str, Any]:
+    """
+    :param info: of its connection
+    """
     with request.store.db.reader() as conn:
-        return rows_of.attachment(conn, request.context, ident)
+        row = rows_of.attachment(conn, request.context, ident)
+        return {'attachment': views.attachment(row, bool(db.readonly(conn, {row['volume_id']})), info)}
 
 
 def show_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    return {'attachment': views.attachment(_attachment(request, ident))}
+    return _attachment(request, ident)
 
 
 def create_attachment(request: VolumeRequest) -> dict[str, Any]:
@@ -46,13 +55,13 @@ def create_attachment(request: VolumeRequest) -> dict[str, Any]:
     info = None
     if given.get('connector'):
         info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
-    return {'attachment': views.attachment(_attachment(request, ident), info)}
+    return _attachment(request, ident, info)
 
 
 def update_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body
-    info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
-    return {'attachment': views.attachment(_attachment(request, ident), info)}
+    return _attachment(request, ident, request.store.connect(
+        request.context, ident, given['connector'], _mountpoint(given)))
 
 
 def _mountpoint(given: dict[str, Any]) -> str | None:

@@ -26,7 +26,8 @@ _RESTORE = schemas.of(volume_id=_ID, name=schemas.NAME)
 _TRANSFER = {**schemas.of(volume_id={'type': 'string', 'maxLength': 36}, name=schemas.NAME,
                           no_snapshots={'type': ['boolean', 'string']}), 'required': ['volume_id']}
 _ACCEPT = {**schemas.of(auth_key={'type': 'string', 'maxLength': 255}), 'required': ['auth_key']}
-_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'id': 'id', 'snapshot_id': 'snapshot_id'}
+_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'id': 'id', 'snapshot_id': 'snapshot_id',
+            'description': 'description', 'size': 'size'}
 
 
 # ---- backups -----------------------------------------------------------------

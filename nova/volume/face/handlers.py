@@ -88,7 +88,7 @@ def check_shown(request: VolumeRequest, row: Route, parts: dict[str, str]) -> No
 _VOLUME_FILTERS = {'name': 'name', 'status': 'status', 'id': 'id', 'display_name': 'name',
                    'availability_zone': 'availability_zone', 'volume_type': 'volume_type', 'size': 'size',
                    'bootable': 'bootable', 'multiattach': 'multiattach', 'source_volid': 'source_volume_id',
-                   'snapshot_id': 'snapshot_id'}
+                   'snapshot_id': 'snapshot_id', 'user_id': 'user_id', 'description': 'description'}
 
 
 def list_volumes(request: VolumeRequest) -> dict[str, Any]:
@@ -145,7 +145,11 @@ def update_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def delete_volume(request: VolumeRequest, ident: str) -> None:
-    request.store.delete(request.context, ident, cascade=listing.flag('cascade', request.query.get('cascade')))
+    force = listing.flag('force', request.query.get('force'))
+    if force and not request.trusted:
+        raise exception.PolicyDenied(rule='volume:force_delete')
+    request.store.delete(request.context, ident, force=force,
+                         cascade=listing.flag('cascade', request.query.get('cascade')))
 
 
 # ---- metadata of volumes -----------------------------------------------------

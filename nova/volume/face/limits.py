@@ -1,4 +1,4 @@
-"""Limits and quotas of projects, zones: rows and handlers."""
+"""Limits and quotas of projects, zones, services: rows and handlers."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,12 +9,14 @@ from nova.db.projects import storage_quotas
 from nova.db.volumes import volumes as db
 from nova.volume.face import listing
 from nova.volume.face import schemas
+from nova.volume.face import views
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
 
 ZONE = {'zoneState': {'available': True}}
+OF_PROJECT = ('project_id', 'tenant_id')         # names that a query has for the project of limits
 _NO_QUOTA = {'groups': 0}                # there are none here
 _QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': dict.fromkeys(
     storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$', 'minimum': -1,
@@ -28,7 +30,9 @@ def _limits(request: VolumeRequest, project_id: str) -> tuple[dict[str, int], di
 
 
 def limits(request: VolumeRequest) -> dict[str, Any]:
-    most, used = _limits(request, request.context.project_id or '')
+    listing.check(request, OF_PROJECT)
+    project_id = next((request.query[name] for name in OF_PROJECT if name in request.query), None)
+    most, used = _limits(request, _seen(request, project_id or request.context.project_id or ''))
     return {'limits': {'rate': [], 'absolute': {
         'maxTotalVolumes': most['volumes'], 'maxTotalSnapshots': most['snapshots'],
         'maxTotalVolumeGigabytes': most['gigabytes'], 'maxTotalBackups': most['backups'],
@@ -38,10 +42,15 @@ def limits(request: VolumeRequest) -> dict[str, Any]:
         'totalBackupGigabytesUsed': used['backup_gigabytes']}}}
 
 
-def quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
+def _seen(request: VolumeRequest, project_id: str) -> str:
+    """:raises NotFound: it is another project, and the caller no administrator"""
     if project_id != request.context.project_id and not request.context.is_admin:
         raise exception.NotFound()
-    most, used = _limits(request, project_id)
+    return project_id
+
+
+def quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
+    most, used = _limits(request, _seen(request, project_id))
     shown: dict[str, Any] = {**most, **_NO_QUOTA}
     if listing.flag('usage', request.query.get('usage')):
         shown = {name: {'limit': limit, 'in_use': used.get(name, 0), 'reserved': 0} for name, limit in shown.items()}
@@ -76,6 +85,14 @@ def zones(request: VolumeRequest) -> dict[str, Any]:
         return {'availabilityZoneInfo': [{'zoneName': name, **ZONE} for name in request.store.zones(conn)]}
 
 
+def services(request: VolumeRequest) -> dict[str, Any]:
+    names = {'host': 'host', 'binary': 'binary', 'service': 'binary'}
+    listing.check(request, names)
+    wanted = {names[name]: value for name, value in request.query.items()}
+    return {'services': [views.service(row, request) for row in request.store.services.every()
+                         if all(row[column] == value for column, value in wanted.items())]}
+
+
 def nothing(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
     """A list of what this service has none of."""
     def empty(request: VolumeRequest) -> dict[str, Any]:
@@ -92,6 +109,6 @@ ROUTES = (
     Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, schemas.ADMIN),
     Route('GET', '/os-availability-zone', zones),
     *(Route('GET', path, nothing(key)) for path, key in (
-        ('/extensions', 'extensions'), ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'),
-        ('/os-services', 'services'))),
+        ('/extensions', 'extensions'), ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'))),
+    Route('GET', '/os-services', services, schemas.ADMIN),
 )

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TYPE_CHECKING
 
 from oslo_utils import strutils
@@ -11,12 +11,17 @@ from nova import context as nova_context
 from nova import exception
 from nova.db import engine
 from nova.db.volumes import volumes as db
+from nova.volume.face import schemas
 
 if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
 
 MAX_LIMIT = 1000
 SORT = ('created_at', 'updated_at', 'name', 'status', 'size', 'bootable', 'id')
+SORTED = ('sort', 'sort_key', 'sort_dir')
+PAGED = ('limit', 'marker', 'offset')
+EVERYONE = ('all_tenants', 'all_projects')
+MOST_NAMED = 3                           # names that a refusal shows
 
 
 def flag(name: str, value: object, default: bool = False) -> bool:
@@ -32,30 +37,44 @@ def flag(name: str, value: object, default: bool = False) -> bool:
         raise exception.BadRequest(f'{name} is true or false, not {str(value)[:40]!r}.') from None
 
 
+def check(request: VolumeRequest, known: Iterable[str]) -> None:
+    """A client that has misspelt a filter, or has one that does not exist here, would take all for what it requested.
+
+    :param known: names that the query may have
+    :raises BadRequest: it has another one
+    """
+    known = sorted(known)
+    unknown = ', '.join(name[:schemas.MOST_SHOWN] for name in sorted(request.query.keys() - set(known))[:MOST_NAMED])
+    if unknown:
+        raise exception.BadRequest(f'Invalid filters {unknown} are found in query options. There are here: '
+                                   f'{", ".join(known) or "none"}.')
+
+
 def page(request: VolumeRequest, table: engine.Table, key: str,
          view: Callable[[engine.Connection, list[dict[str, Any]]], list[Any]],
-         filters: dict[str, str]) -> dict[str, Any]:
+         filters: dict[str, str], direction: str = 'desc') -> dict[str, Any]:
     """A page of rows of the caller's project, of all for an administrator who asks for them.
 
     What is of volumes of administrative servers is for administrators and services.
+
+    :param filters: {name in a query: column}, besides the project's id
+    :param direction: of the order by the moment when they were made, in which they come unless another is asked for
     """
-    query = request.query
-    if 'metadata' in query:              # else a client would take all for those that it requested
-        raise exception.BadRequest('Lists are not filtered by metadata here.')
+    query, filters = request.query, {**filters, 'project_id': 'project_id'}
+    check(request, {*filters, *EVERYONE, *PAGED, *SORTED, 'with_count'})
     everyone = flag('all_tenants', query.get('all_tenants', query.get('all_projects'))) and request.context.is_admin
-    project_id = query.get('project_id') or nova_context.ALL_PROJECTS if everyone else request.context.project_id
+    project_id = nova_context.ALL_PROJECTS if everyone else request.context.project_id
     equal = {column: _value(db.kind_of(table, column), query, name) for name, column in filters.items()
              if query.get(name) is not None}
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
-    sort = _sort(query, table)
+    sort = _sort(query, [name for name in SORT if name in table.c], 'created_at', direction)
     with request.store.db.reader() as conn:
         rows = db.page(conn, table, project_id, equal, administrative=request.trusted, sort=sort,
                        marker=query.get('marker'), limit=limit + 1, offset=_number(query, 'offset', 0))
         shown = view(conn, rows[:limit])
     body: dict[str, Any] = {key: shown}
     if len(rows) > limit > 0:
-        following = urllib.parse.urlencode({**query, 'marker': rows[limit - 1]['id']})
-        body[f'{key}_links'] = [{'rel': 'next', 'href': f'{request.url}?{following}'}]
+        body[f'{key}_links'] = _next(request, rows[limit - 1])
     if flag('with_count', query.get('with_count')):
         with request.store.db.reader() as conn:
             body['count'] = db.count(conn, table, project_id, equal, request.trusted)
@@ -78,12 +97,50 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def _sort(query: dict[str, str], table: engine.Table) -> list[tuple[str, str]]:
+def kept(request: VolumeRequest, key: str, rows: Sequence[dict[str, Any]],
+         view: Callable[[dict[str, Any]], Any], filters: Iterable[str]) -> dict[str, Any]:
+    """A page of rows that are all in memory already, and filtered; they keep their order unless another is asked for.
+
+    :param filters: names of the filters that were applied
+    :raises InvalidMarker: no row has the marker
+    """
+    query = request.query
+    check(request, {*filters, *EVERYONE, *PAGED, *SORTED})
+    if any(name in query for name in SORTED):
+        for column, direction in reversed(_sort(query, ['name', 'id'], 'name', 'asc')):
+            rows = sorted(rows, key=lambda row: str(row[column]), reverse=direction == 'desc')
+    start, marker = _number(query, 'offset', 0), query.get('marker')
+    if marker:
+        found = [number for number, row in enumerate(rows, 1) if row['id'] == marker]
+        if not found:
+            raise exception.InvalidMarker(marker=marker[:255])
+        start += found[0]
+    limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
+    shown = rows[start:start + limit]
+    body: dict[str, Any] = {key: [view(row) for row in shown]}
+    if shown and len(rows) > start + limit:
+        body[f'{key}_links'] = _next(request, shown[-1])
+    return body
+
+
+def _next(request: VolumeRequest, last: dict[str, Any]) -> list[dict[str, str]]:
+    following = urllib.parse.urlencode({**{name: value for name, value in request.query.items() if name != 'offset'},
+                                        'marker': last['id']})
+    return [{'rel': 'next', 'href': f'{request.url}?{following}'}]
+
+
+def _sort(query: dict[str, str], columns: Sequence[str], first: str, default: str) -> list[tuple[str, str]]:
+    """
+    :param columns: that there are
+    :param first: the column, and ``default`` the direction, where the query names none
+    """
+    if not any(name in query for name in SORTED):
+        return [(first, default), ('id', default)]
     words = [part.partition(':') for part in query.get('sort', '').split(',') if part]
     pairs = [(key.strip(), direction or 'desc') for key, _, direction in words] or [
-        (query.get('sort_key', 'created_at'), query.get('sort_dir', 'desc'))]
+        (query.get('sort_key', first), query.get('sort_dir', 'desc'))]
     for key, direction in pairs:
-        if key not in SORT or key not in table.c or direction not in ('asc', 'desc'):
+        if key not in columns or direction not in ('asc', 'desc'):
             raise exception.BadRequest(f'Invalid sort key or direction: {key[:40]}:{direction[:10]}')
     last = pairs[-1][1]
     return [*((key, direction) for key, direction in dict(pairs).items() if key != 'id'), ('id', last)]

@@ -20,7 +20,8 @@ _SNAPSHOT_RESET = schemas.of('status', status={'enum': ['available', 'error']})
 _SNAPSHOT_STATUS = schemas.of('status', status={'enum': ['creating', 'error']},
                               progress={'type': ['string', 'null'], 'maxLength': 16})
 _ITEMS = schemas.Given('metadata', schemas.ITEMS)
-_SNAPSHOT_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'display_name': 'name'}
+_SNAPSHOT_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'display_name': 'name',
+                     'id': 'id', 'user_id': 'user_id', 'description': 'description', 'volume_size': 'size'}
 
 
 def list_snapshots(request: VolumeRequest) -> dict[str, Any]:

@@ -30,14 +30,13 @@ PROVIDER = 'provider'            # what python-cinderclient writes in the place 
 
 
 def list_types(request: VolumeRequest) -> dict[str, Any]:
-    """Those that the caller's project may use; administrators may ask for the private ones, or for all."""
-    wanted, caller = request.query.get('is_public'), request.context
-    if not caller.is_admin or wanted is None or wanted.lower() != 'none' and listing.flag('is_public', wanted):
-        found = request.store.types.every(caller.project_id)
-    else:
-        found = [row for row in request.store.types.every(nova_context.ALL_PROJECTS)
-                 if wanted.lower() == 'none' or not row['is_public']]
-    return {'volume_types': [views.volume_type(row) for row in found]}
+    """Those that the caller's project may use; administrators may ask for all, or for all private ones."""
+    word, caller = request.query.get('is_public', ''), request.context
+    public = None if word.lower() in ('', 'none') else listing.flag('is_public', word)
+    everyones = caller.is_admin and word and not public
+    found = [row for row in request.store.types.every(nova_context.ALL_PROJECTS if everyones else caller.project_id)
+             if public is None or row['is_public'] == public]
+    return listing.kept(request, 'volume_types', found, views.volume_type, ['is_public'])
 
 
 def show_type(request: VolumeRequest, ident: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ _VOLUME_SINCE = {'group_id': 13, 'provider_id': 21, 'service_uuid': 48, 'shared_
                  'volume_type_id': 63, 'encryption_key_id': 64, 'consumes_quota': 65}
 _SNAPSHOT_SINCE = {'group_snapshot_id': 14, 'user_id': 41, 'consumes_quota': 65}
 _BACKUP_SINCE = {'os-backup-project-attr:project_id': 18, 'metadata': 43, 'user_id': 56, 'encryption_key_id': 64}
+_SERVICE_SINCE = {'cluster': 7, 'backend_state': 49}
 # what the answer to a create has not, and a later look at the volume has
 _NOT_YET = ('os-vol-tenant-attr:tenant_id', 'os-vol-mig-status-attr:migstat', 'os-vol-mig-status-attr:name_id',
             'os-vol-host-attr:host', 'volume_image_metadata')
@@ -132,6 +133,15 @@ def transfer(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     return {**shown, 'auth_key': row['auth_key']} if 'auth_key' in row else shown
 
 
+def service(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+    state = 'up' if row['up'] else 'down'
+    return _at(request.microversion, _SERVICE_SINCE, {
+        'binary': row['binary'], 'host': row['host'], 'zone': row['availability_zone'], 'state': state,
+        'status': 'disabled' if row['disabled'] else 'enabled', 'disabled_reason': row['disabled_reason'],
+        'updated_at': _time(row['last_seen_at']), 'cluster': None, 'backend_state': state,
+        'replication_status': 'disabled', 'active_backend_id': None, 'frozen': False})
+
+
 def volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
     shown = {name: row[name] for name in ('id', 'name', 'description', 'extra_specs')}
     return {**shown, 'is_public': row['is_public'], 'os-volume-type-access:is_public': row['is_public'],
@@ -150,9 +160,9 @@ def encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
             'updated_at': kind['encryption']['updated_at'], 'deleted': False, 'deleted_at': None}
 
 
-def attachment(row: Mapping[str, Any], info: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def attachment(row: Mapping[str, Any], readonly: bool, info: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {'id': row['id'], 'volume_id': row['volume_id'], 'instance': row['instance_uuid'], 'status': row['status'],
-            'attach_mode': info['data'].get('access_mode', 'rw') if info else 'rw',
+            'attach_mode': 'ro' if readonly else 'rw',
             'attached_at': _time(row['attached_at']) or '', 'detached_at': '',
             'connection_info': {'driver_volume_type': info['driver_volume_type'], **info['data'],
                                 'attachment_id': row['id']} if info else {}}

@@ -82,8 +82,9 @@ def volume(device: Device, source: Source, properties: dict[str, typing.Any], ma
     bus = device.get('disk_bus') or _bus(kind, properties, machine)
     if bus not in PREFIXES:
         raise _refused(f'{bus!r:.40} is no bus of disks')
-    if kind == 'lun' and (bus != 'scsi' or source['type'] == 'file'):
-        raise _refused('a lun is a SCSI device of a block storage that has those')
+    if kind == 'lun' and (bus != 'scsi' or not _is_scsi(source)):
+        raise _refused('a lun is a SCSI device of a block storage that has those (block devices of the host, and '
+                       f'iSCSI): SCSI commands do not pass through {source.get("protocol") or "a file"}')
     index = device.get('boot_index')
     shareable = bool(source.get('shareable'))
     limits = source.pop('limits', {})
@@ -92,6 +93,11 @@ def volume(device: Device, source: Source, properties: dict[str, typing.Any], ma
                   index + 1 if index is not None and index >= 0 else None,
                   kind == 'cdrom' or bool(source.get('readonly')), shareable, cache, choices.detect_zeroes,
                   tag=device.get('tag'), limits=limits)
+
+
+def _is_scsi(source: Source) -> bool:
+    """Whether what stands behind a source may take SCSI commands; a block device of the host answers for itself."""
+    return source['type'] == 'block' or source.get('protocol') == 'iscsi'
 
 
 def _bus(kind: str, properties: dict[str, typing.Any], machine: str) -> str:

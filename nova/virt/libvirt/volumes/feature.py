@@ -5,7 +5,7 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.volumes.connectors import Connectors
 
 GIB = 2 ** 30
-COPY = 'copy'                # kind of a snapshot: a whole copy in a qcow2 file that is there
 RELEASE_SECONDS = 60         # a guest's system must let a disk go; one that still boots does not hear it
 RETRY_S = 5                  # after which the request is repeated
 POLL = 0.2
 NO_COPY = 'it is encrypted, and QEMU would copy what it has without that'
 
 
-class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.AssistedSnapshots):
+class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeCopies):
     """Needs what LibvirtDriver has."""
 
     conf: cfg.ConfigOpts
@@ -235,12 +234,9 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
 
     # ---- snapshots that the block storage cannot make by itself
 
-    def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
-                               create_info: dict[str, Any], begun: Callable[[], None] | None = None) -> None:
+    def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, Any],
+                    begun: Callable[[], None] | None = None) -> None:
         operation = 'copy the volume'
-        if create_info.get('type') != COPY:
-            raise exception.VirtError(operation=operation, reason='this driver makes whole copies of volumes, and no '
-                                                                  'chains of files')
         with self.hands.operation(instance.uuid):
             guest = self.hands.known(instance.uuid)
             volume = self._of(guest, volume_id)
@@ -260,11 +256,6 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.Assiste
                 _copy(operation, volume.source['path'], path, 'raw' if secret else 'qcow2')
             else:
                 raise exception.VirtError(operation=operation, reason='the guest does not run')
-
-    def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
-                               delete_info: dict[str, Any]) -> NoReturn:
-        raise exception.VirtError(operation='merge the snapshot', reason='this driver makes whole copies of volumes, '
-                                                                         'and no chains of files')
 
     @staticmethod
     def _of(guest: xml.Guest, volume_id: str) -> disk.Volume | None:

@@ -1,0 +1,37 @@
+"""What runs of the embedded block storage."""
+from __future__ import annotations
+
+import typing
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import utils
+from nova.db.services import services as db
+
+if typing.TYPE_CHECKING:
+    from nova.db.cells import cells as db_cells
+
+BINARY, TOPIC = 'nova-volume', 'volume'
+
+
+class Services:
+    """
+    :param conf: uses host, internal_service_availability_zone and service_down_time
+    :param cells: where daemons have their rows; None: there is this process alone
+    """
+
+    def __init__(self, conf: ConfigOpts, cells: db_cells.Cells | None) -> None:
+        self._conf, self._cells = conf, cells
+
+    def every(self) -> list[dict[str, typing.Any]]:
+        """Rows of the services, with 'up'. Who asks is answered by one of them: it runs, whether it has a row or,
+        as a part of nova-all, none."""
+        now, own = utils.utcnow(), self._conf.host
+        answers = self._cells.read(lambda conn: db.list(conn, binary=BINARY))[0] if self._cells is not None else []
+        found = [{**row, 'up': row['host'] == own or db.is_up(row, self._conf.service_down_time, now)}
+                 for _cell, rows in answers for row in rows]
+        if not any(row['host'] == own for row in found):
+            zone = self._conf.internal_service_availability_zone
+            found.append({'binary': BINARY, 'host': own, 'availability_zone': zone, 'disabled': False,
+                          'disabled_reason': None, 'last_seen_at': now, 'up': True})
+        return found
