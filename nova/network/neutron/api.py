@@ -1,7 +1,7 @@
 """What the compute API needs of networks, from a Networking service: see nova.network.api, whose methods these are."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from typing import TYPE_CHECKING
 
@@ -46,16 +46,17 @@ class API:
     # ---- checks of requests
 
     def validate_networks(self, context: RequestContext, requested: list[choice.Request] | str | None,
-                          count: int = 1, guarantees: bool = True) -> None:
+                          count: int = 1, guarantees: bool = True, groups: Collection[str] = ()) -> bool:
         neutron, project_id = self.neutron, str(context.project_id)
         if requested == 'none' or requested == []:
-            return
+            return True
         if requested is None or isinstance(requested, str):
-            if choice.default_network(neutron, context, project_id) is None and requested == 'auto':
+            network = choice.default_network(neutron, context, project_id)
+            if network is None and requested == 'auto':
                 if choice.AUTO not in neutron.extensions(context):
                     raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
                 choice.topology(neutron, context, project_id, dry_run=True)
-            return
+            return network is None or choice.groups_are_used(network, groups)
         ports, networks, subnets = self._named(context, requested)
         for request in requested:
             self._check(project_id, ports, networks, subnets, request, count)
@@ -63,7 +64,10 @@ class API:
             raise exception.NetworkRequestInvalid(
                 reason='servers with ports that request a bandwidth or packet rate are made with microversion 2.72 or '
                        'later.')
+        secured = [bool(ports[str(request['port_id'])].get('port_security_enabled', True)) if request.get('port_id')
+                   else choice.groups_are_used(networks[str(request['network_id'])], groups) for request in requested]
         self._check_room(context, sum(not request.get('port_id') for request in requested) * count)
+        return any(secured)
 
     def devices_of(self, context: RequestContext, requested: list[choice.Request] | str | None) -> list[pci.Request]:
         """The devices of hosts that the ports of a checked request need.
