@@ -51,14 +51,9 @@ class API:
         """Operations on floating addresses in the name of the caller."""
         return floating.FloatingIps(self.api_db, self.conf, context)
 
-    def devices_of(self, context: RequestContext, requested: list[selection.Request] | str | None) -> list[Any]:
-        """The devices of hosts that requested ports need: here they need none."""
-        return []
-
     def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
-                          count: int = 1, guarantees: bool = True, groups: Collection[str] = ()) -> bool:
-        """Check the networks of a request for ``count`` servers of the caller's project: whether it has a port that is
-        in security groups, or no port yet.
+                          count: int = 1, guarantees: bool = True, groups: Collection[str] = ()) -> selection.Checked:
+        """Check the networks of a request for ``count`` servers of the caller's project.
 
         What is true now may change until the servers are built, which checks again.
 
@@ -71,17 +66,17 @@ class API:
         :raises PortInUse, NetworkAmbiguous:
         """
         if requested == 'none' or requested == []:
-            return True
+            return selection.Checked(requested)
         project_id = nova_context.the_project(context.project_id)
         with self.api_db.reader() as conn:
             if not (requested is None or isinstance(requested, str)):
-                return self._check_all(conn, project_id, requested, count, groups)
+                return selection.Checked(requested, self._check_all(conn, project_id, requested, count, groups))
             usable = networks.usable(conn, project_id)
             chosen = selection.choose(usable)
             secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in chosen]
         if not chosen and requested == 'auto':
             self._make_topology(project_id)
-        return any(secured) or not secured
+        return selection.Checked(requested, any(secured) or not secured)
 
     def _make_topology(self, project_id: str) -> None:
         """A network for a project that has none, as its servers are to have one.
@@ -125,14 +120,14 @@ class API:
             ipam.check_free(conn, subnets, fixed_ip, anywhere=network['project_id'] == project_id)
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: selection.Request) -> selection.Request:
+                     request: selection.Request) -> selection.Checked:
         """Complete and check a request for one more port of a server of a project.
 
         What is true now may change until the port is attached, which checks again.
 
         :param server_networks: ids of the networks that the server is in: the first choice when none is named
         :param request: {'port_id', 'network_id', 'fixed_ip'}
-        :returns: the request, with a network when it names neither
+        :returns: of the request, with a network when it names neither
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NetworkAmbiguous, InvalidInput,
                 NetworkRequestInvalid:
         """
@@ -147,7 +142,7 @@ class API:
             given = ports.of_ids(conn, _named([request], 'port_id'))
             usable = networks.usable(conn, project_id, _named([request], 'network_id'))
             self._check(conn, project_id, usable, given, request, 1)
-        return request
+        return selection.Checked([request])
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
         """Names of the groups of the caller's project that names or ids mean, as servers show them.

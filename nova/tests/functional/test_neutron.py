@@ -273,7 +273,7 @@ def test_a_host_gives_back_what_is_its_own(rig):
 def test_a_port_more_and_one_less(rig):
     network = rig.neutron.network(ALICE)
     rig.allocate([request(network_id=network)])
-    asked = rig.api.check_attach(user(), ALICE, {network}, request())
+    (asked,) = rig.api.check_attach(user(), ALICE, {network}, request()).requests
     asked['port_id'] = ABSENT
     attach = rig.manager.attach_port
     vif = attach(rig.ctx, server(), asked, 'req-1', 'host1')
@@ -327,10 +327,10 @@ def test_groups_where_ports_have_no_port_security(rig):
     open_port = rig.neutron.port(ALICE, secured, port_security_enabled=False, security_groups=[])
     web = rig.api.groups_of(user()).create(ALICE, 'web', 'd')['id']
     check = rig.api.validate_networks
-    assert check(user(), [request(network_id=secured)], groups=['web']) is True
-    assert check(user(), [request(network_id=secured), request(network_id=network)], groups=['default']) is True
-    assert check(user(), [request(network_id=network)], groups=['default']) is False
-    assert check(user(), [request(port_id=open_port)], groups=['web']) is False       # not for ports that are there
+    assert check(user(), [request(network_id=secured)], groups=['web']).secured
+    assert check(user(), [request(network_id=secured), request(network_id=network)], groups=['default']).secured
+    assert not check(user(), [request(network_id=network)], groups=['default']).secured
+    assert not check(user(), [request(port_id=open_port)], groups=['web']).secured       # not for ports that are there
     for refused in (lambda: check(user(), [request(network_id=network)], groups=['web']),
                     lambda: check(user(), [request(network_id=secured), request(network_id=network)], groups=['web']),
                     lambda: rig.allocate([request(network_id=network)], groups=['web']),
@@ -339,7 +339,7 @@ def test_groups_where_ports_have_no_port_security(rig):
             refused()
     assert [port['id'] for port in rig.neutron.ports()] == [open_port]
     del rig.neutron.rows['networks'][secured]
-    assert check(user(), None, groups=['default']) is False
+    assert not check(user(), None, groups=['default']).secured
     with pytest.raises(exception.NetworkRequestInvalid):
         check(user(), None, groups=['web'])
 

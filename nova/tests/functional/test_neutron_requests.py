@@ -180,7 +180,7 @@ def test_a_claim_that_is_not_given_back_costs_no_other(rig, monkeypatch):
 def test_attached_and_taken_away(rig):
     bridge, _rate = below(rig.placement, 'host1.example', 1000, 0)
     port = rig.port(plain(600))
-    asked = rig.api.check_attach(user(), ALICE, {rig.network}, request(port_id=port))
+    (asked,) = rig.api.check_attach(user(), ALICE, {rig.network}, request(port_id=port)).requests
     rig.manager.attach_port(rig.ctx, server(), asked, 'req-1', 'host1')
     assert rig.placement.free(bridge, EGRESS) == 400 and rig.profile(port)['allocation'] == bridge
     del rig.neutron.rows['ports'][port]                       # by its owner
