@@ -148,9 +148,8 @@ class Allocation:
             self._made.append(port)
             if port['port_security_enabled']:
                 self._bound += [(port['id'], group) for group in groups]
-            elif set(order.group_names or ()) - {security_groups.DEFAULT}:
-                raise exception.NetworkRequestInvalid(
-                    reason=f'network {network["id"]} has no port security: security groups do nothing there.')
+            else:
+                security.check_used(network['id'], False, order.group_names or ())
             given.append(port)
         return given
 

@@ -4,7 +4,7 @@ It reads the embedded network service's rows. Errors are those of a request for 
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
@@ -16,6 +16,7 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
+from nova.network import attach
 from nova.network import floating
 from nova.network import groups
 from nova.network import ipam
@@ -50,12 +51,8 @@ class API:
         """Operations on floating addresses in the name of the caller."""
         return floating.FloatingIps(self.api_db, self.conf, context)
 
-    def devices_of(self, context: RequestContext, requested: list[selection.Request] | str | None) -> list[Any]:
-        """The devices of hosts that requested ports need: here they need none."""
-        return []
-
     def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
-                          count: int = 1, guarantees: bool = True) -> None:
+                          count: int = 1, guarantees: bool = True, groups: Collection[str] = ()) -> selection.Checked:
         """Check the networks of a request for ``count`` servers of the caller's project.
 
         What is true now may change until the servers are built, which checks again.
@@ -63,20 +60,23 @@ class API:
         :param requested: as RequestSpec has it: None, 'auto', 'none', or [{'network_id', 'port_id',
                 'fixed_ip', 'tag'}]
         :param guarantees: whether ports may request bandwidth of a host; those of the embedded service never do
-        :raises NetworkRequestInvalid: a network, port or address that the project cannot have
+        :param groups: names of security groups, for ports that are made
+        :raises NetworkRequestInvalid: a network, port or address that the project cannot have, or a network without
+                port security beside groups other than the default one
         :raises PortInUse, NetworkAmbiguous:
         """
         if requested == 'none' or requested == []:
-            return
+            return selection.Checked(requested)
         project_id = nova_context.the_project(context.project_id)
         with self.api_db.reader() as conn:
-            if requested is None or isinstance(requested, str):
-                chosen = selection.choose(networks.usable(conn, project_id))
-            else:
-                self._check_all(conn, project_id, requested, count)
-                return
+            if not (requested is None or isinstance(requested, str)):
+                return selection.Checked(requested, self._check_all(conn, project_id, requested, count, groups))
+            usable = networks.usable(conn, project_id)
+            chosen = selection.choose(usable)
+            secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in chosen]
         if not chosen and requested == 'auto':
             self._make_topology(project_id)
+        return selection.Checked(requested, any(secured) or not secured)
 
     def _make_topology(self, project_id: str) -> None:
         """A network for a project that has none, as its servers are to have one.
@@ -89,7 +89,8 @@ class API:
             raise exception.NetworkRequestInvalid(
                 reason=f'no network is available to the project. None is made for it: {error.message}') from None
 
-    def _check_all(self, conn: Connection, project_id: str, requested: list[selection.Request], count: int) -> None:
+    def _check_all(self, conn: Connection, project_id: str, requested: list[selection.Request], count: int,
+                   groups: Collection[str]) -> bool:
         given = ports.of_ids(conn, _named(requested, 'port_id'))
         usable = networks.usable(conn, project_id, _named(requested, 'network_id'))
         for request in requested:
@@ -99,6 +100,8 @@ class API:
                 raise exception.NetworkRequestInvalid(reason=error.message)
             except exception.InvalidInput as error:
                 raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
+        return any([bool(given[str(request['port_id'])]['port_security_enabled']) if request.get('port_id')
+                    else _are_used(usable[str(request['network_id'])][0], groups) for request in requested])
 
     def _check(self, conn: Connection, project_id: str, usable: dict[str, tuple[NetworksRow, list[Any]]],
                given: dict[str, PortsRow], request: selection.Request, count: int) -> None:
@@ -117,14 +120,14 @@ class API:
             ipam.check_free(conn, subnets, fixed_ip, anywhere=network['project_id'] == project_id)
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: selection.Request) -> selection.Request:
+                     request: selection.Request) -> selection.Checked:
         """Complete and check a request for one more port of a server of a project.
 
         What is true now may change until the port is attached, which checks again.
 
         :param server_networks: ids of the networks that the server is in: the first choice when none is named
         :param request: {'port_id', 'network_id', 'fixed_ip'}
-        :returns: the request, with a network when it names neither
+        :returns: of the request, with a network when it names neither
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NetworkAmbiguous, InvalidInput,
                 NetworkRequestInvalid:
         """
@@ -139,7 +142,7 @@ class API:
             given = ports.of_ids(conn, _named([request], 'port_id'))
             usable = networks.usable(conn, project_id, _named([request], 'network_id'))
             self._check(conn, project_id, usable, given, request, 1)
-        return request
+        return selection.Checked([request])
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
         """Names of the groups of the caller's project that names or ids mean, as servers show them.
@@ -248,3 +251,13 @@ class API:
 def _named(requests: list[selection.Request], name: str) -> set[str]:
     """The ids that requests have under a name."""
     return {ident for ident in (request.get(name) for request in requests) if ident}
+
+
+def _are_used(network: NetworksRow, names: Collection[str]) -> bool:
+    """Whether ports that are made in the network are in groups.
+
+    :raises NetworkRequestInvalid: they are in none, and names say others than the default one
+    """
+    secured = attach.is_secured(network)
+    security.check_used(network['id'], secured, names)
+    return secured

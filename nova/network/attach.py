@@ -115,11 +115,15 @@ class Attachments:
 
 def new_port(project_id: str, network: Mapping[str, Any], binding: dict[str, Any]) -> dict[str, Any]:
     """The row of a port made for a server; with port security as its network has it."""
-    # in the routing table of the hosts, guests of others are beside it
-    secured = network['port_security_enabled'] or network['network_type'] == networks.FLAT
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
             'mac_address': ipam.new_mac(), 'admin_state_up': True, 'made_for_server': True, 'description': '',
-            'port_security_enabled': secured, **binding}
+            'port_security_enabled': is_secured(network), **binding}
+
+
+def is_secured(network: Mapping[str, Any]) -> bool:
+    """Whether ports that are made for servers in a network have port security."""
+    # in the routing table of the hosts, guests of others are beside it
+    return bool(network['port_security_enabled'] or network['network_type'] == networks.FLAT)
 
 
 def _of_version_4(found: tuple[NetworksRow, list[SubnetsRow]]) -> tuple[NetworksRow, list[SubnetsRow]]:

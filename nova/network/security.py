@@ -1,11 +1,24 @@
 """Security groups: which ones a request means."""
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.networks import security_groups
 
 MAX_ID = 36
+
+
+def check_used(network_id: str, secured: bool, names: Collection[str]) -> None:
+    """
+    :param secured: whether ports that are made in the network have port security
+    :param names: the groups that a server names
+    :raises NetworkRequestInvalid: they would do nothing. The default group is also meant where none is named
+    """
+    if not secured and set(names) - {security_groups.DEFAULT}:
+        raise exception.NetworkRequestInvalid(
+            reason=f'network {network_id} has no port security: security groups do nothing there.')
 
 
 def resolve(conn: Connection, project_id: str, names: list[str] | None, known_default: str | None = None) -> list[str]:

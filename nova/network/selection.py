@@ -1,14 +1,28 @@
 """What a request for a server may mean by its networks."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from typing import Any, NamedTuple, TYPE_CHECKING
 
 from nova import exception
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, SubnetsRow
+    from nova.objects import pci
 
 Request = dict[str, str | None]          # {'network_id', 'port_id', 'fixed_ip', 'tag'}
+
+
+class Checked(NamedTuple):
+    """What a check of requests for networks has found.
+
+    requests  as they came; completed where a port is attached
+    secured   whether one of the ports is in security groups; also without any
+    devices   of hosts, which ports need
+    """
+
+    requests: list[Request] | str | None
+    secured: bool = True
+    devices: tuple[pci.Request, ...] = ()
 
 
 def normalized(requests: list[Request] | str | None) -> list[Request] | None:

@@ -151,13 +151,15 @@ def check_place(req: api_request.Request, server: Document, place: Document,
 
 def _check_networks(req: api_request.Request, networks: list[Document] | str | None, groups: list[str], count: int
                     ) -> tuple[list[str], list[pci.Request]]:
-    """(names of the groups, devices that the ports need)
+    """(names of the groups that the server shows, devices that the ports need)
 
-    :raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is not to be had
+    :raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is not to be had, or the groups
+        would do nothing
     """
+    service = req.services.networks
     try:
-        req.services.networks.validate_networks(req.context, networks, count, req.has('bandwidth_ports'))
-        return (req.services.networks.check_security_groups(req.context, groups),
-                req.services.networks.devices_of(req.context, networks))
+        names = service.check_security_groups(req.context, groups)
+        checked = service.validate_networks(req.context, networks, count, req.has('bandwidth_ports'), names)
+        return names if checked.secured else [], list(checked.devices)
     except exception.NotFound as error:
         raise exception.BadRequest(error.message) from None

@@ -1,7 +1,7 @@
 """What the compute API needs of networks, from a Networking service: see nova.network.api, whose methods these are."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from oslo_utils import timeutils
 
 from nova import exception
 from nova.conf.placement import placement as placement_options
+from nova.network import selection
 from nova.network.neutron import choice
 from nova.network.neutron import client
 from nova.network.neutron import devices
@@ -46,16 +47,17 @@ class API:
     # ---- checks of requests
 
     def validate_networks(self, context: RequestContext, requested: list[choice.Request] | str | None,
-                          count: int = 1, guarantees: bool = True) -> None:
+                          count: int = 1, guarantees: bool = True, groups: Collection[str] = ()) -> selection.Checked:
         neutron, project_id = self.neutron, str(context.project_id)
         if requested == 'none' or requested == []:
-            return
+            return selection.Checked(requested)
         if requested is None or isinstance(requested, str):
-            if choice.default_network(neutron, context, project_id) is None and requested == 'auto':
+            network = choice.default_network(neutron, context, project_id)
+            if network is None and requested == 'auto':
                 if choice.AUTO not in neutron.extensions(context):
                     raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
                 choice.topology(neutron, context, project_id, dry_run=True)
-            return
+            return selection.Checked(requested, network is None or choice.groups_are_used(network, groups))
         ports, networks, subnets = self._named(context, requested)
         for request in requested:
             self._check(project_id, ports, networks, subnets, request, count)
@@ -63,30 +65,30 @@ class API:
             raise exception.NetworkRequestInvalid(
                 reason='servers with ports that request a bandwidth or packet rate are made with microversion 2.72 or '
                        'later.')
+        secured = [bool(ports[str(request['port_id'])].get('port_security_enabled', True)) if request.get('port_id')
+                   else choice.groups_are_used(networks[str(request['network_id'])], groups) for request in requested]
         self._check_room(context, sum(not request.get('port_id') for request in requested) * count)
+        return selection.Checked(requested, any(secured), self._devices(context, ports.values()))
 
-    def devices_of(self, context: RequestContext, requested: list[choice.Request] | str | None) -> list[pci.Request]:
-        """The devices of hosts that the ports of a checked request need.
+    def _devices(self, context: RequestContext, ports: Collection[Document]) -> tuple[pci.Request, ...]:
+        """The devices of hosts that ports need.
 
         :raises NetworkRequestInvalid: such a port is on no physical network
         """
-        if not isinstance(requested, list) or not any(request.get('port_id') for request in requested):
-            return []
-        found = [port for port in self.neutron.list(context, 'ports', id={
-            str(request['port_id']) for request in requested if request.get('port_id')})
-            if devices.vnic_type(port) in devices.TYPES]
+        found = [port for port in ports if devices.vnic_type(port) in devices.TYPES]
         if not found:
-            return []
+            return ()
         if not self.neutron.has_account:
             raise exception.NetworkRequestInvalid(reason='ports that are a device of their host need an account of '
                                                          '[neutron], which sees physical networks.')
         networks = {row['id']: row for row in self.neutron.list(
             choice.system(context), 'networks', id={port['network_id'] for port in found})}
-        return [request for port in found if (request := devices.request(port, networks[port['network_id']]))]
+        return tuple(request for port in found if (request := devices.request(port, networks[port['network_id']])))
 
     def _named(self, context: RequestContext, requested: list[choice.Request],
                ) -> tuple[dict[str, Document], dict[str, Document], list[Document]]:
-        """(ports, networks, subnets) that requests name, as the caller sees them."""
+        """(ports, networks, subnets) that requests name, as the caller sees them: ports are asked for once as the
+        caller, and once as the system."""
         neutron = self.neutron
         wanted = {str(request['port_id']) for request in requested if request.get('port_id')}
         ports = {port['id']: port for port in neutron.list(context, 'ports', id=wanted)}
@@ -125,7 +127,7 @@ class API:
                 reason=f'{wanted} ports are needed, {used} of {port["limit"]} ports of the project are in use.')
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: choice.Request) -> choice.Request:
+                     request: choice.Request) -> selection.Checked:
         if not request['port_id'] and not request['network_id']:
             usable = choice.usable(self.neutron, context, project_id, server_networks) if server_networks else {}
             chosen = next(iter(usable.values())) if len(usable) == 1 else choice.default_network(
@@ -138,7 +140,7 @@ class API:
             choice.check_port(ports.get(request['port_id']), request, project_id, guaranteed=self._guaranteed)
         else:
             choice.check_network(networks, subnets, request)
-        return request
+        return selection.Checked([request], devices=self._devices(context, ports.values()))
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
         wanted = [name for name in names or () if name != DEFAULT]

@@ -8,6 +8,7 @@ import ipaddress
 
 from nova import context as nova_context
 from nova import exception
+from nova.network import security
 from nova.network.neutron import client
 from nova.network.neutron import vifs
 
@@ -111,6 +112,16 @@ def check_network(networks: dict[str, Document], subnets: list[Document], reques
                    if subnet['network_id'] == ident):
             raise exception.NetworkRequestInvalid(reason=f'{address} is in no subnet of network {ident}.')
     return network
+
+
+def groups_are_used(network: Document, names: Collection[str]) -> bool:
+    """Whether ports that are made in the network are in security groups.
+
+    :raises NetworkRequestInvalid: they are in none, and names say others than the default one
+    """
+    secured = bool(network.get('port_security_enabled', True))
+    security.check_used(network['id'], secured, names)
+    return secured
 
 
 def groups(neutron: client.Neutron, ctx: RequestContext, project_id: str, names: Collection[str]) -> list[Document]:

@@ -131,7 +131,7 @@ class NeutronManager:
                    'binding:profile': {**profile, vifs.MADE: True}}
         if request['fixed_ip']:
             values['fixed_ips'] = [{'ip_address': request['fixed_ip']}]
-        if groups is not None and network.get('port_security_enabled', True):
+        if groups is not None and choice.groups_are_used(network, groups):
             values['security_groups'] = groups
         port = self.neutron.create(ctx, 'ports', values, exception.NetworkNotFound(network_id=network['id']))
         if port.get('resource_request'):

@@ -6,7 +6,7 @@ again, and it is never made twice. Its user is the server, by which the claims a
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 from typing import TYPE_CHECKING
 import uuid
 
@@ -33,6 +33,17 @@ _CONSUMERS = uuid.UUID('5b3f36a1-6a9c-4d8a-b9a5-8b1f5a6f0d2e')
 Document = dict[str, Any]
 
 
+class Segments(NamedTuple):
+    """The hosts of some segments.
+
+    aggregates  uuids of their aggregates: Neutron makes them with the compute API, and puts the hosts in there
+    nodes       names of nodes that the Placement service has in these aggregates besides
+    """
+
+    aggregates: frozenset[str]
+    nodes: frozenset[str]
+
+
 def consumer(port_id: str, server: str, host: str) -> str:
     """Id of what holds the claim of a server's port on a host."""
     return str(uuid.uuid5(_CONSUMERS, f'{port_id}/{server}/{host}'))
@@ -56,18 +67,16 @@ class Placement:
         roots = {each['root_provider_uuid'] for each in found['provider_summaries'].values()}
         return frozenset(row['name'] for row in self._providers(ctx) if row['uuid'] in roots) if roots else frozenset()
 
-    def hosts_in(self, ctx: RequestContext, segments: list[set[str]]) -> frozenset[str]:
-        """Names of the hosts' providers that one segment of each set reaches.
+    def hosts_in(self, ctx: RequestContext, segments: set[str]) -> Segments:
+        """The hosts that any of the segments reaches.
 
-        Neutron makes an aggregate a segment, in which the provider with the segment's id is, and all hosts on it.
+        Neutron makes an aggregate a segment, in which the provider with the segment's id is.
         """
-        params = []
-        for of_network in segments:
-            aggregates = {aggregate for ident in sorted(of_network) for aggregate in self._aggregates(ctx, ident)}
-            if not aggregates:
-                return frozenset()
-            params.append(('member_of', 'in:' + ','.join(sorted(aggregates))))
-        return frozenset(row['name'] for row in self._providers(ctx, params))
+        aggregates = frozenset(aggregate for ident in sorted(segments) for aggregate in self._aggregates(ctx, ident))
+        if not aggregates:
+            return Segments(aggregates, frozenset())
+        members = self._providers(ctx, [('member_of', 'in:' + ','.join(sorted(aggregates)))])
+        return Segments(aggregates, frozenset(row['name'] for row in members))
 
     def _aggregates(self, ctx: RequestContext, provider: str) -> list[str]:
         ident = client.checked(provider, exception.NotFound())

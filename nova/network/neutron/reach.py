@@ -20,12 +20,14 @@ COMPUTE = 'compute:'                 # how the owner of a server's port begins
 
 class Reach(NamedTuple):
     """
-    nodes   names of nodes that will do
-    bound   names of hosts that have claimed already what ports request
+    nodes     names of nodes that have what ports request; None: they request nothing
+    bound     names of hosts that have claimed it already
+    segments  of each routed network: the hosts of any of its segments
     """
 
-    nodes: frozenset[str]
+    nodes: frozenset[str] | None
     bound: frozenset[str]
+    segments: tuple[placement.Segments, ...]
 
 
 class Finder:
@@ -45,16 +47,13 @@ class Finder:
                if row['device_owner'].startswith(COMPUTE)]
         ports = list({port['id']: port for port in (*self._neutron.list(ctx, 'ports', id=named), *own)}.values())
         networks = {each['network_id'] for each in requested if each.get('network_id') and not each.get('port_id')}
-        requesting, found = [port for port in ports if requests.groups(port)], []
-        if requesting:
-            found.append(self._placement.hosts_with(ctx, requesting))
-        segments = self._segments(ctx, ports, networks)
-        if segments:
-            found.append(self._placement.hosts_in(ctx, segments))
-        if not found:
+        requesting, segments = [port for port in ports if requests.groups(port)], self._segments(ctx, ports, networks)
+        if not requesting and not segments:
             return None
         bound = frozenset(port.get('binding:host_id') or '' for port in requesting)
-        return Reach(frozenset.intersection(*found), bound if len(bound) == 1 and not segments else frozenset())
+        return Reach(self._placement.hosts_with(ctx, requesting) if requesting else None,
+                     bound if len(bound) == 1 else frozenset(),
+                     tuple(self._placement.hosts_in(ctx, each) for each in segments))
 
     def _segments(self, ctx: nova_context.RequestContext, ports: list[Document],
                   networks: set[str]) -> list[set[str]]:

@@ -20,8 +20,9 @@ if typing.TYPE_CHECKING:
 class NetworkResourcesFilter(base.Filter):
     """Hosts that have the bandwidth and packet rate that ports request, and that a segment of each network reaches.
 
-    The Placement service knows both, where Neutron reports them. The filter looks; the port claims when it is bound,
-    and a host that has no more by then is left for another one.
+    The Placement service knows what hosts have, and the aggregates of segments; which hosts are in these, the compute
+    API has been told by Neutron. The filter looks; the port claims when it is bound, and a host that has no more then
+    is left for another one.
     """
 
     room, rebuild = True, False
@@ -47,8 +48,12 @@ class NetworkResourcesFilter(base.Filter):
         found = request.facts.get(self.name)
         if not found:
             return hosts.everything
-        return np.array([node in found.nodes or host in found.bound
-                         for host, node in zip(hosts.host, hosts.node, strict=True)], dtype=bool)
+
+        def fits(host: str, node: str, aggregates: list[dict[str, typing.Any]]) -> bool:
+            return (found.nodes is None or node in found.nodes or host in found.bound) and all(
+                node in each.nodes or any(aggregate['uuid'] in each.aggregates for aggregate in aggregates)
+                for each in found.segments)
+        return np.array([fits(*row) for row in zip(hosts.host, hosts.node, hosts.aggregates, strict=True)], dtype=bool)
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'lacks|lack the bandwidth or packet rate that ports request, or a segment of their networks'

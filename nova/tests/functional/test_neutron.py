@@ -273,7 +273,7 @@ def test_a_host_gives_back_what_is_its_own(rig):
 def test_a_port_more_and_one_less(rig):
     network = rig.neutron.network(ALICE)
     rig.allocate([request(network_id=network)])
-    asked = rig.api.check_attach(user(), ALICE, {network}, request())
+    (asked,) = rig.api.check_attach(user(), ALICE, {network}, request()).requests
     asked['port_id'] = ABSENT
     attach = rig.manager.attach_port
     vif = attach(rig.ctx, server(), asked, 'req-1', 'host1')
@@ -319,6 +319,29 @@ def test_security_groups(rig):
         rig.api.groups_of(user(BOB)).show(BOB, made['id'])
     groups.remove_rule(ALICE, rule['id'])
     groups.delete(ALICE, made['id'])
+
+
+def test_groups_where_ports_have_no_port_security(rig):
+    """They were passed over without a word."""
+    network, secured = rig.neutron.network(ALICE, port_security_enabled=False), rig.neutron.network(ALICE)
+    open_port = rig.neutron.port(ALICE, secured, port_security_enabled=False, security_groups=[])
+    web = rig.api.groups_of(user()).create(ALICE, 'web', 'd')['id']
+    check = rig.api.validate_networks
+    assert check(user(), [request(network_id=secured)], groups=['web']).secured
+    assert check(user(), [request(network_id=secured), request(network_id=network)], groups=['default']).secured
+    assert not check(user(), [request(network_id=network)], groups=['default']).secured
+    assert not check(user(), [request(port_id=open_port)], groups=['web']).secured       # not for ports that are there
+    for refused in (lambda: check(user(), [request(network_id=network)], groups=['web']),
+                    lambda: check(user(), [request(network_id=secured), request(network_id=network)], groups=['web']),
+                    lambda: rig.allocate([request(network_id=network)], groups=['web']),
+                    lambda: rig.allocate([request(network_id=network)], groups=[web, 'default'])):
+        with pytest.raises(exception.NetworkRequestInvalid, match='has no port security'):
+            refused()
+    assert [port['id'] for port in rig.neutron.ports()] == [open_port]
+    del rig.neutron.rows['networks'][secured]
+    assert not check(user(), None, groups=['default']).secured
+    with pytest.raises(exception.NetworkRequestInvalid):
+        check(user(), None, groups=['web'])
 
 
 def test_ids_do_not_become_parts_of_addresses(rig):
@@ -417,6 +440,24 @@ def floating_ips(cloud, neutron, made, fixed):
     assert cloud.demo.delete(f'/os-floating-ips/{mine["id"]}').status_code == 202
     assert cloud.demo.get(f'/os-floating-ips/{mine["id"]}').status_code == 404
     del neutron.rows['networks'][outside], neutron.rows['floatingips'][theirs['id']]
+
+
+def test_a_server_without_port_security(cloud, neutron):
+    """It showed the default group until its ports changed."""
+    network = neutron.network(cloud.demo.project_id, '10.6.0.0/24', port_security_enabled=False)
+    group = neutron._insert('security-groups', {'project_id': cloud.demo.project_id, 'name': 'closed'})['id']
+    for name in ('closed', group):
+        refused = cloud.demo.post('/servers', {'server': {
+            'name': 'x', 'imageRef': cloud.image, 'flavorRef': '42', 'networks': [{'uuid': network}],
+            'security_groups': [{'name': name}]}}, version='2.1')
+        assert refused.status_code == 400 and 'no port security' in refused.text
+    made = cloud.demo.boot(cloud.image, version='2.1', networks=[{'uuid': network}],
+                           security_groups=[{'name': 'default'}])['id']
+    shown = cloud.demo.wait_for(made)
+    assert 'security_groups' not in shown
+    cloud.demo.delete(f'/servers/{made}')
+    cloud.demo.wait_for(made, 'DELETED')
+    del neutron.rows['networks'][network], neutron.rows['security-groups'][group]
 
 
 def test_a_server_moves_in_a_cloud(cloud, neutron):

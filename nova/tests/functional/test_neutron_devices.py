@@ -28,11 +28,15 @@ def holding(port, address):
 def test_what_a_port_needs(rig):
     network = rig.neutron.network(ALICE, **{'provider:physical_network': 'net1'})
     port = rig.neutron.port(ALICE, network, **{'binding:vnic_type': 'direct', 'numa_affinity_policy': 'required'})
-    found, = rig.api.devices_of(user(), [request(port_id=port), request(network_id=network)])
+    found, = rig.api.validate_networks(user(), [request(port_id=port), request(network_id=network)]).devices
     assert found == pci.Request(1, ({'dev_type': 'type-VF', 'physical_network': 'net1'},), 'required', None, port)
     with pytest.raises(exception.NetworkRequestInvalid, match='physical network'):
         devices.request(rig.neutron.rows['ports'][port], {})
-    assert rig.api.check_attach(user(), ALICE, set(), request(port_id=port))['port_id'] == port
+    del rig.neutron.requests[:]
+    asked = rig.api.check_attach(user(), ALICE, set(), request(port_id=port))
+    assert asked == ([request(port_id=port)], True, (found,))
+    # as the caller and as the system; it was asked for once more
+    assert rig.neutron.requests == [('GET', 'ports'), ('GET', 'ports'), ('GET', 'networks')]
     offloaded = rig.neutron.port(ALICE, network, **{
         'binding:vnic_type': 'direct', 'binding:profile': {'capabilities': ['switchdev']}})
     with pytest.raises(exception.NetworkRequestInvalid, match='switchdev'):

@@ -180,7 +180,7 @@ def test_a_claim_that_is_not_given_back_costs_no_other(rig, monkeypatch):
 def test_attached_and_taken_away(rig):
     bridge, _rate = below(rig.placement, 'host1.example', 1000, 0)
     port = rig.port(plain(600))
-    asked = rig.api.check_attach(user(), ALICE, {rig.network}, request(port_id=port))
+    (asked,) = rig.api.check_attach(user(), ALICE, {rig.network}, request(port_id=port)).requests
     rig.manager.attach_port(rig.ctx, server(), asked, 'req-1', 'host1')
     assert rig.placement.free(bridge, EGRESS) == 400 and rig.profile(port)['allocation'] == bridge
     del rig.neutron.rows['ports'][port]                       # by its owner
@@ -264,19 +264,28 @@ def test_servers_go_where_their_ports_can_be(cloud):
     demo.wait_for(lost, 'DELETED')
     assert list(placement.allocations) == ['other'] and placement.free(bridge, EGRESS) == 999
     del placement.allocations['other']
-    # a routed network
-    segment, aggregate = (str(uuid.uuid4()) for _ in range(2))
+    # a routed network: Neutron puts hosts into the aggregate by the compute API, and no host was found for it
+    segment, boss = str(uuid.uuid4()), cloud.boss
+    made = boss.post('/os-aggregates', {'aggregate': {'name': f'Neutron segment id {segment}'}}).json()['aggregate']
+    aggregate, act = made['uuid'], f'/os-aggregates/{made["id"]}/action'
+    assert boss.post(act, {'add_host': {'host': 'host3'}}).status_code == 200
     routed = neutron.network(demo.project_id, '10.6.0.0/24')
     for row in neutron.rows['subnets'].values():
         if row['network_id'] == routed:
             row['segment_id'] = segment
     placement.provider(segment, f'Neutron segment id {segment}', aggregates=[aggregate])
-    next(each for each in placement.providers.values() if each['name'] == 'host3')['aggregates'].append(aggregate)
     deferred = neutron.port(demo.project_id, routed, ip_allocation='deferred')
     neutron.rows['ports'][deferred]['fixed_ips'] = []
-    for networks in ([{'uuid': routed}], [{'port': neutron.port(demo.project_id, routed)}], [{'port': deferred}]):
+
+    def host_of(*networks):
         made = demo.boot(cloud.image, networks=networks)['id']
         demo.wait_for(made)
-        assert [port['binding:host_id'] for port in neutron.ports(device_id=made)] == ['host3']
+        found, = (port['binding:host_id'] for port in neutron.ports(device_id=made))
         demo.delete(f'/servers/{made}')
         demo.wait_for(made, 'DELETED')
+        return found
+    given = neutron.port(demo.project_id, routed)
+    assert [host_of({'uuid': routed}), host_of({'port': given}), host_of({'port': deferred})] == ['host3'] * 3
+    assert boss.post(act, {'remove_host': {'host': 'host3'}}).status_code == 200
+    next(each for each in placement.providers.values() if each['name'] == 'host1')['aggregates'].append(aggregate)
+    assert host_of({'uuid': routed}) == 'host1'                  # who says it in the Placement service is heard as well

@@ -195,10 +195,12 @@ def test_a_network_without_port_security(running, user, image_id, server):
     assert user.post(f'/servers/{server}/os-interface', {
         'interfaceAttachment': {'net_id': network}}).status_code == 200
     assert ports(server) == [(False, [])] and names(user, server) == {'default'}
-    make_group(user, 'closed')
-    named = user.boot(image_id, networks=[{'uuid': network}], security_groups=[{'name': 'closed'}])['id']
-    user.wait_for(named, 'ERROR')
-    assert 'no port security' in user.get(f'/servers/{named}').json()['server']['fault']['message']
-    user.delete(f'/servers/{named}')
+    closed = make_group(user, 'closed')
+    assert 'security_groups' not in user.get(f'/servers/{made}').json()['server']      # it showed the default group
+    for name in ('closed', closed):                        # it was built, and failed
+        refused = user.post('/servers', {'server': {
+            'name': 'x', 'imageRef': image_id, 'flavorRef': '42', 'networks': [{'uuid': network}],
+            'security_groups': [{'name': name}]}})
+        assert refused.status_code == 400 and 'no port security' in refused.text
     user.delete(f'/servers/{made}')
     user.wait_for(made, 'DELETED')

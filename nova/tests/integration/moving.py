@@ -52,10 +52,14 @@ class Hosts:
     def make_driver(self, name: str, **options: typing.Any) -> libvirt_driver.LibvirtDriver:
         """The driver of a host, as after a restart when there is one; its disks lie where all do that share them."""
         conf = configuration.new(files=[], **{**self.options_of(name), **options})
-        made = libvirt_driver.LibvirtDriver(conf, name, self.images, base.inspect)
+        made = libvirt_driver.LibvirtDriver(conf, name, self.images, base.inspect, self.helper_of(name, conf))
         made.init_host()
         self.drivers[name] = made
         return made
+
+    def helper_of(self, name: str, conf: typing.Any) -> typing.Any:
+        """The privileged part of a host's driver; None: the driver does its steps itself."""
+        return None
 
     def virsh(self, name: str, *words: str) -> str:
         return self.cluster.hosts.virsh(name, *words)
@@ -76,12 +80,13 @@ class Hosts:
         place = pathlib.Path(self.drivers[name].storage.path(uuid))
         return sorted(path.name for path in place.iterdir()) if place.exists() else []
 
-    def spawn(self, name: str, **values: typing.Any) -> typing.Any:
+    def spawn(self, name: str, vifs: typing.Sequence = (), **values: typing.Any) -> typing.Any:
         """An instance with a guest that runs on a host."""
         instance = base.make_instance(**{'memory_mb': 96, **values})
         instance.host = name
         image = self.images.show(None, base.DISK_ID)
-        self.drivers[name].spawn(None, instance, driver.SpawnRequest(image=image, network_info=[], config_drive=DRIVE))
+        self.drivers[name].spawn(None, instance, driver.SpawnRequest(image=image, network_info=list(vifs),
+                                                                     config_drive=DRIVE))
         return instance
 
     def booted(self, name: str, instance: typing.Any) -> None:
@@ -120,9 +125,9 @@ class Hosts:
         return self.drivers[dest].pre_live_migration(None, instance, list(vifs), [], facts)
 
     def migrate(self, source: str, dest: str, instance: typing.Any, progress: typing.Callable = lambda values: None,
-                **values: typing.Any) -> dict:
+                vifs: typing.Sequence = (), **values: typing.Any) -> dict:
         """The whole of a live migration, with the rollback of one that fails."""
-        facts = self.prepare(source, dest, instance, **values)
+        facts = self.prepare(source, dest, instance, vifs, **values)
         try:
             self.drivers[source].live_migrate(None, instance, {'host': dest, 'address': self.address(dest)}, facts,
                                               progress)
@@ -130,8 +135,8 @@ class Hosts:
             self.drivers[dest].rollback_live_migration(None, instance, [], facts)
             self.drivers[dest].destroy(None, instance, [])
             raise
-        self.drivers[source].post_live_migration_at_source(None, instance, [], facts)
-        self.drivers[dest].post_live_migration_at_destination(None, instance, [])
+        self.drivers[source].post_live_migration_at_source(None, instance, list(vifs), facts)
+        self.drivers[dest].post_live_migration_at_destination(None, instance, list(vifs))
         instance.host = dest
         return facts
 

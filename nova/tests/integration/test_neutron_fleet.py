@@ -194,3 +194,48 @@ def test_an_evacuation_takes_the_port_along(fleet):
     waiting.wait_for(lambda: plugged(fleet, port.id) == ['compute2'], 120, 'the old host to unplug it', 1)
     delete(fleet, server)
     assert ports(fleet, server) == [] and plugged(fleet, port.id) == []
+
+
+def chassis(fleet, port_id):
+    """Where OVN has a port."""
+    return subprocess.run(
+        ['ovn-sbctl', f'--db=unix:{FLEET}/ovn/ovn.sock', '--bare', '--columns=chassis', 'find', 'Port_Binding',
+         f'logical_port={port_id}'], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_parent_of_a_trunk_goes_live(fleet):
+    """Nobody plugged a port at the destination of a live migration, and libvirt refused the guest. Subports go too."""
+    compute, network = fleet.cloud.compute, fleet.cloud.network
+    below = network.create_network(name=fleet.name)
+    network.create_subnet(network_id=below.id, ip_version=4, cidr='10.78.0.0/24', gateway_ip=None)
+    parent = network.create_port(network_id=fleet.network.id, security_groups=[fleet.group.id])
+    child = network.create_port(network_id=below.id)
+    trunk = network.create_trunk(port_id=parent.id, sub_ports=[
+        {'port_id': child.id, 'segmentation_type': 'vlan', 'segmentation_id': 101}])
+    floating = network.create_ip(floating_network_id=network.find_network('public').id, port_id=parent.id)
+    rule = allow(fleet, 'icmp')
+    server = boot(fleet, 'compute1', networks=[{'port': parent.id}])
+    console(fleet, server)
+    waiting.wait_for(lambda: pings(floating.floating_ip_address), 30, 'an answer')
+    before = chassis(fleet, child.id)
+    compute.live_migrate_server(server, host='compute2', block_migration='auto')
+    ends = waiting.wait_for(lambda: [entry.status for entry in compute.migrations(instance_uuid=server.id)
+                                     if entry.status in ('completed', 'error', 'failed')], 120, 'the migration', 1)
+    assert ends == ['completed']
+    shown = compute.get_server(server.id)
+    assert (shown.status, shown.compute_host) == ('ACTIVE', 'compute2')
+    assert (network.get_port(parent.id).binding_host_id, plugged(fleet, parent.id)) == ('compute2', ['compute2'])
+    waiting.wait_for(lambda: network.get_port(parent.id).status == 'ACTIVE' == network.get_port(child.id).status, 30,
+                     'both ports', 1)
+    assert before != chassis(fleet, child.id) == chassis(fleet, parent.id)
+    waiting.wait_for(lambda: pings(floating.floating_ip_address), 30, 'an answer from the other host')
+    assert [each['host'] for each in fleet.service.network.get(f'/ports/{parent.id}/bindings').json()['bindings']] == [
+        'compute2']
+    delete(fleet, server)
+    assert plugged(fleet, parent.id) == []
+    network.delete_ip(floating)
+    network.delete_trunk(trunk)
+    for port in (parent, child):
+        network.delete_port(port)
+    network.delete_network(below)
+    network.delete_security_group_rule(rule)

@@ -174,6 +174,8 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                     raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
             else:
                 shared_storage.expect(self.storage, guest, self.host)
+            for port in guest.ports():   # the guest is recorded: a rollback knows what to unplug
+                self.hands.steps.plug(uuid, port)
             text = self.hands.described(guest, keep=copied)
         return {**facts, 'domain': text, 'incremental': incremental}
 
@@ -246,6 +248,8 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
             coming = shared_storage.expected(self.storage, uuid, self.host)
             guest = coming if facts.get('block_migration') is False else self.storage.load(uuid)
             self.hands.remove(uuid, keep_disks=not facts.get('block_migration'))
+            for port in coming.ports() if coming is not None else ():     # the shared record names the source's ports
+                self.hands.steps.unplug(uuid, port)
             self.hands.disconnect(guest.volumes if guest is not None else ())
             shared_storage.forget_expected(self.storage, uuid, self.host)
 
