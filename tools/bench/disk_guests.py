@@ -274,7 +274,7 @@ def iscsi_storage(directory):
     from nova.tests.integration import test_libvirt_iscsi
     place = directory / 'tgt'
     place.mkdir()
-    target = test_libvirt_iscsi.Target(place)
+    target = test_libvirt_iscsi.Target(place / 'disk')
     target.start()
     try:
         yield test_libvirt_iscsi.device(target)['connection_info']

@@ -29,7 +29,7 @@ CONFIGURATION = '''
 NFS_CORE_PARAM {{ Bind_Addr = 127.0.0.1; NFS_Port = {port}; MNT_Port = {mounts}; Enable_NLM = false; Enable_UDP = false;
                   Enable_RQUOTA = false; Protocols = 3; }}
 NFSV4 {{ RecoveryRoot = {directory}/recovery; }}
-EXPORT {{ Export_Id = 1; Path = {directory}/files; Pseudo = /files; Access_Type = RW; Squash = No_Root_Squash;
+EXPORT {{ Export_Id = 1; Path = {files}; Pseudo = /files; Access_Type = RW; Squash = No_Root_Squash;
           SecType = sys; Protocols = 3; Transports = TCP; PrivilegedPort = false; FSAL {{ Name = VFS; }} }}
 '''
 
@@ -37,12 +37,13 @@ EXPORT {{ Export_Id = 1; Path = {directory}/files; Pseudo = /files; Access_Type 
 class Server:
     """ganesha on loopback. rpcbind listens nowhere but at its socket and in a namespace; libnfs asks it by a relay."""
 
-    def __init__(self, directory):
-        self.directory, self.files = directory, directory / 'files'
-        self.files.mkdir()
+    def __init__(self, directory, files=None):
+        self.directory, self.files = directory, files or directory / 'files'
+        self.files.mkdir(exist_ok=True)
         (directory / 'recovery').mkdir()
         configuration = directory / 'ganesha.conf'
-        configuration.write_text(CONFIGURATION.format(port=probe.NFS_PORT, mounts=MOUNTS, directory=directory))
+        configuration.write_text(CONFIGURATION.format(port=probe.NFS_PORT, mounts=MOUNTS, directory=directory,
+                                                      files=self.files))
         self._listener = socket.create_server(('127.0.0.1', PORTMAPPER))
         threading.Thread(target=self._relay, daemon=True).start()
         SOCKET.unlink(missing_ok=True)           # of one that was killed: ganesha ends where no rpcbind answers
@@ -86,11 +87,25 @@ def _pump(source, target):
         pass
 
 
+def missing():
+    """Why there is no NFS here; None: there is."""
+    absent = [name for name in PROGRAMS if shutil.which(name) is None]
+    if absent or not list(pathlib.Path('/usr/lib').glob('*/qemu/block-nfs.so')):
+        return f'not installed: {absent or "the NFS driver of QEMU (qemu-block-extra)"}'
+    return None
+
+
+def connection(path):
+    """As Cinder tells it of its NFS driver."""
+    return {'driver_volume_type': 'nfs', 'data': {
+        'export': f'127.0.0.1:{os.path.dirname(path)}', 'name': os.path.basename(path), 'options': None,
+        'format': 'raw'}}
+
+
 @pytest.fixture
 def server(tmp_path):
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
-    if missing or not list(pathlib.Path('/usr/lib').glob('*/qemu/block-nfs.so')):
-        pytest.skip(f'not installed: {missing or "the NFS driver of QEMU (qemu-block-extra)"}')
+    if reason := missing():
+        pytest.skip(reason)
     made = Server(tmp_path)
     yield made
     made.process.send_signal(signal.SIGCONT)
@@ -106,8 +121,7 @@ def test_a_volume_of_a_server_of_files_that_hangs_for_a_while(server, rig, insta
     os.truncate(path, 1 << 30)
     device = {'uuid': str(uuid.uuid4()), 'volume_id': str(uuid.uuid4()), 'destination_type': 'volume',
               'source_type': 'volume', 'device_name': '/dev/vdb', 'volume_size': 1, 'boot_index': None,
-              'connection_info': {'driver_volume_type': 'nfs', 'data': {
-                  'export': f'127.0.0.1:{server.files}', 'name': path.name, 'options': None, 'format': 'raw'}}}
+              'connection_info': connection(path)}
     test_libvirt.spawn(rig, instance)
     rig.booted(instance)
     server.process.send_signal(signal.SIGSTOP)
