@@ -184,7 +184,7 @@ def main():
     cloud = local_cloud.LocalCloud('libvirt', REAL_CLOUD) if given.guest else local_cloud.LocalCloud('fake', CLOUD)
     try:
         print(f'The cloud serves after {cloud.start():.1f} s; logs are in {home} and {cloud.state}.', flush=True)
-        configure(cloud, home, given.guest, given.networks)
+        configure(cloud, home, given.guest, make_outside(cloud) if given.networks else None, 1 if given.guest else 2)
         results = run(directory, home, given)
     finally:
         if given.guest:
@@ -224,17 +224,25 @@ def guest_disk(directory, disk):
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def make_outside(cloud):
-    """The id of a network to the outside."""
-    network = cloud.json('POST', '/v2.0/networks', {'network': {'name': 'public', 'router:external': True}},
+def make_outside(cloud, wire=None):
+    """The id of a network to the outside.
+
+    :param wire: the physical network that leads there; None: a bridge of the host
+    """
+    physical = {'provider:physical_network': wire, 'provider:network_type': 'flat'} if wire else {}
+    network = cloud.json('POST', '/v2.0/networks', {'network': {'name': 'public', 'router:external': True, **physical}},
                          service='network')['network']['id']
     cloud.json('POST', '/v2.0/subnets', {'subnet': {'network_id': network, 'cidr': OUTSIDE, 'ip_version': 4,
                                                     'enable_dhcp': False}}, service='network')
     return network
 
 
-def configure(cloud, home, guest, networks):
-    """Images and flavors that tempest expects, and its configuration."""
+def configure(cloud, home, guest, outside, hosts):
+    """Images and flavors that tempest expects, and its configuration.
+
+    :param guest: directory of the real guest; None: guests are simulated
+    :param outside: id of the network to the outside where tests make networks of their own; None: they do not
+    """
     disk = home / 'disk.raw'
     if guest:
         guest_disk(guest, disk)
@@ -248,15 +256,15 @@ def configure(cloud, home, guest, networks):
         flavors.append(made['flavor']['id'])
     text = (cloud.state / 'clouds.yaml').read_text()
     region = re.search(r'region_name:\s*(\S+)', text)
-    template, outside = CONFIG, make_outside(cloud) if networks else ''
-    for line, other in NETWORKS.items() if networks else ():
+    template = CONFIG
+    for line, other in NETWORKS.items() if outside else ():
         template = template.replace(line, other)
     (home / 'tempest.conf').write_text(template.format(
         outside=outside,
         home=home, url=f'http://127.0.0.1:{cloud.port}', region=region[1] if region else 'RegionOne',
         password=re.search(r'password:\s*[\'"]?([^\s\'"]+)', text)[1], image=images[0], image_alt=images[1],
-        flavor=flavors[0], flavor_alt=flavors[1], filters=','.join(FILTERS), hosts=1 if guest else 2,
-        disk=disk, several=str(not guest).lower(), validation=str(bool(guest)).lower(), interval=1 if guest else 0,
+        flavor=flavors[0], flavor_alt=flavors[1], filters=','.join(FILTERS), hosts=hosts,
+        disk=disk, several=str(hosts > 1).lower(), validation=str(bool(guest)).lower(), interval=1 if guest else 0,
         volumes=str(any('volume' in name or name == 'block-storage' for name in cloud.endpoints)).lower()))
 
 
@@ -268,8 +276,10 @@ def run(directory, home, given):
     subprocess.run([tempest, 'init', '--workspace-path', home / 'workspaces.yaml', workspace],
                    check=True, env=environ, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     (home / 'tempest.conf').rename(workspace / 'etc' / 'tempest.conf')
-    subprocess.run([tempest, 'run', '--regex', given.only, '--concurrency', str(given.concurrency)],
-                   env=environ, cwd=workspace)
+    command = [tempest, 'run', '--regex', given.only, '--concurrency', str(given.concurrency)]
+    limit = getattr(given, 'timeout', None)
+    subprocess.run(['timeout', '-s', 'INT', '-k', '60', str(limit), *command] if limit else command, env=environ,
+                   cwd=workspace)
     stream = subprocess.run([directory / 'stestr', 'last', '--subunit'], env=environ, cwd=workspace,
                             stdout=subprocess.PIPE, check=False).stdout
     xml_text = subprocess.run([directory / 'subunit2junitxml'], input=stream, env=environ,

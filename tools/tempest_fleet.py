@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Run tempest's compute and scenario tests, unmodified from PyPI, against three libvirt hosts with real guests.
+
+    tools/tempest_fleet.py DIRECTORY [--hosts N] [--only REGEX] [--keep] [--concurrency N] [--timeout SECONDS]
+
+DIRECTORY is that of tools/guest-image.sh. The hosts are network namespaces with a libvirt, a nova-compute and an agent
+of the network service each, which know no database. Networks of projects are VXLAN between them; routers, floating
+addresses, filters, DHCP and metadata are the embedded network service's, and volumes are the embedded block storage's,
+which the hosts reach over NBD with TLS. Tempest logs into the guests (``run_validation``).
+
+It needs root, RabbitMQ, libvirt, QEMU and e2fsprogs. Everything is in a network namespace of its own, so that nothing
+of it meets the networks of this machine. What does not pass is compared with tools/tempest-fleet-expected.tsv, as
+tools/tempest.py does.
+"""
+import argparse
+import asyncio
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import local_cloud
+import suites
+import tempest
+
+EXPECTED = HERE / 'tempest-fleet-expected.tsv'
+TESTS = (r'^tempest\.(api\.compute|scenario\.test_(minimum_basic|server_|volume_|snapshot|shelve|stamp|network_|'
+         r'security_groups|compute_|encrypted|unified|instances_with))')
+INSIDE = 'NOVA_TEMPEST_FLEET_INSIDE'     # set where the namespace is already this run's own
+METADATA_PORT = 8775
+WIRE, OUTSIDE_BRIDGE = 'wire', 'br-wire'
+OUTSIDE_ADDRESS = '172.24.4.1/24'        # of the way out, where tempest runs
+PLUMBED = '''
+[network]
+driver = linux
+agent = true
+tunnel_address = {address}
+metadata_host = {controller}
+physical_networks = wire:br-wire
+'''
+AGENT = '''
+[DEFAULT]
+transport_url = {url}
+state_path = {state}
+host = {host}
+my_ip = {address}
+report_interval = 1
+service_down_time = 6
+[network]
+bridge = {bridge}
+[monitoring]
+port = 0
+'''
+OPTIONS = {'network__routers': False, 'network__physical_networks': {WIRE: OUTSIDE_BRIDGE},
+           'quota__instances': 50, 'quota__cores': 100, 'quota__ram': 204800}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    parser.add_argument('guest', type=pathlib.Path, help='directory of tools/guest-image.sh')
+    parser.add_argument('--hosts', type=int, default=3, choices=range(2, 10), metavar='N',
+                        help='number of hosts (%(default)s)')
+    parser.add_argument('--keep', action='store_true', help='leave logs and results in their directory')
+    parser.add_argument('--concurrency', type=int, default=2, help='workers of tempest (%(default)s)')
+    parser.add_argument('--only', default=TESTS, help='regular expression of the tests to run (%(default)s)')
+    parser.add_argument('--timeout', type=int, help='seconds after which the tests that are left are not run')
+    parser.add_argument('--install', type=pathlib.Path, default=tempest.DIRECTORY,
+                        help="directory of tempest's environment (%(default)s)")
+    given = parser.parse_args()
+    if os.geteuid() != 0:
+        parser.error('It has network namespaces and guests of QEMU: run it as root.')
+    if INSIDE not in os.environ:
+        suites.install(given.install, tempest.PACKAGES)          # while there is a way to the package index
+        os.environ[INSIDE] = '1'
+        os.execvp('unshare', ['unshare', '-n', sys.executable, *sys.argv])
+    subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
+    os.environ['NOVA_TEST_GUEST_DIR'] = str(given.guest.resolve())
+    home = pathlib.Path(tempfile.mkdtemp(prefix='nova-tempest.'))
+    from nova.tests.integration import moving_cloud
+    with moving_cloud.fleet(given.hosts, kind=_fleet_kind(), **OPTIONS) as fleet:
+        print(f'{len(fleet.names)} hosts serve; logs are in {home} and {fleet.directory}.', flush=True)
+        cloud = Served(fleet.directory / 'cloud', fleet.cloud.url)
+        try:
+            tempest.configure(cloud, home, given.guest, tempest.make_outside(cloud, WIRE), given.hosts)
+            results = tempest.run(given.install / 'bin', home, given)
+        finally:
+            tempest.remove_servers(cloud)
+            if given.keep:
+                for log in fleet.directory.glob('*.log'):
+                    shutil.copy(log, home)
+    return suites.report(results, EXPECTED, complete=given.only == TESTS)
+
+
+class Served(local_cloud.LocalCloud):
+    """A client of a cloud that another part of this process serves.
+
+    :param state: directory of its clouds.yaml
+    """
+
+    def __init__(self, state, url):
+        self.state, self.port, self.process = state, int(url.rpartition(':')[2]), None
+        self.local = threading.local()
+        self.login()
+
+
+def _fleet_kind():
+    """The hosts of moving_cloud.py with real networks."""
+    from nova.cloud import assembly
+    from nova.tests.integration import moving_cloud
+    from nova.tests.integration import prepared
+
+    class Fleet(moving_cloud.Fleet):
+        """
+        :ivar agents: {host: its nova-network}
+        """
+
+        def begin(self, stack):
+            self.agents, self.ways = {}, asyncio.new_event_loop()
+            subprocess.run(['ip', 'link', 'add', 'ext', 'type', 'bridge'], check=True)
+            subprocess.run(['ip', 'address', 'add', OUTSIDE_ADDRESS, 'dev', 'ext'], check=True)
+            subprocess.run(['ip', 'link', 'set', 'ext', 'up'], check=True)
+            stack.callback(self.end_agents)
+            super().begin(stack)
+
+        def start(self, name, extra=''):
+            if not self.agents:
+                self.serve_hosts()
+            plumbed = PLUMBED.format(address=self.address(name), controller=self.cluster.settings.ADDRESS)
+            if name not in self.agents:
+                self.start_agent(name, plumbed)
+            super().start(name, plumbed + extra)
+
+        def serve_hosts(self):
+            """What agents reach of the controller: the broker, and the metadata service."""
+            address, port = self.cluster.settings.ADDRESS, int(self.url.rpartition(':')[2].partition('/')[0])
+            threading.Thread(target=_forward, args=(address, port), daemon=True).start()
+            self.metadata = assembly.metadata_server(self.cloud.conf, self.cloud.api_db, self.cloud.cells, address,
+                                                     METADATA_PORT)
+            self.metadata.start()
+
+        def start_agent(self, name, plumbed):
+            inner = 'ext0'
+            for words in (('ip', 'link', 'add', f'ext-{name}', 'type', 'veth', 'peer', 'name', inner, 'netns',
+                           self.namespace(name)), ('ip', 'link', 'set', f'ext-{name}', 'master', 'ext', 'up')):
+                subprocess.run(words, check=True)
+            for words in (('link', 'add', OUTSIDE_BRIDGE, 'type', 'bridge'),
+                          ('link', 'set', inner, 'master', OUTSIDE_BRIDGE, 'up'),
+                          ('link', 'set', OUTSIDE_BRIDGE, 'up')):
+                self.inside(name, 'ip', *words)
+            state = self.directory / f'{name}-network'
+            state.mkdir(mode=0o711)
+            file = self.directory / f'{name}-network.conf'
+            file.write_text(AGENT.format(
+                url=self.url.replace('127.0.0.1', self.cluster.settings.ADDRESS), state=state, host=name,
+                address=self.address(name), bridge=moving_cloud.BRIDGE) + plumbed)
+            with open(self.directory / f'{name}-network.log', 'ab') as log:
+                self.agents[name] = subprocess.Popen(
+                    ['ip', 'netns', 'exec', self.namespace(name), *map(str, self.cluster.hosts.inside(
+                        name, prepared.BIN / 'nova-network', '--config-file', file))],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment())
+
+        def end_agents(self):
+            for process in self.agents.values():
+                process.terminate()
+            for process in self.agents.values():
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+    return Fleet
+
+
+def _forward(address, port):
+    """Lead connections to an address of the hosts' network to the same port of loopback, for ever."""
+    async def copy(source, target):
+        try:
+            while data := await source.read(65536):
+                target.write(data)
+                await target.drain()
+        except OSError:
+            pass
+        finally:
+            target.close()
+
+    async def accepted(reader, writer):
+        inner_reader, inner_writer = await asyncio.open_connection('127.0.0.1', port)
+        await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
+
+    async def serve():
+        async with await asyncio.start_server(accepted, address, port) as server:
+            await server.serve_forever()
+
+    asyncio.run(serve())
+
+
+if __name__ == '__main__':
+    sys.exit(main())
