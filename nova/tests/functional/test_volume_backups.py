@@ -408,6 +408,34 @@ def test_limits_of_another_project(cloud, user):
         ask(user, 'GET', f'/limits?{name}=another', code=404)
 
 
+def test_an_address_with_another_project(cloud, user):
+    """What administrators made there, and listed, was of their own project."""
+    for method, body in (('GET', None), ('POST', {'volume': {'size': 1}})):
+        answer = ask(cloud.admin(), method, f'/{user.project_id}/volumes', body, 400)
+        assert 'another project than the token' in str(answer)
+    assert 'volumes' in ask(user, 'GET', f'/{user.project_id}/volumes', code=200)
+    ask(user, 'GET', '/another/volumes', code=404)
+
+
+def test_an_offer_whose_volume_was_reset(cloud, user):
+    """The next offer met the row of the one before, and was an internal error."""
+    ident = volume(user)
+    first = ask(user, 'POST', '/volume-transfers', {'transfer': {'volume_id': ident}})['transfer']
+    ask(cloud.admin(), 'POST', f'/volumes/{ident}/action', {'os-reset_status': {'status': 'available'}})
+    second = ask(user, 'POST', '/volume-transfers', {'transfer': {'volume_id': ident}})['transfer']
+    ask(user, 'GET', f'/volume-transfers/{first["id"]}', code=404)
+    ask(user, 'POST', f'/volume-transfers/{second["id"]}/accept', {'accept': {'auth_key': second['auth_key']}})
+
+
+def test_a_volume_that_is_in_use_by_its_status_alone_grows(cloud, user):
+    """Nobody had it, and nobody was asked: it had the new size, and its file the old one."""
+    ident = volume(user)
+    ask(cloud.admin(), 'POST', f'/volumes/{ident}/action', {'os-reset_status': {'status': 'in-use'}})
+    ask(cloud.client(), 'POST', f'/volumes/{ident}/action', {'os-extend': {'new_size': 2}},
+        headers={'OpenStack-API-Version': 'volume 3.42'})
+    assert os.path.getsize(cloud.state_path / 'volumes' / ident) == 2 << 30
+
+
 def test_a_delete_that_is_forced(cloud, user):
     """``force`` was accepted, and the volume's status asked for all the same."""
     ident, admin = volume(user), cloud.admin()
