@@ -5,6 +5,8 @@ import uuid
 
 import pytest
 
+from nova.db.tables import volume as tables_volume
+from nova.db.volumes import volumes as db
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.waiting import wait_for
 
@@ -13,7 +15,7 @@ from nova.tests.waiting import wait_for
 def cloud(tmp_path_factory):
     backups = tmp_path_factory.mktemp('another-disk')
     with cloud_fixture.running(tmp_path_factory.mktemp('cloud'), volume__backup_directory=str(backups),
-                               volume__gigabytes=40) as made:
+                               volume__gigabytes=80) as made:
         made.backups = backups
         yield made
 
@@ -415,6 +417,37 @@ def test_an_address_with_another_project(cloud, user):
         assert 'another project than the token' in str(answer)
     assert 'volumes' in ask(user, 'GET', f'/{user.project_id}/volumes', code=200)
     ask(user, 'GET', '/another/volumes', code=404)
+
+
+def test_what_administrators_force_of_snapshots_and_backups(cloud, user):
+    """``volume snapshot delete --force``, ``volume backup delete --force`` and ``volume backup set --state``."""
+    ident, admin = volume(user), cloud.admin()
+    snapshot = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident}})['backup']['id']
+    for path, key in ((f'/snapshots/{snapshot}', 'snapshot'), (f'/backups/{backup}', 'backup')):
+        ready(user, path, key)
+        for action in ({'os-reset_status': {'status': 'error'}}, {'os-force_delete': None}):
+            ask(user, 'POST', f'{path}/action', action, 403)
+        ask(admin, 'POST', f'{path}/action', {'os-reset_status': {'status': 'restoring'}}, 400)
+        ask(admin, 'POST', f'{path}/action', {'os-reset_status': {'status': 'error'}})
+        assert ask(user, 'GET', path, code=200)[key]['status'] == 'error'
+        ask(admin, 'POST', f'{path}/action', {'os-force_delete': None})
+        ask(user, 'GET', path, code=404)
+
+
+def test_a_backup_that_is_restored_is_not_forced_away(cloud, user):
+    ident, admin = volume(user), cloud.admin()
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident}})['backup']['id']
+    ready(user, f'/backups/{backup}', 'backup')
+    with cloud.api_db.writer() as conn:
+        db.update(conn, tables_volume.volumes, ident, {'backup_id': backup, 'status': 'restoring-backup'})
+        db.update(conn, tables_volume.volume_backups, backup, {'status': 'restoring'})
+    for action in ({'os-reset_status': {'status': 'available'}}, {'os-force_delete': None}):
+        assert 'that goes on' in str(ask(admin, 'POST', f'/backups/{backup}/action', action, 400))
+    with cloud.api_db.writer() as conn:                      # the restore was lost with the volume
+        db.update(conn, tables_volume.volumes, ident, {'status': 'error'})
+    ask(user, 'DELETE', f'/backups/{backup}', code=400)
+    ask(admin, 'POST', f'/backups/{backup}/action', {'os-force_delete': None})
 
 
 def test_an_offer_whose_volume_was_reset(cloud, user):
