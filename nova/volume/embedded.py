@@ -280,7 +280,7 @@ class EmbeddedVolumes(api.BlockStorage):
                 raise exception.InvalidVolume(reason='a server on another host has it over the network, where '
                                                      'it cannot grow meanwhile.')
             db.update(conn, volumes, row['id'], {'size': size})
-            if row['status'] == 'available':         # else the guest's QEMU has the file, and makes it larger
+            if not held:                             # else the guest's QEMU has the file, and makes it larger
                 path = self.files.volume(row['id'])
                 self.files.extend(path, self.files.room(path, size * GIB, row['key_id']))
             return {each['instance_uuid'] for each in held}

@@ -5,6 +5,8 @@ import uuid
 
 import pytest
 
+from nova.db.tables import volume as tables_volume
+from nova.db.volumes import volumes as db
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.waiting import wait_for
 
@@ -13,7 +15,7 @@ from nova.tests.waiting import wait_for
 def cloud(tmp_path_factory):
     backups = tmp_path_factory.mktemp('another-disk')
     with cloud_fixture.running(tmp_path_factory.mktemp('cloud'), volume__backup_directory=str(backups),
-                               volume__gigabytes=40) as made:
+                               volume__gigabytes=80) as made:
         made.backups = backups
         yield made
 
@@ -406,6 +408,65 @@ def test_limits_of_another_project(cloud, user):
         shown = ask(cloud.admin(), 'GET', f'/limits?{name}={user.project_id}', code=200)['limits']['absolute']
         assert shown == ask(user, 'GET', '/limits', code=200)['limits']['absolute'] and shown['totalVolumesUsed'] > 0
         ask(user, 'GET', f'/limits?{name}=another', code=404)
+
+
+def test_an_address_with_another_project(cloud, user):
+    """What administrators made there, and listed, was of their own project."""
+    for method, body in (('GET', None), ('POST', {'volume': {'size': 1}})):
+        answer = ask(cloud.admin(), method, f'/{user.project_id}/volumes', body, 400)
+        assert 'another project than the token' in str(answer)
+    assert 'volumes' in ask(user, 'GET', f'/{user.project_id}/volumes', code=200)
+    ask(user, 'GET', '/another/volumes', code=404)
+
+
+def test_what_administrators_force_of_snapshots_and_backups(cloud, user):
+    """``volume snapshot delete --force``, ``volume backup delete --force`` and ``volume backup set --state``."""
+    ident, admin = volume(user), cloud.admin()
+    snapshot = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident}})['backup']['id']
+    for path, key in ((f'/snapshots/{snapshot}', 'snapshot'), (f'/backups/{backup}', 'backup')):
+        ready(user, path, key)
+        for action in ({'os-reset_status': {'status': 'error'}}, {'os-force_delete': None}):
+            ask(user, 'POST', f'{path}/action', action, 403)
+        ask(admin, 'POST', f'{path}/action', {'os-reset_status': {'status': 'restoring'}}, 400)
+        ask(admin, 'POST', f'{path}/action', {'os-reset_status': {'status': 'error'}})
+        assert ask(user, 'GET', path, code=200)[key]['status'] == 'error'
+        ask(admin, 'POST', f'{path}/action', {'os-force_delete': None})
+        ask(user, 'GET', path, code=404)
+
+
+def test_a_backup_that_is_restored_is_not_forced_away(cloud, user):
+    ident, admin = volume(user), cloud.admin()
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident}})['backup']['id']
+    ready(user, f'/backups/{backup}', 'backup')
+    with cloud.api_db.writer() as conn:
+        db.update(conn, tables_volume.volumes, ident, {'backup_id': backup, 'status': 'restoring-backup'})
+        db.update(conn, tables_volume.volume_backups, backup, {'status': 'restoring'})
+    for action in ({'os-reset_status': {'status': 'available'}}, {'os-force_delete': None}):
+        assert 'that goes on' in str(ask(admin, 'POST', f'/backups/{backup}/action', action, 400))
+    with cloud.api_db.writer() as conn:                      # the restore was lost with the volume
+        db.update(conn, tables_volume.volumes, ident, {'status': 'error'})
+    ask(user, 'DELETE', f'/backups/{backup}', code=400)
+    ask(admin, 'POST', f'/backups/{backup}/action', {'os-force_delete': None})
+
+
+def test_an_offer_whose_volume_was_reset(cloud, user):
+    """The next offer met the row of the one before, and was an internal error."""
+    ident = volume(user)
+    first = ask(user, 'POST', '/volume-transfers', {'transfer': {'volume_id': ident}})['transfer']
+    ask(cloud.admin(), 'POST', f'/volumes/{ident}/action', {'os-reset_status': {'status': 'available'}})
+    second = ask(user, 'POST', '/volume-transfers', {'transfer': {'volume_id': ident}})['transfer']
+    ask(user, 'GET', f'/volume-transfers/{first["id"]}', code=404)
+    ask(user, 'POST', f'/volume-transfers/{second["id"]}/accept', {'accept': {'auth_key': second['auth_key']}})
+
+
+def test_a_volume_that_is_in_use_by_its_status_alone_grows(cloud, user):
+    """Nobody had it, and nobody was asked: it had the new size, and its file the old one."""
+    ident = volume(user)
+    ask(cloud.admin(), 'POST', f'/volumes/{ident}/action', {'os-reset_status': {'status': 'in-use'}})
+    ask(cloud.client(), 'POST', f'/volumes/{ident}/action', {'os-extend': {'new_size': 2}},
+        headers={'OpenStack-API-Version': 'volume 3.42'})
+    assert os.path.getsize(cloud.state_path / 'volumes' / ident) == 2 << 30
 
 
 def test_a_delete_that_is_forced(cloud, user):

@@ -265,6 +265,21 @@ def test_what_a_crash_leaves(home):
     assert home.volumes.get_snapshot(ALICE, cut_off)['status'] == 'error'
 
 
+def test_a_reset_status_makes_no_volume_anew(home):
+    """``volume set --state creating``, and a restart: a blank file took the place of the volume's."""
+    data, held = home.made(1), home.made(1)
+    attachment = home.volumes.attach(ALICE, held, SERVER)
+    home.volumes.connect(ALICE, attachment, HOST, '/dev/vdb')
+    home.volumes.complete(ALICE, attachment)
+    for volume_id in (data, held):
+        home.write(volume_id, b'hello')
+        home.set(tables_volume.volumes, volume_id, status='creating')
+    home.start()
+    for volume_id, status in ((data, 'available'), (held, 'in-use')):
+        assert home.ended(lambda volume_id=volume_id: home.volumes.get(ALICE, volume_id))['status'] == status
+        assert home.read(volume_id) == b'hello'
+
+
 def test_a_copy_that_cannot_be_made_is_an_error(home):
     """The file of the source is gone behind our back."""
     volume_id = home.made(1)

@@ -77,7 +77,10 @@ class VolumeApi(application.Api[VolumeRequest]):
             log.named(f'volume:{req.method.lower()}')
         req.context.require_project()
         named = segments.pop(0) if not self.mapper.knows(segments[0]) else req.context.project_id
-        if named != req.context.project_id and not req.context.is_admin:
+        if named != req.context.project_id:
+            if req.context.is_admin:     # else what is made there, and listed, would be of the administrator's project
+                raise exception.BadRequest('The address has another project than the token. Administrators name the '
+                                           'project in the query of lists (all_tenants, project_id).')
             raise exception.NotFound()
         return self.mapper.find(segments, req.method)
 

@@ -23,6 +23,7 @@ _BACKUP = {**schemas.of(volume_id={'type': 'string', 'maxLength': 36}, name=sche
            'required': ['volume_id']}
 _CHANGED = schemas.of(name=schemas.NAME, description=schemas.NAME, metadata=schemas.METADATA)
 _RESTORE = schemas.of(volume_id=_ID, name=schemas.NAME)
+_RESET = schemas.of('status', status={'enum': ['available', 'error']})
 _TRANSFER = {**schemas.of(volume_id={'type': 'string', 'maxLength': 36}, name=schemas.NAME,
                           no_snapshots={'type': ['boolean', 'string']}), 'required': ['volume_id']}
 _ACCEPT = {**schemas.of(auth_key={'type': 'string', 'maxLength': 255}), 'required': ['auth_key']}
@@ -70,6 +71,14 @@ def update_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 def delete_backup(request: VolumeRequest, ident: str) -> None:
     request.store.backups.delete(request.context, ident)
+
+
+def force_delete_backup(request: VolumeRequest, ident: str) -> None:
+    request.store.backups.delete(request.context, ident, force=True)
+
+
+def reset_backup_status(request: VolumeRequest, ident: str) -> None:
+    request.store.backups.reset(request.context, ident, request.body['status'])
 
 
 def restore_backup(request: VolumeRequest, ident: str) -> dict[str, Any]:
@@ -126,6 +135,8 @@ ROUTES = (
     Route('GET', '/backups/{ident}', show_backup),
     Route('PUT', '/backups/{ident}', update_backup, body=schemas.Given('backup', _CHANGED)),
     Route('DELETE', '/backups/{ident}', delete_backup, status=202),
+    schemas.action('backups', 'os-force_delete', force_delete_backup, admin=True),
+    schemas.action('backups', 'os-reset_status', reset_backup_status, admin=True, schema=_RESET),
     Route('POST', '/backups/{ident}/restore', restore_backup, status=202, body=schemas.Given('restore', _RESTORE)),
     *_transfers('/os-volume-transfer'), *_transfers('/volume-transfers'),
 )

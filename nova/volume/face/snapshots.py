@@ -95,6 +95,7 @@ ROUTES = (
     Route('POST', '/snapshots/{ident}/metadata', add_snapshot_metadata, body=_ITEMS),
     Route('PUT', '/snapshots/{ident}/metadata', replace_snapshot_metadata, body=_ITEMS),
     Route('DELETE', '/snapshots/{ident}/metadata/{key}', delete_snapshot_metadata),
+    schemas.action('snapshots', 'os-force_delete', delete_snapshot, admin=True),
     schemas.action('snapshots', 'os-reset_status', reset_snapshot_status, admin=True, schema=_SNAPSHOT_RESET),
     schemas.action('snapshots', 'os-update_snapshot_status', update_snapshot_status, admin=True,
                    schema=_SNAPSHOT_STATUS),

@@ -107,7 +107,7 @@ def snapshot(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
         'status': row['status'], 'size': row['size'], 'metadata': row['metadata'], 'user_id': row['user_id'],
         'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']), 'group_snapshot_id': None,
         'consumes_quota': True, _SNAPSHOT_LATER + 'project_id': row['project_id'],
-        _SNAPSHOT_LATER + 'progress': '100%'})
+        _SNAPSHOT_LATER + 'progress': '100%' if row['status'] == 'available' else '0%'})
 
 
 def brief_backup(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:

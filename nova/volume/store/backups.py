@@ -125,11 +125,32 @@ class Backups:
             return {**row, **values}
         return typing.cast(Row, self._db.run(write))
 
-    def delete(self, ctx: Context, backup_id: str) -> None:
-        """:raises InvalidVolume, VolumeBackupNotFound:"""
+    def reset(self, ctx: Context, backup_id: str, status: str) -> None:
+        """Write another status.
+
+        :raises InvalidVolume, VolumeBackupNotFound:
+        """
+        def write(conn: Connection) -> None:
+            row = rows.backup(conn, ctx, backup_id, lock=True)
+            self._check_idle(conn, row)
+            db.update(conn, volume_backups, row['id'], {'status': status})
+        self._db.run(write)
+
+    def _check_idle(self, conn: Connection, row: Row) -> None:
+        """:raises InvalidVolume: it is being made, or restored"""
+        if self._contents.works_on(row['id']) or db.is_restored(conn, row['id']):
+            raise exception.InvalidVolume(reason=f'the backup is in status {row["status"]}, and that goes on.')
+
+    def delete(self, ctx: Context, backup_id: str, force: bool = False) -> None:
+        """
+        :param force: in any status, unless it is being made or restored
+        :raises InvalidVolume, VolumeBackupNotFound:
+        """
         def write(conn: Connection) -> str:
             row = rows.backup(conn, ctx, backup_id, lock=True)
-            if row['status'] not in (contents.AVAILABLE, contents.ERROR):
+            if force:
+                self._check_idle(conn, row)
+            elif row['status'] not in (contents.AVAILABLE, contents.ERROR):
                 raise exception.InvalidVolume(reason=f'the backup is in status {row["status"]}.')
             db.delete(conn, volume_backups, row['id'])
             self._keys.forget(conn, row['key_id'])

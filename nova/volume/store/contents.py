@@ -168,7 +168,9 @@ class Contents:
             return                                   # ``snapshot_ended`` begins it
         path, size = self._files.volume(volume_id), row['size'] * GIB
         with self._failing(volumes, volume_id, CREATING):
-            if row['snapshot_id']:
+            if self._files.size(path) is not None:
+                pass                                 # complete: it may have data already, if its status was reset
+            elif row['snapshot_id']:
                 self._copy(self._files.snapshot(row['snapshot_id']), path, row)
             elif row['source_volume_id']:
                 self._copy(self._files.volume(row['source_volume_id']), path, row)
@@ -176,8 +178,8 @@ class Contents:
                 self._image(ctx, row, path, size)
             else:
                 self._files.blank(path, size, self._keys.of(row))
-            if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING]):
-                self.discard(path)                   # deleted meanwhile
+            if not self._db.run(_made, volume_id):
+                self._discard_deleted(volume_id)
 
     def _fill(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         row, _source = self._read(volume_id)
@@ -379,6 +381,14 @@ class Contents:
                     room = self._files.room(path, row['size'] * GIB, row['key_id'])
                     if size < room:                                  # an extension was cut off
                         self._files.extend(path, room)
+
+
+def _made(conn: Connection, volume_id: str) -> bool:
+    """Write that a volume is made; False: it is not being made, or gone."""
+    found = db.update(conn, volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
+    if found:
+        attachments.settle(conn, volume_id)          # a server has it, if its status was reset
+    return found
 
 
 def _owner(row: Row) -> nova_context.RequestContext:

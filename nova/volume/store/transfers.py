@@ -54,6 +54,7 @@ class Transfers:
                                                      'have its data needs a volume of his own.')
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason='it has snapshots, which would stay in this project.')
+            db.delete_transfer(conn, row['id'])              # an offer that ended when its status was reset
             db.update(conn, volumes, row['id'], {'status': AWAITING})
             return db.insert(conn, volume_transfers, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'], 'name': name,
