@@ -64,6 +64,7 @@ NETWORKS = {'create_isolated_networks = false': 'create_isolated_networks = true
             'project_networks_reachable = true':
                 'project_networks_reachable = false\npublic_network_id = {outside}\nfloating_network_name = public\n'
                 'project_network_cidr = 10.100.0.0/16\nbuild_interval = 1\nbuild_timeout = 240',
+            'ipv6 = false': 'ipv6 = true\nipv6_subnet_attributes = true',
             'floating_ips = false': 'floating_ips = true\nport_admin_state_change = true\nport_security = true',
             'img_container_format = bare': 'img_container_format = bare\ndhcp_client = udhcpc',
             'connect_method = fixed': 'connect_method = floating',
