@@ -1,8 +1,12 @@
-"""The short form of ``tools/crash_test.py --actions``: nova-compute dies in the middle of actions on a real guest."""
+"""The short forms of ``tools/crash_test.py --actions`` and ``tools/volume_proof.py --guests``: nova-compute dies in the
+middle of actions on a real guest, and so do QEMU and the exporter while guests write to volumes."""
+import uuid
+
 import pytest
 
 from nova.tests import long_runs
 from nova.tests.integration import killed_actions
+from nova.tests.integration import killed_writers
 from nova.tests.integration import moving
 
 pytestmark = moving.needed
@@ -23,3 +27,42 @@ def test_all_is_well_after_a_kill(walk, name):
     row = walk.run(killed_actions.ACTIONS[name], SHORT[name])
     assert row.failed == []
     assert (row.kills, row.missed) == (len(SHORT[name]), 0), 'a kill that does not happen proves nothing'
+
+
+def test_nothing_that_a_guest_was_told_to_be_written_is_lost(walk):
+    """Two guests write to exported volumes; nova-compute, the exporter and in the end both QEMUs are killed."""
+    proof = killed_writers.Proof(walk.fleet)
+    proof.boot(2)
+    for kind in ('exporter', 'nova-compute'):
+        proof.kill(kind, proof.writers[0])
+    proof.finish()
+    assert proof.violations == []
+    assert proof.kills == {'nova-compute': 1, 'exporter': 1, 'QEMU': 2}, 'a kill that does not happen proves nothing'
+    assert proof.compared == 2 * killed_writers.BLOCKS and all(len(each.said) > 5 for each in proof.writers)
+    for each in proof.writers:
+        walk.fleet.delete(each.server)
+
+
+OWN, OTHER = (str(uuid.UUID(int=number)) for number in (1, 2))
+FIRST, BEGIN = killed_writers.AHEAD + 1, killed_writers.AHEAD
+
+
+@pytest.mark.parametrize('volume, number, wrong', [
+    (OWN, FIRST + 64, ''), (OWN, FIRST + 128, ''), (OWN, FIRST, 'was acknowledged'), (OTHER, FIRST + 64, 'what is of'),
+    (OWN, FIRST + 65, 'what is of'), (OWN, FIRST + 64 + BEGIN * 64, 'never written'), (None, 0, 'is empty')])
+def test_a_lost_write_and_a_strange_block_are_seen(volume, number, wrong):
+    writer = killed_writers.Writer('server', OWN, [BEGIN])
+    said = writer.words(FIRST + 64)
+    assert writer.hear(b'ack %d =%s =\r\n' % (FIRST + 64, said.rstrip())) == []
+    block = killed_writers.block_of(FIRST)
+    there = killed_writers.Writer('server', volume, [BEGIN]).words(number) if volume else b''
+    found = there.ljust(killed_writers.BLOCK, b' ' if there else b'\0')
+    said = writer.compare(block, found)
+    assert wrong in said if wrong else said is None
+
+
+def test_a_block_that_a_guest_reads_wrongly_is_seen():
+    writer = killed_writers.Writer('server', OWN, [BEGIN])
+    strange = killed_writers.Writer('server', OTHER).words(FIRST).rstrip()
+    wrong, = writer.hear(b'ack %d =%s =' % (FIRST, strange))
+    assert OTHER in wrong
