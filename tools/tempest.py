@@ -129,8 +129,8 @@ volume_backed_live_migration = true
 volume_multiattach = true
 personality = true
 hostname_fqdn_sanitization = true
-spice_console = true
-serial_console = true
+spice_console = {simulated}
+serial_console = {simulated}
 nova_policy_roles = admin,manager,member,reader
 metadata_service = {validation}
 [enforce_scope]
@@ -264,7 +264,8 @@ def configure(cloud, home, guest, outside, hosts):
         home=home, url=f'http://127.0.0.1:{cloud.port}', region=region[1] if region else 'RegionOne',
         password=re.search(r'password:\s*[\'"]?([^\s\'"]+)', text)[1], image=images[0], image_alt=images[1],
         flavor=flavors[0], flavor_alt=flavors[1], filters=','.join(FILTERS), hosts=hosts,
-        disk=disk, several=str(hosts > 1).lower(), validation=str(bool(guest)).lower(), interval=1 if guest else 0,
+        simulated=str(not guest).lower(), disk=disk, several=str(hosts > 1).lower(),
+        validation=str(bool(guest)).lower(), interval=1 if guest else 0,
         volumes=str(any('volume' in name or name == 'block-storage' for name in cloud.endpoints)).lower()))
 
 

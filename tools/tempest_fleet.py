@@ -71,7 +71,8 @@ def main():
     parser.add_argument('--keep', action='store_true', help='leave logs and results in their directory')
     parser.add_argument('--concurrency', type=int, default=2, help='workers of tempest (%(default)s)')
     parser.add_argument('--only', default=TESTS, help='regular expression of the tests to run (%(default)s)')
-    parser.add_argument('--timeout', type=int, help='seconds after which tests that run are interrupted, and no others begin')
+    parser.add_argument('--timeout', type=int, metavar='SECONDS',
+                        help='when tests that run are interrupted, and no others begin')
     parser.add_argument('--install', type=pathlib.Path, default=tempest.DIRECTORY,
                         help="directory of tempest's environment (%(default)s)")
     given = parser.parse_args()
