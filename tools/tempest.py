@@ -130,8 +130,8 @@ volume_backed_live_migration = true
 volume_multiattach = true
 personality = true
 hostname_fqdn_sanitization = true
-spice_console = true
-serial_console = true
+spice_console = {simulated}
+serial_console = {simulated}
 nova_policy_roles = admin,manager,member,reader
 metadata_service = {validation}
 [enforce_scope]
@@ -181,7 +181,7 @@ def main():
     directory = suites.install(given.install, PACKAGES)
     home = pathlib.Path(tempfile.mkdtemp(prefix='nova-tempest.'))
     tests = NETWORK_TESTS if given.networks else GUEST_TESTS if given.guest else TESTS
-    given.only = given.only or tests
+    given.only, given.timeout, given.output = given.only or tests, None, None
     cloud = local_cloud.LocalCloud('libvirt', REAL_CLOUD) if given.guest else local_cloud.LocalCloud('fake', CLOUD)
     try:
         print(f'The cloud serves after {cloud.start():.1f} s; logs are in {home} and {cloud.state}.', flush=True)
@@ -265,12 +265,16 @@ def configure(cloud, home, guest, outside, hosts):
         home=home, url=f'http://127.0.0.1:{cloud.port}', region=region[1] if region else 'RegionOne',
         password=re.search(r'password:\s*[\'"]?([^\s\'"]+)', text)[1], image=images[0], image_alt=images[1],
         flavor=flavors[0], flavor_alt=flavors[1], filters=','.join(FILTERS), hosts=hosts,
-        disk=disk, several=str(hosts > 1).lower(), validation=str(bool(guest)).lower(), interval=1 if guest else 0,
+        simulated=str(not guest).lower(), disk=disk, several=str(hosts > 1).lower(),
+        validation=str(bool(guest)).lower(), interval=1 if guest else 0,
         volumes=str(any('volume' in name or name == 'block-storage' for name in cloud.endpoints)).lower()))
 
 
 def run(directory, home, given):
-    """{test: (outcome, text)}; see suites.junit."""
+    """{test: (outcome, text)}; see suites.junit.
+
+    :param given: what to run: ``only``, ``concurrency``, ``timeout`` in seconds or None, ``output`` of tempest or None
+    """
     environ = suites.environ(directory)
     tempest = directory / 'tempest'
     workspace = home / 'workspace'
@@ -278,9 +282,9 @@ def run(directory, home, given):
                    check=True, env=environ, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     (home / 'tempest.conf').rename(workspace / 'etc' / 'tempest.conf')
     command = [tempest, 'run', '--regex', given.only, '--concurrency', str(given.concurrency)]
-    limit = getattr(given, 'timeout', None)
-    subprocess.run(['timeout', '-s', 'INT', '-k', '60', str(limit), *command] if limit else command, env=environ,
-                   cwd=workspace)
+    if given.timeout:
+        command = ['timeout', '-s', 'INT', '-k', '60', str(given.timeout), *command]
+    subprocess.run(command, env=environ, cwd=workspace, stdout=given.output)
     stream = subprocess.run([directory / 'stestr', 'last', '--subunit'], env=environ, cwd=workspace,
                             stdout=subprocess.PIPE, check=False).stdout
     xml_text = subprocess.run([directory / 'subunit2junitxml'], input=stream, env=environ,

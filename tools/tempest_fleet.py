@@ -8,9 +8,9 @@ of the network service each, which know no database. Networks of projects are VX
 addresses, filters, DHCP and metadata are the embedded network service's, and volumes are the embedded block storage's,
 which the hosts reach over NBD with TLS. Tempest logs into the guests (``run_validation``).
 
-It needs root, RabbitMQ, libvirt, QEMU and e2fsprogs. Everything is in a network namespace of its own, so that nothing
-of it meets the networks of this machine. What does not pass is compared with tools/tempest-fleet-expected.tsv, as
-tools/tempest.py does.
+It needs root, RabbitMQ, libvirt, QEMU, e2fsprogs and tini. Everything is in a network namespace of its own, so that
+nothing of it meets the networks of this machine, and ends with this process. What does not pass is compared with
+tools/tempest-fleet-expected.tsv, as tools/tempest.py does.
 """
 import argparse
 import asyncio
@@ -32,7 +32,10 @@ EXPECTED = HERE / 'tempest-fleet-expected.tsv'
 TESTS = (r'^tempest\.(api\.compute|scenario\.test_(minimum_basic|server_|volume_|snapshot|shelve|stamp|network_|'
          r'security_groups|compute_|encrypted|unified|instances_with))')
 INSIDE = 'NOVA_TEMPEST_FLEET_INSIDE'     # set where the namespace is already this run's own
+# networks of its own, and whatever this run has started ends with it
+NAMESPACE = ('unshare', '--net', '--pid', '--fork', '--kill-child', '--mount-proc')
 METADATA_PORT = 8775
+INTERRUPTED = 'KeyboardInterrupt'        # in what a test says that ran when the time was over
 WIRE, OUTSIDE_BRIDGE = 'wire', 'br-wire'
 OUTSIDE_ADDRESS = '172.24.4.1/24'        # of the way out, where tempest runs
 PLUMBED = '''
@@ -68,7 +71,8 @@ def main():
     parser.add_argument('--keep', action='store_true', help='leave logs and results in their directory')
     parser.add_argument('--concurrency', type=int, default=2, help='workers of tempest (%(default)s)')
     parser.add_argument('--only', default=TESTS, help='regular expression of the tests to run (%(default)s)')
-    parser.add_argument('--timeout', type=int, help='seconds after which the tests that are left are not run')
+    parser.add_argument('--timeout', type=int, metavar='SECONDS',
+                        help='when tests that run are interrupted, and no others begin')
     parser.add_argument('--install', type=pathlib.Path, default=tempest.DIRECTORY,
                         help="directory of tempest's environment (%(default)s)")
     given = parser.parse_args()
@@ -77,7 +81,7 @@ def main():
     if INSIDE not in os.environ:
         suites.install(given.install, tempest.PACKAGES)          # while there is a way to the package index
         os.environ[INSIDE] = '1'
-        os.execvp('unshare', ['unshare', '-n', sys.executable, *sys.argv])
+        os.execvp('unshare', [*NAMESPACE, 'tini', '-s', '--', sys.executable, *sys.argv])
     subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
     os.environ['NOVA_TEST_GUEST_DIR'] = str(given.guest.resolve())
     home = pathlib.Path(tempfile.mkdtemp(prefix='nova-tempest.'))
@@ -87,13 +91,17 @@ def main():
         cloud = Served(fleet.directory / 'cloud', fleet.cloud.url)
         try:
             tempest.configure(cloud, home, given.guest, tempest.make_outside(cloud, WIRE), given.hosts)
-            results = tempest.run(given.install / 'bin', home, given)
+            with open(home / 'tempest.out', 'wb') as given.output:       # with all requests of what failed
+                results = tempest.run(given.install / 'bin', home, given)
         finally:
             tempest.remove_servers(cloud)
             if given.keep:
                 for log in fleet.directory.glob('*.log'):
                     shutil.copy(log, home)
-    return suites.report(results, EXPECTED, complete=given.only == TESTS)
+    for name in [name for name, (_outcome, text) in results.items() if INTERRUPTED in text]:
+        print(f'not ended in time: {name}')
+        del results[name]
+    return suites.report(results, EXPECTED, complete=given.only == TESTS and not given.timeout)
 
 
 class Served(local_cloud.LocalCloud):
@@ -152,8 +160,8 @@ def _fleet_kind():
                           ('link', 'set', inner, 'master', OUTSIDE_BRIDGE, 'up'),
                           ('link', 'set', OUTSIDE_BRIDGE, 'up')):
                 self.inside(name, 'ip', *words)
-            state = self.directory / f'{name}-network'
-            state.mkdir(mode=0o711)
+            state = self.directory / name            # a host has one key, whichever of its services asks
+            state.mkdir(mode=0o711, exist_ok=True)
             file = self.directory / f'{name}-network.conf'
             file.write_text(AGENT.format(
                 url=self.url.replace('127.0.0.1', self.cluster.settings.ADDRESS), state=state, host=name,

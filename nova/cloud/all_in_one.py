@@ -38,6 +38,7 @@ from nova.identity.face import app as identity_app
 from nova.image.face import app as image_app
 from nova.network import interface as network_interface
 from nova.network.face import app as network_app
+from nova.network.face import servers as network_servers
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.runtime import privileges
@@ -274,7 +275,8 @@ class Cloud:
         """The face of the embedded network service; none where the networks are elsewhere."""
         if self.conf.network.backend != 'embedded':
             return []
-        network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE))
+        network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE),
+                                          network_servers.Servers(self.cells))
         return [wsgi.Mount('/network', self._authenticated(network, rules))]
 
     def _volumes(self, rules: policy.Policy) -> list[wsgi.Mount]:

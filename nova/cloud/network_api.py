@@ -11,21 +11,23 @@ from nova.cloud import block_storage
 from nova.db.audit import log
 from nova.network import interface
 from nova.network.face import app
+from nova.network.face import servers
 from nova.runtime import wsgi
 from nova.web import pipeline
 
 PATH = '/network'
 
 
-def with_api(conf: ConfigOpts, bus: Any, api_db: Any, rules: Any, compute: Any) -> Any:
+def with_api(conf: ConfigOpts, bus: Any, api_db: Any, cells: Any, rules: Any, compute: Any) -> Any:
     """The compute API, and the Networking API below /network where the networks are the cloud's own.
 
+    :param cells: Cells, whose servers show their addresses
     :param rules: policy.Policy
     :param compute: the WSGI application of the compute API
     """
     if conf.network.backend != 'embedded':
         return compute
-    face = log.Face(app.Application(conf, api_db, bus.client(interface.INTERFACE)),
+    face = log.Face(app.Application(conf, api_db, bus.client(interface.INTERFACE), servers.Servers(cells)),
                     log.Auditor(api_db, notify.new(conf)))
     network = pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read,
                               block_storage.authenticated(conf, api_db, face, rules, _public))

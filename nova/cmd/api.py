@@ -47,7 +47,7 @@ def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells
     identity = assembly.identity(conf, api_db, url) if conf.identity.backend == 'embedded' else None
     rules = policy.Policy(conf)
     compute = apis.api(conf, bus, api_db, cells, images, rules, identity)
-    return apis.dashboard(conf, network_api.with_api(conf, bus, api_db, rules, compute))
+    return apis.dashboard(conf, network_api.with_api(conf, bus, api_db, cells, rules, compute))
 
 
 def main() -> int:

@@ -3,8 +3,10 @@ import logging
 from typing import Any
 
 from nova import exception
+from nova.api import casts
 from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
+from nova.db.tables.rows import InstancesRow
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import STRING
@@ -53,16 +55,26 @@ def delete(req: api_request.Request, id: str) -> None:
 
 
 def add(req: api_request.Request, id: str) -> None:
-    server_lookup.get(req, id, _RULE + 'add')
+    row = server_lookup.get(req, id, _RULE + 'add')
     given = req.body['addFloatingIp']
     _of(req).add(id, given['address'], given.get('fixed_address'))
     notify_hosts(req)
+    _show(req, row)
 
 
 def remove(req: api_request.Request, id: str) -> None:
-    server_lookup.get(req, id, _RULE + 'remove')
+    row = server_lookup.get(req, id, _RULE + 'remove')
     _of(req).remove(id, req.body['removeFloatingIp']['address'])
     notify_hosts(req)
+    _show(req, row)
+
+
+def _show(req: api_request.Request, row: InstancesRow) -> None:
+    """Have the host of a server read its addresses again: the server shows what its host has read."""
+    if row['host']:
+        cell = server_lookup.cell_of(req, row['uuid'])
+        casts.to_host(req, cell, row, cell.rpc.compute.external_instance_event, events=[
+            {'name': 'network-changed', 'tag': None, 'status': 'completed'}])
 
 
 _ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}

@@ -63,10 +63,12 @@ class Face:
     :param api_db: the API database
     :param network_rpc: client of the network service, which is notified of changes that its filters must follow; None:
         no service is
+    :param servers: servers.Servers, whose hosts are notified of changed addresses; None: none are
     """
 
-    def __init__(self, conf: typing.Any, api_db: typing.Any, network_rpc: typing.Any = None) -> None:
-        self.conf, self.api_db, self.network_rpc = conf, api_db, network_rpc
+    def __init__(self, conf: typing.Any, api_db: typing.Any, network_rpc: typing.Any = None,
+                 servers: typing.Any = None) -> None:
+        self.conf, self.api_db, self.network_rpc, self.servers = conf, api_db, network_rpc, servers
 
 
 class NetworkApi(application.Api[NetworkRequest]):
@@ -114,6 +116,7 @@ class NetworkApi(application.Api[NetworkRequest]):
         return faults.answer(error, req.environ.get('openstack.request_id'))
 
 
-def Application(conf: typing.Any, api_db: typing.Any, network_rpc: typing.Any = None) -> application.Application:
+def Application(conf: typing.Any, api_db: typing.Any, network_rpc: typing.Any = None,
+                servers: typing.Any = None) -> application.Application:
     """A WSGI application, to be mounted at /network; the parameters are those of Face."""
-    return application.Application(NetworkApi(Face(conf, api_db, network_rpc)))
+    return application.Application(NetworkApi(Face(conf, api_db, network_rpc, servers)))

@@ -15,6 +15,7 @@ from nova.network.face import attributes
 from nova.network.face import calls
 from nova.network.face import faults
 from nova.network.face import pages
+from nova.network.face import servers
 from nova.network.face.resource import Resource
 from nova.network.face.resource import found as found_row
 from nova.web.routes import Route
@@ -113,7 +114,7 @@ def show(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.A
 def create(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
     several = req.body.get(resource.plural) if resource.plural not in resource.attributes else None
 
-    def make(conn: typing.Any) -> list[dict[str, typing.Any]]:
+    def make(conn: typing.Any) -> tuple[list[dict[str, typing.Any]], list[str]]:
         found = []
         for each in several or [req.body]:                  # all of them are made, or none
             wanted = _tags_of(each) if resource.tagged else None
@@ -121,10 +122,11 @@ def create(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
             if wanted:
                 db_tags.replace(conn, ident, wanted)
             found.append(ident)
-        return _views(conn, req.context, resource, [_made(conn, resource, ident) for ident in found])
+        rows = [_made(conn, resource, ident) for ident in found]
+        return _views(conn, req.context, resource, rows), _showing(conn, resource, rows)
 
-    views = req.face.api_db.run(ipam.arbitrated(make))
-    _refresh(resource, req)
+    views, showing = req.face.api_db.run(ipam.arbitrated(make))
+    _refresh(resource, req, showing)
     return {resource.plural: views} if several else {resource.singular: views[0]}
 
 
@@ -134,26 +136,28 @@ def _tags_of(body: dict[str, typing.Any]) -> list[str] | None:
 
 
 def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any]:
-    def change(conn: typing.Any) -> dict[str, typing.Any]:
+    def change(conn: typing.Any) -> tuple[dict[str, typing.Any], list[str]]:
         row = calls.changeable(conn, req.context, resource, id, f'update_{resource.singular}')
         _check_revision(req, row)
         values = attributes.parse(resource.attributes, req.context, req.body, creating=False)
         resource.update(conn, req.face, req.context, row, values)
-        return _views(conn, req.context, resource, [_made(conn, resource, id)])[0]
+        made = _made(conn, resource, id)
+        return _views(conn, req.context, resource, [made])[0], _showing(conn, resource, [row, made])
 
-    view = req.face.api_db.run(ipam.arbitrated(change))
-    _refresh(resource, req)
+    view, showing = req.face.api_db.run(ipam.arbitrated(change))
+    _refresh(resource, req, showing)
     return {resource.singular: view}
 
 
 def delete(resource: Resource, req: NetworkRequest, id: str) -> None:
-    def drop(conn: typing.Any) -> None:
+    def drop(conn: typing.Any) -> list[str]:
         row = calls.changeable(conn, req.context, resource, id, f'delete_{resource.singular}')
         _check_revision(req, row)
+        showing = _showing(conn, resource, [row])
         calls.delete(conn, req.face, req.context, resource, row)
+        return showing
 
-    req.face.api_db.run(drop)
-    _refresh(resource, req)
+    _refresh(resource, req, req.face.api_db.run(drop))
 
 
 def act(resource: Resource, function: collections.abc.Callable[..., typing.Any], reads: bool, req: NetworkRequest,
@@ -231,8 +235,19 @@ def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typin
         raise faults.StaleRevision(expected=number.strip(), current=row['revision'])
 
 
-def _refresh(resource: Resource, req: NetworkRequest) -> None:
+def _showing(conn: typing.Any, resource: Resource,
+             rows: collections.abc.Iterable[collections.abc.Mapping[str, typing.Any]]) -> list[str]:
+    """Uuids of the servers that show rows of a resource among their addresses."""
+    if not resource.port:
+        return []
+    return servers.of_ports(conn, {row[resource.port] for row in rows} - {None})
+
+
+def _refresh(resource: Resource, req: NetworkRequest, showing: collections.abc.Sequence[str] = ()) -> None:
+    """:param showing: uuids of servers that are to show the change"""
     refresh(req, resource.singular)
+    if showing and req.face.servers is not None:
+        req.face.servers.changed(req.context, list(showing))
 
 
 def refresh(req: NetworkRequest, what: str) -> None:
