@@ -1,6 +1,7 @@
 """nova-api-metadata: the metadata service for proxies, which name a guest in headers and prove it with a signature.
 
-Guests on this host's bridges are served by nova-network itself.
+Relays of hosts with agents have keys of their own. Guests on the bridges of a host with a database are served by
+nova-network itself.
 """
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.runtime import wsgi
     from nova.runtime.http import priorities
 
-    if not conf.metadata.shared_secret:
+    if conf.network.backend == 'neutron' and not conf.metadata.shared_secret:     # relays of hosts have keys of theirs
         raise exception.InvalidInput(reason='[metadata] shared_secret is not set: without it no proxy is believed.')
     certificate, address = tls.of_files(conf.metadata, 'metadata'), conf.network.metadata_host or conf.my_ip
     if certificate is None and not tls.is_loopback(address):

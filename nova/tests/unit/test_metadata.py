@@ -13,6 +13,7 @@ import webob
 import yaml
 
 from nova import conf as nova_conf
+from nova import exception
 from nova import objects
 from nova import utils
 from nova.api.metadata import app
@@ -387,3 +388,15 @@ def test_the_daemon_for_proxies_is_ready_while_its_databases_are_there(tmp_path)
     parts = api_metadata.parts(conf)
     found = health.ready(parts)
     assert found.keys() == {'database api', 'database cell'} and health.well(found)
+
+
+def test_the_daemon_needs_the_proxies_secret_of_a_networking_service_alone(tmp_path):
+    """For the relays of hosts with agents, which have keys of their own, it did not start without [metadata]
+    shared_secret, and tools/cluster.sh --network agents had no metadata in networks of projects."""
+    conf = nova_conf.new(files=[], state_path=str(tmp_path))
+    for database, branch in zip(assembly.open_databases(conf), ('api', 'cell')):
+        migration.sync(database, branch)
+        database.dispose()
+    assert api_metadata.parts(conf)
+    with pytest.raises(exception.InvalidInput, match='shared_secret'):
+        api_metadata.parts(nova_conf.new(files=[], state_path=str(tmp_path), network__backend='neutron'))
