@@ -30,7 +30,7 @@ if [ "$1" = up ]; then
     fi
     neutron=
     if [[ " $* " =~ \ --network[\ =]neutron ]] || grep -q '"network": "neutron"' "$NOVA_CLUSTER_DIR/fleet.json" 2>/dev/null; then
-        CLUSTER_PACKAGES="$CLUSTER_PACKAGES openvswitch-switch ovn-central ovn-host ethtool haproxy" neutron=neutron
+        CLUSTER_PACKAGES="$CLUSTER_PACKAGES openvswitch-switch ovn-central ovn-host ethtool haproxy" neutron="neutron openstack-placement"
     fi
     ceph=
     if [[ " $* " == *' --ceph '* ]] || grep -q '"ceph": true' "$NOVA_CLUSTER_DIR/fleet.json" 2>/dev/null; then
@@ -42,7 +42,7 @@ if [ "$1" = up ]; then
     chmod 711 "$NOVA_CLUSTER_DIR"
     openstack_venv() {
         local python=$NOVA_CLUSTER_DIR/openstack/bin
-        "$python/python" -c "import keystone, glance, memcache, pymemcache${neutron:+, neutron}${ceph:+, cinder}" 2>/dev/null &&
+        "$python/python" -c "import keystone, glance, memcache, pymemcache${neutron:+, neutron, placement}${ceph:+, cinder}" 2>/dev/null &&
             [ -x "$python/uwsgi" ] ||
             python3 "$here/packages.py" "$NOVA_CLUSTER_DIR/openstack" keystone glance $neutron $ceph pyuwsgi pymysql \
                 psycopg2-binary pymemcache python-memcached || return 1

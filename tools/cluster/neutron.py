@@ -1,4 +1,5 @@
-"""Neutron with ML2/OVN as its project publishes it: its parts, their configuration, and Open vSwitch on each host.
+"""Neutron with ML2/OVN as its project publishes it: its parts, their configuration, and Open vSwitch on each host; and
+the Placement service to which it reports segments.
 
 Packets go through the userspace datapath, because a kernel may lack Open vSwitch: guests' checksums are made by the
 guests, and the underlay's device of a host is a port of a bridge that has the host's address.
@@ -31,6 +32,17 @@ def central():
         address=f'{settings.ADDRESS}:{OVN_PORT}')
     yield Part('ovn-northd', [parts.program('ovn-northd'), f'--ovnnb-db=unix:{socket}', f'--ovnsb-db=unix:{socket}',
                               f'--unixctl={DIRECTORY}/northd.ctl'], address=str(socket))
+
+
+def placement():
+    """Before Neutron, which reports to it when it starts."""
+    where = f'{settings.ADDRESS}:{settings.PORTS["placement"]}'
+    yield Part('placement', [
+        parts.OPENSTACK / 'uwsgi', '--http-socket', where, '--module', 'placement.wsgi.api:application', '--processes',
+        '1', '--threads', '8', '--enable-threads', '--lazy-apps', '--die-on-term', '--master', '--buffer-size', '65535',
+        '--need-app', '--disable-logging', '--http-chunked-input', '--add-header', 'Connection: close'],
+        parts.answers('placement'), environment={'OS_PLACEMENT_CONFIG_DIR': str(settings.DIRECTORY / 'placement'),
+                                                 'HOME': str(settings.HOME)}, address=where)
 
 
 def api():
@@ -128,8 +140,11 @@ def configure_host(name, number):
           f'external_ids:system-id={name}', f'external_ids:hostname={name}',
           f'external_ids:ovn-remote=tcp:{settings.ADDRESS}:{OVN_PORT}', 'external_ids:ovn-encap-type=geneve',
           f'external_ids:ovn-encap-ip={settings.compute_address(number)}',
-          'external_ids:ovn-bridge-datapath-type=netdev', 'external_ids:ovn-bridge-mappings=public:br-ex',
+          'external_ids:ovn-bridge-datapath-type=netdev',
+          f'external_ids:ovn-bridge-mappings="public:br-ex,rack{number}:br-rack"',
           'external_ids:ovn-cms-options=enable-chassis-as-gw', 'external_ids:ovn-monitor-all=true')
+    vsctl(name, '--no-wait', '--may-exist', 'add-br', 'br-rack', '--', 'set', 'bridge', 'br-rack',
+          'datapath_type=netdev')
     for bridge, port in (('br-fab', 'eth0'), ('br-ex', 'ext')):
         vsctl(name, '--no-wait', '--may-exist', 'add-br', bridge, '--', 'set', 'bridge', bridge,
               'datapath_type=netdev', 'fail-mode=standalone', '--', '--may-exist', 'add-port', bridge, port)
@@ -153,7 +168,7 @@ region_name = RegionOne
     _write(place / 'neutron.conf', f'''[DEFAULT]
 auth_strategy = keystone
 core_plugin = ml2
-service_plugins = ovn-router,trunk,qos
+service_plugins = ovn-router,trunk,qos,segments,placement
 transport_url = fake:/
 api_paste_config = {settings.DIRECTORY}/openstack/etc/neutron/api-paste.ini
 state_path = {place}
@@ -174,12 +189,12 @@ extension_drivers = port_security,qos
 vni_ranges = 1:65536
 max_header_size = 38
 [ml2_type_flat]
-flat_networks = public
+flat_networks = *
 [ovn]
 ovn_nb_connection = tcp:{settings.ADDRESS}:{OVN_PORT}
 ovn_sb_connection = tcp:{settings.ADDRESS}:{OVN_PORT}
 ovn_metadata_enabled = true
-{nova}{authtoken}''')
+{nova}{nova.replace('[nova]', '[placement]')}{authtoken}''')
     for name in fleet.libvirt_names:
         helper = f'{parts.OPENSTACK}/privsep-helper'
         sections = ''.join(f'[{section}]\nhelper_command = {helper}\n' for section in (
@@ -204,6 +219,18 @@ ovsdb_connection = {connection(name)}
 ovn_sb_connection = tcp:{settings.ADDRESS}:{OVN_PORT}
 {sections}''')
         (place / name).mkdir(exist_ok=True)
+
+
+def configure_placement(fleet, authtoken):
+    (settings.DIRECTORY / 'placement').mkdir(exist_ok=True)
+    _write(settings.DIRECTORY / 'placement' / 'placement.conf', f'''[DEFAULT]
+log_file = {settings.DIRECTORY}/logs/placement-service.log
+[api]
+auth_strategy = keystone
+[placement_database]
+connection = {fleet.database_url('placement')}
+sync_on_startup = true
+{authtoken}''')
 
 
 def schema():

@@ -156,7 +156,7 @@ def networking(fleet):
     """Neutron, OVN, and Open vSwitch on the hosts with guests of QEMU: (central parts, parts of hosts)."""
     if fleet.network != 'neutron':
         return [], []
-    return [*neutron.central(), *neutron.api()], [
+    return [*neutron.central(), *neutron.placement(), *neutron.api()], [
         part for number, name in enumerate(fleet.libvirt_names, 1) for part in neutron.of_host(name, number)]
 
 

@@ -181,7 +181,7 @@ config_file = {directory}/openstack/etc/glance/glance-api-paste.ini
 {_authtoken(fleet, 'glance')}{CORS}''')
     (directory / 'glance' / 'images').mkdir(exist_ok=True)
     settings.HOME.mkdir(exist_ok=True)
-    for name in ('keystone', 'glance', 'neutron', 'cinder'):
+    for name in ('keystone', 'glance', 'neutron', 'placement', 'cinder'):
         (settings.HOME / f'.{name}').unlink(missing_ok=True)
         (settings.HOME / f'.{name}').symlink_to(directory / name)
     _write(directory / 'haproxy.cfg', f'''global
@@ -207,6 +207,7 @@ backend apis
               for name in ('api1', 'api2')))
     if fleet.network == 'neutron':
         neutron.configuration(fleet, _authtoken(fleet, 'neutron') + CORS)
+        neutron.configure_placement(fleet, _authtoken(fleet, 'placement'))
     if fleet.ceph:
         _write(directory / 'cinder' / 'cinder.conf', ceph.configuration(fleet, _authtoken(fleet, 'cinder') + CORS))
     nova(fleet)
@@ -278,16 +279,16 @@ project_domain_name = Default
         return (f'[api_database]\nconnection = {fleet.database_url("nova_api")}\n'
                 f'[database]\nconnection = {fleet.database_url("nova_" + cell)}\n')
     top = [shared, messages(), databases('cell0' if fleet.cell_names else 'cell1')]
-    account = f'''[neutron]
-auth_type = password
+    login = f'''auth_type = password
 auth_url = {settings.url('keystone', '/v3')}
 username = nova
 password = {fleet.passwords['nova']}
 project_name = service
 user_domain_name = Default
 project_domain_name = Default
-default_floating_pool = public
-''' if fleet.network == 'neutron' else ''
+'''
+    account = (f'[neutron]\n{login}default_floating_pool = public\n[placement]\n{login}'
+               if fleet.network == 'neutron' else '')
     volumes = f'''[volume]
 backend = cinder
 [cinder]
@@ -325,7 +326,8 @@ connect_to = {', '.join(settings.url(name) for name in asked)}
             if kind == 'api':
                 http = (f'[http]\nlisten = {settings.ADDRESS}\nport = {settings.PORTS[name]}\n'
                         f'drain_time = {DRAIN_S}\n')
-            file(name, *top, *([identity, account] if kind == 'api' else []), volumes, host=f'controller{number}',
+            file(name, *top, *([identity] if kind == 'api' else []),
+                 *([account] if kind in ('api', 'scheduler') else []), volumes, host=f'controller{number}',
                  http=http)
     if not fleet.cell_names:
         file('network', *top, account, services, _joins('network'))
@@ -451,7 +453,8 @@ def users(fleet):
     for name, project, granted in (('nova', 'service', ('admin', 'service')),
                                    ('glance', 'service', ('admin', 'service')),
                                    *((name, 'service', ('admin', 'service')) for name, there in (
-                                       ('neutron', fleet.network == 'neutron'), ('cinder', fleet.ceph)) if there),
+                                       ('neutron', fleet.network == 'neutron'),
+                                       ('placement', fleet.network == 'neutron'), ('cinder', fleet.ceph)) if there),
                                    ('demo', 'demo', ('member',))):
         user = identity.find_user(name) or identity.create_user(name=name, domain_id='default',
                                                                password=fleet.passwords[name])
@@ -459,6 +462,8 @@ def users(fleet):
             identity.assign_project_role_to_user(identity.find_project(project), user, roles[role])
     for kind, name, url in (('compute', 'nova', settings.url('haproxy', '/v2.1')),
                             ('image', 'glance', settings.url('glance')),
+                            *([('placement', 'placement', settings.url('placement'))]
+                              if fleet.network == 'neutron' else []),
                             *([('block-storage', 'cinder', settings.url('cinder', '/v3'))] if fleet.ceph else []),
                             ('network', 'neutron', settings.url(
                                 'neutron') if fleet.network == 'neutron' else settings.url('haproxy', '/network'))):

@@ -19,7 +19,8 @@ NETWORK = f'10.213.{NUMBER}'
 MOST_CELLS = 4
 ADDRESS = f'{NETWORK}.1'                 # of everything but the computes
 PORTS = {'rabbitmq': 5672, 'mariadb': 3306, 'postgresql': 5432, 'memcached': 11211, 'keystone': 5000, 'glance': 9292,
-         'haproxy': 8774, 'cinder': 8776, 'neutron': 9696, 'metadata': 8775, 'api1': 8781, 'api2': 8782,
+         'haproxy': 8774, 'cinder': 8776, 'neutron': 9696, 'placement': 8778, 'metadata': 8775,
+         'api1': 8781, 'api2': 8782,
          **{f'{kind}-cell{cell}': first + cell for cell in range(1, MOST_CELLS + 1)
             for kind, first in (('rabbitmq', 5680), ('mariadb', 3310), ('postgresql', 5440))}}
 MONITORING = 9780                        # the first port of /metrics
@@ -63,7 +64,7 @@ class Settings:
     def databases(self):
         """{database server: names of its databases}"""
         cells = [f'nova_{cell}' for cell in self.cell_names]
-        services = (*SERVICES, *(('neutron',) if self.network == 'neutron' else ()),
+        services = (*SERVICES, *(('neutron', 'placement') if self.network == 'neutron' else ()),
                     *(('cinder',) if self.ceph else ()))
         return {self.database: [name for name in services if name not in cells],
                 **{f'{self.database}-{name.removeprefix("nova_")}': [name] for name in cells}}
@@ -124,7 +125,7 @@ def save(database, computes, cells=1, libvirt=0, network='embedded', ceph=False)
         raise SystemExit(f'There cannot be libvirt on {libvirt} of {computes} computes.')
     passwords = known.passwords if known else {
         name: secrets.token_urlsafe(18) for name in ('database', 'rabbitmq', 'admin', 'demo', 'nova', 'glance',
-                                                     'neutron', 'metadata', 'cinder')}
+                                                     'neutron', 'metadata', 'cinder', 'placement')}
     values = {'database': database, 'computes': computes, 'cells': cells, 'libvirt': libvirt, 'network': network,
               'ceph': ceph, 'passwords': passwords}
     file = DIRECTORY / 'fleet.json'

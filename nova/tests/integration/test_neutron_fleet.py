@@ -56,8 +56,8 @@ def boot(fleet, host, **values):
     flavor = fleet.cloud.compute.find_flavor('real.nano')
     values = {'networks': [{'uuid': fleet.network.id}], **values}
     made = fleet.cloud.compute.create_server(
-        name=fleet.name, flavor_id=flavor.id, image_id=fleet.image.id, key_name=fleet.key.name, host=host,
-        security_groups=[{'name': fleet.group.name}], **values)
+        name=fleet.name, flavor_id=flavor.id, image_id=fleet.image.id, key_name=fleet.key.name,
+        security_groups=[{'name': fleet.group.name}], **({'host': host} if host else {}), **values)
     return fleet.cloud.compute.wait_for_server(made, wait=120)
 
 
@@ -239,3 +239,33 @@ def test_the_parent_of_a_trunk_goes_live(fleet):
         network.delete_port(port)
     network.delete_network(below)
     network.delete_security_group_rule(rule)
+
+
+def test_a_server_goes_to_a_host_of_the_segment(fleet):
+    """Neutron makes the aggregate of a segment by the compute API and puts the host in; no host was found."""
+    network = fleet.cloud.network
+    routed = network.create_network(name=fleet.name, provider_network_type='flat', provider_physical_network='rack1')
+    first, = network.segments(network_id=routed.id)
+    second = network.create_segment(network_id=routed.id, network_type='flat', physical_network='rack2')
+    for number, segment in enumerate((first, second)):
+        network.create_subnet(network_id=routed.id, segment_id=segment.id, ip_version=4, cidr=f'10.8{number}.0.0/24',
+                              gateway_ip=None)
+
+    def members(segment):
+        return next((each.hosts for each in fleet.cloud.compute.aggregates()
+                     if each.name == f'Neutron segment id {segment.id}'), None)
+    waiting.wait_for(lambda: members(first) == ['compute1'] and members(second) == ['compute2'], 60,
+                     'the aggregates of the segments', 1)
+    for segment, host, begin in ((second, 'compute2', '10.81.'), (first, 'compute1', '10.80.')):
+        subnet, = network.subnets(network_id=routed.id, segment_id=segment.id)
+        port = network.create_port(network_id=routed.id, fixed_ips=[{'subnet_id': subnet.id}])
+        server = boot(fleet, None, networks=[{'port': port.id}])
+        assert server.compute_host == host and address(server).startswith(begin)
+        delete(fleet, server)
+        network.delete_port(port)
+    server = boot(fleet, None, networks=[{'uuid': routed.id}])              # anywhere, with an address of that segment
+    assert address(server).startswith({'compute1': '10.80.', 'compute2': '10.81.'}[server.compute_host])
+    delete(fleet, server)
+    for subnet in network.subnets(network_id=routed.id):
+        network.delete_subnet(subnet)
+    network.delete_network(routed)
