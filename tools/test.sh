@@ -205,7 +205,7 @@ by_servers() {
     for file in "$directory"/test_*.py; do
         name=${file##*/}
         case $name in
-            test_libvirt*_moves.py|test_libvirt_live_migration.py|test_libvirt_hosts.py|test_network_overlay.py|\
+            test_libvirt*_moves.py|test_libvirt_live_*.py|test_libvirt_hosts.py|test_network_overlay.py|\
                 test_console_tls.py|test_metadata_hops.py) part=namespaces ;;                  # hosts of their own
             test_libvirt_moving*.py|test_libvirt_killed*.py|test_libvirt_exports.py) part=moving ;;        # the same
             test_crash.py) [ -z "${NOVA_TEST_LONG:-}" ] && part=fleets || part=host ;;     # long runs kill guests, too
