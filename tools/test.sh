@@ -256,25 +256,12 @@ if wants contract; then
     run "times" pytest times "${timed[@]}" "$@"                    # with nothing beside them
     NOVA_THREAD_MODEL=eventlet run "floods, green threads" pytest floods "${floods[@]}" "$@"
 fi
-# Whole clouds are mostly waited for, and keep a third of a core busy.
-functional() {
+if wants functional; then              # whole clouds are mostly waited for, and keep a third of a core busy
     export NOVA_TEST_ALTERNATE=1
-    NOVA_THREAD_MODEL=native run "functional, native threads" pulled native "$1" nova/tests/functional/test_*.py
-    NOVA_THREAD_MODEL=eventlet run "functional, green threads" pulled green "$1" nova/tests/functional/test_*.py
+    NOVA_THREAD_MODEL=native run "functional, native threads" pulled native $((3 * $(nproc))) nova/tests/functional/test_*.py
+    NOVA_THREAD_MODEL=eventlet run "functional, green threads" pulled green $((3 * $(nproc))) nova/tests/functional/test_*.py
     unset NOVA_TEST_ALTERNATE
-}
-# They have what the real servers leave of the processors, and end before these do.
-functional_beside() {
-    renice -n 15 "$BASHPID" >/dev/null
-    failed=() took=() unsteady=()
-    functional $((2 * $(nproc)))
-    report
-    [ ${#failed[@]} = 0 ]
-}
-case $suite in
-    functional) functional $((3 * $(nproc))) ;;
-    all) meanwhile functional functional_beside ;;
-esac
+fi
 # Without the tools that write it there is none; known weaknesses are a failure.
 bill() {
     local status=0
@@ -286,10 +273,7 @@ if wants integration; then
     others_made
     run "integration" by_servers nova/tests/integration "$@"
 fi
-if [ "$suite" = all ]; then
-    run "functional" outcome functional
-    run "bill of materials" outcome bill
-fi
+if [ "$suite" = all ]; then run "bill of materials" outcome bill; fi
 
 report
 ! overdue || fail "Not ended within $minutes minutes. Failed or not begun: ${failed[*]}"
