@@ -141,6 +141,9 @@ def visit(cloud, profile):
 
 def first_view(browser):
     """(ms until the page shows something, compressed bytes of its files)."""
+    # its text is there before it is painted
+    browser.until(lambda: browser.driver.execute_script(
+        'return performance.getEntriesByName("first-contentful-paint").length'), 'nothing is painted')
     return browser.driver.execute_script('''
         const files = performance.getEntriesByType("resource").filter(entry => entry.name.includes("/dashboard/"));
         return [performance.getEntriesByName("first-contentful-paint")[0].startTime,
