@@ -225,7 +225,7 @@ def main():
     parser.add_argument('--thread-model', choices=('native', 'eventlet'), default='native')
     parser.add_argument('--json', help='also write the figures to this file')
     args = parser.parse_args()
-    cloud = LocalCloud(thread_model=args.thread_model, options=ROOM)
+    cloud = LocalCloud(thread_model=args.thread_model, options=ROOM, hash_rounds=None)
     try:
         load = os.getloadavg()[0]
         started = cloud.start()

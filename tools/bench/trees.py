@@ -27,7 +27,8 @@ class Side:
     """One tree's cloud and what it is asked."""
 
     def __init__(self, tree, servers, thread_model):
-        self.cloud = LocalCloud(thread_model=thread_model, options=all_in_one.ROOM, command=tree / '.venv/bin/nova-all')
+        self.cloud = LocalCloud(thread_model=thread_model, options=all_in_one.ROOM, command=tree / '.venv/bin/nova-all',
+                                hash_rounds=None)
         self.cloud.start()
         self.bench = all_in_one.Bench(self.cloud, servers, all_in_one.CONCURRENCY)
 
