@@ -1,4 +1,5 @@
 """Floating IPs as the compute API changed them: those of the network service that is configured."""
+import contextlib
 import logging
 from typing import Any
 
@@ -50,8 +51,12 @@ def show(req: api_request.Request, id: str) -> api_request.Document:
 
 
 def delete(req: api_request.Request, id: str) -> None:
+    server_id = _of(req).show(id)['instance_id']
     _of(req).delete(id)
     notify_hosts(req)
+    if server_id:
+        with contextlib.suppress(exception.NotFound):
+            _show(req, server_lookup.get(req, server_id))
 
 
 def add(req: api_request.Request, id: str) -> None:

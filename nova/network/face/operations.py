@@ -142,7 +142,9 @@ def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing
         values = attributes.parse(resource.attributes, req.context, req.body, creating=False)
         resource.update(conn, req.face, req.context, row, values)
         made = _made(conn, resource, id)
-        return _views(conn, req.context, resource, [made])[0], _showing(conn, resource, [row, made])
+        names = (resource.port, 'fixed_ip_address') if resource.port else ()
+        changed = [row, made] if any(row[name] != made[name] for name in names) else []
+        return _views(conn, req.context, resource, [made])[0], _showing(conn, resource, changed)
 
     view, showing = req.face.api_db.run(ipam.arbitrated(change))
     _refresh(resource, req, showing)

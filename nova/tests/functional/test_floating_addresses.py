@@ -68,4 +68,8 @@ def test_the_actions_of_the_compute_api_do_the_same(cloud, server):
                                  version='2.1')
         assert answer.status_code == 200, answer.text
         shows(cloud, ident, *wanted)
-    assert cloud.user.delete(f"/network/v2.0/floatingips/{made['id']}").status_code == 204
+    assert cloud.user.post(f'/servers/{ident}/action', {'addFloatingIp': {'address': made['floating_ip_address']}},
+                           version='2.1').status_code == 200
+    shows(cloud, ident, made['floating_ip_address'])
+    assert cloud.user.delete(f"/os-floating-ips/{made['id']}", version='2.1').status_code == 202
+    shows(cloud, ident)

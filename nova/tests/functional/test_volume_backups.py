@@ -417,6 +417,7 @@ def test_an_address_with_another_project(cloud, user):
         assert 'another project than the token' in str(answer)
     assert 'volumes' in ask(user, 'GET', f'/{user.project_id}/volumes', code=200)
     ask(user, 'GET', '/another/volumes', code=404)
+    ask(cloud.admin(), 'GET', '/scheduler-stats/get_pools', code=404)         # clients take it for "not supported"
 
 
 def test_what_administrators_force_of_snapshots_and_backups(cloud, user):
@@ -447,6 +448,23 @@ def test_a_backup_that_is_restored_is_not_forced_away(cloud, user):
     with cloud.api_db.writer() as conn:                      # the restore was lost with the volume
         db.update(conn, tables_volume.volumes, ident, {'status': 'error'})
     ask(user, 'DELETE', f'/backups/{backup}', code=400)
+    ask(admin, 'POST', f'/backups/{backup}/action', {'os-force_delete': None})
+
+
+def test_a_backup_that_waits_for_its_snapshot_is_not_forced_away(cloud, user):
+    """That of a volume in use has a snapshot of its own, which nobody would have removed."""
+    ident, admin = volume(user), cloud.admin()
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident}})['backup']['id']
+    ready(user, f'/backups/{backup}', 'backup')
+    snapshot = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']
+    ready(user, f'/snapshots/{snapshot}', 'snapshot')
+    with cloud.api_db.writer() as conn:
+        db.update(conn, tables_volume.volume_snapshots, snapshot, {'status': 'creating'})
+        db.update(conn, tables_volume.volume_backups, backup, {'status': 'creating', 'snapshot_id': snapshot})
+    for action in ({'os-reset_status': {'status': 'available'}}, {'os-force_delete': None}):
+        assert 'that goes on' in str(ask(admin, 'POST', f'/backups/{backup}/action', action, 400))
+    with cloud.api_db.writer() as conn:
+        db.update(conn, tables_volume.volume_snapshots, snapshot, {'status': 'error'})
     ask(admin, 'POST', f'/backups/{backup}/action', {'os-force_delete': None})
 
 

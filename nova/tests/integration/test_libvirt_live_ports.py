@@ -3,6 +3,7 @@
 Each host has a privileged part in which ``vif.plug`` makes a tap in the host's namespace, as os-vif does it, without an
 Open vSwitch. How Neutron with OVN takes it is seen in test_neutron_fleet.py.
 """
+import errno
 import os
 import subprocess
 
@@ -31,10 +32,11 @@ class Taps:
 
     :param namespace: of the host
     :param file: where it notes the bridges
+    :param known: bridges that the host has; another one does not unplug a tap that is there
     """
 
-    def __init__(self, namespace, file):
-        self._namespace, self._file = namespace, file
+    def __init__(self, namespace, file, known):
+        self._namespace, self._file, self._known = namespace, file, known
 
     def plug(self, uuid, port):
         if port['device'] not in self._ip('-o', 'link'):
@@ -43,6 +45,8 @@ class Taps:
 
     def unplug(self, uuid, port):
         if port['device'] in self._ip('-o', 'link'):
+            if port['bridge'] not in self._known:
+                raise OSError(errno.ENODEV, f'There is no bridge {port["bridge"]}.')
             self._ip('tuntap', 'delete', port['device'], 'mode', 'tap')
         self._note('-', port)
 
@@ -56,7 +60,8 @@ class Taps:
 
 class Hosts(moving.Hosts):
     def helper_of(self, name, conf):
-        taps = Taps(self.namespace(name), self.directory / f'{name}.ports')
+        own = {ONE: 'tbr-one', TWO: 'tbr-two'}[name]
+        taps = Taps(self.namespace(name), self.directory / f'{name}.ports', ('br-int', own))
         made = privileges.Helper({
             **remote.operations(conf, os.path.join(conf.state_path, 'instances'), os.getuid()),
             'vif.plug': taps.plug, 'vif.unplug': taps.unplug}, remote.failure, remote.CALLERS)
@@ -103,3 +108,16 @@ def test_a_rollback_takes_it_away(fleet):
     fleet.drivers[TWO].rollback_live_migration(None, instance, [], facts)
     fleet.only_at(ONE, instance)
     assert fleet.taps() == [ONE]
+
+
+def test_a_rollback_on_shared_disks_takes_it_away():
+    """The record beside the disks names the bridge of the source; the attempt after it begins anew."""
+    with moving.hosts(kind=Hosts, share='shared') as shared:
+        instance = shared.spawn(ONE, [vif('tbr-one')])
+        for _ in range(2):
+            facts = shared.prepare(ONE, TWO, instance, [vif('tbr-two')])
+            assert shared.taps() == [ONE, TWO]
+        shared.drivers[TWO].rollback_live_migration(None, instance, [], facts)
+        shared.only_at(ONE, instance)
+        assert shared.taps() == [ONE]
+        shared.clear()

@@ -78,7 +78,7 @@ class VolumeApi(application.Api[VolumeRequest]):
         req.context.require_project()
         named = segments.pop(0) if not self.mapper.knows(segments[0]) else req.context.project_id
         if named != req.context.project_id:
-            if req.context.is_admin:     # else what is made there, and listed, would be of the administrator's project
+            if req.context.is_admin and segments and self.mapper.knows(segments[0]):     # else it would be of his own
                 raise exception.BadRequest('The address has another project than the token. Administrators name the '
                                            'project in the query of lists (all_tenants, project_id).')
             raise exception.NotFound()

@@ -30,12 +30,13 @@ PROVIDER = 'provider'            # what python-cinderclient writes in the place 
 
 
 def list_types(request: VolumeRequest) -> dict[str, Any]:
-    """Those that the caller's project may use; administrators may ask for all, or for all private ones."""
+    """Those that the caller's project may use, or the private ones of them; administrators may ask for all, or for all
+    private ones."""
     word, caller = request.query.get('is_public', ''), request.context
     public = None if word.lower() in ('', 'none') else listing.flag('is_public', word)
     everyones = caller.is_admin and word and not public
     found = [row for row in request.store.types.every(nova_context.ALL_PROJECTS if everyones else caller.project_id)
-             if public is None or row['is_public'] == public]
+             if public is not False or not row['is_public']]
     return listing.kept(request, 'volume_types', found, views.volume_type, ['is_public'])
 
 

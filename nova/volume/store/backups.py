@@ -10,6 +10,7 @@ from nova import exception
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.tables.volume import volume_backups
+from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume.store import contents
@@ -138,7 +139,9 @@ class Backups:
 
     def _check_idle(self, conn: Connection, row: Row) -> None:
         """:raises InvalidVolume: it is being made, or restored"""
-        if self._contents.works_on(row['id']) or db.is_restored(conn, row['id']):
+        waits = row['status'] == contents.CREATING and row['snapshot_id'] and db.unfinished(
+            conn, volume_snapshots, {'id': row['snapshot_id']})             # for its own snapshot, of a volume in use
+        if waits or self._contents.works_on(row['id']) or db.is_restored(conn, row['id']):
             raise exception.InvalidVolume(reason=f'the backup is in status {row["status"]}, and that goes on.')
 
     def delete(self, ctx: Context, backup_id: str, force: bool = False) -> None:

@@ -165,7 +165,8 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         probe.check(guest.volumes)
         self.define_secrets(guest.volumes)
         with self.hands.operation(uuid):
-            self.hands.remove(uuid, keep_disks=not copied)    # of an attempt that did not come to its end
+            self._unplug_expected(uuid)                       # of an attempt that did not come to its end
+            self.hands.remove(uuid, keep_disks=not copied)
             if copied:
                 try:
                     incremental = self._make_disks(context, guest, facts)
@@ -245,13 +246,21 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                                 facts: dict[str, Any]) -> None:
         uuid = instance.uuid
         with self.hands.operation(uuid):
-            coming = shared_storage.expected(self.storage, uuid, self.host)
+            coming = self._unplug_expected(uuid)
             guest = coming if facts.get('block_migration') is False else self.storage.load(uuid)
             self.hands.remove(uuid, keep_disks=not facts.get('block_migration'))
-            for port in coming.ports() if coming is not None else ():     # the shared record names the source's ports
-                self.hands.steps.unplug(uuid, port)
             self.hands.disconnect(guest.volumes if guest is not None else ())
             shared_storage.forget_expected(self.storage, uuid, self.host)
+
+    def _unplug_expected(self, uuid: str) -> xml.Guest | None:
+        """Unplug the ports of a guest that was expected on shared disks, and return it; None: none was.
+
+        The record beside its disks names the bridges of its source, which may not be here.
+        """
+        coming = shared_storage.expected(self.storage, uuid, self.host)
+        for port in coming.ports() if coming is not None else ():
+            self.hands.steps.unplug(uuid, port)
+        return coming
 
     # ---- at the source ----
 
