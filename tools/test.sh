@@ -215,11 +215,14 @@ by_servers() {
             test_fleet.py|test_faults.py|test_failover.py|test_rolling_upgrade.py|test_systemd.py) part=fleets ;;
             test_*database*|test_*races.py|test_*_on_servers.py|test_lost_*|test_placement_proof.py|test_round_trips.py|\
                 test_shared_requests.py) part=databases ;;
+            test_ceph*.py|test_barbican.py|test_ironic.py|test_keystone_callers.py|test_ec2_api_project.py|\
+                test_exported_moves.py|test_volume_*.py|test_image_disk.py|test_injection.py|test_bench_disks.py|\
+                test_placement_service.py|test_tls.py) part=services ;;                        # of other projects
             *) part=brokers ;;
         esac
         parts[$part]+="$file "
     done
-    for part in host brokers fleets databases clients namespaces moving bridges; do        # the longest first
+    for part in host brokers databases fleets clients services namespaces moving bridges; do   # the longest first
         # shellcheck disable=SC2086
         beside "$part" -rsfE --durations=15 ${parts[$part]} "$@"
     done

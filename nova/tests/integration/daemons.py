@@ -101,7 +101,7 @@ class Fleet:
     """Daemons of two conductors, two computes and one of each other kind, which have found each other.
 
     :param stack: ExitStack that ends them
-    :param broker: servers.RabbitMQ
+    :param broker: servers.RabbitMQ or VirtualHost
     :param database: what servers.mariadb() gives
     :param signed: every message needs a signature, the computes and the network service join with tokens, and that one
         has an account of the databases with few rights, ``limited_urls``

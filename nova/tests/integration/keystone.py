@@ -30,7 +30,8 @@ password_hash_rounds = 4
 [credential]
 key_repository = {directory}/credential
 [cache]
-enabled = false
+enabled = true
+backend = dogpile.cache.memory
 [oslo_policy]
 enforce_scope = true
 enforce_new_defaults = true

@@ -2,7 +2,6 @@
 import dataclasses
 import os
 import pathlib
-import subprocess
 import sys
 
 from nova import conf as nova_conf
@@ -10,6 +9,7 @@ from nova import context
 from nova.cloud import assembly
 from nova.cloud import first_start
 from nova.db import engine
+from nova.db import schema
 from nova.identity.embedded import bootstrap as identity_bootstrap
 
 BIN = pathlib.Path(sys.executable).parent
@@ -54,11 +54,10 @@ def prepare(config, url):
     :param config: path of the configuration file of a daemon with databases
     :param url: of nova-api
     """
-    for command in ('db', 'api_db'):
-        subprocess.run([BIN / 'nova-manage', command, 'sync', '--config-file', config], check=True,
-                       stdout=subprocess.DEVNULL)
     conf = nova_conf.new(files=[str(config)])
     api_db, cell_db = assembly.open_databases(conf)
+    schema.sync(api_db, 'api')
+    schema.sync(cell_db, 'cell')
     identity = assembly.identity(conf, api_db, url)
     passwords = identity_bootstrap.bootstrap(identity)
     first_start.bootstrap(conf, api_db)

@@ -6,13 +6,25 @@ import subprocess
 from nova.tests.integration import servers
 
 
+# Nodes that start at the same moment agree by a lock on which of them is the first. That one finds no other.
+SETTINGS = '''cluster_formation.peer_discovery_backend = classic_config
+cluster_formation.discovery_retry_limit = 2
+cluster_formation.discovery_retry_interval = 200
+'''
+
+
 class Node(servers.RabbitMQ):
-    """One node; it knows the others by the cookie that they share."""
+    """One node; it knows the others by the cookie that they share, and finds them at its first start."""
 
     def __init__(self, directory, cookie):
         super().__init__(directory)
         self._cookie = self._environment['RABBITMQ_ERLANG_COOKIE'] = cookie
         self.name = self._environment['RABBITMQ_NODENAME']
+
+    def know(self, names):
+        """Write down the names of all nodes, before the start."""
+        (self.directory / 'rabbit.conf').write_text(SETTINGS + ''.join(
+            f'cluster_formation.classic_config.nodes.{number} = {name}\n' for number, name in enumerate(names, 1)))
 
     def control(self, *words):
         """rabbitmqctl of this node; what it prints."""
@@ -22,10 +34,6 @@ class Node(servers.RabbitMQ):
                               **servers._as('rabbitmq'))
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
-
-    def join(self, other):
-        for words in (('stop_app',), ('join_cluster', other.name), ('start_app',)):
-            self.control(*words)
 
 
 @contextlib.contextmanager
@@ -38,11 +46,11 @@ def cluster(count):
             node = Node(stack.enter_context(servers._directory('rabbitmq')), 'nova-test-cookie')
             stack.callback(node.stop)
             nodes.append(node)
+        for node in nodes:
+            node.know([each.name for each in nodes])
         with concurrent.futures.ThreadPoolExecutor(count) as pool:
             list(pool.map(Node.start, nodes))
-            list(pool.map(lambda node: node.control('await_startup'), nodes))
-        for node in nodes[1:]:
-            node.join(nodes[0])
+        nodes[0].control('await_online_nodes', str(count))
         yield nodes
 
 

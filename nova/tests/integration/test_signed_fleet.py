@@ -28,9 +28,9 @@ BOUND_S = 60
 @pytest.fixture(scope='module', params=['mariadb', *(['postgresql'] if long_runs.LONG else [])])
 def fleet(request, tmp_path_factory):
     with contextlib.ExitStack() as stack:
-        broker = stack.enter_context(servers.rabbitmq())
         database = stack.enter_context(servers.SHARED[request.param]())
-        yield daemons.Fleet(stack, tmp_path_factory.mktemp('signed'), broker, database, signed=True)
+        yield daemons.Fleet(stack, tmp_path_factory.mktemp('signed'), servers.virtual_host(), database,
+                             signed=True)
 
 
 def _server(fleet, server_id):
