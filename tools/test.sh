@@ -211,7 +211,8 @@ by_servers() {
             test_crash.py) [ -z "${NOVA_TEST_LONG:-}" ] && part=fleets || part=host ;;     # long runs kill guests, too
             test_clients.py|test_consoles.py|test_libvirt*) part=host ;;
             test_network_linux.py) part=bridges ;;
-            test_client_suites.py|test_*_clients.py|test_dashboard*.py) part=clients ;;
+            test_client_suites.py|test_*_clients.py) part=clients ;;
+            test_dashboard*.py) part=dashboards ;;
             test_fleet.py|test_faults.py|test_failover.py|test_rolling_upgrade.py|test_systemd.py) part=fleets ;;
             test_*database*|test_*races.py|test_*_on_servers.py|test_lost_*|test_placement_proof.py|test_round_trips.py|\
                 test_shared_requests.py) part=databases ;;
@@ -222,7 +223,7 @@ by_servers() {
         esac
         parts[$part]+="$file "
     done
-    for part in host brokers databases fleets clients services namespaces moving bridges; do   # the longest first
+    for part in host brokers databases fleets namespaces services moving dashboards clients bridges; do   # the longest first
         # shellcheck disable=SC2086
         beside "$part" -rsfE --durations=15 ${parts[$part]} "$@"
     done
