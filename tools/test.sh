@@ -207,7 +207,8 @@ by_servers() {
         case $name in
             test_libvirt*_moves.py|test_libvirt_live_*.py|test_libvirt_hosts.py|test_network_overlay.py|\
                 test_console_tls.py|test_metadata_hops.py) part=namespaces ;;                  # hosts of their own
-            test_libvirt_moving*.py|test_libvirt_killed*.py|test_libvirt_exports.py) part=moving ;;        # the same
+            test_libvirt_moving*.py|test_libvirt_killed*.py|test_libvirt_exports.py|test_libvirt_locks.py|\
+                test_libvirt_lost_ports.py) part=moving ;;                                     # the same
             test_crash.py) [ -z "${NOVA_TEST_LONG:-}" ] && part=fleets || part=host ;;     # long runs kill guests, too
             test_clients.py|test_consoles.py|test_libvirt*) part=host ;;
             test_network_linux.py) part=bridges ;;
