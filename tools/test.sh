@@ -207,11 +207,13 @@ by_servers() {
         case $name in
             test_libvirt*_moves.py|test_libvirt_live_*.py|test_libvirt_hosts.py|test_network_overlay.py|\
                 test_console_tls.py|test_metadata_hops.py) part=namespaces ;;                  # hosts of their own
-            test_libvirt_moving*.py|test_libvirt_killed*.py|test_libvirt_exports.py) part=moving ;;        # the same
+            test_libvirt_moving*.py|test_libvirt_killed*.py|test_libvirt_exports.py|test_libvirt_locks.py|\
+                test_libvirt_lost_ports.py) part=moving ;;                                     # the same
             test_crash.py) [ -z "${NOVA_TEST_LONG:-}" ] && part=fleets || part=host ;;     # long runs kill guests, too
             test_clients.py|test_consoles.py|test_libvirt*) part=host ;;
             test_network_linux.py) part=bridges ;;
-            test_client_suites.py|test_*_clients.py|test_dashboard*.py) part=clients ;;
+            test_client_suites.py|test_*_clients.py) part=clients ;;
+            test_dashboard*.py) part=dashboards ;;
             test_fleet.py|test_faults.py|test_failover.py|test_rolling_upgrade.py|test_systemd.py) part=fleets ;;
             test_*database*|test_*races.py|test_*_on_servers.py|test_lost_*|test_placement_proof.py|test_round_trips.py|\
                 test_shared_requests.py) part=databases ;;
@@ -222,7 +224,7 @@ by_servers() {
         esac
         parts[$part]+="$file "
     done
-    for part in host brokers databases fleets clients services namespaces moving bridges; do   # the longest first
+    for part in host brokers databases fleets namespaces services moving dashboards clients bridges; do   # the longest first
         # shellcheck disable=SC2086
         beside "$part" -rsfE --durations=15 ${parts[$part]} "$@"
     done
