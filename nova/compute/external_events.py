@@ -9,11 +9,12 @@ from nova import objects
 from nova.compute import lost_ports
 from nova.compute import plugging
 from nova.compute.host import Host
+from nova.network import interface
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-NETWORK_CHANGES = ('network-changed', plugging.PLUGGED, plugging.UNPLUGGED)
+NETWORK_CHANGES = (interface.NETWORK_CHANGED['name'], plugging.PLUGGED, plugging.UNPLUGGED)
 
 
 class ExternalEvents:

@@ -43,7 +43,7 @@ def _key(name: str) -> str:
 def one_of(column: sa.ColumnElement[Any], values: Iterable[str]) -> sa.ColumnElement[bool]:
     """The condition that a column has one of these words, which stand in the text: they are constants of the code.
 
-    As parameters they would be put into the text of each execution anew.
+    As parameters they would be put into the text at each execution.
     """
     words = sorted(values)
     if not all(_WORD.fullmatch(word) for word in words):

@@ -61,8 +61,8 @@ class API:
                 'fixed_ip', 'tag'}]
         :param guarantees: whether ports may request bandwidth of a host; those of the embedded service never do
         :param groups: names of security groups, for ports that are made
-        :raises NetworkRequestInvalid: a network, port or address that the project cannot have, or a network without
-                port security beside groups other than the default one
+        :raises NetworkRequestInvalid: a network, port or address that the project cannot have, or groups other than
+                the default one in a network without port security
         :raises PortInUse, NetworkAmbiguous:
         """
         if requested == 'none' or requested == []:
@@ -258,6 +258,4 @@ def _are_used(network: NetworksRow, names: Collection[str]) -> bool:
 
     :raises NetworkRequestInvalid: they are in none, and names say others than the default one
     """
-    secured = attach.is_secured(network)
-    security.check_used(network['id'], secured, names)
-    return secured
+    return security.check_used(network['id'], attach.is_secured(network), names)

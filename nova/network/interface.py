@@ -7,6 +7,9 @@ from nova.rpc.interface import Interface, Method, Newer
 MAX_LEASES = 500
 REPORT_TIMEOUT_S = 3         # the next one comes soon: an answer that is lost with a connection is not waited for
 
+# for a host: an event of external_instance_event: addresses of the server have changed, its host reads them again
+NETWORK_CHANGED = {'name': 'network-changed', 'tag': None, 'status': 'completed'}
+
 INTERFACE = Interface(
     'network', '1.4',
     # addresses, ports and host plumbing for a server about to be built; idempotent per server.

@@ -10,8 +10,9 @@ from nova.db.networks import security_groups
 MAX_ID = 36
 
 
-def check_used(network_id: str, secured: bool, names: Collection[str]) -> None:
-    """
+def check_used(network_id: str, secured: bool, names: Collection[str]) -> bool:
+    """Whether ports that are made in the network are in groups, which is what ``secured`` says.
+
     :param secured: whether ports that are made in the network have port security
     :param names: the groups that a server names
     :raises NetworkRequestInvalid: they would do nothing. The default group is also meant where none is named
@@ -19,6 +20,7 @@ def check_used(network_id: str, secured: bool, names: Collection[str]) -> None:
     if not secured and set(names) - {security_groups.DEFAULT}:
         raise exception.NetworkRequestInvalid(
             reason=f'network {network_id} has no port security: security groups do nothing there.')
+    return secured
 
 
 def resolve(conn: Connection, project_id: str, names: list[str] | None, known_default: str | None = None) -> list[str]:

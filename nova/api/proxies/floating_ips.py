@@ -8,6 +8,7 @@ from nova.api import casts
 from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.db.tables.rows import InstancesRow
+from nova.network import interface
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import STRING
@@ -56,7 +57,7 @@ def delete(req: api_request.Request, id: str) -> None:
     notify_hosts(req)
     if server_id:
         with contextlib.suppress(exception.NotFound):
-            _show(req, server_lookup.get(req, server_id))
+            _let_host_read(req, server_lookup.get(req, server_id))
 
 
 def add(req: api_request.Request, id: str) -> None:
@@ -64,22 +65,22 @@ def add(req: api_request.Request, id: str) -> None:
     given = req.body['addFloatingIp']
     _of(req).add(id, given['address'], given.get('fixed_address'))
     notify_hosts(req)
-    _show(req, row)
+    _let_host_read(req, row)
 
 
 def remove(req: api_request.Request, id: str) -> None:
     row = server_lookup.get(req, id, _RULE + 'remove')
     _of(req).remove(id, req.body['removeFloatingIp']['address'])
     notify_hosts(req)
-    _show(req, row)
+    _let_host_read(req, row)
 
 
-def _show(req: api_request.Request, row: InstancesRow) -> None:
+def _let_host_read(req: api_request.Request, row: InstancesRow) -> None:
     """Have the host of a server read its addresses again: the server shows what its host has read."""
     if row['host']:
         cell = server_lookup.cell_of(req, row['uuid'])
-        casts.to_host(req, cell, row, cell.rpc.compute.external_instance_event, events=[
-            {'name': 'network-changed', 'tag': None, 'status': 'completed'}])
+        casts.to_host(req, cell, row, cell.rpc.compute.external_instance_event,
+                      events=[interface.NETWORK_CHANGED])
 
 
 _ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}

@@ -16,8 +16,8 @@ from nova.rpc import signatures
 LOOK_S = 10                  # a key that was revoked is good for so long at most
 UNKNOWN_S = 1                # a key that is not known is looked up after so long again, where its messages are accepted
 MOST = 10_000
-# So many keys are looked up again in one statement, because one of them is due, which is after half of their time as
-# well: each host's message would ask for its own.
+# When a key is due, others that were used are looked up with it in one statement, up to so many: those whose time is
+# half over. Else each host's message would cost a statement.
 BATCH = 500
 
 

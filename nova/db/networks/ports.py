@@ -228,6 +228,7 @@ def older_devices(conn: sa.Connection, device_ids: set[str], before: datetime) -
                              .group_by(c.device_id).having(sa.func.max(c.updated_at) < before)).scalars())
 
 
+OF_SERVERS = 'compute:'                # how the owners of ports of servers begin
 # what the service itself puts on ports
 DHCP, GATEWAY, INTERFACE, FLOATING = (f'network:{name}' for name in (
     'dhcp', 'router_gateway', 'router_interface', 'floatingip'))

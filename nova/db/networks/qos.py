@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from nova.db.networks import networks
 from nova.db.networks import revisions
+from nova.db.networks.ports import OF_SERVERS
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def of_ports(conn: sa.Connection, ports: list[Any], nets: dict[str, Any]) -> Qua
     :param nets: rows of their networks by id
     """
     policies = {port['id']: port['qos_policy_id'] or nets[port['network_id']]['qos_policy_id'] for port in ports
-                if port['network_id'] in nets and port['device_owner'].startswith('compute:')}
+                if port['network_id'] in nets and port['device_owner'].startswith(OF_SERVERS)}
     chosen = {policy for policy in policies.values() if policy}
     rules, markings = rules_of(conn, chosen), markings_of(conn, chosen)
     return Qualities({port: [[rule['direction'], rule['max_kbps'], rule['max_burst_kbps']] for rule in rules[policy]]

@@ -142,9 +142,8 @@ def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing
         values = attributes.parse(resource.attributes, req.context, req.body, creating=False)
         resource.update(conn, req.face, req.context, row, values)
         made = _made(conn, resource, id)
-        names = (resource.port, 'fixed_ip_address') if resource.port else ()
-        changed = [row, made] if any(row[name] != made[name] for name in names) else []
-        return _views(conn, req.context, resource, [made])[0], _showing(conn, resource, changed)
+        changed = any(row[name] != made[name] for name in resource.shown)
+        return _views(conn, req.context, resource, [made])[0], _showing(conn, resource, [row, made] if changed else [])
 
     view, showing = req.face.api_db.run(ipam.arbitrated(change))
     _refresh(resource, req, showing)
@@ -240,9 +239,8 @@ def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typin
 def _showing(conn: typing.Any, resource: Resource,
              rows: collections.abc.Iterable[collections.abc.Mapping[str, typing.Any]]) -> list[str]:
     """Uuids of the servers that show rows of a resource among their addresses."""
-    if not resource.port:
-        return []
-    return servers.of_ports(conn, {row[resource.port] for row in rows} - {None})
+    idents = {row[name] for name in resource.shown[:1] for row in rows} - {None}
+    return servers.of_ports(conn, idents) if idents else []
 
 
 def _refresh(resource: Resource, req: NetworkRequest, showing: collections.abc.Sequence[str] = ()) -> None:

@@ -28,7 +28,7 @@ class Resource:
     prepare   function(conn, context): called in a transaction before a list
     narrow    (columns, fields of others, function(conn, rows, fields) -> views): what lists of these fields alone read
     tagged    whether it has tags
-    port      its column with the id of a port whose server shows the row among its addresses; '': no server does
+    shown     its columns that a server shows among its addresses; the first one is the id of the server's port
     at        its path; '': its plural
     actions   (method, path below one, function(conn, face, context, row, body, **parts) -> document or None)
     """
@@ -49,7 +49,7 @@ class Resource:
     actions: tuple[tuple[str, str, Callable[..., typing.Any]], ...] = ()
     narrow: tuple[Sequence[str], Collection[str], Callable[..., list[dict[str, typing.Any]]]] | None = None
     tagged: bool = True
-    port: str = ''
+    shown: tuple[str, ...] = ()
     at: str = ''
 
     @property

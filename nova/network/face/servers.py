@@ -8,6 +8,7 @@ from nova import exception
 from nova import objects
 from nova.db.networks import ports
 from nova.db.servers import instances
+from nova.network import interface
 
 if typing.TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,13 +18,11 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-OWNER = 'compute:'                       # how the owners of ports of servers begin
-
 
 def of_ports(conn: engine.Connection, idents: Collection[str]) -> list[str]:
     """Uuids of the servers that have these ports."""
     found = ports.of_ids(conn, set(idents)).values()
-    return sorted({port['device_id'] for port in found if (port['device_owner'] or '').startswith(OWNER)})
+    return sorted({port['device_id'] for port in found if (port['device_owner'] or '').startswith(ports.OF_SERVERS)})
 
 
 class Servers:
@@ -42,9 +41,9 @@ class Servers:
     @staticmethod
     def _tell(ctx: nova_context.RequestContext, cell: typing.Any, row: typing.Any) -> None:
         try:
-            cell.rpc.compute.external_instance_event(ctx, server=row['host'], instance=objects.Instance.from_row(row),
-                                                     events=[{'name': 'network-changed', 'tag': None,
-                                                              'status': 'completed'}])
+            cell.rpc.compute.external_instance_event(
+                ctx, server=row['host'], instance=objects.Instance.from_row(row),
+                events=[interface.NETWORK_CHANGED])
         except exception.Unavailable as error:
             LOG.warning('Host %s was not notified of changed addresses of server %s: %s', row['host'], row['uuid'],
                         error)

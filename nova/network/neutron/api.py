@@ -87,8 +87,10 @@ class API:
 
     def _named(self, context: RequestContext, requested: list[choice.Request],
                ) -> tuple[dict[str, Document], dict[str, Document], list[Document]]:
-        """(ports, networks, subnets) that requests name, as the caller sees them: ports are asked for once as the
-        caller, and once as the system."""
+        """(ports, networks, subnets) that requests name, as the caller sees them.
+
+        Ports are read twice: as the caller, who must see them, and as the system, which sees what they request.
+        """
         neutron = self.neutron
         wanted = {str(request['port_id']) for request in requested if request.get('port_id')}
         ports = {port['id']: port for port in neutron.list(context, 'ports', id=wanted)}

@@ -119,9 +119,7 @@ def groups_are_used(network: Document, names: Collection[str]) -> bool:
 
     :raises NetworkRequestInvalid: they are in none, and names say others than the default one
     """
-    secured = bool(network.get('port_security_enabled', True))
-    security.check_used(network['id'], secured, names)
-    return secured
+    return security.check_used(network['id'], bool(network.get('port_security_enabled', True)), names)
 
 
 def groups(neutron: client.Neutron, ctx: RequestContext, project_id: str, names: Collection[str]) -> list[Document]:

@@ -2,7 +2,7 @@
 
 oslo.messaging takes the base class of its servers from oslo.service, and nothing else. Any class of oslo.service loads
 a backend with all its parts: the default one brings eventlet, the other one needs a package more. oslo.utils,
-oslo.messaging and futurist, whose executor its servers have, load eventlet, too, where it is installed. Together it is
+oslo.messaging and futurist, whose executor its servers have, load eventlet, too, where it is installed. That is
 5 MB in each daemon.
 """
 from __future__ import annotations

@@ -20,8 +20,8 @@ if typing.TYPE_CHECKING:
 class NetworkResourcesFilter(base.Filter):
     """Hosts that have the bandwidth and packet rate that ports request, and that a segment of each network reaches.
 
-    The Placement service knows what hosts have, and the aggregates of segments; which hosts are in these, the compute
-    API has been told by Neutron. The filter looks; the port claims when it is bound, and a host that has no more then
+    The Placement service knows what hosts have, and the aggregates of segments; which hosts are in these, Neutron
+    writes with the compute API. The filter looks; the port claims when it is bound, and a host that has no more then
     is left for another one.
     """
 

@@ -58,7 +58,7 @@ def page(request: VolumeRequest, table: engine.Table, key: str,
     What is of volumes of administrative servers is for administrators and services.
 
     :param filters: {name in a query: column}, besides the project's id
-    :param direction: of the order by the moment when they were made, in which they come unless another is asked for
+    :param direction: of the usual order, by the moment when they were made
     """
     query, filters = request.query, {**filters, 'project_id': 'project_id'}
     check(request, {*filters, *EVERYONE, *PAGED, *SORTED, 'with_count'})
@@ -99,7 +99,7 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
 
 def kept(request: VolumeRequest, key: str, rows: Sequence[dict[str, Any]],
          view: Callable[[dict[str, Any]], Any], filters: Iterable[str]) -> dict[str, Any]:
-    """A page of rows that are all in memory already, and filtered; they keep their order unless another is asked for.
+    """A page of rows that are all in memory already, and filtered; their order is kept where the query has none.
 
     :param filters: names of the filters that were applied
     :raises InvalidMarker: no row has the marker

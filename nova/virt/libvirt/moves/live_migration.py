@@ -255,7 +255,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
     def _unplug_expected(self, uuid: str) -> xml.Guest | None:
         """Unplug the ports of a guest that was expected on shared disks, and return it; None: none was.
 
-        The record beside its disks names the bridges of its source, which may not be here.
+        The record with the disks names the bridges of its source, which may not be here.
         """
         coming = shared_storage.expected(self.storage, uuid, self.host)
         for port in coming.ports() if coming is not None else ():

@@ -82,7 +82,9 @@ def volume(device: Device, source: Source, properties: dict[str, typing.Any], ma
     bus = device.get('disk_bus') or _bus(kind, properties, machine)
     if bus not in PREFIXES:
         raise _refused(f'{bus!r:.40} is no bus of disks')
-    if kind == 'lun' and (bus != 'scsi' or not _is_scsi(source)):
+    if kind == 'lun' and bus != 'scsi':
+        raise _refused(f'a lun has the bus scsi, not {bus}')
+    if kind == 'lun' and not _is_scsi(source):
         raise _refused('a lun is a SCSI device of a block storage that has those (block devices of the host, and '
                        f'iSCSI): SCSI commands do not pass through {source.get("protocol") or "a file"}')
     index = device.get('boot_index')
