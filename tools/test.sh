@@ -51,10 +51,10 @@ fi
 # where it cannot be installed, its tests say so and are skipped
 keystone_venv() {
     local program
-    for program in keystone-manage barbican-manage ironic-dbsync cinder-volume; do
+    for program in keystone-manage barbican-manage ironic-dbsync cinder-volume manila-share; do
         [ -x "$NOVA_TEST_KEYSTONE/bin/$program" ] && continue
-        python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone barbican ironic cinder ||
-            say "Keystone, Barbican, Ironic and Cinder cannot be installed."
+        python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone barbican ironic cinder manila ||
+            say "Keystone, Barbican, Ironic, Cinder and Manila cannot be installed."
         break
     done
     [ ! -x "$NOVA_TEST_KEYSTONE/bin/cinder-volume" ] || [ $root = no ] || ceph_bindings "$NOVA_TEST_KEYSTONE/bin/python" ||
@@ -82,7 +82,7 @@ if wants integration; then
 fi
 others_made() {
     [ -n "${meanwhile[keystone]:-}" ] || return 0
-    step "Keystone, Barbican, Ironic, Cinder" outcome keystone
+    step "Keystone, Barbican, Ironic, Cinder, Manila" outcome keystone
     [ $root = no ] || step "Guest image" outcome image
 }
 [ "$suite" != integration ] || step "Test files" all_collected
@@ -217,7 +217,7 @@ by_servers() {
             test_fleet.py|test_faults.py|test_failover.py|test_rolling_upgrade.py|test_systemd.py) part=fleets ;;
             test_*database*|test_*races.py|test_*_on_servers.py|test_lost_*|test_placement_proof.py|test_round_trips.py|\
                 test_shared_requests.py) part=databases ;;
-            test_ceph*.py|test_barbican.py|test_ironic.py|test_keystone_callers.py|test_ec2_api_project.py|\
+            test_ceph*.py|test_barbican.py|test_ironic.py|test_manila.py|test_keystone_callers.py|test_ec2_api_project.py|\
                 test_exported_moves.py|test_volume_*.py|test_image_disk.py|test_injection.py|test_bench_disks.py|\
                 test_placement_service.py|test_tls.py) part=services ;;                        # of other projects
             *) part=brokers ;;

@@ -73,8 +73,10 @@ class Service:
         if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_run_out()):
             if not ctx.auth_token and self.has_account:
                 self._adapter.invalidate()               # the next request has a new one
+            # which keystonemiddleware wants to have the role "service"
+            account = ", or does not take that of this cloud's account" if ctx.auth_token and self.has_account else ''
             return exception.Unavailable(f'The {self.name} service refused a valid token with code {code}: it cannot '
-                                         'check tokens at the moment.')
+                                         f'check tokens at the moment{account}.')
         error = self._errors.get(code)
         if error is None:
             return exception.Unavailable(f'The {self.name} service answered with code {code}.')

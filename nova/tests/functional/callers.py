@@ -73,9 +73,12 @@ class Identity:
         name, password = 'user-' + uuid.uuid4().hex, 'pw-' + uuid.uuid4().hex
         user_id = self._made('user', name=name, password=password)
         if target is not None:
-            granted = self.admin.put(f'/identity/v3{target}/users/{user_id}/roles/{self.roles[role]}')
-            assert granted.status_code == 204, granted.text
+            self.grant(target, user_id, role)
         return name, password, user_id
+
+    def grant(self, target, user_id, role):
+        answer = self.admin.put(f'/identity/v3{target}/users/{user_id}/roles/{self.roles[role]}')
+        assert answer.status_code == 204, answer.text
 
     def caller(self, auth, headers=()):
         return Caller(self.admin.url, auth, self.version, headers, self.admin.session,
