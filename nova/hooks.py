@@ -54,12 +54,6 @@ def add_hook(name: str, pass_function: bool = False) -> Callable[..., Any]:
     return decorate
 
 
-def reset() -> None:
-    """Forget what was loaded."""
-    with _lock:
-        _plugins.clear()
-
-
 def _load(name: str) -> tuple[Any, ...]:
     """The objects of a name. One that cannot be loaded is logged and left out."""
     from stevedore import hook

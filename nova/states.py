@@ -18,13 +18,12 @@ SHELVED_OFFLOADED = 'shelved_offloaded'
 VM_STATES = (ACTIVE, BUILDING, PAUSED, SUSPENDED, STOPPED, RESCUED, RESIZED, SOFT_DELETED, DELETED, ERROR,
              SHELVED, SHELVED_OFFLOADED)
 
-# ---- what became of a server, for a host that has something of it -------------
+# ---- fates: what became of a server, for a host that has something of it -------------
 DELETED_FOR_GOOD = 'deleted'
 ELSEWHERE = 'elsewhere'      # it lives on another host, or on none
 NEEDED = 'needed'            # it lives here, or a move decides about it
 UNKNOWN = 'unknown'
 GONE = (DELETED_FOR_GOOD, ELSEWHERE)
-FATES = (*GONE, NEEDED, UNKNOWN)
 
 # ---- task states: what is being done to it ----------------------------------
 SCHEDULING = 'scheduling'

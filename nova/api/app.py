@@ -3,7 +3,6 @@ import collections.abc
 import dataclasses
 import functools
 import importlib
-import logging
 import pkgutil
 import re
 import typing
@@ -46,8 +45,6 @@ from nova.web.request import decoded_path
 from nova.web.routes import Route
 
 __all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'factory', 'public')
-
-LOG = logging.getLogger(__name__)
 
 Environ = dict[str, typing.Any]
 _JSON_TYPES = ('application/json', '')

@@ -5,7 +5,7 @@ may hold a password or a private key, encrypted with a key derived from it: who 
 What was refused is not kept, and of an answer longer than ``MAX_ANSWER`` only that it was given.
 
 A process that dies between its first write and its answer, or loses its database at a commit, leaves a row without an
-answer. After ``ABANDONED_S`` a request with the same key does the work again; ``Once.uuid`` then names the same servers
+answer. When it is abandoned, a request with the same key does the work again; ``Once.uuid`` then names the same servers
 as the first time, so that what is there already is found (see server_create).
 """
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nova import exception
 from nova import utils
 from nova.api import request as api_request
 from nova.db import engine
-from nova.db.projects import idempotency as db
+from nova.db.projects import attempts
 from nova.web import bodies
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -33,7 +33,7 @@ from nova.web.routes import Route
 LOG = logging.getLogger(__name__)
 
 HEADER = 'HTTP_IDEMPOTENCY_KEY'
-ABANDONED_S = 240                # longer than a request lasts: the process that began it has ended
+KEYS = attempts.IDEMPOTENCY_KEYS
 MAX_KEY = 255
 MAX_ANSWER = 256 * 1024          # bytes; of a longer one it is kept alone that it was given
 OF_USERS = ('/os-keypairs', '/os-certificates')     # a private key is its user's alone, not even the project's
@@ -97,14 +97,13 @@ def serve(req: api_request.Request, document: Any, work: Callable[[], Response])
     database, now = req.services.api_db, utils.utcnow()
     req.once = once = Once(req.project_id, key, now)
     mark = once.derived(_described(req, document)).hex()
-    row = database.run(db.begin, req.project_id, once.key_hash, mark, now, counted=not req.of_ec2)
+    row = database.run(KEYS.begin, req.project_id, once.key_hash, mark, now, counted=not req.of_ec2)
     if row is not None:
         if row['request_hash'] != mark:
             raise exception.IdempotencyKeyInUse('This Idempotency-Key was sent with another request before.')
         if row['answer'] is not None:
             return _replay(once, row['answer'])
-        if (row['tried_at'] > now - datetime.timedelta(seconds=ABANDONED_S)
-                or not database.run(db.take_over, row, now)):
+        if not database.run(KEYS.take_over, row, now):
             raise exception.IdempotencyKeyInUse('The first request with this Idempotency-Key is still being served.',
                                                 retry_after=1)
         once.again, once.created_at = True, row['created_at']
@@ -113,7 +112,7 @@ def serve(req: api_request.Request, document: Any, work: Callable[[], Response])
     except engine.CommitUnanswered:
         raise                            # it may be done: who asks again finds it
     except BaseException:
-        database.run(db.forget, req.project_id, once.key_hash, once.tried_at)
+        database.run(KEYS.forget, req.project_id, once.key_hash, once.tried_at)
         raise
     _keep(req, once, answer)
     return answer
@@ -124,7 +123,7 @@ def _keep(req: api_request.Request, once: Once, answer: Response) -> None:
     kept = None if len(body) > MAX_ANSWER else body.decode()
     sealed = once.seal(orjson.dumps([answer.status, answer.headers, kept]))
     try:
-        req.services.api_db.run(db.finish, req.project_id, once.key_hash, once.tried_at, sealed)
+        req.services.api_db.run(KEYS.finish, req.project_id, once.key_hash, once.tried_at, sealed)
     except Exception:
         # The request is done: a client that repeats it finds it done (see the module).
         LOG.exception('The answer of request %s could not be kept.', req.request_id)

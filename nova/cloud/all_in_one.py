@@ -41,6 +41,7 @@ from nova.network.face import app as network_app
 from nova.network.face import servers as network_servers
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
+from nova.runtime import host_identity
 from nova.runtime import privileges
 from nova.runtime import tls
 from nova.runtime import wsgi
@@ -74,7 +75,7 @@ class Cloud:
                  network_helper: privileges.Helper | None = None,
                  guest_helper: privileges.Helper | None = None) -> None:
         self.conf = conf
-        self.state_path = pathlib.Path(os.path.abspath(db_cells.state_path(conf)))
+        self.state_path = pathlib.Path(os.path.abspath(host_identity.state_path(conf)))
         conf.set_override('state_path', str(self.state_path))
         if conf.compute_driver == 'fake' and not conf.fake.state_dir:
             conf.set_override('state_dir', str(self.state_path / 'fake'), group='fake')

@@ -17,6 +17,7 @@ from nova import notify
 from nova.conductor import interface as conductor_interface
 from nova.runtime import disk_space
 from nova.runtime import health
+from nova.runtime import host_identity
 from nova.runtime import service
 from nova.runtime.http import priorities
 
@@ -329,11 +330,10 @@ def images(conf: cfg.ConfigOpts, api_db: Database, store: Store | None = None) -
 
 def image_store(conf: cfg.ConfigOpts, api_db: Database) -> Store:
     """The embedded image store."""
-    from nova.db.cells import cells
     from nova.db.projects import storage_quotas
     from nova.image.embedded import service as embedded
     options = conf.image
-    return embedded.Store(api_db, options.directory or os.path.join(cells.state_path(conf), 'images'),
+    return embedded.Store(api_db, options.directory or os.path.join(host_identity.state_path(conf), 'images'),
                           max_size=options.max_size * embedded.GIB,
                           max_virtual_size=options.max_virtual_size * embedded.GIB,
                           limits=functools.partial(storage_quotas.of_images, conf),
@@ -356,10 +356,9 @@ def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells
 
 def identity(conf: cfg.ConfigOpts, api_db: Database, base_url: str) -> IdentityService:
     """The embedded identity service."""
-    from nova.db.cells import cells
     from nova.identity.embedded import catalog
     from nova.identity.embedded import service as identity_service
-    return identity_service.IdentityService(conf, api_db, os.path.join(cells.state_path(conf), 'keys'),
+    return identity_service.IdentityService(conf, api_db, os.path.join(host_identity.state_path(conf), 'keys'),
                                             catalog.for_base(base_url, catalog.served(conf)))
 
 

@@ -14,6 +14,7 @@ from nova.console import sessions
 from nova.console import xvp
 from nova.db.cells import cells as db_cells
 from nova.db.identity import directory
+from nova.runtime import host_identity
 from nova.runtime import wsgi
 
 INSTANCES = 'instances'                 # of nova.virt.libvirt.storage
@@ -38,7 +39,7 @@ def held(conf: cfg.ConfigOpts, api_db: Any, cells: db_cells.Cells, local: Iterab
             return set()
         with api_db.reader() as conn:
             return directory.ended_tokens(conn, used)
-    directory_of_guests = pathlib.Path(os.path.realpath(db_cells.state_path(conf))) / INSTANCES
+    directory_of_guests = pathlib.Path(os.path.realpath(host_identity.state_path(conf))) / INSTANCES
     return sessions.Sessions(conf, relay.Relay(), cells, gone, void, local, directory_of_guests)
 
 

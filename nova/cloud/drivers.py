@@ -5,7 +5,7 @@ import pathlib
 from oslo_config import cfg
 
 from nova import exception
-from nova.db.cells import cells
+from nova.runtime import host_identity
 
 # name: (compute_driver, driver of [network])
 DRIVERS = {'libvirt': ('libvirt', 'linux'), 'fake': ('fake', 'fake')}
@@ -26,7 +26,7 @@ def choose(conf: cfg.ConfigOpts, wanted: str | None = None) -> str | None:
             wanted = 'fake' if reason else 'libvirt'
     if recorded not in (None, wanted):
         raise exception.InvalidInput(
-            f'{cells.state_path(conf)} belongs to a cloud on the {recorded} driver: use --driver {recorded}, '
+            f'{host_identity.state_path(conf)} belongs to a cloud on the {recorded} driver: use --driver {recorded}, '
             'or another --state-path.')
     compute, network = DRIVERS[wanted]
     conf.set_override('compute_driver', compute)
@@ -35,7 +35,7 @@ def choose(conf: cfg.ConfigOpts, wanted: str | None = None) -> str | None:
 
 
 def _file(conf: cfg.ConfigOpts) -> pathlib.Path:
-    return pathlib.Path(cells.state_path(conf)) / 'driver'
+    return pathlib.Path(host_identity.state_path(conf)) / 'driver'
 
 
 def read(conf: cfg.ConfigOpts) -> str | None:

@@ -64,7 +64,7 @@ def settle(host: Host, ctx: context.RequestContext, server: objects.Instance, li
 
 
 class LostPorts:
-    """The comparison at the start of the service, beside its other work: it waits for a network service that is away.
+    """The comparison at the start of the service, in the background: it waits for a network service that is away.
 
     :param settled: function(ctx, server, trusted) that reads the ports of a server again, in the server's own queue
     """

@@ -64,7 +64,7 @@ class Strays:
                 self._host.queue.submit(uuid, self._remove, ctx, uuid, what)
 
     def _became_of(self, ctx: context.RequestContext, uuids: list[str]) -> dict[str, str]:
-        """{uuid: one of states.FATES}; what is not named is not to be touched."""
+        """{uuid: a fate of nova.states}; what is not named is not to be touched."""
         conductor, host = self._host.conductor, self._host.name
         try:
             return conductor.became_of(ctx, host=host, uuids=uuids)

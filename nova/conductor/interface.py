@@ -98,7 +98,7 @@ INTERFACE = Interface(
     Method('instances_on_host', ('host',), call=True),
     # of guests that a host has and does not know: those that were deleted, or live on another host -> list of uuids
     Method('stray_guests', ('host', 'uuids'), call=True),
-    # the same of whatever a host has of servers -> {uuid: one of states.FATES}
+    # the same of whatever a host has of servers -> {uuid: a fate of nova.states}
     Method('became_of', ('host', 'uuids'), call=True, since='1.1'),
     # the passphrase of a server's encrypted local disks, made at the first request; raises DiskKeyUnavailable
     Method('get_disk_key', ('instance_uuid',), call=True, since='1.1'),

@@ -23,8 +23,6 @@ from nova import exception
 from nova.console import relay
 from nova.console import sessions
 
-LOG = logging.getLogger(__name__)
-
 HERE = pathlib.Path(__file__).parent
 # kind of proxy: (its page, the paths at which it is found, the option with its address)
 PAGES = {

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import contextvars
 import functools
-import logging
 import os
 import random
 import sqlite3
@@ -30,8 +29,6 @@ from nova.db import server_engines
 from nova.runtime import commits
 from nova.runtime import metrics
 from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
-
-LOG = logging.getLogger(__name__)
 
 DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # before a transaction that lost its connection is begun again

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
 
 PATCH_TYPE = 'application/openstack-images-v2.1-json-patch'
-PAGE = 1000
 SERVICE_TYPE = 'image'            # in the catalog, unless [glance] names another
-ERRORS = {400: exception.BadRequest, 401: exception.Unauthorized, 403: exception.Forbidden, 409: exception.Conflict,
-          410: exception.Gone, 413: exception.TooLarge, 415: exception.UnsupportedMediaType}
+ERRORS = {400: exception.BadRequest, 409: exception.Conflict, 410: exception.Gone, 413: exception.TooLarge,
+          415: exception.UnsupportedMediaType}
 TIMES = ('created_at', 'updated_at')
 
 

@@ -19,10 +19,10 @@ from nova.runtime import directories
 DIRECTORY = 'services'
 
 
-def state_path(conf: ConfigOpts) -> Any:
-    """The directory of everything that this host keeps."""
+def state_path(conf: ConfigOpts) -> str:
+    """The directory of everything that this host keeps, and of a deployment's files where it is one host."""
     if conf.state_path:
-        return conf.state_path
+        return str(conf.state_path)
     return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
 
 

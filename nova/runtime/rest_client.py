@@ -1,6 +1,7 @@
 """Requests over HTTP to another service of the cloud, and what its refusals mean to the user."""
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from oslo_config.cfg import ConfigOpts
@@ -12,6 +13,8 @@ from nova import exception
 from nova.conf.clients import keystoneauth
 
 BAD_TOKEN = 401
+REFUSALS = {BAD_TOKEN: exception.Unauthorized, 403: exception.Forbidden}
+_ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
 TIMEOUT_S = 180           # without an answer, or the next part of one, unless the section's timeout says otherwise
 
 
@@ -26,6 +29,13 @@ def session_of(conf: ConfigOpts, section: str, timeout_s: int) -> tuple[Any, Any
                                                   timeout=conf[section].timeout or timeout_s), auth
 
 
+def checked(ident: str, missing: Exception) -> str:
+    """An id that may become part of an address; ``missing`` is raised for anything else."""
+    if not isinstance(ident, str) or not _ID.match(ident):
+        raise missing
+    return ident
+
+
 class Service:
     """One HTTP client for all threads.
 
@@ -36,14 +46,14 @@ class Service:
     :param section: where the session, auth and adapter options of keystoneauth1 are
     :param service_type: in the catalog, unless the section names another
     :param name: of the service, in a sentence
-    :param errors: {code: class of the error} of refusals
+    :param errors: {code: class of the error} of refusals besides REFUSALS
     :param own_beside: requests of the system have the service's token in both places
     """
 
-    def __init__(self, conf: ConfigOpts, section: Any, service_type: Any, name: str, errors: Any,
+    def __init__(self, conf: ConfigOpts, section: Any, service_type: Any, name: str, errors: Any = None,
                  own_beside: bool = False) -> None:
         options = conf[section]
-        self.name, self._errors, self._own_beside = name, errors, own_beside
+        self.name, self._errors, self._own_beside = name, {**REFUSALS, **(errors or {})}, own_beside
         session, self._auth = session_of(conf, section, TIMEOUT_S)
         self.has_account = self._auth is not None
         self._adapter = adapter.Adapter(session, auth=self._auth, service_type=options.service_type or service_type,
@@ -81,6 +91,12 @@ class Service:
         if error is None:
             return exception.Unavailable(f'The {self.name} service answered with code {code}.')
         return error(f'The {self.name} service refused the request with code {code}.')
+
+    def fine(self, ctx: Any, answer: Any) -> Any:
+        """An answer whose code is below 400; ``refusal`` is raised for any other."""
+        if answer.status_code >= 400:
+            raise self.refusal(ctx, answer.status_code)
+        return answer
 
     def endpoint(self) -> Any:
         """Its address, of the configuration or the catalog, without a slash at the end."""

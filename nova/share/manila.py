@@ -5,7 +5,6 @@ https://docs.openstack.org/api-ref/shared-file-system/ describes each request.
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from typing import Any
 from typing import TYPE_CHECKING
@@ -23,12 +22,10 @@ if TYPE_CHECKING:
 # the first in which an access rule can be kept from its share's owner, who would take it from under a guest
 VERSION = {'X-OpenStack-Manila-API-Version': '2.82'}
 SERVICE_TYPE = 'shared-file-system'      # in the catalog, unless [manila] names another
-ERRORS = {400: exception.Conflict, 401: exception.Unauthorized, 403: exception.Forbidden, 409: exception.Conflict,
-          413: exception.Forbidden}
+ERRORS = {400: exception.Conflict, 409: exception.Conflict, 413: exception.Forbidden}
 IP, CEPHX = 'ip', 'cephx'                # types of rules
 REASON = 'a server has the share'
 RULE_S, POLL_S = 30, 0.5                 # that a rule may take to be carried out; between two looks
-_ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
 _GONE = (403, 404)
 
 
@@ -121,9 +118,7 @@ def _who(share_id: str, address: str, protocol: str | None) -> tuple[str, str]:
 
 
 def _checked(share_id: str) -> str:
-    if not _ID.match(share_id):
-        raise exception.ShareNotFound(share_id=share_id[:64])
-    return share_id
+    return rest_client.checked(share_id, exception.ShareNotFound(share_id=share_id[:64]))
 
 
 def _chosen(locations: list[dict[str, Any]]) -> str:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
 
 SERVICE_TYPE = 'key-manager'             # in the catalog, unless [barbican] names another
-ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden}
 MOST_CERTIFICATE_BYTES = 64 * 1024
 _CERTIFICATE_KINDS = ('application/octet-stream', 'application/pkix-cert', 'text/plain')
 MOST_BYTES = 512                         # of a key; libvirt and QEMU bear more
@@ -31,7 +30,7 @@ class Barbican:
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        self._service = rest_client.Service(conf, 'barbican', SERVICE_TYPE, 'Key Manager', ERRORS)
+        self._service = rest_client.Service(conf, 'barbican', SERVICE_TYPE, 'Key Manager')
 
     def passphrase(self, ctx: RequestContext, key_id: str) -> str:
         """The passphrase of LUKS that a key stands for, as Block Storage makes it: a symmetric key in hexadecimal
@@ -80,9 +79,7 @@ class Barbican:
         """
         body = {'name': name, 'secret_type': 'passphrase', 'payload': passphrase, 'payload_content_type': 'text/plain'}
         answer = self._service.request(ctx, 'POST', lambda: self._root() + '/v1/secrets', {}, json=body)
-        if answer.status_code >= 400:
-            raise self._service.refusal(ctx, answer.status_code)
-        return _ident(answer.json()['secret_ref'])
+        return _ident(self._service.fine(ctx, answer).json()['secret_ref'])
 
     def named(self, ctx: RequestContext, name: str) -> list[str]:
         """The ids of the account's secrets of this name.
@@ -90,9 +87,7 @@ class Barbican:
         :raises Unavailable, Forbidden:
         """
         answer = self._service.request(ctx, 'GET', lambda: self._root() + '/v1/secrets', {}, params={'name': name})
-        if answer.status_code >= 400:
-            raise self._service.refusal(ctx, answer.status_code)
-        return [_ident(each['secret_ref']) for each in answer.json()['secrets']]
+        return [_ident(each['secret_ref']) for each in self._service.fine(ctx, answer).json()['secrets']]
 
     def destroy(self, ctx: RequestContext, key_id: str) -> None:
         """Forget a key for ever; no error when there is none.
@@ -100,8 +95,8 @@ class Barbican:
         :raises Unavailable, Forbidden:
         """
         answer = self._service.request(ctx, 'DELETE', lambda: f'{self._root()}/v1/secrets/{key_id}', {})
-        if answer.status_code >= 400 and answer.status_code != 404:
-            raise self._service.refusal(ctx, answer.status_code)
+        if answer.status_code != 404:
+            self._service.fine(ctx, answer)
 
     def _root(self) -> str:
         return str(self._service.endpoint()).removesuffix('/v1')
@@ -111,9 +106,7 @@ class Barbican:
         if answer.status_code in (403, 404):
             raise exception.InvalidVolume(reason='the Key Manager service does not give its key for this request. '
                                                  "A request of the volume's owner gets it.")
-        if answer.status_code >= 400:
-            raise self._service.refusal(ctx, answer.status_code)
-        return answer
+        return self._service.fine(ctx, answer)
 
 
 def _ident(secret_ref: object) -> str:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from typing import Any
 from typing import TYPE_CHECKING
 
@@ -26,8 +25,7 @@ SERVICE_TYPE = 'block-storage'                           # in the catalog, unles
 PAGE = 1000
 ATTACHING = 'attaching'                                  # a host has a connection, and has not completed it
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
-ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden, 413: exception.Forbidden}
-_ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
+ERRORS = {413: exception.Forbidden}
 
 
 class CinderVolumes(api.BlockStorage):
@@ -93,7 +91,7 @@ class CinderVolumes(api.BlockStorage):
 
     def _volume(self, ctx: RequestContext, method: Any, volume_id: str, tail: str = '', **kwargs: Any) -> Any:
         missing = exception.VolumeNotFound(volume_id=str(volume_id)[:64])
-        return self._call(ctx, method, f'/volumes/{_checked(volume_id, missing)}{tail}', missing, **kwargs)
+        return self._call(ctx, method, f'/volumes/{rest_client.checked(volume_id, missing)}{tail}', missing, **kwargs)
 
     # ---- attachments
 
@@ -102,7 +100,7 @@ class CinderVolumes(api.BlockStorage):
 
     def _attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str, connector: Any) -> Any:
         missing = exception.VolumeNotFound(volume_id=str(volume_id)[:64])
-        body = {'attachment': {'volume_uuid': _checked(volume_id, missing), 'instance_uuid': instance_uuid,
+        body = {'attachment': {'volume_uuid': rest_client.checked(volume_id, missing), 'instance_uuid': instance_uuid,
                                'connector': connector}}
         return self._call(ctx, 'POST', '/attachments', missing, json=body).json()['attachment']
 
@@ -168,7 +166,8 @@ class CinderVolumes(api.BlockStorage):
 
     def _attachment(self, ctx: RequestContext, method: Any, attachment_id: str, tail: str = '', **kwargs: Any) -> Any:
         missing = exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
-        return self._call(ctx, method, f'/attachments/{_checked(attachment_id, missing)}{tail}', missing, **kwargs)
+        path = f'/attachments/{rest_client.checked(attachment_id, missing)}{tail}'
+        return self._call(ctx, method, path, missing, **kwargs)
 
     # ---- snapshots
 
@@ -192,11 +191,11 @@ class CinderVolumes(api.BlockStorage):
 
     def _snapshot(self, ctx: RequestContext, method: Any, snapshot_id: str) -> Any:
         missing = exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
-        return self._call(ctx, method, f'/snapshots/{_checked(snapshot_id, missing)}', missing)
+        return self._call(ctx, method, f'/snapshots/{rest_client.checked(snapshot_id, missing)}', missing)
 
     def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: Any, progress: Any) -> None:
         missing = exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
-        self._call(ctx, 'POST', f'/snapshots/{_checked(snapshot_id, missing)}/action', missing,
+        self._call(ctx, 'POST', f'/snapshots/{rest_client.checked(snapshot_id, missing)}/action', missing,
                    json={'os-update_snapshot_status': {'status': status, 'progress': progress}})
 
     def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: Any) -> Any:
@@ -230,13 +229,6 @@ class CinderVolumes(api.BlockStorage):
             self._root = root + '/v3' if found else endpoint + '/v3'
         project = ctx.project_id if ctx.auth_token else self._service.own_project()
         return f'{self._root}/{project}' if project else self._root
-
-
-def _checked(ident: str, missing: Any) -> Any:
-    """Only ids may become part of an address."""
-    if not isinstance(ident, str) or not _ID.match(ident):
-        raise missing
-    return ident
 
 
 def _message(response: Any) -> Any:

@@ -24,6 +24,7 @@ from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.runtime import disk_space
+from nova.runtime import host_identity
 from nova.virt.libvirt import qemu_img
 from nova.volume import api
 from nova.volume.store import attachments
@@ -70,7 +71,7 @@ class EmbeddedVolumes(api.BlockStorage):
         guests = volume_guests.Guests(cells) if cells else None
         self.conf, self.db, self.images, self._guests = conf, database, images, guests
         self.files = volume_files.VolumeFiles(
-            os.path.join(os.path.realpath(db_cells.state_path(conf)), 'volumes'),
+            os.path.join(os.path.realpath(host_identity.state_path(conf)), 'volumes'),
             disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
             qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images), conf.volume.backup_directory)
         self.keys = volume_keys.Keys(conf, database)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-import datetime
 import hashlib
 import hmac
 
@@ -12,10 +11,10 @@ from nova import exception
 from nova import utils
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
-from nova.db.ec2 import client_tokens as db
+from nova.db.projects import attempts
 
+TOKENS = attempts.CLIENT_TOKENS
 LONGEST = 64                     # characters
-ABANDONED_S = 240                # longer than a request lasts: the process that began it has ended
 
 
 def once(req: operations.Request, operation: str, given: operations.Given, find: Callable[[], str | None],
@@ -37,7 +36,7 @@ def once(req: operations.Request, operation: str, given: operations.Given, find:
     mark = hmac.digest(token.encode(), orjson.dumps(given, default=str, option=orjson.OPT_SORT_KEYS), 'sha256').hex()
     now = utils.utcnow()
     try:
-        row = req.api_db.run(db.begin, req.project_id, key, mark, now)
+        row = req.api_db.run(TOKENS.begin, req.project_id, key, mark, now)
     except exception.TooManyKeys as error:
         raise errors.Ec2Error('RequestLimitExceeded', error.message, 503) from None
     if row is not None:
@@ -46,15 +45,14 @@ def once(req: operations.Request, operation: str, given: operations.Given, find:
                                   'before.')
         if row['uuid'] is not None:
             return str(row['uuid'])
-        if (row['tried_at'] > now - datetime.timedelta(seconds=ABANDONED_S)
-                or not req.api_db.run(db.take_over, row, now)):
+        if not req.api_db.run(TOKENS.take_over, row, now):
             raise errors.Ec2Error('Unavailable', 'The first request with this ClientToken is still being served: '
                                   'send it again.', 503)
     try:
         uuid = find() or make()
     except (errors.Ec2Error, errors.ServiceRefused) as error:
         if error.status < 500:                  # else it may be done: the row stays until the thing can be found
-            req.api_db.run(db.forget, req.project_id, key, now)
+            req.api_db.run(TOKENS.forget, req.project_id, key, now)
         raise
-    req.api_db.run(db.finish, req.project_id, key, now, uuid)
+    req.api_db.run(TOKENS.finish, req.project_id, key, now, uuid)
     return uuid

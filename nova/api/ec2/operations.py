@@ -133,11 +133,6 @@ class Operation:
     ignores: frozenset[str] = frozenset()
     makes: str | None = None
 
-    @property
-    def reads(self) -> bool:
-        """Whether it changes nothing."""
-        return self.name.startswith(('Describe', 'Get'))
-
 
 def row(name: str, handler: Handler, takes: str = '', ignores: str = '', makes: str | None = None) -> Operation:
     """An Operation; names of parameters are words of a text."""

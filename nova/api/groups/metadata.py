@@ -3,10 +3,9 @@
 Those whose keys begin with ``capabilities:`` say what the hosts of a group with the policy host-capabilities must have;
 they change only while it has no members.
 """
-from collections.abc import Callable
 from typing import Any
 
-from nova import exception
+from nova.api import metadata_items
 from nova.api import request as api_request
 from nova.api.groups import server_groups
 from nova.api.servers import schemas as server_schemas
@@ -30,10 +29,7 @@ def index(req: api_request.Request, id: str) -> api_request.Document:
 
 
 def show(req: api_request.Request, id: str, key: str) -> api_request.Document:
-    metadata = _metadata(req, id)
-    if key not in metadata:
-        raise exception.MetadataItemNotFound(key=key[:80])
-    return {'meta': {key: metadata[key]}}
+    return metadata_items.show(_metadata(req, id), key)
 
 
 def create(req: api_request.Request, id: str) -> api_request.Document:
@@ -49,23 +45,16 @@ def update_all(req: api_request.Request, id: str) -> api_request.Document:
 
 
 def update(req: api_request.Request, id: str, key: str) -> api_request.Document:
-    given = req.body['meta']
-    if list(given) != [key]:
-        raise exception.BadRequest('Request body and URI mismatch' if len(given) == 1 else
-                                   'Request body contains too many items')
+    given = metadata_items.given(req, key)
     _change(req, id, lambda metadata: {**metadata, **given})
     return {'meta': given}
 
 
 def delete(req: api_request.Request, id: str, key: str) -> None:
-    def without(metadata: dict[str, str]) -> dict[str, str]:
-        if key not in metadata:
-            raise exception.MetadataItemNotFound(key=key[:80])
-        return {name: value for name, value in metadata.items() if name != key}
-    _change(req, id, without)
+    _change(req, id, metadata_items.without(key))
 
 
-def _change(req: api_request.Request, id: str, changed: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
+def _change(req: api_request.Request, id: str, changed: metadata_items.Change) -> dict[str, str]:
     """Metadata after ``changed(metadata)``, written in the transaction that reads it."""
     def run(conn: engine.Connection, row: dict[str, Any]) -> dict[str, str]:
         metadata = changed(row['metadata'])

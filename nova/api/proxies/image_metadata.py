@@ -2,6 +2,7 @@
 import functools
 
 from nova import exception
+from nova.api import metadata_items
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.db.projects import quotas
@@ -43,10 +44,7 @@ def replace(req: api_request.Request, image_id: str) -> api_request.Document:
 
 
 def show(req: api_request.Request, image_id: str, id: str) -> api_request.Document:
-    properties = _properties(req, image_id)
-    if id not in properties:
-        raise exception.MetadataItemNotFound(key=id)
-    return {'meta': {id: properties[id]}}
+    return metadata_items.show(_properties(req, image_id), id)
 
 
 def update(req: api_request.Request, image_id: str, id: str) -> api_request.Document:
@@ -57,11 +55,7 @@ def update(req: api_request.Request, image_id: str, id: str) -> api_request.Docu
 
 
 def delete(req: api_request.Request, image_id: str, id: str) -> None:
-    properties = dict(_properties(req, image_id))
-    if id not in properties:
-        raise exception.MetadataItemNotFound(key=id)
-    del properties[id]
-    _store(req, image_id, properties)
+    _store(req, image_id, metadata_items.without(id)(_properties(req, image_id)))
 
 
 _route = functools.partial(Route, until=UNTIL)

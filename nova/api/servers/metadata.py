@@ -1,10 +1,9 @@
 """/servers/{id}/metadata: read and written in one transaction, so that no parallel change is lost."""
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from nova import actions
 from nova import exception
+from nova.api import metadata_items
 from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -13,8 +12,6 @@ from nova.db import engine
 from nova.db.projects import quotas
 from nova.db.servers import instances
 from nova.web.routes import Route
-
-Change = Callable[[dict[str, str]], dict[str, str]]
 
 _RULE = 'os_compute_api:server-metadata:'
 _ACTION = actions.ACTIONS['metadata']
@@ -25,10 +22,7 @@ def index(req: api_request.Request, server_id: str) -> api_request.Document:
 
 
 def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
-    metadata = server_lookup.get(req, server_id, _RULE + 'show')['metadata']
-    if id not in metadata:
-        raise exception.MetadataItemNotFound(key=id[:80])
-    return {'meta': {id: metadata[id]}}
+    return metadata_items.show(server_lookup.get(req, server_id, _RULE + 'show')['metadata'], id)
 
 
 def create(req: api_request.Request, server_id: str) -> api_request.Document:
@@ -44,23 +38,16 @@ def update_all(req: api_request.Request, server_id: str) -> api_request.Document
 
 
 def update(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
-    given = req.body['meta']
-    if list(given) != [id]:
-        raise exception.BadRequest('Request body and URI mismatch' if len(given) == 1 else
-                                   'Request body contains too many items')
+    given = metadata_items.given(req, id)
     _change(req, server_id, 'update', lambda metadata: {**metadata, **given})
     return {'meta': given}
 
 
 def delete(req: api_request.Request, server_id: str, id: str) -> None:
-    def without(metadata: dict[str, str]) -> dict[str, str]:
-        if id not in metadata:
-            raise exception.MetadataItemNotFound(key=id[:80])
-        return {name: value for name, value in metadata.items() if name != id}
-    _change(req, server_id, 'delete', without)
+    _change(req, server_id, 'delete', metadata_items.without(id))
 
 
-def _change(req: api_request.Request, server_id: str, rule: str, change: Change) -> dict[str, str]:
+def _change(req: api_request.Request, server_id: str, rule: str, change: metadata_items.Change) -> dict[str, str]:
     """Metadata after ``change(metadata)``, written in the transaction that reads it."""
     cell = server_lookup.cell_of(req, server_id)
     with req.services.api_db.reader() as conn:
@@ -68,7 +55,7 @@ def _change(req: api_request.Request, server_id: str, rule: str, change: Change)
     return cell.db.run(_apply, req, server_id, rule, change, limits)
 
 
-def _apply(conn: engine.Connection, req: api_request.Request, server_id: str, rule: str, change: Change,
+def _apply(conn: engine.Connection, req: api_request.Request, server_id: str, rule: str, change: metadata_items.Change,
            limits: dict[str, int]) -> dict[str, str]:
     row = server_lookup.locked_row(req, conn, server_id, _RULE + rule)
     if row['locked'] and not req.context.is_admin:

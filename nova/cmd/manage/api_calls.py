@@ -60,9 +60,9 @@ def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: Any, microversion: str
     import yaml
 
     from nova import exception
-    from nova.db.cells import cells
+    from nova.runtime import host_identity
 
-    file = pathlib.Path(cells.state_path(conf)) / 'clouds.yaml'
+    file = pathlib.Path(host_identity.state_path(conf)) / 'clouds.yaml'
     try:
         cloud = yaml.safe_load(file.read_text())['clouds']['nova-admin']
     except OSError as error:

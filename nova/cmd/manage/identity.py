@@ -18,11 +18,11 @@ def key_ring(conf: cfg.ConfigOpts) -> KeyRing:
     import os
 
     from nova import exception
-    from nova.db.cells import cells
     from nova.identity import tokens
+    from nova.runtime import host_identity
     if conf.identity.backend != 'embedded':
         raise exception.InvalidInput('The tokens of this deployment are those of Keystone: rotate its keys.')
-    directory = os.path.join(cells.state_path(conf), 'keys')
+    directory = os.path.join(host_identity.state_path(conf), 'keys')
     if not os.path.exists(os.path.join(directory, tokens.KEY_FILE)):
         raise exception.InvalidInput(f'There are no token keys in {directory}: they are made at the first start.')
     return tokens.KeyRing(directory)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def _authority(conf: cfg.ConfigOpts, directory: str | None = None) -> certificates.Authority:
-    from nova.db.cells import cells
     from nova.runtime import certificates
+    from nova.runtime import host_identity
     from nova.runtime import tls
-    return certificates.Authority(directory or pathlib.Path(cells.state_path(conf)) / tls.DIRECTORY)
+    return certificates.Authority(directory or pathlib.Path(host_identity.state_path(conf)) / tls.DIRECTORY)
 
 
 def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:

@@ -21,7 +21,6 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-EVENT = 'compute_live_migration'
 REPORT_S = 1             # between two reports of progress, each of which is a write of the conductor
 
 

@@ -3,8 +3,7 @@ import datetime
 
 from nova import utils
 from nova.conductor.cell_services import CellServices
-from nova.db.ec2 import client_tokens
-from nova.db.projects import idempotency
+from nova.db.projects import attempts
 from nova.db.servers import console_tokens
 from nova.db.servers import history
 from nova.db.servers import retention
@@ -45,5 +44,5 @@ class Expiry:
     def expire_idempotency_keys(self) -> None:
         """Remove answers that are older than clients may repeat their requests."""
         lifetime = datetime.timedelta(seconds=self._conf.api.idempotency_key_lifetime)
-        self._api_db.run(idempotency.expire, utils.utcnow() - lifetime)
-        self._api_db.run(client_tokens.expire, utils.utcnow() - lifetime)
+        for rows in (attempts.IDEMPOTENCY_KEYS, attempts.CLIENT_TOKENS):
+            self._api_db.run(rows.expire, utils.utcnow() - lifetime)

@@ -201,11 +201,6 @@ def naming(function: Callable[..., Any], column: str) -> Any:
     return run
 
 
-def current() -> Any:
-    """The Record of the request that this thread works on, or None."""
-    return _current.get()
-
-
 # ---- records that are part of no transaction ------------------------------------
 
 class _Bucket:

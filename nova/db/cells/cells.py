@@ -26,6 +26,7 @@ from nova.db import errors
 from nova.db.cells import urls as cell_urls
 from nova.db.servers import mappings
 from nova.db.tables.api import cells
+from nova.runtime import host_identity
 
 
 LOG = logging.getLogger(__name__)
@@ -154,17 +155,10 @@ def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
     return found, down
 
 
-def state_path(conf: ConfigOpts) -> str:
-    """The directory of everything that this deployment keeps."""
-    if conf.state_path:
-        return conf.state_path
-    return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
-
-
 def open_database(conf: ConfigOpts, group: str, default_file: str) -> engine.Database:
     """The Database of one option group; without a URL it is an SQLite file below the state path."""
     options = conf[group]
-    url = options.connection or 'sqlite:///' + os.path.join(state_path(conf), default_file)
+    url = options.connection or 'sqlite:///' + os.path.join(host_identity.state_path(conf), default_file)
     return engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow,
                            name='api' if group == 'api_database' else 'cell')
 

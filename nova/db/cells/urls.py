@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from nova import exception
 
-VARIABLES = ('scheme', 'username', 'password', 'hostname', 'port', 'path', 'query', 'fragment')
 _VARIABLE = re.compile(r'\{(\w+)\}')
 _PARTS = re.compile(r'(?P<scheme>[^:/?#]*)://(?P<authority>[^/?#]*)(?:/(?P<path>[^?#]*))?(?:\?(?P<query>[^#]*))?'
                     r'(?:#(?P<fragment>.*))?', re.DOTALL)

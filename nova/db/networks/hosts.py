@@ -73,9 +73,3 @@ def distrust(conn: sa.Connection, host: str) -> None:
         version=release.VERSION, gateway=False)).rowcount
     if changed:
         revisions.changed(conn)
-
-
-def forget(conn: sa.Connection, host: str) -> None:
-    """Remove a host."""
-    conn.execute(sa.delete(t.hosts).where(t.hosts.c.host == host))
-    revisions.changed(conn)

@@ -1,7 +1,7 @@
 """The bytes of the embedded image store: one file an upload, named by an id that the store made up."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 import contextlib
 import errno
 import fcntl
@@ -131,12 +131,6 @@ class _Upload:
         report = self.inspector.report
         return {'size': report.size, 'virtual_size': report.virtual_size, 'checksum': self.md5.hexdigest(),
                 'os_hash_algo': 'sha512', 'os_hash_value': self.sha512.hexdigest()}
-
-
-def chunks_of(file: Any, size: int = CHUNK) -> Iterator[bytes | None]:
-    """The chunks that a file object gives until its end."""
-    while chunk := file.read(size):
-        yield chunk
 
 
 def copy(source: Any, target: Any, moved: progress.Moved = progress.ignore) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 import contextlib
-import logging
 from typing import Any, TYPE_CHECKING
 import uuid
 
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
     from nova.db.tables.rows import ImageMembersRow
     from nova.image.embedded.search import Search
-
-LOG = logging.getLogger(__name__)
 
 GIB = 2 ** 30
 MAX_MEMBERS = 128

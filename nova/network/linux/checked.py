@@ -16,7 +16,6 @@ from nova.network.host import state as host_state
 
 Check = Callable[[Any], Any]
 
-_NAME = re.compile(r'[A-Za-z][A-Za-z0-9_.-]{0,14}\Z')
 _IDENT = re.compile(r'[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z')
 _BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')
 _WIRE = re.compile(r'[A-Za-z][A-Za-z0-9_.-]{0,14}\Z')

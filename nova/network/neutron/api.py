@@ -17,6 +17,7 @@ from nova.network.neutron import devices
 from nova.network.neutron import floating
 from nova.network.neutron import groups
 from nova.network.neutron import vifs
+from nova.runtime import rest_client
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -121,7 +122,7 @@ class API:
         if not wanted or 'quota_details' not in self.neutron.extensions(context):
             return
         missing = exception.NotFound()
-        path = f'/quotas/{client.checked(str(context.project_id), missing)}/details'
+        path = f'/quotas/{rest_client.checked(str(context.project_id), missing)}/details'
         port = self.neutron.call(context, 'GET', path, missing)['quota']['port']
         used = port['used'] + port['reserved']
         if 0 <= port['limit'] < used + wanted:

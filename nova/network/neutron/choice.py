@@ -11,6 +11,7 @@ from nova import exception
 from nova.network import security
 from nova.network.neutron import client
 from nova.network.neutron import vifs
+from nova.runtime import rest_client
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -66,7 +67,7 @@ def topology(neutron: client.Neutron, ctx: RequestContext, project_id: str, dry_
     if AUTO not in neutron.extensions(ctx):
         return None
     missing = exception.NetworkRequestInvalid(reason='the Networking service cannot make a network by itself.')
-    made = neutron.call(ctx, 'GET', f'/{AUTO}/{client.checked(project_id, missing)}', missing,
+    made = neutron.call(ctx, 'GET', f'/{AUTO}/{rest_client.checked(project_id, missing)}', missing,
                         params={'fields': 'dry-run'} if dry_run else {})
     ident = made['auto_allocated_topology']['id']
     return None if dry_run else str(ident)

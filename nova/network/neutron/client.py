@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Collection
@@ -26,8 +25,6 @@ CONNECT_RETRIES = 2                      # of a request whose connection broke; 
 PAGE = 1000                              # resources that are read at once
 IDS = 100                                # values of one filter of one request: an address of 8 kB is always taken
 EXTENSIONS_S = 600                       # seconds for which the list of extensions is believed
-ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden}
-_ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
 _TEXT = 500                              # characters that are repeated of a message of the service
 
 Document = dict[str, Any]
@@ -56,7 +53,7 @@ class Neutron:
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        self._service = rest_client.Service(conf, 'neutron', SERVICE_TYPE, 'Networking', ERRORS)
+        self._service = rest_client.Service(conf, 'neutron', SERVICE_TYPE, 'Networking')
         self._timeout = conf.neutron.timeout or TIMEOUT_S
         self._root: str | None = None
         self._extensions: tuple[float, frozenset[str]] = (0, frozenset())
@@ -83,7 +80,7 @@ class Neutron:
 
     def show(self, ctx: RequestContext, kind: str, ident: str, missing: exception.NovaException) -> Document:
         """One resource; raises ``missing`` when the caller sees none of this id."""
-        return self._one(self.call(ctx, 'GET', f'/{kind}/{checked(ident, missing)}', missing))
+        return self._one(self.call(ctx, 'GET', f'/{kind}/{rest_client.checked(ident, missing)}', missing))
 
     def create(self, ctx: RequestContext, kind: str, values: Document,
                missing: exception.NovaException | None = None) -> Document:
@@ -99,7 +96,8 @@ class Neutron:
         :raises NetworkConflict:
         """
         headers = {} if revision is None else {'If-Match': f'revision_number={revision}'}
-        return self._one(self.call(ctx, 'PUT', f'/{kind}/{checked(ident, missing)}', missing, headers=headers,
+        path = f'/{kind}/{rest_client.checked(ident, missing)}'
+        return self._one(self.call(ctx, 'PUT', path, missing, headers=headers,
                                    json={_key(kind).removesuffix('s'): values}))
 
     def delete(self, ctx: RequestContext, kind: str, ident: str,
@@ -107,7 +105,7 @@ class Neutron:
         """Remove a resource; nothing happens when there is none, unless ``missing`` is given, which is raised then."""
         nothing = missing or exception.NotFound()
         try:
-            self.call(ctx, 'DELETE', f'/{kind}/{checked(ident, nothing)}', nothing)
+            self.call(ctx, 'DELETE', f'/{kind}/{rest_client.checked(ident, nothing)}', nothing)
         except exception.NotFound:
             if missing is not None:
                 raise
@@ -167,13 +165,6 @@ class Neutron:
     def _one(document: Document) -> Document:
         (resource,) = document.values()
         return resource if isinstance(resource, dict) else {}
-
-
-def checked(ident: str, missing: exception.NovaException) -> str:
-    """Only ids may become part of an address."""
-    if not isinstance(ident, str) or not _ID.match(ident):
-        raise missing
-    return ident
 
 
 def _key(kind: str) -> str:

@@ -27,7 +27,6 @@ VERSION = 'placement 1.36'               # same_subtree; named groups came with 
 TIMEOUT_S = 60
 TRIES = 3                                # of a claim that met another one
 MOST = 100                               # candidates of one host, of which the first that is free is taken
-ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden}
 _CONSUMERS = uuid.UUID('5b3f36a1-6a9c-4d8a-b9a5-8b1f5a6f0d2e')
 
 Document = dict[str, Any]
@@ -56,7 +55,7 @@ class Placement:
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        self._service = rest_client.Service(conf, 'placement', SERVICE_TYPE, 'Placement', ERRORS)
+        self._service = rest_client.Service(conf, 'placement', SERVICE_TYPE, 'Placement')
         self._timeout = conf.placement.timeout or TIMEOUT_S
 
     # ---- hosts
@@ -79,7 +78,7 @@ class Placement:
         return Segments(aggregates, frozenset(row['name'] for row in members))
 
     def _aggregates(self, ctx: RequestContext, provider: str) -> list[str]:
-        ident = client.checked(provider, exception.NotFound())
+        ident = rest_client.checked(provider, exception.NotFound())
         found: list[str] = self._call(ctx, 'GET', f'/resource_providers/{ident}/aggregates').get('aggregates', [])
         return found
 

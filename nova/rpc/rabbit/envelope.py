@@ -12,7 +12,7 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 CONTEXT = '_context_'
 NUMBER, CALL, REPLIES, MONITORED = '_unique_id', '_msg_id', '_reply_q', '_timeout'
 VERSION, INNER = 'oslo.version', 'oslo.message'
-REMEMBERED = 1000            # numbers beside those of messages without an acknowledgement: senders, too, send again
+REMEMBERED = 1000            # numbers besides those of messages without an acknowledgement: senders, too, send again
 
 
 def pack(message: dict[str, Any], context: dict[str, Any] | None = None, **more: Any) -> bytes:

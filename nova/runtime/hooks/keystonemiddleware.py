@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 
-# What auth_token sets beside the headers that it also removes, and what it leaves for plugins of keystoneauth.
+# What auth_token sets in addition to the headers that it also removes, and what it leaves for plugins of keystoneauth.
 _MORE = ('HTTP_OPENSTACK_SYSTEM_SCOPE', 'keystone.token_auth', 'keystone.token_info')
 
 

@@ -57,7 +57,7 @@ class _Connection(connections.Connection):
 
     def connect(self, sock: Any = None) -> None:
         super().connect(sock)
-        # the server has nothing to say before it is asked: there is nothing in the buffer of before
+        # the server has nothing to say before it gets a statement: there is nothing in the buffer of before
         before, self._rfile = self._rfile, self._sock.makefile('rb', AHEAD)
         before.close()
 

@@ -71,7 +71,7 @@ class Connection:
         sock = self.channel.sock
         if sock.family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, most)
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, most)            # of IPv6's sockets, too: they carry both
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, most)            # of IPv6's sockets, too: they are of both
 
     def abandon(self) -> None:
         """There is no connection for the successor."""

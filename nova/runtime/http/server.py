@@ -18,7 +18,6 @@ from nova.runtime.http import limits as http_limits
 from nova.runtime.http import priorities
 
 THREADS = 32                        # requests worked on at once
-UPLOADS = 16                        # additional ones for large bodies, half of them at most from one client
 BACKLOG = 1024
 LOOP_STUCK_S = 60                   # a loop that has not turned for so long hangs
 

@@ -21,11 +21,10 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.api.ec2 import app as ec2_app
-from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import signing
 from nova.api.ec2 import table
-from nova.db.ec2 import client_tokens as token_rows
+from nova.db.projects import attempts
 from nova.db.ec2 import ids as ec2_ids
 from nova.db.tables import ec2 as tables
 from nova.policies import ec2 as policies
@@ -504,12 +503,12 @@ def test_a_token_whose_first_request_was_broken_off(cloud, ec2):
     assert refused(ec2.create_volume, **again) == ('Unavailable', 503)
     with cloud.api_db.writer() as conn:
         conn.execute(sa.update(rows).values(tried_at=utils.utcnow() - datetime.timedelta(
-            seconds=client_tokens.ABANDONED_S + 1)))
+            seconds=attempts.ABANDONED_S + 1)))
     assert ec2.create_volume(**again)['VolumeId'] == made
 
 
 def test_client_tokens_of_a_project_have_a_bound(ec2, monkeypatch):
-    monkeypatch.setattr(token_rows, 'MOST', 0)
+    monkeypatch.setattr(attempts.CLIENT_TOKENS, 'most', 0)
     assert refused(ec2.create_volume, Size=1, AvailabilityZone='nova', ClientToken='one more') == (
         'RequestLimitExceeded', 503)
 

@@ -13,6 +13,7 @@ from nova.api import idempotency
 from nova.api.servers import create as server_create
 from nova.api.servers import create_facts
 from nova.db import engine
+from nova.db.projects import attempts
 from nova.db.servers import instances
 from nova.db.tables import api as tables_api
 from nova.tests import db_faults
@@ -142,7 +143,7 @@ def break_off(cloud, monkeypatch, where):
         raise Killed
     with monkeypatch.context() as patch:
         patch.setattr(casts if where == 'send' else server_create, where, end)
-        patch.setattr(idempotency.db, 'forget', lambda *_args: None)
+        patch.setattr(attempts.IDEMPOTENCY_KEYS, 'forget', lambda *_args: None)
         if where == '_insert':
             patch.setattr(server_create, '_give_back', lambda *_args: None)
         with pytest.raises(Killed):
@@ -152,7 +153,7 @@ def break_off(cloud, monkeypatch, where):
     assert create(cloud, 'one').fault[2].endswith('still being served.')
     with cloud.api_db.writer() as conn:
         conn.execute(sa.update(KEYS).values(
-            tried_at=utils.utcnow() - datetime.timedelta(seconds=idempotency.ABANDONED_S + 1)))
+            tried_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
 
 
 @pytest.mark.parametrize('where', ['send', '_accepted'])
@@ -185,7 +186,7 @@ def test_a_server_whose_commit_nobody_answered_is_made_once(cloud, committed):
         assert bool(instances.existing(conn, [made])) is committed
     with cloud.api_db.writer() as conn:
         conn.execute(sa.update(KEYS).values(
-            tried_at=utils.utcnow() - datetime.timedelta(seconds=idempotency.ABANDONED_S + 1)))
+            tried_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
     answer = create(cloud, 'one')
     assert answer.status == 202 and {answer.json['server']['id']} == {made} == uuids(cloud)
     assert cloud.row(made)['vm_state'] == 'building'
@@ -206,8 +207,8 @@ def test_a_server_that_was_certainly_not_stored_is_not_counted(cloud, monkeypatc
 def test_keys_expire(cloud):
     create(cloud, 'one')
     with cloud.api_db.writer() as conn:
-        assert idempotency.db.expire(conn, utils.utcnow() - datetime.timedelta(minutes=5)) == 0
-        assert idempotency.db.expire(conn, utils.utcnow() + datetime.timedelta(seconds=5)) == 1
+        assert attempts.IDEMPOTENCY_KEYS.expire(conn, utils.utcnow() - datetime.timedelta(minutes=5)) == 0
+        assert attempts.IDEMPOTENCY_KEYS.expire(conn, utils.utcnow() + datetime.timedelta(seconds=5)) == 1
     assert rows(cloud) == []
 
 
@@ -215,7 +216,7 @@ def test_an_expired_key_is_a_new_one(cloud):
     """Also while the server of its first time is there."""
     first = create(cloud, 'one').json['server']['id']
     with cloud.api_db.writer() as conn:
-        idempotency.db.expire(conn, utils.utcnow() + datetime.timedelta(seconds=5))
+        attempts.IDEMPOTENCY_KEYS.expire(conn, utils.utcnow() + datetime.timedelta(seconds=5))
     answer = create(cloud, 'one')
     assert answer.status == 202 and answer.json['server']['id'] != first and len(uuids(cloud)) == 2
 
@@ -228,7 +229,7 @@ def test_who_was_overtaken_takes_nothing_back(cloud, monkeypatch):
         monkeypatch.undo()
         with cloud.api_db.writer() as conn:
             conn.execute(sa.update(KEYS).values(
-                tried_at=utils.utcnow() - datetime.timedelta(seconds=idempotency.ABANDONED_S + 1)))
+                tried_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
         answers.append(create(cloud, 'one'))
         raise exception.BadRequest('too late')
     monkeypatch.setattr(create_facts, '_from_api_db', overtaken)
@@ -239,7 +240,7 @@ def test_who_was_overtaken_takes_nothing_back(cloud, monkeypatch):
 
 def test_keys_of_a_project_have_a_bound(cloud, monkeypatch):
     """A member could fill the API database with rows of keys: any number, for a day each."""
-    monkeypatch.setattr(idempotency.db, 'MOST', 2)
+    monkeypatch.setattr(attempts.IDEMPOTENCY_KEYS, 'most', 2)
     assert [create(cloud, key).status for key in ('one', 'two', 'three')] == [202, 202, 429]
     assert len(rows(cloud)) == 2 == len(uuids(cloud))
     refused = create(cloud, 'three')
@@ -249,7 +250,7 @@ def test_keys_of_a_project_have_a_bound(cloud, monkeypatch):
     assert other.post('/servers', cloud.body(), headers={'Idempotency-Key': 'three'}).status == 202
     assert cloud.client().post('/servers', cloud.body()).status == 202
     with cloud.api_db.writer() as conn:
-        idempotency.db.expire(conn, utils.utcnow() + datetime.timedelta(seconds=5))
+        attempts.IDEMPOTENCY_KEYS.expire(conn, utils.utcnow() + datetime.timedelta(seconds=5))
     assert create(cloud, 'three').status == 202
 
 

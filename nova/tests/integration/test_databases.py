@@ -19,7 +19,7 @@ from nova.db.networks import hosts as network_hosts
 from nova.db.networks import leases
 from nova.db.placement import compute_nodes
 from nova.db.placement import pci_devices
-from nova.db.projects import idempotency
+from nova.db.projects import attempts
 from nova.db.servers import instance_actions
 from nova.db.servers import port_devices
 from nova.db.servers import usage
@@ -434,14 +434,15 @@ def test_a_key_elsewhere_is_given_up_when_nothing_has_it(make):
 
 
 def test_keys_of_a_project_are_counted(make, monkeypatch):
-    monkeypatch.setattr(idempotency, 'MOST', 2)
+    rows = attempts.IDEMPOTENCY_KEYS
+    monkeypatch.setattr(rows, 'most', 2)
     db, now = make('keys'), utils.utcnow()
     migration.sync(db, 'api')
-    assert [db.run(idempotency.begin, 'p', f'{number:064}', 'x', now) for number in range(2)] == [None, None]
+    assert [db.run(rows.begin, 'p', f'{number:064}', 'x', now) for number in range(2)] == [None, None]
     with pytest.raises(exception.TooManyKeys, match='2 keys'):
-        db.run(idempotency.begin, 'p', f'{2:064}', 'x', now)
-    assert db.run(idempotency.begin, 'p', f'{1:064}', 'x', now)['request_hash'] == 'x'
-    assert db.run(idempotency.begin, 'q', f'{2:064}', 'x', now) is None
+        db.run(rows.begin, 'p', f'{2:064}', 'x', now)
+    assert db.run(rows.begin, 'p', f'{1:064}', 'x', now)['request_hash'] == 'x'
+    assert db.run(rows.begin, 'q', f'{2:064}', 'x', now) is None
     with db.reader() as conn:
         assert conn.execute(sa.select(sa.func.count()).select_from(tables_api.idempotency_keys)).scalar_one() == 3
 

@@ -17,7 +17,6 @@ from nova.runtime import rest_client
 
 SERVICE_TYPE = 'baremetal'
 VERSION = '1.82'                         # of the API: with shards
-ERRORS = {401: exception.Unauthorized, 403: exception.Forbidden}
 FIELDS = ('uuid', 'name', 'resource_class', 'properties', 'traits', 'instance_uuid', 'instance_info', 'power_state',
           'target_power_state', 'provision_state', 'target_provision_state', 'maintenance', 'last_error', 'driver_info',
           'console_enabled')
@@ -34,7 +33,7 @@ class Client:
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._options = conf.ironic
-        self._service = rest_client.Service(conf, 'ironic', SERVICE_TYPE, 'Bare Metal', ERRORS)
+        self._service = rest_client.Service(conf, 'ironic', SERVICE_TYPE, 'Bare Metal')
 
     # ---- nodes
 

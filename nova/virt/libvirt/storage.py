@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import glob
-import logging
 import os
 import pwd
 import shutil
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.local_disks.base import Place
     from nova.virt.libvirt.local_disks.base import Pool
     from nova.virt.libvirt.qemu_img import Tool
-
-LOG = logging.getLogger(__name__)
 
 GIB = 1024 ** 3
 BASE = '_base'

@@ -1,7 +1,6 @@
 """Calls the hosts of servers for changes of volumes that guests have."""
 from __future__ import annotations
 
-import logging
 import typing
 
 from nova import exception
@@ -10,8 +9,6 @@ from nova.db.servers import instances
 
 if typing.TYPE_CHECKING:
     from nova import context as nova_context
-
-LOG = logging.getLogger(__name__)
 
 COPY = 'copy'                # a whole copy in a file that is there: qcow2, or LUKS of a volume that is encrypted
 

@@ -111,7 +111,7 @@ class Keys:
              lock: bool = False) -> types.Type:
         """The type whose encryption a key is used with.
 
-        :param sees: who uses it; ALL_PROJECTS: whoever
+        :param sees: who uses it; ALL_PROJECTS: every project
         :param lock: no other transaction changes it until the transaction ends
         :raises InvalidVolume, VolumeTypeNotFound: it is gone
         """

@@ -147,7 +147,7 @@ class Types:
     def set_specs(self, ident: str, given: dict[str, str]) -> dict[str, str]:
         """Add extra specs, or put them in the place of those of their names; all of them then.
 
-        :raises VolumeTypeNotFound, BadRequest: they are not carried out, or not together with what the type has
+        :raises VolumeTypeNotFound, BadRequest: they are not carried out, or contradict what the type has
         """
         def change(row: Type) -> Type:
             _check_specs(given, row['encryption'])

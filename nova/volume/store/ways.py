@@ -9,9 +9,9 @@ import typing
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
-from nova.db.cells import cells as db_cells
 from nova.db.volumes import volumes as db
 from nova.runtime import certificates
+from nova.runtime import host_identity
 from nova.runtime import tls
 from nova.volume.exports import exporter
 from nova.volume.store import attachments
@@ -87,7 +87,7 @@ class Ways(attachments.Ways):
         """The directory as QEMU wants it; made of the deployment's own certificates where the operator has none."""
         if self._conf.volume.export_tls_dir:
             return str(self._conf.volume.export_tls_dir)
-        authority = certificates.Authority(pathlib.Path(db_cells.state_path(self._conf)) / tls.DIRECTORY)
+        authority = certificates.Authority(pathlib.Path(host_identity.state_path(self._conf)) / tls.DIRECTORY)
         pair = authority.pair(CERTIFICATE, [self._conf.my_ip], CERTIFICATE_DAYS)
         directory = os.path.join(self._directory, CREDENTIALS)
         os.makedirs(directory, mode=0o700, exist_ok=True)

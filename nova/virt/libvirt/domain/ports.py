@@ -43,7 +43,7 @@ def _function(devices: etree.Element, interface: Any, guest: Any) -> etree.Eleme
     """A virtual function of the host, given to the guest or under a macvtap of it. libvirt gives it the port's MAC and
     VLAN and takes both back.
 
-    :raises VirtError: the guest's flavor bounds what its ports carry, and the guest has the device itself
+    :raises VirtError: the guest's flavor bounds the traffic of its ports, and the guest has the device itself
     """
     device = interface.device
     if device['macvtap']:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import logging
 import os
 import typing
 
@@ -19,8 +18,6 @@ from nova.virt.libvirt import xml
 
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.local_disks import base
-
-LOG = logging.getLogger(__name__)
 
 # what each host makes for itself, and what has secrets: it is not for the pool
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'host', 'successor', 'taken_from',

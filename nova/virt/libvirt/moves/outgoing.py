@@ -18,7 +18,6 @@ from nova.virt.libvirt.moves import migration_xml
 
 OPERATION = 'migrate the guest'
 GIB = 1 << 30
-MIB = 1 << 20
 _BASE = (libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_PERSIST_DEST
          | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE)
 

@@ -1,7 +1,7 @@
 """Guests that run at their destination already while a part of their memory is here (post-copy).
 
 Such a guest could not run on here, and there it must not be removed, however long the connection is broken. What the
-migration was asked with is kept in a file next to the guest's record, so that it is taken up again also when
+migration was requested with is kept in a file next to the guest's record, so that it is taken up again also when
 nova-compute was restarted meanwhile: libvirt wants the same words again.
 """
 from __future__ import annotations

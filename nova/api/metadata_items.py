@@ -1,0 +1,40 @@
+"""Items of the metadata of a thing: what requests for one of them say, and change."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping
+
+from nova import exception
+from nova.api import request as api_request
+
+Change = Callable[[dict[str, str]], dict[str, str]]
+
+
+def show(metadata: Mapping[str, str], key: str) -> api_request.Document:
+    """The document of one item.
+
+    :raises MetadataItemNotFound:
+    """
+    if key not in metadata:
+        raise exception.MetadataItemNotFound(key=key[:80])
+    return {'meta': {key: metadata[key]}}
+
+
+def given(req: api_request.Request, key: str) -> dict[str, str]:
+    """The item of the body, as a dictionary.
+
+    :raises BadRequest: it is not the one that the address names
+    """
+    item: dict[str, str] = req.body['meta']
+    if list(item) != [key]:
+        raise exception.BadRequest('Request body and URI mismatch' if len(item) == 1 else
+                                   'Request body contains too many items')
+    return item
+
+
+def without(key: str) -> Change:
+    """The change that removes an item; it raises MetadataItemNotFound where there is none."""
+    def change(metadata: dict[str, str]) -> dict[str, str]:
+        show(metadata, key)
+        return {name: value for name, value in metadata.items() if name != key}
+    return change
