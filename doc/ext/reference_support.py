@@ -47,7 +47,7 @@ ROWS = (
     ('Fetch images ahead of time', OPTIONAL, 'image_cache', None),
     ('Take over a guest that another program has made', OPTIONAL, 'adoption', None),
 )
-SHOWN, CALLS, NONE = 'yes', 'as calls and XML', 'no'
+SHOWN, CALLS = 'yes', 'as calls and XML'
 KERNEL = 'the kernel of the tests has no initiator: what os-brick is asked, and the XML of what it gives'
 # storage of the libvirt driver: what, its name in the connections or the configuration (None: it has none), how it is
 # shown, the test that shows it, what is to be said of it
@@ -67,11 +67,11 @@ STORAGE = (
      ''),
     ('Volumes: iSCSI in user space, CHAP', 'iscsi', SHOWN,
      'integration/test_libvirt_storages.py::test_a_target_that_hangs_holds_up_no_other_guest',
-     'also as a root disk; the guest proves itself to the target; that the target proves itself, too, libvirt has no '
-     'word for'),
+     'also as a root disk; the guest proves itself to the target; a connection that demands that the target proves '
+     'itself, too (mutual CHAP), is refused: QEMU and libvirt know a name and a password of the initiator alone'),
     ('Volumes: NFS in user space', 'nfs', SHOWN,
      'integration/test_libvirt_storages.py::test_a_guest_boots_from_a_server_of_files',
-     'also as a root disk; raw files; qcow2 files are refused'),
+     'also as a root disk; raw files, and chains of qcow2 files'),
     ('Volumes: iSCSI by the kernel, multipath', 'iscsi', CALLS,
      'unit/test_libvirt_volumes.py::test_what_os_brick_is_asked',
      KERNEL),
@@ -93,8 +93,10 @@ STORAGE = (
     ('Discard, zeros detected, I/O threads, cache modes', None, SHOWN,
      'integration/test_libvirt_local_disks.py::test_formats_buses_and_threads',
      'QEMU is told so'),
-    ('Snapshots of volumes as chains of files', None, NONE, None,
-     'whole copies are made; a request for a chain is refused, and the block storage is told'),
+    ('Snapshots of volumes as chains of files (assisted snapshots)', 'local', SHOWN,
+     'integration/test_libvirt_volumes.py::test_snapshots_of_a_volume_are_files_that_lie_on_each_other',
+     'made and merged while the guest runs, and while it is off; not of encrypted volumes, and not of several servers; over '
+     'NFS with several snapshots a removal needs the server to be off'),
 )
 
 

@@ -137,6 +137,9 @@ class BlockDevices(typing.Protocol):
     def volume_snapshot_status(self, ctx: context.RequestContext, *, snapshot_id: str, status: str,
                                progress: str) -> None: ...
 
+    def volume_file_changed(self, ctx: context.RequestContext, *, instance_uuid: str, volume_id: str,
+                            file: Row) -> None: ...
+
     def get_block_devices(self, ctx: context.RequestContext, *, instance_uuid: str) -> list[Row]: ...
 
     def prepare_volumes(self, ctx: context.RequestContext, *, instance_uuid: str,

@@ -19,6 +19,8 @@ from nova.virt import driver as virt
 LOG = logging.getLogger(__name__)
 
 POLL_S = 1           # between two looks at volumes that are being made
+REPORT_S = 5         # between two reports of a merge
+MERGED = 89          # hundredths of a snapshot's removal that are done at the end of its merge; 90 is what ends it
 
 Devices = list[dict[str, typing.Any]]
 
@@ -175,8 +177,8 @@ class VolumeSnapshots:
             if create_info.get('type') == virt.COPY:
                 self._host.driver_with(virt.VolumeCopies).copy_volume(ctx, instance, volume_id, create_info, begun)
             else:
-                self._host.driver_with(virt.AssistedSnapshots).create_volume_snapshot(
-                    ctx, instance, volume_id, create_info)
+                self._note(ctx, instance, volume_id, self._host.driver_with(
+                    virt.AssistedSnapshots).create_volume_snapshot(ctx, instance, volume_id, create_info))
         if copies is None:
             self._host.submit(instance, self._work, ctx, snapshot_id, 'creating', make)
             return
@@ -193,9 +195,22 @@ class VolumeSnapshots:
 
     def delete_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
                                snapshot_id: str, delete_info: dict[str, typing.Any]) -> None:
-        self._host.submit(instance, self._work, ctx, snapshot_id, 'deleting', lambda: (
-            self._host.driver_with(virt.AssistedSnapshots).delete_volume_snapshot(
-                ctx, instance, volume_id, snapshot_id, delete_info)))
+        told_at = time.monotonic()
+
+        def report(percent: int) -> None:
+            nonlocal told_at
+            if time.monotonic() - told_at >= REPORT_S:
+                told_at = time.monotonic()
+                self._host.volumes.volume_snapshot_status(ctx, snapshot_id=snapshot_id, status='deleting',
+                                                          progress=f'{percent * MERGED // 100}%')
+        self._host.submit(instance, self._work, ctx, snapshot_id, 'deleting', lambda: self._note(
+            ctx, instance, volume_id, self._host.driver_with(virt.AssistedSnapshots).delete_volume_snapshot(
+                ctx, instance, volume_id, snapshot_id, delete_info, report)))
+
+    def _note(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
+              file: virt.VolumeFile) -> None:
+        """The volume's connection has this file from now on: a server that is built again here is to have it."""
+        self._host.volumes.volume_file_changed(ctx, instance_uuid=instance.uuid, volume_id=volume_id, file=dict(file))
 
     def _work(self, ctx: context.RequestContext, snapshot_id: str, status: str,
               work: typing.Callable[[], typing.Any]) -> None:

@@ -238,6 +238,7 @@ RIGHTS = {
     'volume_not_swapped': (here, _swap_of_server),
     'volume_snapshot_status': (one_of('status', ('creating', 'deleting', 'error', 'error_deleting')),
                                _snapshot_on_host),
+    'volume_file_changed': (here,),
     'reimage_root': (here, _image_of_rebuild),
     'snapshot_volumes': (here, _image_of_action),
     'image_cached': (own_host,),

@@ -136,6 +136,7 @@ class ConductorManager:
             'volume_detached': volumes.volume_detached, 'volume_stays': volumes.volume_stays,
             'refresh_volume': volumes.refresh_volume, 'connect_new_volume': volumes.connect_new_volume,
             'volume_swapped': volumes.volume_swapped, 'volume_not_swapped': volumes.volume_not_swapped,
+            'volume_file_changed': volumes.volume_file_changed,
             'volume_snapshot_status': volumes.volume_snapshot_status, 'reimage_root': volumes.reimage_root,
             'snapshot_volumes': volumes.snapshot_volumes,
             'allow_share': shares.allow_share, 'share_attached': shares.share_attached,

@@ -4,6 +4,8 @@ A local disk is one of the host's; a volume is one of a block storage.
 """
 from __future__ import annotations
 
+import re
+
 DISK, CDROM, FLOPPY, LUN = 'disk', 'cdrom', 'floppy', 'lun'
 TYPES = (DISK, CDROM, FLOPPY, LUN)
 BUSES = ('virtio', 'scsi', 'sata', 'usb', 'ide', 'fdc')
@@ -11,6 +13,11 @@ SWAP = 'swap'
 # file systems that a host puts onto an ephemeral disk
 FORMATS = ('ext2', 'ext3', 'ext4', 'vfat', 'xfs')
 DEFAULT_FORMAT = 'ext4'
+# of the files that a volume is made of, which lie beside each other: a name leads to no other place
+FILE_NAME = re.compile(r'[0-9A-Za-z_][0-9A-Za-z._+-]{0,254}\Z', re.ASCII)
+FILE_NAME_RULE = 'a name of letters, digits and ._+-, without directories'
+QCOW2 = 'qcow2'
+CHAINS = ('local', 'nfs')                # kinds of connections of volumes that may be chains of qcow2 files
 
 
 def refusal(source: str, destination: str, kind: str | None, bus: str | None, form: str | None) -> str | None:

@@ -597,18 +597,34 @@ class VolumeCopies:
         raise NotImplementedError
 
 
+class VolumeFile(typing.TypedDict):
+    """The file of a volume that its guest writes to: its name beside the others of the volume, and its format."""
+
+    name: str
+    format: str
+
+
 class AssistedSnapshots:
     """Chains of files of a volume that the hypervisor makes and merges for the volume service."""
 
     feature = 'assisted_snapshots'
 
-    def create_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, create_info: Any) -> Any:
-        """Let the guest write to ``create_info['new_file']``, a qcow2 file next to the volume's present one."""
+    def create_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str,
+                               create_info: Any) -> VolumeFile:
+        """Let the guest write to ``create_info['new_file']``, a qcow2 file next to the volume's present one, on which
+        it lies. Again: the same.
+
+        :raises VirtError: it is no such file; the guest goes on with the present one
+        """
         raise NotImplementedError
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Any, volume_id: str, snapshot_id: str,
-                               delete_info: Any) -> Any:
-        """Merge ``delete_info['file_to_merge']`` into ``delete_info['merge_target_file']`` (None: its base)."""
+                               delete_info: Any, report: progress.Report = progress.ignore) -> VolumeFile:
+        """Merge ``delete_info['file_to_merge']`` into ``delete_info['merge_target_file']``, which it lies on. Without
+        the latter: merge what is between the guest's file and ``file_to_merge`` (None: all below) into the guest's.
+
+        :raises VirtError: it has no such files, or the merge failed; the volume has the content that it had
+        """
         raise NotImplementedError
 
 

@@ -28,6 +28,8 @@ KEEPER, BLOCK_STORAGE, PASSPHRASE = 'nova:key_keeper', 'block-storage', 'nova:pa
 class BlockStorage:
     """The interface. ``ctx`` is who asks: what it may not see raises VolumeNotFound."""
 
+    keeps_chains = False         # whether it lets the hypervisor make and merge files of its volumes, which it follows
+
     @classmethod
     def new(cls, conf: ConfigOpts, api_db: Any, images: Any) -> BlockStorage:
         """The backend for a deployment.

@@ -37,6 +37,8 @@ class CinderVolumes(api.BlockStorage):
     :param conf: uses [cinder] (see nova.runtime.rest_client)
     """
 
+    keeps_chains = True
+
     def __init__(self, conf: ConfigOpts) -> None:
         self._service = rest_client.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS, own_beside=True)
         self._root = None

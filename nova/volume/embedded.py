@@ -41,6 +41,7 @@ from nova.volume.store import snapshots
 from nova.volume.store import transfers as volume_transfers
 from nova.volume.store import type_access
 from nova.volume.store import types as volume_types
+from nova.volume.store import uploads as volume_uploads
 from nova.volume.store import ways
 
 GIB = contents.GIB
@@ -52,6 +53,7 @@ class EmbeddedVolumes(api.BlockStorage):
     """
     limits, attachments, ways   what a project may have; who holds what, and how its host reaches it
     snapshots, backups          copies of one moment; whole copies
+    uploads                     images that are made of volumes
     transfers, retypes          volumes that change their project, or their type
     types, type_access, keys    their types, who may use them, and what opens those that are encrypted
     services                    what runs
@@ -84,12 +86,14 @@ class EmbeddedVolumes(api.BlockStorage):
         self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.snapshots.create,
                                               self.keys)
         self.transfers, self.retypes = volume_transfers.Transfers(database, self.limits), retypes.Retypes(database)
+        self.uploads = volume_uploads.Uploads(database, self.files, self.contents, images)
         self.attachments = attachments.Attachments(database, self.ways)
         self.services = volume_services.Services(conf, cells)
 
     def recover(self) -> None:
         """Call once at start, of the process that keeps the files: see Contents.recover."""
         self.contents.recover()
+        self.uploads.recover()
         self.keys.forget_unused()
         self.contents.forget_keys()
         self.attachments.recover()

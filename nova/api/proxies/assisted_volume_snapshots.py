@@ -1,4 +1,6 @@
 """/os-assisted-volume-snapshots: the volume service lets the hypervisor make and merge the files of a snapshot."""
+from typing import Any
+
 from nova import exception
 from nova.api import casts
 from nova.api import cell_queries
@@ -9,6 +11,7 @@ from nova.db.placement import compute_nodes
 from nova.db.servers import block_devices
 from nova.db.servers import instances
 from nova.db.tables.rows import InstancesRow
+from nova.hardware import disks
 from nova.web import formats
 from nova.web import json_text
 from nova.web import params
@@ -20,6 +23,7 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-assisted-volume-snapshots:'
 FEATURE = 'assisted_snapshots'
+FILES = ('file_to_merge', 'merge_target_file')
 
 CREATE = Object(Param('snapshot', Object(
     Param('volume_id', string(1), required=True),
@@ -36,6 +40,7 @@ DELETE = Query(Param('delete_info', params.STRING), closed=75)
 def create(req: api_request.Request) -> api_request.Document:
     wanted = req.body['snapshot']
     snapshot_id = wanted['create_info'].get('id')
+    _check_file('new_file', wanted['create_info']['new_file'])
     if snapshot_id is not None and not formats.is_uuid(snapshot_id):
         raise exception.BadRequest(f'{snapshot_id!r} is not the UUID of a snapshot.')
     cell, row = _server_of(req, wanted['volume_id'], exception.BadRequest)
@@ -62,7 +67,22 @@ def _delete_info(text: str | None) -> api_request.Document:
         info = None
     if not isinstance(info, dict) or not isinstance(info.get('volume_id'), str) or '\0' in info['volume_id']:
         raise exception.BadRequest('delete_info must be a JSON object with the volume_id of the snapshot.')
-    return info
+    if info.get('type', disks.QCOW2) != disks.QCOW2:
+        raise exception.BadRequest('The type in delete_info can only be qcow2.')
+    for key in FILES:
+        if info.get(key) is not None:
+            _check_file(key, info[key])
+    if info.get(FILES[1]) is not None and info.get(FILES[0]) is None:
+        raise exception.BadRequest('delete_info names no file_to_merge for its merge_target_file.')
+    return {key: info.get(key) for key in ('volume_id', 'type', *FILES)}
+
+
+def _check_file(key: str, name: object) -> None:
+    """
+    :raises BadRequest: it could lead to another place than to a file beside the volume's
+    """
+    if not isinstance(name, str) or not disks.FILE_NAME.match(name):
+        raise exception.BadRequest(f'{key} must be {disks.FILE_NAME_RULE}, not {name!r:.80}.')
 
 
 def _server_of(req: api_request.Request, volume_id: str,
@@ -72,12 +92,15 @@ def _server_of(req: api_request.Request, volume_id: str,
     :param missing: class of the error when no server has the volume
     :raises BadRequest: more than one has it, its host is down, or its driver cannot
     """
-    cell, uuids = cell_queries.first(req, lambda conn: {
-        row['instance_uuid'] for row in block_devices.by_volume(conn, volume_id)})
+    cell, devices = cell_queries.first(req, lambda conn: block_devices.by_volume(conn, volume_id))
+    uuids = {device['instance_uuid'] for device in devices or ()}
     if cell is None:
         raise missing(f'Volume {volume_id[:80]} is attached to no server.')
     if len(uuids) > 1:
         raise exception.BadRequest(f'Volume {volume_id[:80]} is attached to more than one server.')
+    for device in devices:
+        if device['connection_info'] is not None:
+            _check_connection(req, volume_id, device['connection_info'])
     with cell.db.reader() as conn:
         row = instances.get(conn, *uuids)
         nodes = compute_nodes.by_host(conn, row['host']) if row['host'] else []
@@ -88,6 +111,16 @@ def _server_of(req: api_request.Request, volume_id: str,
         raise exception.BadRequest('The hypervisor of this server makes no chains of snapshot files of volumes: a '
                                    'whole copy can be made while no server has the volume.')
     return cell, row
+
+
+def _check_connection(req: api_request.Request, volume_id: str, info: dict[str, Any]) -> None:
+    """
+    :raises BadRequest: the volume is no file, or of a block storage that does not know of further files
+    """
+    if info['driver_volume_type'] not in disks.CHAINS or not req.services.volumes.keeps_chains:
+        raise exception.BadRequest(
+            f'Volume {volume_id[:80]} is of kind {str(info["driver_volume_type"])[:40]}, and its block storage makes '
+            f'its snapshots by itself: chains are of {" and ".join(disks.CHAINS)} volumes of Cinder.')
 
 
 _PATH = '/os-assisted-volume-snapshots'

@@ -7,6 +7,7 @@ import collections
 import contextlib
 import json
 import logging
+import os
 import tempfile
 import typing
 
@@ -21,6 +22,7 @@ from nova.conductor.servers.image_grants import ImageGrants
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.hardware import disks
 from nova.objects.instance import REIMAGE
 
 LOG = logging.getLogger(__name__)
@@ -261,6 +263,22 @@ class Volumes:
 
     def volume_snapshot_status(self, ctx: Context, snapshot_id: str, status: str, progress: str) -> None:
         self._storage.update_snapshot_status(_system(ctx), snapshot_id, status, progress)
+
+    def volume_file_changed(self, ctx: Context, instance_uuid: str, volume_id: str, file: Row) -> None:
+        """:raises InvalidVolume: it is no file beside the present one"""
+        name, form = file.get('name'), file.get('format')
+        if not isinstance(name, str) or not disks.FILE_NAME.match(name) or form not in (disks.QCOW2, 'raw'):
+            raise exception.InvalidVolume(reason='its new file is none.')
+
+        def write(conn: Connection) -> None:
+            for device in _volumes_of(conn, instance_uuid):
+                info = device['connection_info']
+                if device['volume_id'] == volume_id and info is not None:
+                    data = {**info['data'], 'format': form}
+                    key = 'device_path' if 'device_path' in data else 'name'
+                    data[key] = os.path.join(os.path.dirname(data.get(key) or ''), name)
+                    block_devices.update(conn, device['uuid'], {'connection_info': {**info, 'data': data}})
+        self._cell_db.run(write)
 
     # ---- one volume for another
 

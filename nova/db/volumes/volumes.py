@@ -204,6 +204,20 @@ def count(conn: sa.Connection, table: sa.Table, project_id: nova_context.Project
         *_conditions(table, project_id, equal, administrative))).scalar_one()
 
 
+def summary(conn: sa.Connection, project_id: nova_context.Projects | str, administrative: bool,
+            ) -> tuple[int, int, dict[str, set[str]]]:
+    """(how many volumes, GiB of them all, {key of their metadata: values that it has}); the parameters are those of
+    ``page``."""
+    conditions = _conditions(volumes, project_id, {}, administrative)
+    total, size = conn.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(volumes.c.size), 0)).where(
+        *conditions)).one()
+    items: dict[str, set[str]] = {}
+    for metadata in conn.execute(sa.select(volumes.c.metadata).where(*conditions)).scalars():
+        for key, value in (metadata or {}).items():
+            items.setdefault(key, set()).add(value)
+    return int(total), int(size), items
+
+
 def _conditions(table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any],
                 administrative: bool) -> list[Any]:
     conditions = [table.c[name] == value for name, value in equal.items()]

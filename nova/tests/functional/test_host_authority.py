@@ -71,6 +71,7 @@ AS_ITSELF = {
     'volume_detached': {'bdm_uuid': OTHER}, 'volume_stays': {'bdm_uuid': OTHER}, 'refresh_volume': {'bdm_uuid': OTHER},
     'volume_swapped': {'bdm_uuid': OTHER, 'new_volume_id': OTHER, 'new_attachment_id': OTHER, 'connection_info': {}},
     'volume_not_swapped': {'bdm_uuid': OTHER, 'new_volume_id': OTHER, 'new_attachment_id': OTHER},
+    'volume_file_changed': {'volume_id': OTHER, 'file': {'name': 'x', 'format': 'raw'}},
     'reimage_root': {'image_id': OTHER}, 'snapshot_volumes': {'image_id': OTHER},
     'allow_share': {'share_id': OTHER, 'host': 'host2'}, 'share_attached': {'share_id': OTHER, 'status': 'attached'},
     'share_detached': {'share_id': OTHER, 'host': 'host2'},

@@ -1,6 +1,8 @@
 """Volumes of real QEMU guests: what a guest writes is in the volume, whatever is done to it meanwhile."""
+import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -128,6 +130,110 @@ def test_a_volume_comes_grows_is_copied_changes_and_goes(rig, instance, volumes,
     rig.driver.detach_volume(None, instance, other.device)
     assert 'vdb' not in run(rig, instance, 'ls /sys/block')
     assert rig.driver.storage.load(instance.uuid).volumes == []
+
+
+def put_on(path, name, form='raw'):
+    """A file on another one, as a block storage makes it; its name."""
+    made = f'{path.name}.{uuid.uuid4().hex[:8]}'
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', '-b', name, '-F', form, made], cwd=path.parent,
+                   check=True)
+    os.chmod(path.parent / made, 0o666)
+    return made
+
+
+def below(path):
+    """The names in the headers of a file and of those below it."""
+    shown = subprocess.run(['qemu-img', 'info', '-U', '--backing-chain', '--output=json', path], check=True,
+                           capture_output=True)
+    return [each.get('backing-filename') for each in json.loads(shown.stdout)]
+
+
+def test_snapshots_of_a_volume_are_files_that_lie_on_each_other(rig, instance, volumes, state_path):
+    """os-assisted-volume-snapshots: the guest goes on in further files, which are merged while it runs and while it is
+    off. It keeps its data, and finds them after a stop."""
+    directory = state_path / 'chain'
+    directory.mkdir()
+    directory.chmod(0o711)
+    data, driver, ident = volumes(), rig.driver, instance.uuid
+    data.path = data.path.rename(directory / data.path.name)
+    data.path.chmod(0o666)
+    data.device['connection_info']['data']['device_path'] = str(data.path)
+    base = data.path.name
+    try:
+        spawn(rig, instance)
+        rig.booted(instance)
+        driver.attach_volume(None, instance, data.device)
+        wait_for(lambda: 'vdb' in run(rig, instance, 'ls /sys/block'), 60, 'the disk to be seen')
+        write(rig, instance, '/dev/vdb', 'first')
+        one = put_on(data.path, base)
+        wrong = put_on(data.path, one, 'qcow2')
+        small = f'{base}.small'
+        subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', '-b', base, '-F', 'raw', small, '1M'],
+                       cwd=directory, check=True)
+        for new, why in (('../' + base, 'without directories'), ('nothing', 'No such file'), (wrong, 'lies on'),
+                         (small, 'another size')):
+            with pytest.raises(exception.VirtError, match=why):
+                driver.create_volume_snapshot(None, instance, data.id, {'new_file': new})
+        for _again in range(2):
+            assert driver.create_volume_snapshot(None, instance, data.id, {'new_file': one}) == {
+                'name': one, 'format': 'qcow2'}
+        write(rig, instance, '/dev/vdb', 'other')
+        assert data.read(5) == b'first'                              # the snapshot
+        (directory / wrong).unlink()
+        two = put_on(data.path, one, 'qcow2')
+        driver.create_volume_snapshot(None, instance, data.id, {'new_file': two})
+        write(rig, instance, '/dev/vdb', 'third', block=1)
+        # what is not there is not merged
+        for info, why in (({'file_to_merge': 'x', 'merge_target_file': base}, 'no file x'),
+                          ({'file_to_merge': base, 'merge_target_file': one}, 'does not lie on'),
+                          ({'file_to_merge': two}, 'on itself')):
+            with pytest.raises(exception.VirtError, match=why):
+                driver.delete_volume_snapshot(None, instance, data.id, 's', info)
+        # the newest snapshot goes: what is in its file comes into the guest's
+        said = []
+        driver.delete_volume_snapshot(None, instance, data.id, 's', {'file_to_merge': base}, said.append)
+        assert below(directory / two) == [base, None]
+        (directory / one).unlink()
+        # an older one: its file goes into the one below
+        three = put_on(data.path, two, 'qcow2')
+        driver.create_volume_snapshot(None, instance, data.id, {'new_file': three})
+        assert data.read(5) == b'first'
+        driver.delete_volume_snapshot(None, instance, data.id, 's', {'file_to_merge': two, 'merge_target_file': base})
+        assert below(directory / three) == [base, None] and data.read(5) == b'other'
+        (directory / two).unlink()
+        write(rig, instance, '/dev/vdb', 'fourth', block=2)
+        rig.booted_again(instance, lambda: driver.reboot(None, instance, [], True))
+        assert 'other' in read(rig, instance, '/dev/vdb', 5) and 'fourth' in read(rig, instance, '/dev/vdb', 6, block=2)
+        # into the file below while the guest writes to the upper one, which it leaves
+        found = driver.delete_volume_snapshot(None, instance, data.id, 's', {
+            'file_to_merge': three, 'merge_target_file': base})
+        assert found == {'name': base, 'format': 'raw'} and data.read(6, 2 * 4096) == b'fourth'
+        write(rig, instance, '/dev/vdb', 'fifth', block=3)
+        assert data.read(5, 3 * 4096) == b'fifth'
+        # and one that is off
+        driver.power_off(instance)
+        (directory / three).unlink()
+        four = put_on(data.path, base)
+        driver.create_volume_snapshot(None, instance, data.id, {'new_file': four})
+        five = put_on(data.path, four, 'qcow2')
+        driver.create_volume_snapshot(None, instance, data.id, {'new_file': five})
+        driver.delete_volume_snapshot(None, instance, data.id, 's', {'file_to_merge': four, 'merge_target_file': base})
+        assert below(directory / five) == [base, None]
+        for _again in range(2):
+            driver.delete_volume_snapshot(None, instance, data.id, 's', {'file_to_merge': None})
+        assert below(directory / five) == [None]
+        data.path.unlink()
+        driver.detach_volume(None, instance, data.device)
+        # as its block storage tells of it later
+        data.device['connection_info']['data'].update(device_path=str(directory / five), format='qcow2')
+        driver.attach_volume(None, instance, data.device)
+        driver.power_on(None, instance, [])
+        rig.booted(instance)
+        assert 'fifth' in read(rig, instance, '/dev/vdb', 5, block=3)
+        assert driver.storage.load(ident).volumes[0].source['format'] == 'qcow2'
+        driver.detach_volume(None, instance, data.device)
+    finally:
+        shutil.rmtree(directory)
 
 
 @long_runs.only

@@ -1,7 +1,9 @@
 """What libvirt is told of volumes, by the kind of their connection: https://libvirt.org/formatdomain.html."""
 import dataclasses
 import importlib.util
+import json
 import os
+import shutil
 import subprocess
 import sys
 from xml.etree import ElementTree as etree
@@ -11,6 +13,7 @@ import pytest
 from nova import exception
 from nova.tests.contract.driver_contract import make_instance
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.volumes import chain
 from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import disk
 
@@ -86,6 +89,22 @@ def test_iscsi_in_user_space_with_chap(known):
             known.connect({**ISCSI, 'data': {**ISCSI['data'], **wrong}})
 
 
+@pytest.mark.parametrize('demand', [
+    {'auth_username_in': 'target'}, {'mutual_chap_password': 'x'}, {'target_auth_username': 'x'}, {'password_in': 'x'},
+    {'auth_method': 'CHAP_MUTUAL'}])
+def test_a_target_that_is_to_prove_itself_is_not_used_one_way(known, demand):
+    """QEMU logs in with a name and a password of its own, and asks for none of the target."""
+    info = {**ISCSI, 'data': {**ISCSI['data'], **demand}}
+    with pytest.raises(exception.VirtError, match='mutual CHAP|no way to log in'):
+        known.connect(info)
+    if 'auth_method' not in demand:
+        by_kernel = connectors.Connectors('h1', connectors.Way('sudo', multipath=True))
+        with pytest.raises(exception.VirtError, match='mutual CHAP'):
+            by_kernel.connect(info)
+    absent = {'auth_username_in': None, 'discovery_auth_method': 'CHAP', 'discovery_auth_username': 'd'}
+    assert known.connect({**ISCSI, 'data': {**ISCSI['data'], **absent}})['auth']['username'] == 'user'
+
+
 def test_nbd(known):
     assert shown(element(known, NBD))[2:] == [
         ('source', {'protocol': 'nbd', 'name': ID, 'tls': 'yes', 'tlsHostname': 'storage'}),
@@ -121,15 +140,101 @@ def test_nfs_by_qemu_itself(known):
             known.connect({**NFS, 'data': {**NFS['data'], **wrong}})
 
 
-def test_a_file_with_others_below_it_is_not_taken_for_a_raw_one(known):
+def qcow2(path, name=None, form=None, *options):
+    """A qcow2 file on another one, whose name its header has as it is given."""
+    below = [] if name is None else ['-u', '-b', name]
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', *below, *(['-F', form] if form else []), *options,
+                    str(path), '1M'], check=True)
+
+
+needs_qemu_img = pytest.mark.skipif(shutil.which('qemu-img') is None, reason='qemu-img is not installed')
+
+
+@needs_qemu_img
+def test_a_chain_of_files(known, tmp_path):
+    """Each is named to libvirt with its format: neither it nor QEMU looks for one in what a guest has written."""
+    (tmp_path / 'v').write_bytes(bytes(2 ** 20))
+    qcow2(tmp_path / 'v.1', 'v', 'raw')
+    qcow2(tmp_path / 'v.2', str(tmp_path / 'v.1'), 'qcow2')
+    info = {**LOCAL, 'data': {'device_path': str(tmp_path / 'v.2'), 'format': 'qcow2'}}
+    volume = made(known, info)
+    assert disk.files_of(volume.source) == [('v.2', 'qcow2'), ('v.1', 'qcow2'), ('v', 'raw')]
+    root = etree.fromstring(xml.volume(volume, guest()))
+    assert root.find('driver').get('type') == 'qcow2' and root.find('source').get('file') == str(tmp_path / 'v.2')
+    assert [each.get('file') for each in root.iterfind('.//backingStore/source')] == [
+        str(tmp_path / 'v.1'), str(tmp_path / 'v')]
+    assert [each.get('type') for each in root.iterfind('.//backingStore/format')] == ['qcow2', 'raw']
+    assert len(root.findall('.//backingStore')) == 3               # the last one says that nothing is below
+    stored = disk.Volume(**json.loads(json.dumps(dataclasses.asdict(volume))))
+    assert xml.volume(stored, guest()) == xml.volume(volume, guest())
+
+
+@needs_qemu_img
+def test_a_chain_leads_nowhere_else(known, tmp_path):
+    """Headers name what they like: a file of the host, another volume's directory, a format that would be guessed."""
+    secret = tmp_path / 'other' / 'secret'
+    secret.parent.mkdir()
+    secret.write_bytes(bytes(2 ** 20))
+    path = tmp_path / 'v.1'
+    info = {**LOCAL, 'data': {'device_path': str(path), 'format': 'qcow2'}}
+    (tmp_path / 'v').write_bytes(bytes(2 ** 20))
+    for name, form, why in ((str(secret), 'raw', 'without directories'), ('../v', 'raw', 'without directories'),
+                            ('json:{}', 'raw', 'without directories'), ('nbd:x:1', 'raw', 'without directories'),
+                            ('v.1', 'qcow2', 'circle'), ('v', 'vmdk', "format 'vmdk'"), ('gone', 'qcow2', 'No such'),
+                            ('v', 'qcow2', 'not qcow2')):
+        qcow2(path, name, form)
+        with pytest.raises(exception.VirtError, match=why):
+            known.connect(info)
+    qcow2(path, None, None, '-o', f'data_file={tmp_path}/data,data_file_raw=on')
+    with pytest.raises(exception.VirtError, match='data in another one'):
+        known.connect(info)
+    path.unlink()
+    path.symlink_to(secret)
+    with pytest.raises(exception.VirtError, match='v.1: '):
+        known.connect(info)
+    for number in range(chain.MOST_FILES + 2):
+        qcow2(tmp_path / f'd.{number + 1}', f'd.{number}', 'qcow2')
+    with pytest.raises(exception.VirtError, match='more than 64'):
+        known.connect({**LOCAL, 'data': {'device_path': str(tmp_path / f'd.{number + 1}'), 'format': 'qcow2'}})
+    for header in (b'', b'QFI\xfb', b'QFI\xfb' + b'\xff' * 200, b'QFI\xfb\0\0\0\3' + b'\xff' * 65528):
+        with pytest.raises(exception.VirtError):
+            chain.below(header)
+
+
+def test_a_file_of_another_format_is_not_taken_for_a_raw_one(known):
     """Its guest would have seen, and written, the tables of the format."""
-    for info in (NFS, LOCAL):
-        with pytest.raises(exception.VirtError, match="the format 'qcow2'"):
-            known.connect({**info, 'data': {**info['data'], 'format': 'qcow2'}})
+    for info, form in ((NFS, 'vmdk'), (LOCAL, 'vhd'), (RBD, 'qcow2')):
+        with pytest.raises(exception.VirtError, match=f"the format '{form}'"):
+            known.connect({**info, 'data': {**info['data'], 'format': form}})
+    with pytest.raises(exception.VirtError, match='not encrypted'):
+        known.connect({**LOCAL, 'data': {**LOCAL['data'], 'format': 'qcow2', 'encrypted': True}})
+
+
+FILES = [('v.3', 'qcow2'), ('v.2', 'qcow2'), ('v.1', 'qcow2'), ('v', 'raw')]
+
+
+@pytest.mark.parametrize('merged, target, planned', [
+    ('v.2', 'v.1', chain.Merge(True, 1, 2, [FILES[0], *FILES[2:]])),
+    ('v.2', 'v', chain.Merge(True, 1, 3, [FILES[0], FILES[3]])),
+    ('v.3', 'v.2', chain.Merge(True, 0, 1, FILES[1:])),
+    ('v.1', None, chain.Merge(False, 0, 2, [FILES[0], *FILES[2:]])),
+    (None, None, chain.Merge(False, 0, None, FILES[:1])),
+    ('v.2', None, None)])
+def test_what_a_merge_means(merged, target, planned):
+    assert chain.plan(FILES, merged, target) == planned
+
+
+@pytest.mark.parametrize('merged, target', [
+    ('v.3', None), ('v', 'v.1'), ('v.1', 'v.1'), (None, 'v'), ('x', None), ('v.1', 'x'), ('../v', None), (7, None),
+    ('v.1', '/v')])
+def test_what_is_not_merged(merged, target):
+    with pytest.raises(exception.VirtError):
+        chain.plan(FILES, merged, target)
 
 
 ASKS = '''
 import sys
+from nova.virt.libvirt.volumes import chain
 from nova.virt.libvirt.volumes import connectors
 connectors._brick(connectors.Way(sys.argv[1], locks=sys.argv[2]))
 from os_brick.privileged import rootwrap

@@ -6,6 +6,8 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
+from nova.hardware import disks
+from nova.runtime import progress
 from nova.virt import driver
 from nova.virt.fake import machine
 
@@ -52,12 +54,13 @@ class VolumeSnapshots(machine.Feature, driver.VolumeCopies, driver.AssistedSnaps
     """A guest has ``files``: {volume id: [its files, the active one last]}, and ``copies``."""
 
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
-                               create_info: dict[str, str]) -> None:
+                               create_info: dict[str, str]) -> driver.VolumeFile:
         with self.machine.operation('create_volume_snapshot'), self.machine.lock:
             files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
             if create_info['new_file'] not in files:
                 files.append(create_info['new_file'])
             self.machine.save()
+            return {'name': files[-1], 'format': disks.QCOW2}
 
     def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, str],
                     begun: Callable[[], None] | None = None) -> None:
@@ -70,12 +73,22 @@ class VolumeSnapshots(machine.Feature, driver.VolumeCopies, driver.AssistedSnaps
             begun()
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
-                               delete_info: dict[str, str]) -> None:
+                               delete_info: dict[str, str | None], report: progress.Report = progress.ignore,
+                               ) -> driver.VolumeFile:
         with self.machine.operation('delete_volume_snapshot'), self.machine.lock:
             files = self.machine.guest(instance).setdefault('files', {}).setdefault(volume_id, [])
-            if delete_info.get('file_to_merge') in files:
-                files.remove(delete_info['file_to_merge'])
+            merged, target = delete_info.get('file_to_merge'), delete_info.get('merge_target_file')
+            for name in (merged, target):
+                if name is not None and name not in files:
+                    raise exception.VirtError(operation='merge the files of the volume', reason=f'no file {name}')
+            begin = files.index(merged) + 1 if merged else 0
+            if target is None:
+                del files[begin:-1]
+            elif merged:
+                del files[files.index(target) + 1:begin]
+            report(50)
             self.machine.save()
+            return {'name': files[-1], 'format': disks.QCOW2}
 
 
 class ExtendVolume(machine.Feature, driver.ExtendVolume):

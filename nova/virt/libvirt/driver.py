@@ -53,6 +53,7 @@ from nova.virt.libvirt.volumes import connectors
 from nova.virt.libvirt.volumes import feature as volumes
 from nova.virt.libvirt.volumes import operations as volume_operations
 from nova.virt.libvirt.volumes import probe
+from nova.virt.libvirt.volumes import snapshots as volume_snapshots
 from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.domain import processors
@@ -75,7 +76,8 @@ LOG = logging.getLogger(__name__)
 
 class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Snapshots,
                     guest_operations.GuestOperations, resize.Resize, driver.ImageCache, interfaces.Interfaces,
-                    rescue.Rescue, growth.Growth, adoption.Adoption, volumes.Volumes, shares.Shares,
+                    rescue.Rescue, growth.Growth, adoption.Adoption, volumes.Volumes,
+                    volume_snapshots.VolumeFiles, shares.Shares,
                     live_migration.LiveMigration, cold.ColdMoves, driver.EncryptedDisks, driver.EncryptedVolumes):
     """See the contract in nova/virt/driver.py.
 

@@ -22,6 +22,7 @@ from nova.volume.face import type_access
 from nova.volume.face import types
 from nova.volume.face import views
 from nova.volume.store import rows as rows_of
+from nova.volume.store import uploads
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 ONLINE_EXTEND = 42       # microversion that lets a volume in use grow
 OF_BACKUP = 47           # microversion that makes volumes of backups
+SUMMARY, SUMMARY_METADATA = 12, 36       # microversions of the summary, and of the metadata in it
+IMAGE_FIELDS = 1         # microversion with visibility and protected of an image of a volume
 CLOSED = 53              # microversion that refuses what it does not know of a new volume
 
 # ---- what may come in --------------------------------------------------------
@@ -55,6 +58,11 @@ _RETYPE = schemas.of('new_type', new_type={'type': 'string', 'minLength': 1, 'ma
 _READONLY = schemas.of('readonly', readonly=_FLAG)
 _IMAGE_METADATA = schemas.of('metadata', metadata=schemas.ITEMS)
 _KEY = schemas.of('key', key={'type': 'string', 'maxLength': 255})
+
+_UPLOAD = schemas.of(
+    'image_name', image_name={'type': 'string', 'minLength': 1, 'maxLength': 255}, force={'type': [
+        'boolean', 'string', 'null']}, container_format=schemas.NAME, disk_format=schemas.NAME,
+    visibility=schemas.NAME, protected={'type': ['boolean', 'string', 'null']})
 
 # first part of a path, or key of a body: the table whose id follows
 _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
@@ -99,6 +107,18 @@ def list_volumes(request: VolumeRequest) -> dict[str, Any]:
 def list_volumes_in_detail(request: VolumeRequest) -> dict[str, Any]:
     return listing.page(request, volumes, 'volumes', lambda conn, rows: [
         views.volume(row, request) for row in rows_of.with_attachments(conn, rows)], _VOLUME_FILTERS)
+
+
+def summarize_volumes(request: VolumeRequest) -> dict[str, Any]:
+    if request.microversion < SUMMARY:
+        raise exception.NotFound()
+    listing.check(request, listing.EVERYONE)
+    with request.store.db.reader() as conn:
+        count, size, metadata = db.summary(conn, listing.asked_of(request), request.trusted)
+    shown: dict[str, Any] = {'total_count': count, 'total_size': size}
+    if request.microversion >= SUMMARY_METADATA:
+        shown['metadata'] = {key: sorted(values) for key, values in sorted(metadata.items())}
+    return {'volume-summary': shown}
 
 
 def show_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
@@ -230,6 +250,22 @@ def reimage(request: VolumeRequest, ident: str) -> None:
     request.store.reimage(request.context, ident, request.body['image_id'], reserved)
 
 
+def upload_image(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    """``force`` is for volumes in use, of which no image of one moment could be made this way."""
+    given, since = request.body, request.microversion >= IMAGE_FIELDS
+    disk_format, container_format = given.get('disk_format') or 'raw', given.get('container_format') or 'bare'
+    if disk_format not in uploads.FORMATS or container_format != 'bare':
+        raise exception.InvalidInput(reason=f'images of volumes are {" or ".join(uploads.FORMATS)} ones here, and '
+                                            f'bare, not {disk_format[:40]} in {container_format[:40]}.')
+    listing.flag('force', given.get('force'))
+    if not since and (given.get('visibility') or given.get('protected') is not None):
+        raise exception.BadRequest(f'visibility and protected are there since microversion 3.{IMAGE_FIELDS}.')
+    visibility, protected = given.get('visibility') or 'private', listing.flag('protected', given.get('protected'))
+    row, image = request.store.uploads.begin(request.context, ident, disk_format, {
+        'name': given['image_name'], 'visibility': visibility, 'protected': protected})
+    return {'os-volume_upload_image': views.upload(row, image, request)}
+
+
 def begin_detaching(request: VolumeRequest, ident: str) -> None:
     request.store.begin_detaching(request.context, ident)
 
@@ -242,6 +278,7 @@ ROUTES = (
     Route('GET', '/volumes', list_volumes),
     Route('GET', '/volumes/detail', list_volumes_in_detail),
     Route('POST', '/volumes', create_volume, status=202, body=schemas.Given('volume', _VOLUME, _HINTS)),
+    Route('GET', '/volumes/summary', summarize_volumes),
     Route('GET', '/volumes/{ident}', show_volume),
     Route('PUT', '/volumes/{ident}', update_volume, body=schemas.Given('volume', schemas.DESCRIPTION)),
     Route('DELETE', '/volumes/{ident}', delete_volume, status=202),
@@ -259,6 +296,7 @@ ROUTES = (
     schemas.action('volumes', 'os-set_image_metadata', set_image_metadata, 200, schema=_IMAGE_METADATA),
     schemas.action('volumes', 'os-unset_image_metadata', unset_image_metadata, 200, schema=_KEY),
     schemas.action('volumes', 'os-show_image_metadata', show_image_metadata, 200),
+    schemas.action('volumes', 'os-volume_upload_image', upload_image, schema=_UPLOAD),
     schemas.action('volumes', 'os-begin_detaching', begin_detaching, admin=True),
     schemas.action('volumes', 'os-roll_detaching', roll_detaching, admin=True),
     *snapshots.ROUTES,

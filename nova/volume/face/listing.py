@@ -50,6 +50,12 @@ def check(request: VolumeRequest, known: Iterable[str]) -> None:
                                    f'{", ".join(known) or "none"}.')
 
 
+def asked_of(request: VolumeRequest) -> nova_context.Projects | str:
+    """The caller's project, or all of them where an administrator asks for these."""
+    everyone = flag('all_tenants', request.query.get('all_tenants', request.query.get('all_projects')))
+    return nova_context.ALL_PROJECTS if everyone and request.context.is_admin else request.context.project_id or ''
+
+
 def page(request: VolumeRequest, table: engine.Table, key: str,
          view: Callable[[engine.Connection, list[dict[str, Any]]], list[Any]],
          filters: dict[str, str], direction: str = 'desc') -> dict[str, Any]:
@@ -62,8 +68,7 @@ def page(request: VolumeRequest, table: engine.Table, key: str,
     """
     query, filters = request.query, {**filters, 'project_id': 'project_id'}
     check(request, {*filters, *EVERYONE, *PAGED, *SORTED, 'with_count'})
-    everyone = flag('all_tenants', query.get('all_tenants', query.get('all_projects'))) and request.context.is_admin
-    project_id = nova_context.ALL_PROJECTS if everyone else request.context.project_id
+    project_id = asked_of(request)
     equal = {column: _value(db.kind_of(table, column), query, name) for name, column in filters.items()
              if query.get(name) is not None}
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)

@@ -72,6 +72,20 @@ def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     return _at(request.microversion, _VOLUME_SINCE, shown)
 
 
+_UPLOAD_SINCE = {'visibility': 1, 'protected': 1}
+
+
+def upload(row: Mapping[str, Any], image: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
+    """An image that is being made of a volume."""
+    kind = {'id': row['volume_type_id'], 'name': row['volume_type'], 'description': None, 'extra_specs': {},
+            'is_public': True, 'qos_specs_id': None}
+    return _at(request.microversion, _UPLOAD_SINCE, {
+        'id': row['id'], 'updated_at': _time(row['updated_at']), 'status': row['status'],
+        'display_description': row['description'], 'size': row['size'], 'volume_type': kind, 'image_id': image['id'],
+        'container_format': image['container_format'], 'disk_format': image['disk_format'],
+        'image_name': image['name'], 'visibility': image['visibility'], 'protected': image['protected']})
+
+
 def volume_encryption(found: Mapping[str, Any]) -> dict[str, Any]:
     """How a volume is encrypted, as EmbeddedVolumes.encryption has it."""
     if not found:

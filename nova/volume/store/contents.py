@@ -91,6 +91,10 @@ class Contents:
         """Begin to put its backup onto a volume whose row is 'restoring-backup'."""
         self._submit(row['id'], self._restore, row['id'], row['backup_id'], owner=row['project_id'])
 
+    def work(self, row: Row, job: Callable[..., None], *args: typing.Any) -> None:
+        """Begin another work on a volume, in the turn of its project."""
+        self._submit(row['id'], job, *args, owner=row['project_id'])
+
     def works_on(self, ident: str) -> bool:
         """Whether a work on a volume, a snapshot or a backup has begun, or waits."""
         return ident in self._busy

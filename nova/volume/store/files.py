@@ -152,6 +152,25 @@ class VolumeFiles:
                 raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
             os.truncate(part, room)
 
+    @contextlib.contextmanager
+    def as_image(self, path: str, disk_format: str) -> typing.Iterator[str]:
+        """The path of a file in a format of images with what is in a volume that is not written to, for the time of
+        the block.
+
+        :raises InsufficientStorage: there is no room for it
+        """
+        if disk_format == 'raw':
+            yield path
+            return
+        made, copy = path + '.upload' + PART, path + '.upload.raw' + PART
+        try:
+            self._check(disk_space.used_bytes(path))
+            self._convert.convert(self._reached(path, copy), 'raw', made, disk_format)
+            yield made
+        finally:
+            files.remove(made)
+            files.remove(copy)
+
     def _encrypt(self, source: str, disk_format: str, part: str, size: int, key: str) -> None:
         """What is no data is encrypted, too: the copy takes the room of all of the image's disk, however small its
         file is."""
@@ -163,7 +182,7 @@ class VolumeFiles:
         self._convert.convert(source, form, part, qemu_img.LUKS, key=key)
 
     def _reached(self, source: str, copy: str) -> str:
-        """The path of an image that the sandbox reaches: its own, or that of a copy."""
+        """The path of a file that the sandbox reaches: its own, or that of a copy."""
         if source == copy or self._convert.reaches(source):
             return source
         self._check(2 * disk_space.used_bytes(source))

@@ -14,7 +14,9 @@ import shlex
 import typing
 
 from nova import exception
+from nova.hardware import disks as words
 from nova.runtime import entry_points
+from nova.virt.libvirt.volumes import chain
 from nova.virt.libvirt.volumes import disk
 
 GROUP = 'nova.libvirt.volume_connectors'
@@ -22,6 +24,9 @@ INITIATOR_FILE = '/etc/iscsi/initiatorname.iscsi'
 PORTAL = re.compile(r'\[?(?P<host>[0-9A-Za-z.:_-]+?)\]?:(?P<port>[0-9]{1,5})\Z')
 HOST = re.compile(r'[0-9A-Za-z.:_-]{1,255}\Z')
 KEY = re.compile(r'^\s*key\s*=\s*(\S+)', re.MULTILINE)
+# of an iSCSI connection: what a login may demand, and what of it there is here
+LOGIN = re.compile('auth|chap|user|passw|secret|mutual', re.IGNORECASE)
+LOGINS = {f'{prefix}auth_{what}' for prefix in ('', 'discovery_') for what in ('method', 'username', 'password')}
 RECONNECT_S = 60             # so long a guest waits for an export that is gone before its reads and writes fail
 
 Data = dict[str, typing.Any]
@@ -69,12 +74,25 @@ class Connector:
     def extend(self, data: Data) -> None:
         """The volume has grown; the host may have to look again."""
 
+    def read(self, source: Source) -> bytes:
+        """The first bytes of the file that a source is.
+
+        :raises VirtError: it is none, or cannot be read
+        """
+        raise _refused(f'files of {self.kind} volumes cannot be read here')
+
+    def name_below(self, source: Source, name: str, form: str) -> None:
+        """Let the header of a file that no QEMU has open name the file below it, after libvirt has merged others."""
+
 
 class Local(Connector):
     """A file of this host."""
 
     def connect(self, data: Data) -> Source:
         return {'type': 'file', 'path': data['device_path']}
+
+    def read(self, source: Source) -> bytes:
+        return chain.read_file(source['path'])
 
 
 class Nbd(Connector):
@@ -114,6 +132,7 @@ class Iscsi(Connector):
     """A target that QEMU reaches by itself (libiscsi): no session of the host's kernel."""
 
     def connect(self, data: Data) -> Source:
+        _check_login(data)
         portal = PORTAL.match(data['target_portal'])
         if portal is None:
             raise _refused('the address of its target is none')
@@ -129,7 +148,7 @@ class Iscsi(Connector):
 
 
 class Nfs(Connector):
-    """A raw file of an NFS server that QEMU reaches by itself (libnfs): nothing is mounted that could hang."""
+    """A file of an NFS server that QEMU reaches by itself (libnfs): nothing is mounted that could hang."""
 
     def connect(self, data: Data) -> Source:
         host, colon, directory = str(data['export']).rpartition(':/')
@@ -139,11 +158,20 @@ class Nfs(Connector):
         return {'type': 'network', 'protocol': 'nfs', 'name': f'/{directory.strip("/")}/{name}'.replace('//', '/'),
                 'hosts': [[host, None]]}
 
+    def read(self, source: Source) -> bytes:
+        return chain.read_nfs(source['hosts'][0][0], source['name'])
+
+    def name_below(self, source: Source, name: str, form: str) -> None:
+        """libvirt has QEMU write where the file is on the network, which the block storage does not understand."""
+        chain.name_below_nfs(source['hosts'][0][0], source['name'], name, form)
+
 
 class Brick(Connector):
     """What needs an initiator of the host's kernel: by os-brick, where it is installed."""
 
     def connect(self, data: Data) -> Source:
+        if self.kind == 'iscsi':
+            _check_login(data)
         device = _asked(self._connector().connect_volume, data)
         return {'type': 'block', 'path': device['path'],
                 'connection': {'driver_volume_type': self.kind, 'data': data, 'device': device}}
@@ -185,11 +213,16 @@ class Connectors:
         :raises VirtError: this host does not reach it, or does not know such connections
         """
         data = info['data']
-        if data.get('format') not in (None, 'raw'):
+        form = data.get('format') or chain.RAW
+        kind = str(info.get('driver_volume_type'))
+        if form != chain.RAW and (form != chain.QCOW2 or kind not in words.CHAINS or data.get('encrypted')):
             # its file names another one below it, which only who wrote that may follow
-            raise _refused(f'it is a file of the format {str(data["format"])!r:.40}, and this host opens raw ones '
-                           'alone')
+            raise _refused(f'it is a file of the format {str(form)!r:.40}, and this host opens raw ones, and of qcow2 '
+                           f'those that are not encrypted of {" and ".join(words.CHAINS)} volumes')
         source = self._of(info).connect(data)
+        if form == chain.QCOW2:
+            source = disk.with_files(source, [(disk.files_of(source)[0][0], form)])
+            source['below'] = [list(each) for each in self.below(info, source)]
         if data.get('access_mode') == 'ro':
             source['readonly'] = True
         if data.get('multiattach') or info.get('multiattach'):
@@ -198,6 +231,30 @@ class Connectors:
             source['encrypted'] = True
         source['limits'] = _limits(data.get('qos_specs') or {})
         return source
+
+    def below(self, info: dict[str, typing.Any], source: Source) -> list[chain.File]:
+        """The files below that of a qcow2 source.
+
+        :raises VirtError: they are not followed, or cannot be read
+        """
+        reader = self._of(info)
+        name, _form = disk.files_of(source)[0]
+        directory = os.path.dirname(source['path']) if source['type'] == 'file' else None
+        return chain.follow(name, lambda each: reader.read(disk.named(source, each)), directory)
+
+    def header(self, source: Source) -> bytes:
+        """The first bytes of a file, as of a source that was connected.
+
+        :raises VirtError: they cannot be read
+        """
+        return self._of_source(source).read(source)
+
+    def name_below(self, source: Source, name: str, form: str) -> None:
+        """See Connector; of a source that was connected."""
+        self._of_source(source).name_below(source, name, form)
+
+    def _of_source(self, source: Source) -> Connector:
+        return self._of({'driver_volume_type': 'local' if source['type'] == 'file' else source['protocol']})
 
     def disconnect(self, info: dict[str, typing.Any]) -> None:
         # one of another package may know no devices
@@ -261,6 +318,17 @@ def _asked(function: Callable[..., typing.Any], *args: typing.Any, **more: typin
         return function(*args, **more)
     except Exception as error:
         raise exception.VirtError(operation='ask os-brick', reason=str(error)[:200]) from error
+
+
+def _check_login(data: Data) -> None:
+    """
+    :raises VirtError: its target is to prove itself, too (mutual CHAP). QEMU and libvirt have a name and a password of
+        the initiator alone, and os-brick passes nothing else on: the login would be one-way without a word
+    """
+    demands = sorted(key for key, value in data.items() if value and LOGIN.search(key) and key not in LOGINS)
+    if demands:
+        raise _refused(f'its connection has {demands[0]!r:.40}: hosts here prove themselves to an iSCSI target, and '
+                       'cannot have it prove itself to them (mutual CHAP)')
 
 
 def _limits(specs: Mapping[str, typing.Any]) -> dict[str, int]:

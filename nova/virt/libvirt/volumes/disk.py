@@ -13,6 +13,7 @@ from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import disks as words
+from nova.virt.libvirt.volumes import chain
 
 PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd', 'fdc': 'fd'}
 # of what a disk does in a second, as libvirt and QoS specs of the block storage call them
@@ -30,7 +31,8 @@ class Volume:
     """
     target      name of the device, as libvirt wants it
     source      what a connector gives: 'type' ('file', 'block' or 'network') and what that needs; 'luks': id of the
-                secret that opens it
+                secret that opens it; 'format': qcow2, of a chain of files (chain.py), and 'below': those under the one
+                that the guest writes to
     boot_order  1: the guest boots from it; None: never
     cache       QEMU's cache mode
     limits      {name of LIMITS: number}, of its block storage
@@ -133,9 +135,9 @@ def _refused(reason: str) -> exception.VirtError:
 def element(disk: Volume) -> etree.Element:
     """The element of a volume in a domain."""
     root = etree.Element('disk', type=disk.source['type'], device=disk.device)
-    etree.SubElement(root, 'driver', driver('raw', disk, disk.readonly))
+    etree.SubElement(root, 'driver', driver(disk.source.get('format', chain.RAW), disk, disk.readonly))
     root.append(source_element(disk.source))
-    etree.SubElement(root, 'backingStore')           # raw: there is nothing below it that libvirt should look for
+    _below(root, disk.source)
     etree.SubElement(root, 'target', dev=disk.target, bus=disk.bus)
     if disk.device != 'lun':                         # which has the serial number of its storage
         etree.SubElement(root, 'serial').text = disk.volume_id
@@ -147,6 +149,70 @@ def element(disk: Volume) -> etree.Element:
         etree.SubElement(root, 'boot', order=str(disk.boot_order))
     limit(root, disk.limits)
     return root
+
+
+def _below(parent: etree.Element, source: Source) -> None:
+    """All files below a disk's: libvirt and QEMU look for no others, and take no format from blocks."""
+    for name, form in source.get('below', ()):
+        parent = etree.SubElement(parent, 'backingStore', type=source['type'])
+        etree.SubElement(parent, 'format', type=form)
+        parent.append(_source(named(source, name)))
+    etree.SubElement(parent, 'backingStore')
+
+
+def files_of(source: Source) -> list[chain.File]:
+    """The files of a source that is one, or a chain of them: that which the guest writes to first."""
+    place = source['path'] if source['type'] == 'file' else source['name']
+    return [(os.path.basename(place), source.get('format', chain.RAW)),
+            *((name, form) for name, form in source.get('below', ()))]
+
+
+def with_files(source: Source, files: list[chain.File]) -> Source:
+    """The source that has these files in the same directory."""
+    (name, form), *rest = files
+    made = named(source, name)
+    if form == chain.RAW:
+        return {key: value for key, value in made.items() if key not in ('format', 'below')}
+    return {**made, 'format': form, 'below': [list(each) for each in rest]}
+
+
+def named(source: Source, name: str) -> Source:
+    """The source that is another file in the same directory."""
+    key = 'path' if source['type'] == 'file' else 'name'
+    return {**source, key: os.path.join(os.path.dirname(source[key]), name)}
+
+
+def snapshot(target: str, source: Source, others: typing.Iterable[str]) -> str:
+    """The XML that lets a guest write to another file from now on, which lies on the present one
+    (https://libvirt.org/formatsnapshot.html).
+
+    :param others: targets of its other disks, which stay as they are
+    """
+    root = etree.Element('domainsnapshot')
+    disks = etree.SubElement(root, 'disks')
+    changed = etree.SubElement(disks, 'disk', name=target, snapshot='external', type=source['type'])
+    etree.SubElement(changed, 'driver', type=chain.QCOW2)
+    changed.append(_source(source))
+    for other in others:
+        etree.SubElement(disks, 'disk', name=other, snapshot='no')
+    return etree.tostring(root, encoding='unicode')
+
+
+def alone_volume(volume: Volume) -> Volume:
+    """A Volume as the only disk of a machine."""
+    return Volume(volume.volume_id, 'vda', 'virtio', volume.source, cache=volume.cache)
+
+
+def alone(uuid: str, volume: Volume) -> str:
+    """The XML of a machine that has one disk and is never to run an instruction: its QEMU merges files."""
+    root = etree.Element('domain', type='qemu')
+    etree.SubElement(root, 'name').text = f'merge-{uuid}'
+    etree.SubElement(root, 'uuid').text = uuid
+    etree.SubElement(root, 'memory', unit='MiB').text = '64'
+    etree.SubElement(root, 'vcpu').text = '1'
+    etree.SubElement(etree.SubElement(root, 'os'), 'type').text = 'hvm'
+    etree.SubElement(root, 'devices').append(element(volume))
+    return etree.tostring(root, encoding='unicode')
 
 
 def driver(form: str, disk: typing.Any, readonly: bool) -> dict[str, str]:

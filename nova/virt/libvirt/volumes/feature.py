@@ -29,6 +29,7 @@ GIB = 2 ** 30
 RELEASE_SECONDS = 60         # a guest's system must let a disk go; one that still boots does not hear it
 RETRY_S = 5                  # after which the request is repeated
 POLL = 0.2
+NO_CHAIN = 'the new one has snapshots: zeros that are copied onto it would show what is below'
 NO_COPY = 'it is encrypted, and QEMU would copy what it has without that'
 
 
@@ -173,6 +174,8 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
                 fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
                 if volume.source.get('luks') or fresh.source.get('luks'):
                     raise exception.VirtError(operation=operation, reason=NO_COPY)
+                if fresh.source.get('below'):
+                    raise exception.VirtError(operation=operation, reason=NO_CHAIN)
                 self._give(guest, operation, fresh)
                 guest.volumes = [fresh if each is volume else each for each in guest.volumes]
                 self.storage.save(guest)
@@ -252,7 +255,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
                 self.define_volume_keys(instance.uuid, [volume])     # libvirt forgets them when it restarts
                 if not self.copy_running(instance.uuid, text, operations.begin_copy, begun):
                     raise exception.VirtError(operation=operation, reason='the copy failed')
-            elif volume.source['type'] == 'file':
+            elif volume.source['type'] == 'file' and not volume.source.get('format'):
                 _copy(operation, volume.source['path'], path, 'raw' if secret else 'qcow2')
             else:
                 raise exception.VirtError(operation=operation, reason='the guest does not run')

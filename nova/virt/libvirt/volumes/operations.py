@@ -79,3 +79,76 @@ def end_swap(domain: libvirt.virDomain, target: str) -> None:
 def abort_swap(domain: libvirt.virDomain, target: str) -> None:
     if domain.blockJobInfo(target):
         domain.blockJobAbort(target)
+
+
+# ---- chains of files ----
+
+_ON_TOP = (libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA
+           | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REUSE_EXT | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC)
+_ALONE = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
+
+
+def put_on_top(domain: libvirt.virDomain, target: str, source: dict[str, Any], size: int) -> bool:
+    """Let the guest write to another file, which lies on the present one.
+
+    :param size: bytes of the disk in it
+    :returns: False: it would have another size than the guest's disk
+    """
+    if domain.blockInfo(target)[0] != size:
+        return False
+    others = [each.get('dev', '') for each in etree.fromstring(domain.XMLDesc(0)).iterfind('./devices/disk/target')]
+    domain.snapshotCreateXML(disk.snapshot(target, source, [each for each in others if each != target]), _ON_TOP)
+    return True
+
+
+def files(domain: libvirt.virDomain, target: str) -> list[str]:
+    """Names of the files of a disk of a running guest, that which it writes to first."""
+    return [name for name, _index in _layers(domain, target)]
+
+
+def _layers(domain: libvirt.virDomain, target: str) -> list[tuple[str, str]]:
+    """[(name of a file, what libvirt calls its place)]"""
+    layer = etree.fromstring(domain.XMLDesc(0)).find(f"./devices/disk/target[@dev='{target}']/..")
+    found = []
+    while layer is not None and (source := layer.find('source')) is not None:
+        place = source.get('file') or source.get('name') or ''
+        found.append((place.rpartition('/')[2], f'{target}[{layer.get("index") or source.get("index")}]'))
+        layer = layer.find('backingStore')
+    return found
+
+
+def begin_merge(domain: libvirt.virDomain, target: str, commit: bool, top: str, base: str | None,
+                relative: bool) -> None:
+    """Begin to merge the files ``top`` and below, until ``base``, into ``base``, or into ``top``, which the guest
+    writes to.
+
+    :param relative: headers go on naming files beside them, which libvirt can keep of files of its host alone
+    """
+    if domain.blockJobInfo(target):
+        domain.blockJobAbort(target)
+    layers = _layers(domain, target)
+    places = dict(layers)
+    if base is None:
+        domain.blockRebase(target, None, 0, 0)
+    elif not commit:
+        domain.blockRebase(target, places[base], 0, libvirt.VIR_DOMAIN_BLOCK_REBASE_RELATIVE if relative else 0)
+    elif top == layers[0][0]:
+        domain.blockCommit(target, places[base], None, 0, libvirt.VIR_DOMAIN_BLOCK_COMMIT_ACTIVE)
+    else:
+        domain.blockCommit(target, places[base], places[top], 0,
+                           libvirt.VIR_DOMAIN_BLOCK_COMMIT_RELATIVE if relative else 0)
+
+
+def merge_percent(domain: libvirt.virDomain, target: str) -> int | None:
+    """Hundredths of a merge that are done, 100: the guest's file may go now; None: it has ended."""
+    info = domain.blockJobInfo(target)
+    if not info:
+        return None
+    if info['end'] and info['cur'] == info['end']:
+        return 100
+    return min(99, 100 * int(info['cur']) // int(info['end'])) if info['end'] else 0
+
+
+def start_alone(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
+    """A machine that stands still, and ends with this process."""
+    connection.createXML(text, _ALONE)

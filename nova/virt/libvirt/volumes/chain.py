@@ -1,0 +1,209 @@
+"""Volumes that are chains of qcow2 files: which files, in which order, and what their headers may say.
+
+A block storage that keeps volumes as files (Cinder's NFS driver) makes a snapshot with a further file on top of the
+present one. The guest writes to the top one alone. A header names the file below and its format:
+https://github.com/qemu/qemu/blob/master/docs/interop/qcow2.txt. A header is written by the storage and by QEMU, and
+what it says is followed no further than to files beside it, of a format that it names.
+"""
+from __future__ import annotations
+
+import json
+import os
+import stat
+import struct
+import subprocess
+import tempfile
+import typing
+
+from nova import exception
+from nova.hardware import disks as words
+
+QCOW2, RAW = words.QCOW2, 'raw'
+MOST_FILES = 64                          # of a chain
+HEADER_BYTES = 65536                     # that are read of a file: its first cluster, as everybody makes them
+READ_S = 30                              # for one header, over the network
+_MAGIC = b'QFI\xfb'
+_FORMAT, _END = 0xE2792ACA, 0            # header extensions: the format of the file below; the last one
+_EXTERNAL_DATA = 1 << 2                  # incompatible feature: the blocks are in another file
+
+File = tuple[str, str]                   # name, format
+Read = typing.Callable[[str], bytes]     # name of a file beside the volume -> the first HEADER_BYTES of it
+
+
+def refused(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='follow the files of the volume', reason=reason)
+
+
+def check_name(name: object) -> str:
+    """
+    :raises VirtError: it could lead anywhere else than to a file beside the volume
+    """
+    if not isinstance(name, str) or not words.FILE_NAME.match(name):
+        raise refused(f'{name!r:.80} is not {words.FILE_NAME_RULE}')
+    return name
+
+
+def below(header: bytes, directory: str | None = None) -> File | None:
+    """The file on which a qcow2 file lies; None: on none.
+
+    :param header: the first bytes of it
+    :param directory: where all of them are; a header may name it
+    :raises VirtError: it is no such file, or it names something that is not followed
+    """
+    if len(header) < 72 or header[:4] != _MAGIC:
+        raise refused('a file of it is not qcow2')
+    version, offset, length = struct.unpack('>IQI', header[4:20])
+    encrypted, = struct.unpack('>I', header[32:36])
+    if version not in (2, 3) or encrypted:
+        raise refused('a file of it is encrypted, or of a version of qcow2 that is not known')
+    start = 72
+    if version == 3:
+        features, = struct.unpack('>Q', header[72:80])
+        if features & _EXTERNAL_DATA:
+            raise refused('a file of it has its data in another one')
+        start, = struct.unpack('>I', header[100:104])
+    if not offset:
+        return None
+    if not 0 < length <= 1023 or offset + length > len(header):
+        raise refused('the header of a file of it is damaged')
+    name = header[offset:offset + length].decode(errors='replace')
+    if directory and os.path.dirname(name) == directory:
+        name = os.path.basename(name)
+    form = _extensions(header, start).get(_FORMAT, b'').decode(errors='replace')
+    if form not in (QCOW2, RAW):
+        # without it QEMU would look at the blocks, which a guest has written
+        raise refused(f'the header of a file names the format {form!r:.20} for the one below, not qcow2 or raw')
+    return check_name(name), form
+
+
+def _extensions(header: bytes, start: int) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    while start + 8 <= len(header):
+        kind, length = struct.unpack('>II', header[start:start + 8])
+        if kind == _END or length > len(header):
+            break
+        found[kind] = header[start + 8:start + 8 + length]
+        start += 8 + (length + 7) // 8 * 8
+    return found
+
+
+def follow(name: str, read: Read, directory: str | None = None) -> list[File]:
+    """The files below a qcow2 file, the next one first.
+
+    :raises VirtError: too many, one twice, or one that is not followed
+    """
+    found: list[File] = []
+    top, form = name, QCOW2
+    while form == QCOW2:
+        next_one = below(read(top), directory)
+        if next_one is None:
+            break
+        found.append(next_one)
+        top, form = next_one
+        if top in (name, *(each[0] for each in found[:-1])) or len(found) >= MOST_FILES:
+            raise refused(f'its files go round in a circle, or are more than {MOST_FILES}')
+    return found
+
+
+def read_file(path: str) -> bytes:
+    """The first bytes of a plain file of this host.
+
+    :raises VirtError: there is none
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, 'rb') as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise refused(f'{os.path.basename(path)} is no plain file')
+            return file.read(HEADER_BYTES)
+    except OSError as error:
+        raise refused(f'{os.path.basename(path)}: {error.strerror}') from error
+
+
+def read_nfs(host: str, path: str) -> bytes:
+    """The first bytes of a file of an NFS server, which qemu-img copies without looking at them.
+
+    :raises VirtError: they cannot be had
+    """
+    with tempfile.NamedTemporaryFile(prefix='nova-header-') as file:
+        _qemu_img(path, 'dd', '-U', '-f', RAW, '-O', RAW, f'bs={HEADER_BYTES}', 'count=1',
+                  f'if={_nfs(host, path, RAW)}', f'of={file.name}')
+        with open(file.name, 'rb') as made:
+            return made.read(HEADER_BYTES)
+
+
+def name_below_nfs(host: str, path: str, name: str, form: str) -> None:
+    """Let the header of a qcow2 file of an NFS server, which no QEMU has open, name the file below it.
+
+    :raises VirtError: it cannot be written
+    """
+    _qemu_img(path, 'rebase', '-u', '-q', '-f', QCOW2, '-b', name, '-F', form, _nfs(host, path, QCOW2))
+
+
+def _nfs(host: str, path: str, form: str) -> str:
+    return 'json:' + json.dumps({'driver': form, 'file': {
+        'driver': 'nfs', 'server': {'type': 'inet', 'host': host}, 'path': path}})
+
+
+def _qemu_img(path: str, *arguments: str) -> None:
+    try:
+        done = subprocess.run(['qemu-img', *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=READ_S)
+    except subprocess.TimeoutExpired:
+        raise refused(f'its storage did not answer for {os.path.basename(path)} within {READ_S} seconds') from None
+    if done.returncode:
+        raise refused(f'{os.path.basename(path)} cannot be read or written')
+
+
+def size(header: bytes) -> int:
+    """Bytes of the disk in a qcow2 file."""
+    return int(struct.unpack('>Q', header[24:32])[0])
+
+
+class Merge(typing.NamedTuple):
+    """What is to be merged, by places in the files of the volume: 0 is the one that the guest writes to.
+
+    commit   True: ``top`` and what lies between go into ``base``, and what lay on ``top`` lies on ``base`` then;
+             False: all between the guest's file and ``base`` goes into the guest's file
+    base     None: all that is below
+    after    the files then
+    """
+
+    commit: bool
+    top: int
+    base: int | None
+    after: list[File]
+
+    @property
+    def named(self) -> tuple[int, int] | None:
+        """(place of a file, place of the one below it) whose name comes into the former's header; None: no name does"""
+        if self.base is None or self.commit and self.top == 0:
+            return None
+        return (self.top - 1 if self.commit else 0), self.base
+
+
+def plan(files: list[File], merged: str | None, target: str | None) -> Merge | None:
+    """What a request means for these files.
+
+    :param merged: file_to_merge of the request; without a target it is the file that the guest's is to lie on, None:
+        on none
+    :param target: merge_target_file
+    :returns: None: nothing is left to be done
+    :raises VirtError: the volume has no such file, or it is not below the other one
+    """
+    names = [name for name, _form in files]
+    for name in (merged, target):
+        if name is not None and check_name(name) not in names:
+            raise refused(f'it has no file {name}')
+    if target is None:
+        base = names.index(merged) if merged is not None else None
+        if base == 0:
+            raise refused('the file that the guest writes to cannot lie on itself')
+        if base == 1 or base is None and len(files) == 1:
+            return None                  # it was done before
+        return Merge(False, 0, base, [files[0], *(files[base:] if base is not None else ())])
+    if merged is None:
+        raise refused('a merge into a file needs the name of the one that is merged')
+    top, base = names.index(merged), names.index(target)
+    if base <= top:
+        raise refused(f'{merged} does not lie on {target}')
+    return Merge(True, top, base, [*files[:top], *files[base:]])

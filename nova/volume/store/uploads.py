@@ -1,0 +1,93 @@
+"""Images that are made of volumes (``openstack image create --volume``)."""
+from __future__ import annotations
+
+import contextlib
+import logging
+import typing
+
+from nova import context as nova_context
+from nova import exception
+from nova.db.engine import Connection
+from nova.db.tables.volume import volumes
+from nova.db.volumes import volumes as db
+from nova.volume.store import contents
+from nova.volume.store import files as volume_files
+from nova.volume.store import rows
+
+LOG = logging.getLogger(__name__)
+
+UPLOADING = 'uploading'
+FORMATS = ('raw', 'qcow2')               # that an image can be made in
+# of the metadata of a volume's image: what the new one has of its own
+_OWN = ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'checksum', 'image_id', 'image_name')
+
+Row = dict[str, typing.Any]
+
+
+class Uploads:
+    """A volume is 'uploading' meanwhile: nothing else is done with it, and its blocks stay as they are.
+
+    :param database: the API database
+    :param made: in whose turns the images are made
+    :param images: nova.image.api.Images
+    """
+
+    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
+                 images: typing.Any) -> None:
+        self._db, self._files, self._contents, self._images = database, files, made, images
+
+    def begin(self, ctx: nova_context.RequestContext, volume_id: str, disk_format: str,
+              values: dict[str, typing.Any]) -> tuple[Row, Row]:
+        """(the volume, its new image), whose data come in the background.
+
+        :param values: of the image: name, visibility, protected
+        :raises InvalidVolume: a server has it, or something is done with it
+        :raises Forbidden, BadRequest, QuotaExceeded: the caller may not make such an image
+        """
+        def reserve(conn: Connection) -> Row:
+            row = rows.volume(conn, ctx, volume_id, lock=True)
+            if row['status'] != contents.AVAILABLE:
+                raise exception.InvalidVolume(reason=f'Volume {row["id"]} status must be available, but it is '
+                                                     f'{row["status"]}. An image of a volume that a server has can be '
+                                                     'made of a volume of its snapshot.')
+            if row['key_id']:
+                raise exception.InvalidVolume(reason='it is encrypted, and its image would not be.')
+            db.update(conn, volumes, row['id'], {'status': UPLOADING})
+            return rows.with_attachments(conn, [{**row, 'status': UPLOADING}])[0]
+        row = self._db.run(reserve)
+        try:
+            properties = {name: str(value) for name, value in row['image_metadata'].items() if name not in _OWN}
+            image = self._images.create(ctx, {**values, 'disk_format': disk_format, 'container_format': 'bare',
+                                              'min_disk': row['size'], 'properties': properties})
+        except BaseException:
+            self._end(row['id'])
+            raise
+        self._contents.work(row, self._upload, ctx, row['id'], image['id'], disk_format)
+        return row, image
+
+    def _upload(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str, disk_format: str) -> None:
+        with self._db.reader() as conn:
+            row = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
+        try:
+            if row is None or row['status'] != UPLOADING:
+                raise exception.InvalidVolume(reason='it is gone, or its status was reset.')
+            with self._files.as_image(self._files.volume(volume_id), disk_format) as path:
+                self._images.upload(ctx, image_id, path, disk_format)
+        except Exception as error:
+            known = isinstance(error, exception.NovaException)
+            LOG.warning('No image %s was made of volume %s: %s', image_id, volume_id, error, exc_info=not known)
+            with contextlib.suppress(exception.NovaException):           # a queued one would be waited for
+                self._images.delete(ctx, image_id)
+        finally:
+            self._end(volume_id)
+
+    def _end(self, volume_id: str) -> None:
+        self._db.run(db.update, volumes, volume_id, {'status': contents.AVAILABLE}, statuses=[UPLOADING])
+
+    def recover(self) -> None:
+        """What a crash has cut off is not begun again: who asked for it may not ask any more. Its image stays queued,
+        without data."""
+        with self._db.reader() as conn:
+            found = [row['id'] for row in db.every(conn, volumes) if row['status'] == UPLOADING]
+        for volume_id in found:
+            self._end(volume_id)
