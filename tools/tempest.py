@@ -17,6 +17,7 @@ import argparse
 import http.client
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -284,12 +285,25 @@ def run(directory, home, given, without=()):
     if given.timeout:
         command = ['timeout', '-s', 'INT', '-k', '60', str(given.timeout), *command]
     place = {'env': suites.environ(directory), 'cwd': workspace(directory, home)}
+    shutil.rmtree(place['cwd'] / '.stestr', ignore_errors=True)      # the results of an earlier run
     subprocess.run(command, stdout=given.output, **place)
     stream = subprocess.run([directory / 'stestr', 'last', '--subunit'], stdout=subprocess.PIPE, check=False,
-                            **place).stdout
+                            stderr=subprocess.DEVNULL, **place).stdout
     xml_text = subprocess.run([directory / 'subunit2junitxml'], input=stream, stdout=subprocess.PIPE, check=False,
                               env=place['env']).stdout
-    return suites.junit(xml_text)
+    return suites.junit(xml_text) if stream else {}
+
+
+OUTCOMES = {'ok': 'passed', 'FAILED': 'failed', 'SKIPPED': 'skipped'}
+LINE = re.compile(r'^\{\d+\} (\S+(?: \(\S+\))?)(?: \[([\d.]+)s\])? \.\.\. (ok|FAILED|SKIPPED)(?:: )?', re.MULTILINE)
+
+
+def told(text):
+    """{test: suites.Result} of what tempest printed: all that is left of a run that was killed."""
+    lines = list(LINE.finditer(text))
+    ends = [line.start() for line in lines[1:]] + [len(text)]
+    return {line[1]: suites.Result(OUTCOMES[line[3]], text[line.end():end], float(line[2] or 0))
+            for line, end in zip(lines, ends, strict=True)}
 
 
 def names(directory, home, only):

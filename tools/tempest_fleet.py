@@ -56,6 +56,11 @@ tunnel_address = {address}
 metadata_host = {controller}
 physical_networks = wire:br-wire
 '''
+SERIAL = '''
+[serial_console]
+enabled = true
+server_listen = {address}
+'''
 AGENT = '''
 [DEFAULT]
 transport_url = {url}
@@ -69,11 +74,20 @@ bridge = {bridge}
 [monitoring]
 port = 0
 '''
-# more of tempest's configuration: the hosts that a test of moves begins and ends at
-MOVES = '''
+# more of tempest's configuration: the hosts that a test of moves begins and ends at, what these hosts have, and times
+# of guests that share two cores which emulate all of them
+MORE = '''
 [compute]
+build_timeout = 480
 migration_source_host = {0}
 migration_dest_host = {1}
+[compute-feature-enabled]
+serial_console = true
+[network-feature-enabled]
+api_extensions = {extensions}
+[validation]
+ping_timeout = 300
+ssh_timeout = 420
 '''
 OPTIONS = {'network__routers': False, 'network__physical_networks': {WIRE: OUTSIDE_BRIDGE},
            'quota__instances': 50, 'quota__cores': 100, 'quota__ram': 204800}
@@ -119,8 +133,10 @@ def main():
         place = Place(int(os.environ[INSIDE]), str(home), str(fleet.directory), fleet.cloud.url)
         cloud = place.cloud()
         try:
+            extensions = [each['alias'] for each in cloud.json('GET', '/v2.0/extensions',
+                                                               service='network')['extensions']]
             tempest.configure(cloud, home, given.guest, tempest.make_outside(cloud, WIRE), given.hosts,
-                              MOVES.format(*fleet.names))
+                              MORE.format(*fleet.names, extensions=','.join(extensions)))
             if not given.serve:
                 return run_tests(given, place)
             given.serve.write_text(json.dumps(place._asdict()))
@@ -163,9 +179,11 @@ def run_tests(given, place):
     """Run tests on a fleet and say what happened; the exit code."""
     home, directory = pathlib.Path(place.home), given.install / 'bin'
     before = read_results(given.results) if given.results and given.results.exists() else {}
+    output = home / f'tempest-{time.strftime("%H%M%S")}.out'         # with all requests of what failed
     try:
-        with open(home / 'tempest.out', 'ab') as given.output:       # with all requests of what failed
+        with open(output, 'wb') as given.output:
             results = tempest.run(directory, home, given, before if given.resume else ())
+        results = results or tempest.told(output.read_text(errors='replace'))
     finally:
         if given.at:
             tempest.remove_servers(place.cloud())
@@ -246,7 +264,7 @@ def _fleet_kind():
             plumbed = PLUMBED.format(address=self.address(name), controller=self.cluster.settings.ADDRESS)
             if name not in self.agents:
                 self.start_agent(name, plumbed)
-            super().start(name, plumbed + extra)
+            super().start(name, plumbed + SERIAL.format(address=self.address(name)) + extra)
 
         def serve_hosts(self):
             """What agents reach of the controller: the broker, and the metadata service."""
