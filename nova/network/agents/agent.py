@@ -125,7 +125,7 @@ class NetworkAgent:
             address=self._address, known=known)
         if 'state' in answer:
             state = host_state.from_json(answer['state'])
-            mended = self._driver.refresh(lambda: state) if look else drivers.follow(self._driver, state)
+            mended = self._driver.refresh(lambda: state) if look else drivers.follow(self._driver, lambda: state)
         elif 'rules' in answer and self._state is not None:
             members = {**self._state.members, **answer['members']}
             state = dataclasses.replace(self._state, rules=answer['rules'], members={
