@@ -95,7 +95,7 @@ def configure(cloud, home, directory, routed):
 
 
 def run(name, directory, home, environ, only):
-    """{test: (outcome, text)} of one suite; see suites.junit."""
+    """{test: Result} of one suite; see suites.junit."""
     found = home / f'{name}.xml'
     command = [directory / 'python', '-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--timeout', str(TEST_S),
                '--junitxml', found, '--tb', 'short', '--pyargs', SUITES[name]]

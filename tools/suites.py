@@ -4,9 +4,22 @@ import csv
 import os
 import re
 import shutil
+import typing
 import xml.etree.ElementTree
 
 import packages
+
+class Result(typing.NamedTuple):
+    """What a test came to.
+
+    :ivar outcome: passed, failed or skipped
+    :ivar text: why, where it did not pass
+    """
+
+    outcome: str
+    text: str = ''
+    seconds: float = 0.0
+
 
 STAMP = 'installed'          # file that names what an environment was made of
 
@@ -34,7 +47,7 @@ def environ(directory, **more):
 
 
 def junit(text):
-    """{test: (outcome, text)} of a JUnit report; outcomes are passed, failed and skipped."""
+    """{test: Result} of a JUnit report."""
     results = {}
     for case in xml.etree.ElementTree.fromstring(text).iter('testcase'):
         name = re.sub(r'\[.*\]', '', f'{case.get("classname")}.{case.get("name")}'.lstrip('.'))
@@ -43,7 +56,7 @@ def junit(text):
             kind = {'failure': 'failed', 'error': 'failed', 'skipped': 'skipped'}.get(child.tag)
             if kind:
                 outcome, told = kind, child.text or child.get('message') or ''
-        results[name] = (outcome, told)
+        results[name] = Result(outcome, told, float(case.get('time') or 0))
     return results
 
 
@@ -54,15 +67,15 @@ def report(results, list_file, complete):
     """
     with open(list_file, newline='') as file:
         expected = [row for row in csv.reader(file, delimiter='\t') if row and not row[0].startswith('#')]
-    counts = collections.Counter(outcome for outcome, _text in results.values())
+    counts = collections.Counter(result[0] for result in results.values())
     print(f'\n{len(results)} tests: ' + ', '.join(f'{counts[name]} {name}' for name in ('passed', 'failed', 'skipped')))
     wrong, used = 0, set()
-    for name, (outcome, text) in sorted(results.items()):
+    for name, (outcome, text, *_seconds) in sorted(results.items()):
         rows = [row[0] for row in expected if re.search(row[0], name)]
         used.update(rows)
         if outcome == 'failed' and not rows:
             wrong += 1
-            print(f'not expected to fail: {name}\n    {_last_line(text)}')
+            print(f'not expected to fail: {name}\n    {last_line(text)}')
         elif outcome == 'passed' and rows:
             wrong += 1
             print(f'expected to fail, and passes: {name}')
@@ -75,6 +88,7 @@ def report(results, list_file, complete):
     return 1 if wrong or not results else 0
 
 
-def _last_line(text):
+def last_line(text):
+    """What a traceback ends with."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     return lines[-1].strip()[:300] if lines else ''

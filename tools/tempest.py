@@ -17,6 +17,7 @@ import argparse
 import http.client
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -238,11 +239,12 @@ def make_outside(cloud, wire=None):
     return network
 
 
-def configure(cloud, home, guest, outside, hosts):
+def configure(cloud, home, guest, outside, hosts, more=''):
     """Images and flavors that tempest expects, and its configuration.
 
     :param guest: directory of the real guest; None: guests are simulated
     :param outside: id of the network to the outside where tests make networks of their own; None: they do not
+    :param more: lines at the end of it
     """
     disk = home / 'disk.raw'
     if guest:
@@ -267,29 +269,58 @@ def configure(cloud, home, guest, outside, hosts):
         flavor=flavors[0], flavor_alt=flavors[1], filters=','.join(FILTERS), hosts=hosts,
         simulated=str(not guest).lower(), disk=disk, several=str(hosts > 1).lower(),
         validation=str(bool(guest)).lower(), interval=1 if guest else 0,
-        volumes=str(any('volume' in name or name == 'block-storage' for name in cloud.endpoints)).lower()))
+        volumes=str(any('volume' in name or name == 'block-storage' for name in cloud.endpoints)).lower()) + more)
 
 
-def run(directory, home, given):
-    """{test: (outcome, text)}; see suites.junit.
+def run(directory, home, given, without=()):
+    """{test: suites.Result}
 
     :param given: what to run: ``only``, ``concurrency``, ``timeout`` in seconds or None, ``output`` of tempest or None
+    :param without: tests that are not run
     """
-    environ = suites.environ(directory)
-    tempest = directory / 'tempest'
-    workspace = home / 'workspace'
-    subprocess.run([tempest, 'init', '--workspace-path', home / 'workspaces.yaml', workspace],
-                   check=True, env=environ, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    (home / 'tempest.conf').rename(workspace / 'etc' / 'tempest.conf')
-    command = [tempest, 'run', '--regex', given.only, '--concurrency', str(given.concurrency)]
+    left_out = home / 'left-out'
+    left_out.write_text(''.join(f'^{re.escape(name)}(\\[|$)\n' for name in sorted(without)))
+    command = [directory / 'tempest', 'run', '--regex', given.only, '--concurrency', str(given.concurrency),
+               *(['--exclude-list', left_out] if without else [])]
     if given.timeout:
         command = ['timeout', '-s', 'INT', '-k', '60', str(given.timeout), *command]
-    subprocess.run(command, env=environ, cwd=workspace, stdout=given.output)
-    stream = subprocess.run([directory / 'stestr', 'last', '--subunit'], env=environ, cwd=workspace,
-                            stdout=subprocess.PIPE, check=False).stdout
-    xml_text = subprocess.run([directory / 'subunit2junitxml'], input=stream, env=environ,
-                              stdout=subprocess.PIPE, check=False).stdout
-    return suites.junit(xml_text)
+    place = {'env': suites.environ(directory), 'cwd': workspace(directory, home)}
+    shutil.rmtree(place['cwd'] / '.stestr', ignore_errors=True)      # the results of an earlier run
+    subprocess.run(command, stdout=given.output, **place)
+    stream = subprocess.run([directory / 'stestr', 'last', '--subunit'], stdout=subprocess.PIPE, check=False,
+                            stderr=subprocess.DEVNULL, **place).stdout
+    xml_text = subprocess.run([directory / 'subunit2junitxml'], input=stream, stdout=subprocess.PIPE, check=False,
+                              env=place['env']).stdout
+    return suites.junit(xml_text) if stream else {}
+
+
+OUTCOMES = {'ok': 'passed', 'FAILED': 'failed', 'SKIPPED': 'skipped'}
+LINE = re.compile(r'^\{\d+\} (\S+(?: \(\S+\))?)(?: \[([\d.]+)s\])? \.\.\. (ok|FAILED|SKIPPED)(?:: )?', re.MULTILINE)
+
+
+def told(text):
+    """{test: suites.Result} of what tempest printed: all that is left of a run that was killed."""
+    lines = list(LINE.finditer(text))
+    ends = [line.start() for line in lines[1:]] + [len(text)]
+    return {line[1]: suites.Result(OUTCOMES[line[3]], text[line.end():end], float(line[2] or 0))
+            for line, end in zip(lines, ends, strict=True)}
+
+
+def names(directory, home, only):
+    """The names of tests that a regular expression finds."""
+    text = subprocess.run([directory / 'tempest', 'run', '--list-tests', '--regex', only], text=True, check=True,
+                          stdout=subprocess.PIPE, env=suites.environ(directory), cwd=workspace(directory, home)).stdout
+    return [line.partition('[')[0] for line in text.splitlines() if line.startswith('tempest.')]
+
+
+def workspace(directory, home):
+    """The directory that tempest runs in, with the configuration of ``configure``."""
+    place = home / 'workspace'
+    if not place.exists():
+        subprocess.run([directory / 'tempest', 'init', '--workspace-path', home / 'workspaces.yaml', place], check=True,
+                       env=suites.environ(directory), cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        (home / 'tempest.conf').rename(place / 'etc' / 'tempest.conf')
+    return place
 
 
 if __name__ == '__main__':

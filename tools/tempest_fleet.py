@@ -2,6 +2,7 @@
 """Run tempest's compute and scenario tests, unmodified from PyPI, against three libvirt hosts with real guests.
 
     tools/tempest_fleet.py DIRECTORY [--hosts N] [--only REGEX] [--keep] [--concurrency N] [--timeout SECONDS]
+                           [--results FILE [--resume]] [--serve FILE | --at FILE]
 
 DIRECTORY is that of tools/guest-image.sh. The hosts are network namespaces with a libvirt, a nova-compute and an agent
 of the network service each, which know no database. Networks of projects are VXLAN between them; routers, floating
@@ -11,16 +12,25 @@ which the hosts reach over NBD with TLS. Tempest logs into the guests (``run_val
 It needs root, RabbitMQ, libvirt, QEMU, e2fsprogs and tini. Everything is in a network namespace of its own, so that
 nothing of it meets the networks of this machine, and ends with this process. What does not pass is compared with
 tools/tempest-fleet-expected.tsv, as tools/tempest.py does.
+
+The whole takes hours. ``--results`` adds what each test came to to a file of tab-separated lines, and ``--resume``
+leaves out what that has already, so that a run goes on where another ended. ``--serve FILE`` brings the hosts up and
+runs nothing; as long as the FILE is there, ``--at FILE`` runs tests on them.
 """
 import argparse
 import asyncio
+import csv
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import time
+import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -46,6 +56,11 @@ tunnel_address = {address}
 metadata_host = {controller}
 physical_networks = wire:br-wire
 '''
+SERIAL = '''
+[serial_console]
+enabled = true
+server_listen = {address}
+'''
 AGENT = '''
 [DEFAULT]
 transport_url = {url}
@@ -58,6 +73,21 @@ service_down_time = 6
 bridge = {bridge}
 [monitoring]
 port = 0
+'''
+# more of tempest's configuration: the hosts that a test of moves begins and ends at, what these hosts have, and times
+# of guests that share two cores which emulate all of them
+MORE = '''
+[compute]
+build_timeout = 480
+migration_source_host = {0}
+migration_dest_host = {1}
+[compute-feature-enabled]
+serial_console = true
+[network-feature-enabled]
+api_extensions = {extensions}
+[validation]
+ping_timeout = 300
+ssh_timeout = 420
 '''
 OPTIONS = {'network__routers': False, 'network__physical_networks': {WIRE: OUTSIDE_BRIDGE},
            'quota__instances': 50, 'quota__cores': 100, 'quota__ram': 204800}
@@ -73,35 +103,128 @@ def main():
     parser.add_argument('--only', default=TESTS, help='regular expression of the tests to run (%(default)s)')
     parser.add_argument('--timeout', type=int, metavar='SECONDS',
                         help='when tests that run are interrupted, and no others begin')
+    parser.add_argument('--results', type=pathlib.Path, metavar='FILE',
+                        help='file that takes what each test came to, its seconds and why it did not pass')
+    parser.add_argument('--resume', action='store_true', help='leave out the tests that the file of --results has')
+    standing = parser.add_mutually_exclusive_group()
+    standing.add_argument('--serve', type=pathlib.Path, metavar='FILE',
+                          help='run no test, and keep the hosts until this file is removed, which says where they are')
+    standing.add_argument('--at', type=pathlib.Path, metavar='FILE', help='run on the hosts of --serve FILE')
     parser.add_argument('--install', type=pathlib.Path, default=tempest.DIRECTORY,
                         help="directory of tempest's environment (%(default)s)")
     given = parser.parse_args()
     if os.geteuid() != 0:
         parser.error('It has network namespaces and guests of QEMU: run it as root.')
+    if given.resume and not given.results:
+        parser.error('--resume needs --results')
     if INSIDE not in os.environ:
         suites.install(given.install, tempest.PACKAGES)          # while there is a way to the package index
-        os.environ[INSIDE] = '1'
-        os.execvp('unshare', [*NAMESPACE, 'tini', '-s', '--', sys.executable, *sys.argv])
+        os.environ[INSIDE] = str(os.getpid())
+        again = ['tini', '-s', '--', sys.executable, *sys.argv]
+        os.execvp(*enter(given.at, again) if given.at else ('unshare', [*NAMESPACE, *again]))
+    if given.at:
+        return run_tests(given, Place(**json.loads(given.at.read_text())))
     subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
     os.environ['NOVA_TEST_GUEST_DIR'] = str(given.guest.resolve())
     home = pathlib.Path(tempfile.mkdtemp(prefix='nova-tempest.'))
     from nova.tests.integration import moving_cloud
     with moving_cloud.fleet(given.hosts, kind=_fleet_kind(), **OPTIONS) as fleet:
         print(f'{len(fleet.names)} hosts serve; logs are in {home} and {fleet.directory}.', flush=True)
-        cloud = Served(fleet.directory / 'cloud', fleet.cloud.url)
+        place = Place(int(os.environ[INSIDE]), str(home), str(fleet.directory), fleet.cloud.url)
+        cloud = place.cloud()
         try:
-            tempest.configure(cloud, home, given.guest, tempest.make_outside(cloud, WIRE), given.hosts)
-            with open(home / 'tempest.out', 'wb') as given.output:       # with all requests of what failed
-                results = tempest.run(given.install / 'bin', home, given)
+            extensions = [each['alias'] for each in cloud.json('GET', '/v2.0/extensions',
+                                                               service='network')['extensions']]
+            tempest.configure(cloud, home, given.guest, tempest.make_outside(cloud, WIRE), given.hosts,
+                              MORE.format(*fleet.names, extensions=','.join(extensions)))
+            if not given.serve:
+                return run_tests(given, place)
+            given.serve.write_text(json.dumps(place._asdict()))
+            while given.serve.exists():
+                time.sleep(1)
+            return 0
         finally:
             tempest.remove_servers(cloud)
             if given.keep:
                 for log in fleet.directory.glob('*.log'):
                     shutil.copy(log, home)
-    for name in [name for name, (_outcome, text) in results.items() if INTERRUPTED in text]:
+
+
+class Place(typing.NamedTuple):
+    """Where a fleet is.
+
+    :ivar process: of unshare, which began its namespaces
+    :ivar home: directory of tempest's workspace
+    :ivar directory: of the hosts
+    """
+
+    process: int
+    home: str
+    directory: str
+    url: str
+
+    def cloud(self):
+        return Served(pathlib.Path(self.directory) / 'cloud', self.url)
+
+
+def enter(file, command):
+    """(program, words) of a command in the namespaces of a fleet that serves."""
+    process = json.loads(file.read_text())['process']
+    first = pathlib.Path(f'/proc/{process}/task/{process}/children').read_text().split()[0]
+    return 'nsenter', ['nsenter', '--target', first, '--net', '--pid', '--mount', f'--wd={os.getcwd()}',
+                       *command]
+
+
+def run_tests(given, place):
+    """Run tests on a fleet and say what happened; the exit code."""
+    home, directory = pathlib.Path(place.home), given.install / 'bin'
+    before = read_results(given.results) if given.results and given.results.exists() else {}
+    output = home / f'tempest-{time.strftime("%H%M%S")}.out'         # with all requests of what failed
+    try:
+        with open(output, 'wb') as given.output:
+            results = tempest.run(directory, home, given, before if given.resume else ())
+        results = results or tempest.told(output.read_text(errors='replace'))
+    finally:
+        if given.at:
+            tempest.remove_servers(place.cloud())
+    for name in [name for name, result in results.items() if INTERRUPTED in result.text]:
         print(f'not ended in time: {name}')
         del results[name]
-    return suites.report(results, EXPECTED, complete=given.only == TESTS and not given.timeout)
+    if given.results:
+        every = tempest.names(directory, home, TESTS)
+        before |= of_tests(results, every)
+        write_results(given.results, before)
+        print(f'{len(before)} of {len(every)} tests are in {given.results}.')
+    return suites.report(results, EXPECTED, complete=given.only == TESTS and not (given.timeout or given.resume))
+
+
+def of_tests(results, every):
+    """The results of tests: what befell a class as a whole, such as a reason to skip it, befell each of its tests.
+
+    :param every: names of tests
+    """
+    found = {}
+    for name, result in results.items():
+        whole = re.match(r'(?:setUp|tearDown)Class \((.*)\)', name)
+        if whole is None:
+            found[name] = result
+        elif name.startswith('setUp'):
+            found |= {each: result for each in every if each.rpartition('.')[0] == whole[1]}
+    return found
+
+
+def read_results(file):
+    with open(file, newline='') as lines:
+        rows = [row for row in csv.reader(lines, delimiter='\t') if not row[0].startswith('#')]
+    return {name: suites.Result(outcome, text, float(seconds)) for name, outcome, seconds, text in rows}
+
+
+def write_results(file, results):
+    with open(file, 'w', newline='') as lines:
+        writer = csv.writer(lines, delimiter='\t', lineterminator='\n')
+        writer.writerow(('# test', 'outcome', 'seconds', 'why'))
+        for name, result in sorted(results.items()):
+            writer.writerow((name, result.outcome, f'{result.seconds:.1f}', suites.last_line(result.text)))
 
 
 class Served(local_cloud.LocalCloud):
@@ -141,7 +264,7 @@ def _fleet_kind():
             plumbed = PLUMBED.format(address=self.address(name), controller=self.cluster.settings.ADDRESS)
             if name not in self.agents:
                 self.start_agent(name, plumbed)
-            super().start(name, plumbed + extra)
+            super().start(name, plumbed + SERIAL.format(address=self.address(name)) + extra)
 
         def serve_hosts(self):
             """What agents reach of the controller: the broker, and the metadata service."""

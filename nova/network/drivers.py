@@ -25,6 +25,15 @@ class NetworkDriver(Protocol):
         """Remove all that was set up."""
 
 
+def follow(driver: NetworkDriver, load: Callable[[], Any]) -> list[str]:
+    """``refresh``, without a look at what is to be as it was at the last time.
+
+    A driver may have ``follow(load)``, as ``refresh``. Whoever calls it calls ``refresh`` from time to time.
+    """
+    fast = getattr(driver, 'follow', None)
+    return list(fast(load)) if fast is not None else driver.refresh(load)
+
+
 def refilter(driver: NetworkDriver, state: Any) -> list[str]:
     """The same where nothing but rules and members of groups is another one than at the last refresh.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import datetime
 import logging
+import threading
 import time
 from typing import Any, TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from nova.db.networks import revisions
 from nova.db.servers import ownership
 from nova.network import allocation
 from nova.network import attach
+from nova.network import drivers
 from nova.network import gateways
 from nova.network.host import load as host_load
 from nova.network import ipam
@@ -70,6 +72,7 @@ class NetworkManager:
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self.gateways = gateways.Gateways(conf, api_db, host, self._address)
         self._plumb = Combined(self._plumb_once)
+        self._look = threading.Event()                  # the next run looks at all of the host
         self._loaded: list[int] | None = None           # the revision that was last read, and
         self._plumbed: list[int] | None = None          # the one that this host has
         self._relay_key = relay_keys.RelayKey(api_db, host)
@@ -117,7 +120,9 @@ class NetworkManager:
         self.api_db.run(db_leases.record, self.host, leases)
 
     def _plumb_once(self) -> None:
-        for kind in self.driver.refresh(self.load):
+        look = self._look.is_set()
+        self._look.clear()
+        for kind in self.driver.refresh(self.load) if look else drivers.follow(self.driver, self.load):
             metrics.NETWORK_MENDED.labels(kind).inc()
         self._plumbed = self._loaded        # not before: what failed is done again with the next report
 
@@ -132,6 +137,7 @@ class NetworkManager:
 
     def sync(self) -> None:
         """Periodic: repair what others changed on the host, and free the addresses whose quarantine is over."""
+        self._look.set()
         self._plumb()
         self._leases.report(whole=True)
         self.api_db.run(networks.forget_resting, ipam.quarantine(2 * self.conf.network.dhcp_lease_time))

@@ -57,7 +57,8 @@ class NetworkAgent:
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self._plumb = Combined(self._plumb_once)
         self._leases = LeaseReports(driver, self._report_leases)
-        self._whole = threading.Event()     # the next run asks for all of the state, and looks at all of the host
+        self._whole = threading.Event()     # the next run asks for all of the state, and
+        self._look = threading.Event()      # looks at all of the host
         self._revision: list[int] = []      # of what this host has, and
         self._state: host_state.HostState | None = None
         self.methods = Methods(AGENT, {'plumb': self.plumb, 'changed': self.changed})
@@ -80,6 +81,7 @@ class NetworkAgent:
 
     def sync(self) -> None:
         """Periodic: repair what others changed on the host."""
+        self._look.set()
         self._whole.set()
         self._plumb()
         self._leases.report(whole=True)
@@ -104,15 +106,16 @@ class NetworkAgent:
         self._plumb()
 
     def _plumb_once(self) -> None:
-        whole = self._whole.is_set()
+        whole, look = self._whole.is_set(), self._look.is_set()
         self._whole.clear()
+        self._look.clear()
         try:
-            self._follow(whole)
+            self._follow(whole, look)
         except BaseException:
             self._revision = []             # what failed is done again with the next report
             raise
 
-    def _follow(self, whole: bool) -> None:
+    def _follow(self, whole: bool, look: bool) -> None:
         # before the driver begins: without an answer nothing on the host is touched
         known: dict[str, Any] = {'parts': True, 'names': True}
         if not whole and self._state is not None and self._revision:
@@ -122,7 +125,7 @@ class NetworkAgent:
             address=self._address, known=known)
         if 'state' in answer:
             state = host_state.from_json(answer['state'])
-            mended = self._driver.refresh(lambda: state)
+            mended = self._driver.refresh(lambda: state) if look else drivers.follow(self._driver, lambda: state)
         elif 'rules' in answer and self._state is not None:
             members = {**self._state.members, **answer['members']}
             state = dataclasses.replace(self._state, rules=answer['rules'], members={

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import logging
+import threading
 import time
 from typing import Any
 
@@ -16,6 +17,8 @@ LOG = logging.getLogger(__name__)
 class LeaseReports:
     """Reports leases that differ from what was reported before. A report that fails is repeated with the next one.
 
+    Two periodic tasks report, each on a thread of its own: one after the other.
+
     :param send: takes at most MAX_LEASES of them
     """
 
@@ -23,12 +26,17 @@ class LeaseReports:
         self._driver, self._send = driver, send
         self._sent: dict[tuple[str, str], int] = {}
         self._unsent: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
 
     def report(self, whole: bool = False) -> None:
         """Report what is new.
 
         :param whole: look at all leases, which may have been renewed
         """
+        with self._lock:
+            self._report(whole)
+
+    def _report(self, whole: bool) -> None:
         for lease in drivers.leases(self._driver, whole):
             key = lease['mac'], lease['address']
             if self._sent.get(key) != lease['until']:

@@ -59,6 +59,7 @@ class LinuxDriver:
         self._mended: list[str] = []
         self._known: set[str] = set()             # namespaces that were there before
         self._routers: dict[str, router.RouterPlumbing] = {}
+        self._done: dict[str, tuple[Any, ...]] = {}      # id of a network or router: what it was made from
         self._leases = leases.Leases(self.directory / 'leases')
         self.limits = limits.Limits(self.run, self.table)
         self.relay = metadata.MetadataRelay(self.run)
@@ -85,6 +86,13 @@ class LinuxDriver:
 
         :returns: the kinds of what was there before and had to be made again
         """
+        self._done.clear()
+        return self.follow(load)
+
+    def follow(self, load: Any) -> list[str]:
+        """The same, but networks between hosts and routers that are to be as they were at the last time are not looked
+        at: that takes a dozen commands for each.
+        """
         state, self._state = load(), None
         self._mended.clear()
         served = [network for network in state.networks if network.subnets]
@@ -104,8 +112,9 @@ class LinuxDriver:
         for name in set(self._bridges()) - {network.bridge for network in served}:
             self._remove(name)
         relayed = self._relayed(served)
-        self.relay.configure(state.host, state.metadata_key,
-                             self._metadata(state) if state.overlays or relayed else None, self._authority())
+        if self.relay.configure(state.host, state.metadata_key,
+                                self._metadata(state) if state.overlays or relayed else None, self._authority()):
+            self._done.clear()                             # it listens nowhere yet
         for network in relayed:
             self._apart(network.id, self.relay.serve_at, network.id, *self._answers(network))
         for each in state.overlays:
@@ -129,11 +138,14 @@ class LinuxDriver:
         self._state = state
         return True
 
-    @staticmethod
-    def _apart(ident: str, function: Any, *arguments: Any) -> None:
+    def _apart(self, ident: str, function: Any, *arguments: Any) -> None:
         """What the kernel does not take of one network or router is not the trouble of the others."""
+        if self._done.get(ident) == arguments:
+            return
+        self._done.pop(ident, None)
         try:
             function(*arguments)
+            self._done[ident] = arguments
         except exception.NetworkPlumbingError as error:
             LOG.error('Network or router %s is not in place on this host: %s', ident, error)
 
@@ -192,6 +204,8 @@ class LinuxDriver:
 
     def _clear(self, networks: set[str], relayed: set[str], routers: set[str], bridges: set[str]) -> None:
         """Remove what this cloud made on the host and is not there any more."""
+        kept = networks | relayed | routers
+        self._done = {ident: made_from for ident, made_from in self._done.items() if ident in kept}
         self.relay.keep({('network', ident) for ident in networks | relayed} | {('router', ident) for ident in routers})
         for name in namespaces.ours(self._space('r', '')):
             ident = name.removeprefix(self._space('r', ''))
@@ -201,6 +215,7 @@ class LinuxDriver:
                 self._known.discard(name)
         for name in overlay.ours(self.overlays):
             if name not in bridges:
+                self._done.clear()                         # routers had ends on it
                 dhcp.Dhcp(self.run, 'nd' + name[2:], self.overlays / name).remove()
                 overlay.remove(self.run, name)
         for name in namespaces.ours(self._space('n', '')):
@@ -216,6 +231,7 @@ class LinuxDriver:
             self._remove(name)
         self.run('nft', '-f', '-', stdin=rules.remove(self.table))
         self.limits.forget()
+        self._done.clear()
         shutil.rmtree(self.directory, ignore_errors=True)
         self._loaded = None
 

@@ -38,8 +38,10 @@ class MetadataRelay:
         self._settings: list[Any] | None = None
         self._served: dict[tuple[str, str], tuple[str, int]] = {}
 
-    def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> None:
+    def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> bool:
         """Send requests there, signed for this host; without a key or an address nothing is served.
+
+        True when its process was started, which listens nowhere yet.
 
         :param key: hexadecimal digits
         :param authority: of the service's certificate, PEM; '' for plain HTTP
@@ -48,16 +50,18 @@ class MetadataRelay:
         if wanted is None:
             self.stop()
             self._settings = None
-            return
+            return False
         if self._process is not None and self._process.poll() is not None:
             LOG.warning('The metadata relay had ended (%s) and is started again', self._process.returncode)
             self.stop()
-        if self._process is None:
+        started = self._process is None
+        if started:
             self._start()
         elif wanted == self._settings:
-            return
+            return False
         self._settings = wanted
         self._tell({'settings': wanted})
+        return started
 
     def serve(self, space: Namespace, kind: str, ident: str, made: bool) -> None:
         """Listen in a namespace; the guests that reach it there are of this network or router.

@@ -8,6 +8,7 @@ Operation             Arguments                                              Nee
 ``network.refresh``   a HostState: data, from which bridges, DHCP, routers   NET_ADMIN, NET_RAW, NET_BIND_SERVICE;
                       and the text for nft are made on the privileged side   SETUID, SETGID, KILL for dnsmasq;
                                                                              SYS_ADMIN for namespaces
+``network.follow``    the same                                               the same
 ``network.refilter``  ``rules`` and ``members`` of a HostState, in place of    NET_ADMIN
                       those of the last refresh
 ``network.leases``    ``whole``: a truth value                                nothing: files of its own
@@ -60,6 +61,9 @@ class RemoteDriver:
     def refresh(self, load: typing.Callable[[], host_state.HostState]) -> list[str]:
         return list(self._helper.call('network.refresh', state=host_state.as_json(load())) or ())
 
+    def follow(self, load: typing.Callable[[], host_state.HostState]) -> list[str]:
+        return list(self._helper.call('network.follow', state=host_state.as_json(load())) or ())
+
     def refilter(self, rules: dict[str, list[Any]], members: dict[str, list[str]]) -> bool:
         return bool(self._helper.call('network.refilter', rules=host_state.rules_as_json(rules), members=members))
 
@@ -79,13 +83,22 @@ def operations(conf: ConfigOpts) -> dict[str, Callable[..., Any]]:
     """What the privileged part does for a RemoteDriver: {name: function}."""
     driver, lock = linux.LinuxDriver(conf), threading.Lock()
 
-    def refresh(state: Any) -> list[str]:
+    def checked_state(state: Any) -> host_state.HostState:
         wanted = state_of(state, conf.network.bridge)
         used = {*wanted.outside.values(), *(each.trunk for each in wanted.overlays if each.trunk)}
         if used - set(conf.network.physical_networks.values()):
             raise ValueError('a bridge of the operator is none of [network] physical_networks')
+        return wanted
+
+    def refresh(state: Any) -> list[str]:
+        wanted = checked_state(state)
         with lock:
             return driver.refresh(lambda: wanted)
+
+    def follow(state: Any) -> list[str]:
+        wanted = checked_state(state)
+        with lock:
+            return driver.follow(lambda: wanted)
 
     def refilter(rules: Any, members: Any) -> bool:
         checked_rules, checked_members = _rules(rules), _members(members)
@@ -96,8 +109,8 @@ def operations(conf: ConfigOpts) -> dict[str, Callable[..., Any]]:
         with lock:
             return driver.leases(bool(whole))
 
-    return {'network.start': driver.start, 'network.refresh': refresh, 'network.refilter': refilter,
-            'network.leases': leases, 'network.teardown': driver.teardown}
+    return {'network.start': driver.start, 'network.refresh': refresh, 'network.follow': follow,
+            'network.refilter': refilter, 'network.leases': leases, 'network.teardown': driver.teardown}
 
 
 def state_of(given: Any, bridge: str) -> host_state.HostState:

@@ -251,11 +251,15 @@ class Checked:
         self.linux.start()
 
     def refresh(self, load):
-        state = load()
+        return self.linux.refresh(lambda: self.checked(load()))
+
+    def follow(self, load):
+        return self.linux.follow(lambda: self.checked(load()))
+
+    def checked(self, state):
         # the default network has one bridge's name for all hosts
         state.networks = [each for each in state.networks if each.bridge == self.bridge or each.external]
-        sent = json.loads(json.dumps(host_state.as_json(state)))
-        return self.linux.refresh(lambda: remote.state_of(sent, self.bridge))
+        return remote.state_of(json.loads(json.dumps(host_state.as_json(state))), self.bridge)
 
     def leases(self, whole):
         return self.linux.leases(whole)
@@ -494,6 +498,26 @@ def test_hosts_without_a_database(agents):
     assert second.pings('172.24.4.1') and first.pings(second.address)
     for kind, count in before.items():
         assert manager.metrics.NETWORK_MENDED.labels(kind)._value.get() > count, kind
+
+
+def test_a_port_does_not_wait_for_a_look_at_all_networks(agents):
+    """A dozen commands for each network and router of the host went before each port: a busy host's agent was said not
+    to answer."""
+    one, other = agents.network(), agents.network(cidr='10.1.0.0/24')
+    host, guest = agents.hosts[0], agents.boot(0, one, 'a')
+    server = 'nd' + guest.vif['network']['bridge'][2:]
+
+    def there():
+        return bool(host.run('ip', '-json', 'link', 'show', 'dev', server, check=False).strip())
+    assert there()
+    host.run('ip', 'link', 'del', 'dev', server)
+    second = agents.boot(0, other, 'b')
+    assert second.dhcp()[0] == second.address and not there()
+    third = agents.boot(0, one, 'c')                        # of this network something is another one now
+    assert there() and third.dhcp()[0] == third.address
+    host.run('ip', 'link', 'del', 'dev', server)
+    host.manager.sync()
+    assert there() and guest.dhcp()[0] == guest.address
 
 
 def test_a_router_and_a_floating_address(world):

@@ -203,6 +203,24 @@ def test_a_driver_that_filters_alone_is_asked_to(fleet):
     assert fleet.driver.states[-1].rules == asked[-1][0]
 
 
+def test_a_driver_that_need_not_look_is_let_follow(fleet):
+    """For a port it looked at all networks and routers of the host, with a dozen commands each."""
+    followed = []
+
+    def follow(load):
+        followed.append(load())
+        return []
+    fleet.agent.start()
+    fleet.driver.follow = follow
+    begun = len(fleet.driver.states)
+    fleet.rig.allocate()
+    fleet.agent.changed(context.admin_context())
+    fleet.agent.plumb(context.admin_context())
+    assert len(followed[-1].ports) == 1 and len(followed) == 2 and len(fleet.driver.states) == begun
+    fleet.agent.sync()
+    assert len(followed) == 2 and len(fleet.driver.states) == begun + 1
+
+
 @pytest.mark.parametrize('known', [{}, {'revision': 7}, {'revision': [0, 0], 'members': [1]}, {'members': []}])
 def test_what_an_agent_says_it_knows_may_be_anything(fleet, known):
     fleet.rig.allocate()

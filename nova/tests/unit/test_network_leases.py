@@ -3,7 +3,9 @@ import datetime
 import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent import futures
 
 import pytest
 import sqlalchemy as sa
@@ -96,6 +98,26 @@ def test_what_nobody_took_is_told_again():
     driver.found = told[0]
     report.report(whole=True)
     assert len(told) == 1
+
+
+def test_two_reports_at_once_do_not_tell_the_same():
+    driver, told, sending, go_on = Driver(), [], threading.Event(), threading.Event()
+
+    def tell(rows):
+        told.append(rows)
+        sending.set()
+        assert go_on.wait(10)
+    report = reports.LeaseReports(driver, tell)
+    driver.found = [{'mac': MAC, 'address': '10.0.0.5', 'until': 2100000000}]
+    with futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(report.report)
+        assert sending.wait(10)
+        second = pool.submit(report.report, whole=True)
+        assert not futures.wait([second], 0.1).done
+        go_on.set()
+        first.result(10)
+        second.result(10)
+    assert told == [driver.found]
 
 
 @pytest.fixture
