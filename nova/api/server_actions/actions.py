@@ -55,6 +55,14 @@ def find_for(req: api_request.Request, conn: engine.Connection, server_id: str, 
     return row
 
 
+def find(req: api_request.Request, server_id: str, action: actions.Action,
+         category_rule: str | None = None) -> tuple[db_cells.Cell, InstancesRow]:
+    """(the server's cell, ``find_for`` there)."""
+    cell = server_lookup.cell_of(req, server_id)
+    with cell.db.reader() as conn:
+        return cell, find_for(req, conn, server_id, action, category_rule)
+
+
 def check_capability(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
                      action: actions.Action) -> None:
     """:raises Unsupported, Conflict: the host's driver cannot do it; which of them, the route documents"""
@@ -120,9 +128,7 @@ def cast(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, actio
 def run(req: api_request.Request, server_id: str, action: actions.Action, category_rule: str | None = None,
         **arguments: Any) -> None:
     """Begin an action and cast it with its arguments."""
-    cell = server_lookup.cell_of(req, server_id)
-    with cell.db.reader() as conn:
-        find_for(req, conn, server_id, action, category_rule)
+    cell, _row = find(req, server_id, action, category_rule)
     row = begin(req, cell, server_id, action, arguments or None)
     cast(req, cell, row, action, **arguments)
 
@@ -187,18 +193,11 @@ def console_output(req: api_request.Request, id: str) -> api_request.Document:
 
 def create_image(req: api_request.Request, id: str) -> api_request.Document | Response:
     wanted, action = req.body['createImage'], ACTIONS['createImage']
-    cell = server_lookup.cell_of(req, id)
-    with cell.db.reader() as conn:
-        row = find_for(req, conn, id, action)
+    cell, row = find(req, id, action)
     check_state(row, action)
     if not row['image_id']:
         req.authorize(ALLOW_VOLUME_BACKED, server_lookup.target(row))
-    metadata = wanted.get('metadata', {})
-    if not req.has('no_image_metadata'):
-        with req.services.api_db.reader() as conn:
-            server_spec.check_metadata(metadata, quotas.limits_of(
-                conn, req.services.conf, req.project_id, req.user_id))
-    row, image_id = begin_with_image(req, cell, id, action, snapshot_of(req, row, wanted['name'], metadata))
+    row, image_id = begin_with_image(req, cell, id, action, requested_image(req, row, wanted))
     cast(req, cell, row, action, image_id=image_id)
     if req.has('image_id_in_answer'):
         return {'image_id': image_id}
@@ -238,6 +237,20 @@ def snapshot_of(req: api_request.Request, row: InstancesRow, name: str,
         own['base_image_ref'] = row['image_id']
     return {'name': name, 'visibility': 'private', 'min_disk': row['root_gb'] if row['image_id'] else 0,
             'properties': {**image_references.found(req, inherited), **own, **metadata}}
+
+
+def requested_image(req: api_request.Request, row: InstancesRow,
+                    wanted: dict[str, Any]) -> api_request.Document:
+    """The same of a request with a ``name`` and ``metadata``, which the quota bounds.
+
+    :raises LimitExceeded, BadRequest:
+    """
+    metadata = wanted.get('metadata', {})
+    if not req.has('no_image_metadata'):
+        with req.services.api_db.reader() as conn:
+            server_spec.check_metadata(metadata, quotas.limits_of(
+                conn, req.services.conf, req.project_id, req.user_id))
+    return snapshot_of(req, row, wanted['name'], metadata)
 
 
 # ---- rows --------------------------------------------------------------------

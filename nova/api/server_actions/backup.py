@@ -3,10 +3,7 @@ from nova import actions
 from nova import exception
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
-from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
-from nova.api.servers import spec as server_spec
-from nova.db.projects import quotas
 from nova.web.params import METADATA
 from nova.web.params import NAME
 from nova.web.params import NON_NEGATIVE
@@ -25,18 +22,11 @@ def create_backup(req: api_request.Request, id: str) -> api_request.Document | R
     wanted, action = req.body['createBackup'], actions.ACTIONS['createBackup']
     if len(wanted['backup_type']) > TYPE_MAX:
         raise exception.BadRequest(f'The backup_type is longer than {TYPE_MAX} characters.')
-    cell = server_lookup.cell_of(req, id)
-    with cell.db.reader() as conn:
-        row = server_actions.find_for(req, conn, id, action)
+    cell, row = server_actions.find(req, id, action)
     if not row['image_id']:
         raise exception.BadRequest('Backup is not supported for volume-backed instances.')
     server_actions.check_state(row, action)
-    metadata = wanted.get('metadata', {})
-    if not req.has('no_image_metadata'):
-        with req.services.api_db.reader() as conn:
-            server_spec.check_metadata(metadata, quotas.limits_of(
-                conn, req.services.conf, req.project_id, req.user_id))
-    image = server_actions.snapshot_of(req, row, wanted['name'], metadata)
+    image = server_actions.requested_image(req, row, wanted)
     image['properties'].update(image_type='backup', backup_type=wanted['backup_type'], instance_uuid=id)
     rotation = {'backup_type': wanted['backup_type'], 'rotation': wanted['rotation']}
     row, image_id = server_actions.begin_with_image(req, cell, id, action, image, rotation)

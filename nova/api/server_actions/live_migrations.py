@@ -10,7 +10,6 @@ from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db import engine
-from nova.db.cells import cells as db_cells
 from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import tasks
@@ -83,7 +82,7 @@ def _begin(conn: engine.Connection, context: nova_context.RequestContext, server
 def abort(req: api_request.Request, server_id: str, id: str) -> None:
     """A queued one ends here and now; of one that runs the source hears, at the latest with its next report."""
     queued = req.has('abort_queued_migration')
-    cell, row = _find(req, server_id, actions.ABORT_MIGRATION)
+    cell, row = server_actions.find(req, server_id, actions.ABORT_MIGRATION)
     allowed = ('queued', 'preparing', 'running') if queued else ('running',)
     migration = cell.db.run(_ask, req.context, server_id, id, actions.ABORT_MIGRATION, allowed, 'abort')
     if migration['status'] == 'queued':
@@ -95,15 +94,9 @@ def abort(req: api_request.Request, server_id: str, id: str) -> None:
 
 
 def force_complete(req: api_request.Request, server_id: str, id: str) -> None:
-    cell, row = _find(req, server_id, actions.FORCE_COMPLETE)
+    cell, row = server_actions.find(req, server_id, actions.FORCE_COMPLETE)
     cell.db.run(_ask, req.context, server_id, id, actions.FORCE_COMPLETE, ('running',), 'complete')
     casts.to_host(req, cell, row, cell.rpc.compute.force_complete_live_migration)
-
-
-def _find(req: api_request.Request, server_id: str, action: actions.Action) -> tuple[db_cells.Cell, InstancesRow]:
-    cell = server_lookup.cell_of(req, server_id)
-    with cell.db.reader() as conn:
-        return cell, server_actions.find_for(req, conn, server_id, action)
 
 
 def _ask(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, migration_id: str,

@@ -12,7 +12,6 @@ from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create_facts
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
-from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.placement import zones
 from nova.db.servers import request_specs
@@ -31,9 +30,7 @@ ZONE_OR_HOST = Object(Param('availability_zone', nullable(STRING)), Param('host'
 
 def shelve(req: api_request.Request, id: str) -> None:
     action = actions.ACTIONS['shelve']
-    cell = server_lookup.cell_of(req, id)
-    with cell.db.reader() as conn:
-        row = server_actions.find_for(req, conn, id, action)
+    cell, row = server_actions.find(req, id, action)
     server_actions.check_state(row, action)
     if row['image_id']:
         image = server_actions.snapshot_of(req, row, f"{row['display_name'][:247]}-shelved", {})
@@ -51,9 +48,7 @@ def shelve_offload(req: api_request.Request, id: str) -> None:
 def unshelve(req: api_request.Request, id: str) -> None:
     action = actions.ACTIONS['unshelve']
     wanted = (req.body['unshelve'] or {}) if req.has('unshelve_zone') else {}
-    cell = server_lookup.cell_of(req, id)
-    with cell.db.reader() as conn:
-        row = server_actions.find_for(req, conn, id, action)
+    cell, row = server_actions.find(req, id, action)
     if wanted.get('host') is not None:
         req.authorize(TO_HOST, server_lookup.target(row))
     if wanted and row['vm_state'] == states.SHELVED:
@@ -65,7 +60,7 @@ def unshelve(req: api_request.Request, id: str) -> None:
     row = server_actions.begin(req, cell, id, action, {'host': wanted.get('host')},
                                {'pinned_availability_zone': zone} if pins else None)
     if pins:
-        req.services.api_db.run(_pin, id, zone)
+        req.services.api_db.run(request_specs.pin, id, zone)
     casts.send(cell, cell.rpc.conductor.unshelve_instance, req.context, instance_uuid=id)
 
 
@@ -86,12 +81,6 @@ def _check_place(req: api_request.Request, cell: db_cells.Cell, named: str | Non
             found = zones.of(conn, [host]).get(host)
         if found != zone:
             raise exception.Conflict(f'Host {host[:80]} is not in availability zone {zone[:80]}.')
-
-
-def _pin(conn: engine.Connection, server_id: str, zone: str | None) -> None:
-    spec = request_specs.get(conn, server_id)
-    spec.availability_zone = zone
-    request_specs.update(conn, spec)
 
 
 def _row(name: str, handler: Callable[..., Any], errors: tuple[int, ...], *types: Any,

@@ -4,7 +4,6 @@ from oslo_config import cfg
 from nova import actions
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
-from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db import engine
 from nova.db.projects import quotas
@@ -18,9 +17,7 @@ RESTORE = actions.ACTIONS['restore']
 
 def restore(req: api_request.Request, id: str) -> None:
     """The quota is checked again: a soft-deleted server was left out of it."""
-    cell = server_lookup.cell_of(req, id)
-    with cell.db.reader() as conn:
-        server_actions.find_for(req, conn, id, RESTORE)
+    cell, _row = server_actions.find(req, id, RESTORE)
     # the action first: of two requests one alone comes to the quota
     row = server_actions.begin(req, cell, id, RESTORE)
     try:

@@ -63,9 +63,7 @@ class Plan:
 
 def rebuild(req: api_request.Request, id: str) -> Response:
     body = req.body['rebuild']
-    cell = server_lookup.cell_of(req, id)
-    with cell.db.reader() as conn:
-        found = server_actions.find_for(req, conn, id, ACTION)
+    cell, found = server_actions.find(req, id, ACTION)
     if body.get('trusted_image_certificates'):
         req.authorize(TRUSTED_CERTS, server_lookup.target(found))
     facts = _read(req, cell, found, body)

@@ -7,7 +7,6 @@ from nova.api import request as api_request
 from nova.api.servers import fields as server_fields
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
-from nova.db import engine
 from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.web.routes import Route
@@ -48,15 +47,9 @@ def update(req: api_request.Request, id: str) -> api_request.Document:
         if row['display_name'] != before['display_name']:
             notifications.updated(req, cell, row, old_display_name=before['display_name'])
     if 'pinned_availability_zone' in body:
-        req.services.api_db.run(_pin, id, values['pinned_availability_zone'])
+        req.services.api_db.run(request_specs.pin, id, values['pinned_availability_zone'])
     with cell.db.reader() as conn:
         return {'server': server_lookup.answer(req, conn, server_fields.UPDATE, row)}
-
-
-def _pin(conn: engine.Connection, server_id: str, zone: str | None) -> None:
-    spec = request_specs.get(conn, server_id)
-    spec.availability_zone = zone
-    request_specs.update(conn, spec)
 
 
 ROUTES = (

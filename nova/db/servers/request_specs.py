@@ -60,5 +60,15 @@ def update(conn: sa.Connection, spec: RequestSpec) -> None:
     statements.update(conn, request_specs, {'spec': _kept(spec)}, instance_uuid=spec.instance_uuid)
 
 
+def pin(conn: sa.Connection, uuid: str, zone: str | None) -> None:
+    """Let a server be in this availability zone alone from now on, or in any one.
+
+    :raises InstanceNotFound:
+    """
+    spec = get(conn, uuid)
+    spec.availability_zone = zone
+    update(conn, spec)
+
+
 def delete_many(conn: sa.Connection, uuids: list[str]) -> None:
     conn.execute(_DELETE_MANY, {'uuids': list(uuids)})
