@@ -95,8 +95,10 @@ STORAGE = (
      'QEMU is told so'),
     ('Snapshots of volumes as chains of files (assisted snapshots)', 'local', SHOWN,
      'integration/test_libvirt_volumes.py::test_snapshots_of_a_volume_are_files_that_lie_on_each_other',
-     'made and merged while the guest runs, and while it is off; not of encrypted volumes, and not of several servers; over '
-     'NFS with several snapshots a removal needs the server to be off'),
+     'made and merged while the guest runs, and while it is off; not of encrypted volumes, and not of several '
+     'servers'),
+    ('The same over NFS', 'nfs', SHOWN, 'integration/test_libvirt_nfs.py::test_files_on_a_server_lie_on_each_other',
+     'with several snapshots a removal needs the server to be off'),
 )
 
 

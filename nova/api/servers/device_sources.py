@@ -35,6 +35,8 @@ def _read(req: api_request.Request, device: Device) -> Source:
         check_multiattach(req, found)
     elif source == 'snapshot':
         found = volumes.get_snapshot(req.context, device['snapshot_id'])
+        if device['boot_index'] == 0 and 'bootable' not in found:            # of Cinder: its volume knows
+            found = {**found, 'bootable': volumes.get(req.context, found['volume_id'])['bootable']}
     elif source == 'image':
         found = server_category.find_image(req, device['image_id'])
     if device['volume_type']:                # of a new volume, see devices.py
@@ -87,6 +89,8 @@ def check_multiattach(req: api_request.Request, volume: dict[str, typing.Any]) -
 
 
 def _size_of_snapshot(device: Device, snapshot: dict[str, typing.Any], root: bool) -> int:
+    if root and not snapshot.get('bootable', True):
+        raise Invalid(reason=f'Snapshot {snapshot["id"]} is of a volume that is not bootable.')
     if device['volume_size'] and device['volume_size'] < snapshot['size']:
         raise Invalid(reason=f'The volume of snapshot {snapshot["id"]} needs {snapshot["size"]} GB at least.')
     return device['volume_size'] or snapshot['size']

@@ -307,6 +307,11 @@ def test_boot_from_a_snapshot_of_a_volume(user, image_id):
     gone(user, server_id)
     until(lambda: show(user, made[0]['id']) is None)
     assert status(user, made[1]['id'], 'available')
+    # a server of one without a system was built, and its guest found nothing to start
+    refused = user.post('/servers', {'server': {
+        'name': 'vm', 'flavorRef': '42', 'networks': 'none', 'block_device_mapping_v2': [
+            _boot_device(source_type='snapshot', uuid=second)]}}, version='2.67')
+    assert refused.status_code == 400 and 'not bootable' in refused.text
 
 
 def test_an_image_of_a_server_on_volumes_is_of_snapshots(cloud, user, image_id):

@@ -143,6 +143,53 @@ def test_a_volume_of_a_server_of_files_that_hangs_for_a_while(server, rig, insta
     assert 'vdb' not in with_volumes.run(rig, instance, 'ls /sys/block')
 
 
+def test_files_on_a_server_lie_on_each_other(server, rig, instance):
+    """Where a merge writes a name into a header, its block storage is to find that of a file, not an address."""
+    path, driver = server.files / 'volume-1', rig.driver
+    path.write_bytes(b'first' + bytes(2 ** 20 - 5))
+    path.chmod(0o666)
+    server.files.chmod(0o777)
+    info = connection(path)
+    device = {'uuid': str(uuid.uuid4()), 'volume_id': str(uuid.uuid4()), 'destination_type': 'volume',
+              'source_type': 'volume', 'device_name': '/dev/vdb', 'volume_size': 1, 'boot_index': None,
+              'connection_info': info}
+
+    def snapshot(*below):
+        made = with_volumes.put_on(path, *below)
+        assert driver.create_volume_snapshot(None, instance, device['volume_id'], {'new_file': made})['name'] == made
+        return made
+
+    def merge(merged, target=None):
+        driver.delete_volume_snapshot(None, instance, device['volume_id'], 's', {
+            'file_to_merge': merged, 'merge_target_file': target})
+    test_libvirt.spawn(rig, instance)
+    driver.attach_volume(None, instance, device)
+    one = snapshot(path.name)
+    merge(None)                                      # the only snapshot goes
+    assert with_volumes.below(server.files / one) == [None]
+    two = snapshot(one, 'qcow2')
+    three = snapshot(two, 'qcow2')
+    with pytest.raises(exception.VirtError, match='stop the server'):
+        merge(two, one)
+    driver.power_off(instance)
+    merge(two, one)
+    assert with_volumes.below(server.files / three) == [one, None]
+    four = snapshot(three, 'qcow2')
+    merge(one)
+    assert with_volumes.below(server.files / four) == [one, None]
+    (server.files / two).unlink()
+    (server.files / three).unlink()
+    driver.detach_volume(None, instance, device)
+    info['data'].update(name=four, format='qcow2')
+    driver.attach_volume(None, instance, device)
+    driver.power_on(None, instance, [])
+    assert driver.power_state(instance) == states.RUNNING
+    content = server.files / 'content'
+    subprocess.run(['qemu-img', 'convert', '-U', '-O', 'raw', server.files / four, content], check=True)
+    assert begin(content, 5) == b'first'
+    driver.power_off(instance)
+
+
 @long_runs.only
 def test_an_export_that_is_paused_stops_nothing_but_what_needs_it(rig, instance, volumes, state_path, monkeypatch):
     """QEMU waited for it in its main loop: the guest stood still, and a start did not end until the export went on."""

@@ -202,7 +202,6 @@ def test_snapshots_of_a_volume_are_files_that_lie_on_each_other(rig, instance, v
         assert below(directory / three) == [base, None] and data.read(5) == b'other'
         (directory / two).unlink()
         write(rig, instance, '/dev/vdb', 'fourth', block=2)
-        rig.booted_again(instance, lambda: driver.reboot(None, instance, [], True))
         assert 'other' in read(rig, instance, '/dev/vdb', 5) and 'fourth' in read(rig, instance, '/dev/vdb', 6, block=2)
         # into the file below while the guest writes to the upper one, which it leaves
         found = driver.delete_volume_snapshot(None, instance, data.id, 's', {
@@ -227,9 +226,9 @@ def test_snapshots_of_a_volume_are_files_that_lie_on_each_other(rig, instance, v
         # as its block storage tells of it later
         data.device['connection_info']['data'].update(device_path=str(directory / five), format='qcow2')
         driver.attach_volume(None, instance, data.device)
-        driver.power_on(None, instance, [])
-        rig.booted(instance)
-        assert 'fifth' in read(rig, instance, '/dev/vdb', 5, block=3)
+        rig.booted_again(instance, lambda: driver.power_on(None, instance, []))
+        assert 'fifth' in read(rig, instance, '/dev/vdb', 5, block=3) and 'third' in read(rig, instance, '/dev/vdb', 5,
+                                                                                           block=1)
         assert driver.storage.load(ident).volumes[0].source['format'] == 'qcow2'
         driver.detach_volume(None, instance, data.device)
     finally:
