@@ -6,10 +6,10 @@ usage: tools/bench/disk_guests.py --guest DIRECTORY [--ways file,nbd,iscsi,rbd] 
 
 A guest of the libvirt driver (QEMU without KVM, unless the machine has it) gets one volume after the other: a file, an
 export of qemu-storage-daemon through a socket, a target of tgt, an image of a Ceph of one node. Beside it runs QEMU
-with the same machine, processor and memory, the same system and a file, as a user would start it. In both
-tools/bench/disk_io.c does requests one after the other past the guest's page cache. Needs root, libvirt, gcc, the
-directory of tools/guest-image.sh and, for a way, what it is named after; a way whose parts are missing is left out, and
-named.
+with the same machine, processor, memory and system, as a user would start it, and has two disks: a second volume of the
+same storage, without a setting, and a plain file. In both guests tools/bench/disk_io.c does requests one after the
+other past the guest's page cache; they take turns. Needs root, libvirt, gcc, the directory of tools/guest-image.sh and,
+for a way, what it is named after; a way whose parts are missing is left out, and named.
 """
 import argparse
 import contextlib
@@ -17,11 +17,13 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import typing
 import uuid
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
@@ -31,7 +33,7 @@ WAYS = ('file', 'nbd', 'iscsi', 'rbd')
 SIZE = 2 ** 30                           # of a volume
 PROGRAM = '/tmp/disk_io'
 BOOT_S, LINE_S = 300, 900
-NEEDED = 0.95                            # of what QEMU does by itself
+NEEDED = 0.95                            # of what QEMU does by itself, the same way
 
 
 def main():
@@ -51,7 +53,7 @@ def main():
 
 
 def measure(guest, wanted, requests, mib, rounds):
-    """Print the table.
+    """Print a table for each kind of requests.
 
     :param guest: directory of tools/guest-image.sh
     :param requests: random ones of 4 KiB
@@ -63,6 +65,7 @@ def measure(guest, wanted, requests, mib, rounds):
         raise SystemExit(f'disk_guests: {test_libvirt._REASON}')
     kinds = [('write', 'seq', 2 ** 20, mib), ('read', 'seq', 2 ** 20, mib), ('write', 'random', 4096, requests),
              ('read', 'random', 4096, requests)]
+    found = {}
     with contextlib.ExitStack() as stack:
         directory = pathlib.Path(tempfile.mkdtemp(prefix='nova-disk-guests-', dir='/var/tmp'))
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
@@ -72,46 +75,79 @@ def measure(guest, wanted, requests, mib, rounds):
         length = tool.stat().st_size
         os.truncate(tool, -(-length // 2 ** 20) * 2 ** 20)
         ours = stack.enter_context(our_guest(directory, tool, length))
-        found = {}
+        file = file_node('file', sparse(directory, 'file'))
         for way in wanted:
+            place = directory / f'with-{way}'
+            place.mkdir(mode=0o711)
             try:
-                with STORAGES[way](directory) as info, ours.attached(info) as disk:
-                    found[way] = rates(ours, disk, kinds, rounds)
+                with (STORAGES[way](place) as twins, ours.attached(twins.ours) as disk,
+                      plain_guest(place, guest, ours.machine(), tool, twins.alone, file) as plain):
+                    found[way] = compared(ours, disk, plain, kinds, rounds, own_file=way != 'file')
             except Missing as error:
                 print(f'{way}: left out: {error}')
-        machine = ours.machine()
-    # when our guest is gone, or both would share the processors
-    with tempfile.TemporaryDirectory(prefix='nova-disk-guests-', dir='/var/tmp') as place:
-        place = pathlib.Path(place)
-        subprocess.run(['gcc', '-O2', '-static', '-o', place / 'tool', TREE / 'tools/bench/disk_io.c'], check=True)
-        os.truncate(place / 'tool', -(-length // 2 ** 20) * 2 ** 20)
-        with plain_guest(place, guest, machine, length) as plain:
-            alone = rates(plain, '/dev/vdc', kinds, rounds)
     for kind in kinds:
-        what, order, length, _count = kind
-        print(f'{what} {length // 1024} KiB {order}: QEMU alone with a file {shown(alone[kind], length)}')
-        for way, rate in found.items():
-            part = rate[kind] / alone[kind]
-            print(f'    {way:6} {shown(rate[kind], length)}, {part:.0%}'
-                  f'{"" if part >= NEEDED or way != "file" else " (95 % are wanted)"}', flush=True)
+        show(kind, {way: rows[kind] for way, rows in found.items()})
 
 
-def shown(rate, length):
-    return f'{rate * length / 2 ** 20:.1f} MiB/s, {rate:.0f}/s'
+def compared(ours, disk, plain, kinds, rounds, own_file):
+    """{kind: [Rate of our guest, of QEMU alone the same way, of QEMU alone with a file]}, medians.
 
-
-def rates(guest, disk, kinds, rounds):
-    """{kind: requests a second}, the median of the rounds."""
-    taken = {kind: [] for kind in kinds}
+    Each kind is measured in turn, so that a busy minute hits all three, and one guest stands while another works.
+    """
+    guests = [(ours, disk), (plain, '/dev/vdc'), *([(plain, '/dev/vdd')] if own_file else [])]
+    taken = {kind: [[] for _ in guests] for kind in kinds}
+    ours.pause()
+    plain.pause()
     for _ in range(rounds):
-        for kind in kinds:                               # one after the other, so that a busy minute hits them all
-            what, order, length, count = kind
-            text = guest.run(f'{PROGRAM} {disk} {what[0]} {order} {length} {count} || echo failed')
-            match = re.search(r'took (\d+) us', text)
-            if match is None:
-                raise RuntimeError(f'the guest says {text[-300:]!r}')
-            taken[kind].append(count / max(int(match[1]), 1) * 1e6)
-    return {kind: statistics.median(every) for kind, every in taken.items()}
+        for kind in kinds:
+            for each, (guest, name) in zip(taken[kind], guests, strict=True):
+                guest.go_on()
+                each.append(rate(guest, name, kind))
+                guest.pause()
+    ours.go_on()                                         # it shall let the disk go
+    medians = {kind: [Rate(*map(statistics.median, zip(*each, strict=True))) for each in rows]
+               for kind, rows in taken.items()}
+    return {kind: rows if own_file else [*rows, rows[-1]] for kind, rows in medians.items()}
+
+
+class Rate(typing.NamedTuple):
+    """
+    requests   a second
+    processor  of QEMU's processor time, the guest's system included, microseconds a request
+    """
+
+    requests: float
+    processor: float
+
+
+def rate(guest, disk, kind):
+    what, order, length, count = kind
+    begun = processor_s(guest.pid)
+    text = guest.run(f'{PROGRAM} {disk} {what[0]} {order} {length} {count} || echo failed')
+    used = processor_s(guest.pid) - begun
+    match = re.search(r'took (\d+) us', text)
+    if match is None:
+        raise RuntimeError(f'the guest says {text[-300:]!r}')
+    return Rate(count / max(int(match[1]), 1) * 1e6, used / count * 1e6)
+
+
+def processor_s(pid):
+    fields = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def show(kind, rows):
+    what, order, length, _count = kind
+    print(f'{what} {length // 1024} KiB {order:22} our guest  QEMU alone  ours of it  with a file  ours of it   '
+          'processor time of a request')
+    for way, (ours, alone, file) in rows.items():
+        part = ours.requests / alone.requests
+        cells = [f'{each.requests * length / 2 ** 20:.1f} MiB/s' if order == 'seq' else f'{each.requests:.0f}/s'
+                 for each in (ours, alone, file)]
+        print(f'    {way:27} {cells[0]:>12} {cells[1]:>12} {part:10.0%}  {cells[2]:>12} '
+              f'{ours.requests / file.requests:10.0%}    {ours.processor:.0f} and {alone.processor:.0f} us, '
+              f'{ours.processor / max(alone.processor, 1):.0%}'
+              f'{"" if part >= NEEDED else "   (95 % are wanted)"}', flush=True)
 
 
 class Missing(Exception):
@@ -159,6 +195,17 @@ class Ours:
         return {'type': root.find('os/type').get('machine'), 'accel': 'kvm' if kvm else 'tcg', 'cpu': model,
                 'memory': int(root.findtext('memory')) // 1024, 'vcpus': int(root.findtext('vcpu'))}
 
+    @property
+    def pid(self):
+        (file,) = pathlib.Path('/run/libvirt/qemu').glob(f'*{self.instance.uuid}*.pid')
+        return int(file.read_text())
+
+    def pause(self):
+        self.rig.driver.pause(self.instance)
+
+    def go_on(self):
+        self.rig.driver.unpause(self.instance)
+
 
 @contextlib.contextmanager
 def our_guest(directory, tool, length):
@@ -178,11 +225,33 @@ def our_guest(directory, tool, length):
 
 
 class Plain:
-    """QEMU as a user would start it; its console is a pipe."""
+    """QEMU as a user would start it; its console is a pipe.
 
-    def __init__(self, process):
-        self._process, self._said = process, b''
+    :param monitor: a socket that takes commands
+    """
+
+    def __init__(self, process, monitor):
+        self._process, self._said, self.pid, self._monitor = process, b'', process.pid, socket.socket(socket.AF_UNIX)
         os.set_blocking(process.stdout.fileno(), False)
+        from nova.tests.waiting import wait_for
+        wait_for(lambda: monitor.exists() or process.poll() is not None, 20, 'the monitor')
+        try:
+            self._monitor.connect(str(monitor))
+            self._command('')
+        except OSError:                                  # it could not open a disk
+            raise RuntimeError(f'QEMU says {process.communicate()[0][-300:]!r}') from None
+
+    def _command(self, text):
+        self._monitor.sendall(text.encode() + b'\n' * bool(text))
+        said = b''
+        while not said.endswith(b'(qemu) '):
+            said += self._monitor.recv(4096)
+
+    def pause(self):
+        self._command('stop')
+
+    def go_on(self):
+        self._command('cont')
 
     def wait_for(self, text, begin, timeout):
         deadline = time.monotonic() + timeout
@@ -201,21 +270,28 @@ class Plain:
 
 
 @contextlib.contextmanager
-def plain_guest(directory, guest, machine, length):
-    with open(directory / 'data', 'wb') as file:
-        file.truncate(SIZE)
+def plain_guest(directory, guest, machine, tool, data, file):
+    """
+    :param tool: file with disk_io
+    :param data: words that give QEMU a node "data", its third disk
+    :param file: words that give it a node "file", its fourth one
+    """
+    root, own_tool, length = directory / 'root', directory / 'tool', tool.stat().st_size
+    shutil.copyfile(tool, own_tool)                      # the other guest has that file open
     subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', '-b', guest.resolve() / 'guest.qcow2', '-F', 'qcow2',
-                    directory / 'root', '1G'], check=True)
-    direct = direct_io(directory)
-    drives = [f'file={directory / name},format={form},if=virtio,cache={cache},discard=unmap'
-              for name, form, cache in (('root', 'qcow2', direct), ('tool', 'raw', direct), ('data', 'raw', direct))]
+                    root, '1G'], check=True)
+    same = f'cache={direct_io(directory)},discard=unmap,if=none'
     process = subprocess.Popen(
         ['qemu-system-x86_64', '-machine', f'{machine["type"]},accel={machine["accel"]}', '-cpu', machine['cpu'],
          '-m', str(machine['memory']), '-smp', str(machine['vcpus']), '-nodefaults', '-display', 'none', '-serial',
-         'stdio', *(word for drive in drives for word in ('-drive', drive))], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+         'stdio', '-monitor', f'unix:{directory / "monitor"},server=on,wait=off',
+         '-drive', f'file={root},format=qcow2,id=root,{same}', '-drive',
+         f'file={own_tool},format=raw,id=tool,{same}', *data, *file,
+         *(word for name in ('root,bootindex=1', 'tool', 'data', 'file')
+           for word in ('-device', f'virtio-blk-pci,drive={name}'))],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        made = Plain(process)
+        made = Plain(process, directory / 'monitor')
         made.wait_for(b'/ # ', 0, BOOT_S)
         made.run(fetched(length))
         yield made
@@ -230,7 +306,17 @@ def direct_io(directory):
     return 'none' if files._direct_io(str(directory)) else 'writeback'
 
 
-# ---- storages: context managers that give a connection to an empty volume
+# ---- storages: context managers that give Twins, two empty volumes of one storage
+
+class Twins(typing.NamedTuple):
+    """
+    ours    the connection to the first one
+    alone   words that give QEMU the second one as its node "data", without a setting
+    """
+
+    ours: dict
+    alone: list
+
 
 def sparse(directory, name):
     with open(directory / name, 'wb') as file:
@@ -238,9 +324,17 @@ def sparse(directory, name):
     return directory / name
 
 
+def file_node(name, path):
+    """The cache mode is that of our guest, or the two would not do the same."""
+    direct = {'none': 'on', 'writeback': 'off'}[direct_io(path.parent)]
+    return ['-blockdev', f'driver=raw,node-name={name},discard=unmap,cache.direct={direct},file.driver=file,'
+            f'file.filename={path},file.discard=unmap,file.cache.direct={direct}']
+
+
 @contextlib.contextmanager
 def file_storage(directory):
-    yield {'driver_volume_type': 'local', 'data': {'device_path': str(sparse(directory, 'file'))}}
+    yield Twins({'driver_volume_type': 'local', 'data': {'device_path': str(sparse(directory, 'ours'))}},
+                file_node('data', sparse(directory, 'alone')))
 
 
 @contextlib.contextmanager
@@ -249,18 +343,23 @@ def nbd_storage(directory):
     program = shutil.which('qemu-storage-daemon')
     if program is None:
         raise Missing('qemu-storage-daemon is not installed')
-    path, place = sparse(directory, 'exported'), directory / 'nbd'
+    place = directory / 'nbd'
     place.mkdir(mode=0o711)
-    process = subprocess.Popen(
-        [program, '--blockdev', f'driver=file,node-name=file,filename={path},locking=off,discard=unmap',
-         '--blockdev', 'driver=raw,node-name=raw,file=file,discard=unmap',
-         '--nbd-server', f'addr.type=unix,addr.path={place / "socket"}',
-         '--export', 'type=nbd,id=e,node-name=raw,name=volume,writable=on'])
+    words = [program]
+    for name in ('ours', 'alone'):
+        words += ['--blockdev', f'driver=file,node-name=file-{name},filename={sparse(directory, name)},locking=off,'
+                  'discard=unmap', '--blockdev', f'driver=raw,node-name={name},file=file-{name},discard=unmap']
+    words += ['--nbd-server', f'addr.type=unix,addr.path={place / "socket"}']
+    for name in ('ours', 'alone'):
+        words += ['--export', f'type=nbd,id=export-{name},node-name={name},name={name},writable=on']
+    process = subprocess.Popen(words)
     try:
         from nova.tests.waiting import wait_for
         wait_for((place / 'socket').exists, 20, 'the export')
         (place / 'socket').chmod(0o666)
-        yield {'driver_volume_type': 'nbd', 'data': {'socket': str(place / 'socket'), 'export': 'volume'}}
+        yield Twins({'driver_volume_type': 'nbd', 'data': {'socket': str(place / 'socket'), 'export': 'ours'}},
+                    ['-blockdev', f'driver=nbd,node-name=data,server.type=unix,server.path={place / "socket"},'
+                     'export=alone'])
     finally:
         process.kill()
         process.wait()
@@ -271,16 +370,18 @@ def iscsi_storage(directory):
     if not (shutil.which('tgtd') and list(pathlib.Path('/usr/lib').glob('*/qemu/block-iscsi.so'))):
         raise Missing('tgt, or qemu-block-extra, is not installed')
     import libvirt
-    from nova.tests.integration import test_libvirt_iscsi
-    place = directory / 'tgt'
-    place.mkdir()
-    target = test_libvirt_iscsi.Target(place / 'disk')
+    from nova.tests.integration import test_libvirt_iscsi as iscsi
+    target = iscsi.Target(directory / 'ours')
     target.start()
     try:
-        yield test_libvirt_iscsi.device(target)['connection_info']
+        target.add_disk(2, sparse(directory, 'alone'))
+        yield Twins(iscsi.connection(target),
+                    ['-object', f'secret,id=chap,data={iscsi.PASSWORD}', '-blockdev',
+                     f'driver=iscsi,node-name=data,transport=tcp,portal=127.0.0.1:{target.port},target={iscsi.IQN},'
+                     f'lun=2,user={iscsi.USER},password-secret=chap,initiator-name=iqn.2026-11.org.example:alone'])
     finally:
         target.kill()
-        forget_secrets(libvirt, test_libvirt_iscsi.IQN)
+        forget_secrets(libvirt, iscsi.IQN)
 
 
 @contextlib.contextmanager
@@ -294,8 +395,13 @@ def rbd_storage(directory):
         made = None
         try:
             made = cephs.Ceph(pathlib.Path(place), size='4G')
-            made.rbd('create', '--size', '1G', 'bench')
-            yield test_libvirt_ceph.device(made, 'bench')['connection_info']
+            for name in ('ours', 'alone'):
+                made.rbd('create', '--size', '1G', name)
+            host, port = made.monitor
+            yield Twins(test_libvirt_ceph.device(made, 'ours')['connection_info'],
+                        ['-object', f'secret,id=cephx,format=base64,data={made.key}', '-blockdev',
+                         f'driver=rbd,node-name=data,pool={made.pool},image=alone,user={made.user},'
+                         f'key-secret=cephx,server.0.host={host},server.0.port={port}'])
         finally:
             forget_secrets(libvirt, test_libvirt_ceph.SECRET)
             subprocess.run([cephs.TOOL, 'stop', place], check=made is not None)

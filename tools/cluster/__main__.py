@@ -10,6 +10,7 @@ from cluster import parts
 from cluster import prepare
 from cluster import settings
 from steps import step
+from steps import together
 
 
 def _start(rows):
@@ -38,17 +39,17 @@ def up(asked):
     print('Network and servers')
     step('Bridge and namespaces', prepare.network, fleet)
     step('Directories of the servers', prepare.data, fleet)
-    if fleet.ceph:
+    launched = _launch(parts.servers(fleet))
+    if fleet.ceph:                           # while they start
         step('Ceph with its pools and users', ceph.create)
-    _start(parts.infrastructure(fleet))
+        launched += _launch(ceph.storage())
+    _wait(launched)
     step('Databases', prepare.databases, fleet)
-    if fleet.ceph:
-        step("Cinder's part of the broker", ceph.broker, fleet)
     step('Configuration', prepare.configuration, fleet)
-    step('Schemas', prepare.schemas, fleet)
-    step('Tokens with which computes join', prepare.tokens, fleet)
+    together(*prepare.schemas(fleet))
     print('Identity and images')
     launched = _launch(parts.openstack(fleet))
+    step('Tokens with which computes join', prepare.tokens, fleet)
     _wait(launched[:1])
     step('Users and endpoints', prepare.users, fleet)
     _wait(launched[1:])

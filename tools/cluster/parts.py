@@ -47,7 +47,14 @@ def answers(part, path='/'):
 
 
 def infrastructure(fleet):
-    """Broker, database, cache, and what keeps disks and volumes."""
+    """The servers, and what keeps disks and volumes."""
+    yield from servers(fleet)
+    if fleet.ceph:
+        yield from ceph.storage()
+
+
+def servers(fleet):
+    """Broker, database and cache."""
     for number, name in enumerate(fleet.brokers):
         yield _broker(name, number)
     for name in fleet.databases:
@@ -55,8 +62,6 @@ def infrastructure(fleet):
     address = settings.ADDRESS
     yield Part('memcached', [program('memcached'), '-u', 'memcache', '-l', address, '-p', settings.PORTS['memcached'],
                              '-m', '64'], listens('memcached'), address=f'{address}:{settings.PORTS["memcached"]}')
-    if fleet.ceph:
-        yield from ceph.storage()
 
 
 def _broker(name, number):

@@ -2,10 +2,12 @@
 
 What is there already is left as it is.
 """
+import base64
 import concurrent.futures
 import os
 import pathlib
 import pwd
+import secrets
 
 from cluster import ceph
 from cluster import hosts
@@ -367,10 +369,14 @@ def _joins(name):
 def tokens(fleet):
     """With these hosts prove to the conductors that they belong to the fleet; each is for one that is new."""
     directory = settings.DIRECTORY / 'nova'
-    for name in [*(f'compute{number}' for number in range(1, fleet.computes + 1)),
-                 *([f'{cell}-network' for cell in fleet.cell_names] or ['network'])]:
-        if not list((directory / name / 'services').glob('deployment-key.*')):
-            _write(directory / f'{name}.token', manage('host', 'token', '--valid', str(86400)))
+    names = [*(f'compute{number}' for number in range(1, fleet.computes + 1)),
+             *([f'{cell}-network' for cell in fleet.cell_names] or ['network'])]
+
+    def make(name):
+        _write(directory / f'{name}.token', manage('host', 'token', '--valid', str(86400)))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(make, [name for name in names
+                             if not list((directory / name / 'services').glob('deployment-key.*'))]))
 
 
 def manage(*arguments, cell=None):
@@ -380,26 +386,35 @@ def manage(*arguments, cell=None):
 
 
 def schemas(fleet):
-    """The tables of all services at the same time, each by its own command, and the first network."""
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        for made in [pool.submit(make, fleet) for make in (_keystone_schema, _glance_schema, _nova_schema,
-                                                               *_neutron_schema(fleet),
-                                                               *([ceph.schema] if fleet.ceph else ()))]:
-            made.result()
+    """Rows for steps.together: the tables of each service by its own command, and what else it finds when it starts."""
+    return [('Tables and administrator of Keystone', _keystone_schema, fleet),
+            ('Tables of Glance', _glance_schema, fleet), ('Tables and first network of Nova', _nova_schema, fleet),
+            *([('Tables of Neutron and Placement', neutron.schema)] if fleet.network == 'neutron' else []),
+            *([('Tables of Cinder', ceph.schema, fleet), ("Cinder's part of the broker", ceph.broker, fleet)]
+              if fleet.ceph else [])]
 
 
 def _keystone_schema(fleet):
     keystone = settings.DIRECTORY / 'keystone'
     keystone_manage = (parts.OPENSTACK / 'keystone-manage', '--config-file', keystone / 'keystone.conf')
-    run(*keystone_manage, 'db_sync')
     for kind in ('fernet', 'credential'):
         if not (keystone / kind).exists():
-            (keystone / kind).mkdir(mode=0o700)
-            run(*keystone_manage, f'{kind}_setup', '--keystone-user', 'root', '--keystone-group', 'root')
+            _key_repository(keystone / kind)
+    run(*keystone_manage, 'db_sync')
     run(*keystone_manage, 'bootstrap', '--bootstrap-password', fleet.passwords['admin'],
         *[word for kind in ('public', 'internal', 'admin')
           for word in (f'--bootstrap-{kind}-url', settings.url('keystone', '/v3'))],
         '--bootstrap-region-id', 'RegionOne')
+
+
+def _key_repository(path):
+    """What ``keystone-manage fernet_setup`` makes, without its two starts of Keystone: the next key and the one in use.
+
+    https://docs.openstack.org/keystone/latest/admin/fernet-token-faq.html
+    """
+    path.mkdir(mode=0o700)
+    for name in ('0', '1'):
+        _write(path / name, base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
 
 
 def _glance_schema(_fleet):
@@ -414,10 +429,6 @@ def _nova_schema(fleet):
         cells(fleet)
     if fleet.network != 'neutron':
         manage('network', 'create')
-
-
-def _neutron_schema(fleet):
-    return [lambda _fleet: neutron.schema()] if fleet.network == 'neutron' else []
 
 
 def cells(fleet):

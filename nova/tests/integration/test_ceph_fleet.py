@@ -6,6 +6,7 @@ NOVA_TEST_CEPH_FLEET names the directory of a fleet that runs, made by
 import json
 import os
 import pathlib
+import re
 import sys
 import types
 import uuid
@@ -76,26 +77,34 @@ def booted(openstack, server):
 
 def test_a_guest_keeps_its_volumes_from_host_to_host(fleet, openstack):
     name = 'test-' + uuid.uuid4().hex[:8]
-    data, snap, copy = f'{name}-data', f'{name}-snap', f'{name}-copy'
+    data, snap, copy, other_root = f'{name}-data', f'{name}-snap', f'{name}-copy', f'{name}-image'
     openstack(f'server create --flavor real.nano --image guest --boot-from-volume 1 --nic none --wait {name}')
     shown = json.loads(openstack(f'server show {name} -f json'))
     server, (root,) = shown['id'], [each['id'] for each in shown['volumes_attached']]
     # a clone of the image that Glance has in Ceph: nobody has copied it
+    openstack(f'volume create --image guest --size 1 {other_root}')
+    becomes(openstack, 'volume', other_root, 'available')
     image = openstack('image show guest -c id -f value')
-    assert fleet.ceph.run('rbd', '-c', fleet.ceph.CONF, '-p', fleet.ceph.VOLUMES, 'info', f'volume-{root}').count(
-        f'parent: {fleet.ceph.IMAGES}/{image}@snap') == 1
+    for volume in (root, openstack(f'volume show {other_root} -c id -f value')):
+        assert fleet.ceph.run('rbd', '-c', fleet.ceph.CONF, '-p', fleet.ceph.VOLUMES, 'info', f'volume-{volume}').count(
+            f'parent: {fleet.ceph.IMAGES}/{image}@snap') == 1
     booted(openstack, name)
     openstack(f'volume create --size 1 {data}')
     becomes(openstack, 'volume', data, 'available')
     openstack(f'server add volume {name} {data}')
     becomes(openstack, 'volume', data, 'in-use')
+    host = openstack(f'server show {name} -c OS-EXT-SRV-ATTR:host -f value')
+
+    def reads():
+        """Requests of the guest's system, which looks for partitions on a disk that it sees for the first time."""
+        return int(re.search(r'rd_req (\d+)', fleet.hosts.virsh(host, 'domblkstat', server, 'vdb'))[1])
+    waiting.wait_for(reads, 60, 'the guest to read the disk', 0.5)
     openstack(f'volume snapshot create --volume {data} {snap}')
     becomes(openstack, 'volume snapshot', snap, 'available')
     openstack(f'volume set --size 2 {data}')
 
     def size(host):
         return fleet.hosts.virsh(host, 'domblkinfo', server, 'vdb').split()[1]
-    host = openstack(f'server show {name} -c OS-EXT-SRV-ATTR:host -f value')
     waiting.wait_for(lambda: size(host) == str(2 << 30), 60, 'the guest to have the new size', 0.5)
     openstack(f'server migrate --live-migration --wait {name}')
     other = openstack(f'server show {name} -c OS-EXT-SRV-ATTR:host -f value')
@@ -109,7 +118,7 @@ def test_a_guest_keeps_its_volumes_from_host_to_host(fleet, openstack):
     becomes(openstack, 'volume', copy, 'available')
     openstack(f'server delete --wait {name}')
     becomes(openstack, 'volume', root, 'available')
-    for each in (copy, root, data):          # Ceph keeps what others were made of
+    for each in (copy, other_root, root, data):          # Ceph keeps what others were made of
         openstack(f'volume delete --cascade {each}')
         gone(openstack, each)
 

@@ -56,6 +56,10 @@ class Target:
             done = self._ask('--op', row[0], '--mode', row[1], *row[2:])
             assert not done.returncode, (row, done.stderr)
 
+    def add_disk(self, number, path):
+        done = self._ask('--op', 'new', '--mode', 'logicalunit', '--tid', '1', '--lun', str(number), '-b', str(path))
+        assert not done.returncode, done.stderr
+
     def signal(self, number):
         self._process.send_signal(number)
 

@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -132,3 +133,34 @@ def test_a_script_that_fails_ends_what_runs_in_the_background(tmp_path):
     assert code == 1
     status = pathlib.Path('/proc') / (tmp_path / 'pid').read_text().strip() / 'status'
     waiting.wait_for(lambda: not status.exists() or 'Z (zombie)' in status.read_text(), 20, 'its end')
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    monkeypatch.setattr(sys, 'path', [str(TOOLS), *sys.path])
+    return importlib.import_module('steps')
+
+
+def test_steps_at_the_same_time_have_a_line_each_with_its_own_time(steps, capsys):
+    """The tables of a fleet took minutes on a busy machine behind one line, which did not say whose they were."""
+    first = threading.Event()
+
+    def one():
+        assert first.wait(30)
+        return 1
+
+    def two():
+        first.set()
+        return 2
+    assert steps.together(('One', one), ('Two', two)) == [1, 2]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ['One', 'Two']
+
+
+def test_one_of_several_steps_fails(steps, capsys):
+    ended = []
+
+    def fails():
+        raise RuntimeError('no room')
+    with pytest.raises(SystemExit, match="'One' failed: no room"):
+        steps.together(('One', fails), ('Two', ended.append, 2))
+    assert ended == [2] and 'One' in capsys.readouterr().out
