@@ -56,11 +56,6 @@ tunnel_address = {address}
 metadata_host = {controller}
 physical_networks = wire:br-wire
 '''
-SERIAL = '''
-[serial_console]
-enabled = true
-server_listen = {address}
-'''
 AGENT = '''
 [DEFAULT]
 transport_url = {url}
@@ -74,15 +69,13 @@ bridge = {bridge}
 [monitoring]
 port = 0
 '''
-# more of tempest's configuration: the hosts that a test of moves begins and ends at, what these hosts have, and times
-# of guests that share two cores which emulate all of them
+# more of tempest's configuration: the hosts that a test of moves begins and ends at, and times of
+# guests that share two cores which emulate all of them
 MORE = '''
 [compute]
 build_timeout = 480
 migration_source_host = {0}
 migration_dest_host = {1}
-[compute-feature-enabled]
-serial_console = true
 [network-feature-enabled]
 api_extensions = {extensions}
 [validation]
@@ -264,7 +257,7 @@ def _fleet_kind():
             plumbed = PLUMBED.format(address=self.address(name), controller=self.cluster.settings.ADDRESS)
             if name not in self.agents:
                 self.start_agent(name, plumbed)
-            super().start(name, plumbed + SERIAL.format(address=self.address(name)) + extra)
+            super().start(name, plumbed + extra)
 
         def serve_hosts(self):
             """What agents reach of the controller: the broker, and the metadata service."""

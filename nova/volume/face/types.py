@@ -54,7 +54,7 @@ def find(request: VolumeRequest, ident: str | None) -> Any:
 
 def create_type(request: VolumeRequest) -> dict[str, Any]:
     given, public = request.body, _public(request.body)
-    return {'volume_type': views.volume_type(request.store.types.create(
+    return {'volume_type': views.new_volume_type(request.store.types.create(
         given['name'], given.get('description'), given.get('extra_specs') or {}, public is not False))}
 
 
@@ -63,7 +63,7 @@ def update_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
     values = {'description': given['description']} if 'description' in given else {}
     if public is not None:
         values['is_public'] = public
-    return {'volume_type': views.volume_type(request.store.types.update(ident, given.get('name'), values))}
+    return {'volume_type': views.changed_volume_type(request.store.types.update(ident, given.get('name'), values))}
 
 
 def _public(given: dict[str, Any]) -> bool | None:

@@ -157,9 +157,17 @@ def service(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
 
 
 def volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {name: row[name] for name in ('id', 'name', 'description', 'extra_specs')}
-    return {**shown, 'is_public': row['is_public'], 'os-volume-type-access:is_public': row['is_public'],
-            'qos_specs_id': None}
+    return {**new_volume_type(row), 'qos_specs_id': None}
+
+
+def new_volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
+    """As the answer to its creation has it."""
+    return {**changed_volume_type(row), 'os-volume-type-access:is_public': row['is_public']}
+
+
+def changed_volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
+    """As the answer to an update has it."""
+    return {name: row[name] for name in ('id', 'name', 'description', 'extra_specs', 'is_public')}
 
 
 def new_encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
