@@ -1,4 +1,4 @@
-"""The clients openstack and nova with their modules loaded once: a process that forks for each command.
+"""The clients openstack, nova and aws with their modules loaded once: a process that forks for each command.
 
 Most of a command's seconds are the import of the client's libraries. Each command still is a process of its own, with
 its own environment, and runs the client's own ``main``. It looks more often than it would by itself whether what it
@@ -23,9 +23,12 @@ PAUSE_S = 0.5            # the longest of its sleeps; some waits end after so ma
 
 
 @functools.cache
-def client(program='openstack'):
-    """The one of this process: of ``openstack`` or ``nova``."""
-    made = Client(program)
+def client(program='openstack', interpreter=sys.executable):
+    """The one of this process: of ``openstack``, ``nova`` or ``aws``.
+
+    :param interpreter: path of the Python that the program is installed for
+    """
+    made = Client(program, interpreter)
     atexit.register(made.close)
     return made
 
@@ -33,14 +36,15 @@ def client(program='openstack'):
 class Client:
     """The parent's side: as ``subprocess.run(['openstack', …])``."""
 
-    def __init__(self, program):
-        self._process = subprocess.Popen([sys.executable, '-W', 'ignore', __file__, program], stdin=subprocess.PIPE,
+    def __init__(self, program, interpreter=sys.executable):
+        self._process = subprocess.Popen([interpreter, '-W', 'ignore', __file__, program], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True)
 
-    def run(self, arguments, environ):
-        """(exit code, what was printed) of a command."""
+    def run(self, arguments, environ, directory=None):
+        """(exit code, what was printed) of a command in a directory; None: this one."""
         with tempfile.NamedTemporaryFile() as printed:
-            self._process.stdin.write(json.dumps([arguments, environ, printed.name]) + '\n')
+            command = arguments, environ, printed.name, str(directory or os.getcwd())
+            self._process.stdin.write(json.dumps(command) + '\n')
             self._process.stdin.flush()
             answer = self._process.stdout.readline()
             assert answer, 'the client ended by itself'
@@ -62,6 +66,15 @@ def _load(program):
     if program == 'nova':
         importlib.import_module('novaclient.v2.shell')
         return importlib.import_module('novaclient.shell').main
+    if program == 'aws':
+        for name in ('handlers', 'customizations.s3.s3', 'customizations.s3.subcommands'):
+            importlib.import_module(f'awscli.{name}')
+        clidriver, places = importlib.import_module('awscli.clidriver'), os.environ['AWS_DATA_PATH']
+
+        def main(_arguments):
+            os.environ['AWS_DATA_PATH'] = places           # of its own files, which it has set at its import
+            return clidriver.main()
+        return main
     from openstackclient import shell
     points = importlib.metadata.entry_points()
     for group in points.groups:
@@ -72,9 +85,10 @@ def _load(program):
     return shell.main
 
 
-def _command(main, arguments, environ, printed):
+def _command(main, arguments, environ, printed, directory):
     """In the forked process: never returns."""
     signal.alarm(SECONDS)
+    os.chdir(directory)
     os.environ.clear()
     os.environ.update(environ)
     with open(printed, 'w') as out, open(os.devnull) as nothing:

@@ -268,6 +268,21 @@ def mysqlclient():
 CLIENTS = {**SHARED, 'mysqlclient': mysqlclient}
 
 
+# Of what is installed beside RabbitMQ, what its core starts with. A start reads the rest as well, a fifth of its cost.
+NOT_CORE = ('rabbitmq_*', 'amqp10_client-*', 'cowboy-*', 'cowlib-*', 'eetcd-*', 'gun-*', 'jose-*', 'prometheus-*')
+CORE = 'rabbitmq_prelaunch-*'
+
+
+def _plugins(directory):
+    """A directory with links to the installed plugins that the core needs."""
+    made = directory / 'core'
+    made.mkdir()
+    for path in pathlib.Path('/usr/lib/rabbitmq/lib').glob('rabbitmq_server-*/plugins/*'):
+        if path.match(CORE) or not any(map(path.match, NOT_CORE)):
+            (made / path.name).symlink_to(path)
+    return made
+
+
 class RabbitMQ:
     """A broker of one test; ``url`` is its transport URL.
 
@@ -288,6 +303,7 @@ class RabbitMQ:
             'RABBITMQ_PID_FILE': str(directory / 'pid'), 'RABBITMQ_ENABLED_PLUGINS_FILE': str(directory / 'plugins'),
             'RABBITMQ_CONF_ENV_FILE': '/dev/null', 'RABBITMQ_CONFIG_FILE': str(directory / 'rabbit'),
             'ERL_EPMD_ADDRESS': '127.0.0.1',
+            'RABBITMQ_PLUGINS_DIR': str(_plugins(directory)),
             # an idle broker would wait for messages by spinning, on cores that others need
             'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': '+sbwt none +sbwtdcpu none +sbwtdio none'}
         self.directory = directory

@@ -216,18 +216,35 @@ def spawn(rig, instance, **values):
     rig.driver.spawn(None, instance, driver.SpawnRequest(**{'image': rig.image, 'network_info': [], **values}))
 
 
+@pytest.fixture(scope='module')
+def module_system(module_rig):
+    """An instance that boots once for all tests of ``system``: a boot is most of what any of them costs."""
+    made = make_instance()
+    meta_data = json.dumps({'uuid': made.uuid, 'hostname': 'my-name'}).encode()
+    spawn(module_rig, made, config_drive={'openstack/latest/meta_data.json': meta_data})
+    yield made
+    module_rig.driver.destroy(None, made, [])
+
+
+@pytest.fixture
+def system(rig, module_system):
+    """A running instance whose system is up; a test may leave it off."""
+    if rig.driver.power_state(module_system) != states.RUNNING:
+        rig.booted_again(module_system, lambda: rig.driver.reboot(None, module_system, [], True))
+    rig.booted(module_system)
+    rig.events.clear()
+    return module_system
+
+
 class TestContract(driver_contract.DriverContract):
     pass
 
 
 # ---- boot -------------------------------------------------------------------------------
 
-def test_guest_boots_and_finds_its_config_drive(rig, instance):
-    meta_data = json.dumps({'uuid': instance.uuid, 'hostname': 'my-name'}).encode()
-    spawn(rig, instance, config_drive={'openstack/latest/meta_data.json': meta_data})
-    wait_for(lambda: b'guest ready' in rig.console(instance), BOOT_SECONDS, 'the guest to boot')
-    line = next(line for line in rig.console(instance).splitlines() if b'guest ready' in line)
-    assert instance.uuid.encode() in line and b'my-name' in line
+def test_guest_boots_and_finds_its_config_drive(rig, system):
+    line = next(line for line in rig.console(system).splitlines() if b'guest ready' in line)
+    assert system.uuid.encode() in line and b'my-name' in line
 
 
 def test_kernel_and_ramdisk_boot(rig, instance):
@@ -330,16 +347,14 @@ def test_port_is_plugged_and_goes_with_the_guest(rig, instance):
         subprocess.run(['ip', 'link', 'del', bridge], check=True)
 
 
-def test_guest_sees_ports_come_and_go(rig, instance):
-    spawn(rig, instance)
-    rig.booted(instance)
+def test_guest_sees_ports_come_and_go(rig, system):
     vif = rig.vif()
     port = pathlib.Path('/sys/class/net', vif['devname'])
-    rig.driver.attach_interface(None, instance, vif)
+    rig.driver.attach_interface(None, system, vif)
     assert (port / 'brport/bridge').resolve().name == rig.bridge
-    rig.type(instance, 'until grep -s : /sys/class/net/e*/address; do sleep 1; done')       # it takes its time
-    wait_for(lambda: vif['address'].encode() in rig.console(instance), BOOT_SECONDS, 'the port in the guest')
-    rig.driver.detach_interface(None, instance, vif)
+    rig.type(system, 'until grep -s : /sys/class/net/e*/address; do sleep 1; done')       # it takes its time
+    wait_for(lambda: vif['address'].encode() in rig.console(system), BOOT_SECONDS, 'the port in the guest')
+    rig.driver.detach_interface(None, system, vif)
     wait_for(lambda: not port.exists(), 10, 'the device to go')
 
 
@@ -383,14 +398,12 @@ def test_guest_shuts_down_when_it_is_asked(rig, instance):
     assert b'poweroff' in rig.console(instance) or b'going down' in rig.console(instance)
 
 
-def test_suspended_guest_goes_on_where_it_was(rig, instance):
-    spawn(rig, instance)
-    rig.booted(instance)
-    rig.type(instance, 'fact=kept')
-    rig.driver.suspend(instance)
-    rig.driver.resume(None, instance, [])
-    rig.type(instance, 'echo "<$fact>"')
-    wait_for(lambda: b'<kept>' in rig.console(instance), BOOT_SECONDS, 'the answer')
+def test_suspended_guest_goes_on_where_it_was(rig, system):
+    rig.type(system, 'fact=kept')
+    rig.driver.suspend(system)
+    rig.driver.resume(None, system, [])
+    rig.type(system, 'echo "<$fact>"')
+    wait_for(lambda: b'<kept>' in rig.console(system), BOOT_SECONDS, 'the answer')
 
 
 def test_intermediate_states_are_not_told(rig, instance):
@@ -400,18 +413,47 @@ def test_intermediate_states_are_not_told(rig, instance):
     assert set(rig.events) <= {(instance.uuid, states.RUNNING)}
 
 
-def test_connection_that_breaks_is_made_again(rig, instance):
-    """As when libvirtd restarts: calls go on, and events that were missed are made up for."""
-    spawn(rig, instance)
-    rig.booted(instance)
+# ---- snapshots ----------------------------------------------------------------------------
+
+@pytest.mark.parametrize('prepare', long_runs.rest(['running', 'pause', 'suspend', 'power_off']))
+def test_snapshot_is_one_whole_qcow2(rig, system, prepare, tmp_path, monkeypatch):
+    rig.type(system, 'echo written-by-the-guest-$((1 + 1)) >/root/file; sync; echo done-$((2 + 2))')
+    wait_for(lambda: b'done-4' in rig.console(system), BOOT_SECONDS, 'the file to be written')
+    if prepare != 'running':
+        getattr(rig.driver, prepare)(system)
+    state, copied = rig.driver.power_state(system), []
+    monkeypatch.setattr(snapshots, 'REPORT_S', -1)           # with each look
+    monkeypatch.setattr(snapshots, 'POLL', 0.01)
+    rig.driver.snapshot(None, system, 'snap', lambda step: None, copied.append)
+    assert rig.driver.power_state(system) == state
+    assert bool(copied) == (prepare in ('running', 'pause')) and copied == sorted(copied)
+    assert all(0 <= percent <= 100 for percent in copied)
+    data, disk_format = rig.uploads['snap']
+    file = tmp_path / 'snapshot'
+    file.write_bytes(data)
+    info = json.loads(subprocess.check_output(['qemu-img', 'info', '--output=json', '-f', 'qcow2', file]))
+    assert disk_format == 'qcow2' and info['virtual-size'] == 1024 ** 3 and 'backing-filename' not in info
+    subprocess.run(['qemu-img', 'check', '-f', 'qcow2', file], check=True, capture_output=True)
+    subprocess.run(['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', file, tmp_path / 'raw'], check=True)
+    assert subprocess.run(['grep', '-aq', 'written-by-the-guest-2', tmp_path / 'raw']).returncode == 0
+    assert list(rig.instances.glob('*/snapshot-*')) == []
+
+
+# ---- what the host tells -----------------------------------------------------------------
+
+def test_connection_that_breaks_is_made_again(rig, system):
+    """As when libvirtd restarts: calls go on, and events that were missed are made up for.
+
+    The last test of ``system``, which is off afterwards.
+    """
     time.sleep(0.5)
     rig.events.clear()
     assert _break_connections() > 0
-    wait_for(lambda: (instance.uuid, states.RUNNING) in rig.events, BOOT_SECONDS, 'the states after reconnecting')
+    wait_for(lambda: (system.uuid, states.RUNNING) in rig.events, BOOT_SECONDS, 'the states after reconnecting')
     _break_connections()
-    assert rig.driver.power_state(instance) == states.RUNNING
-    rig.halt(instance)
-    wait_for(lambda: (instance.uuid, states.SHUTDOWN) in rig.events, BOOT_SECONDS, 'the event')
+    assert rig.driver.power_state(system) == states.RUNNING
+    rig.halt(system)
+    wait_for(lambda: (system.uuid, states.SHUTDOWN) in rig.events, BOOT_SECONDS, 'the event')
 
 
 def _break_connections():
@@ -428,33 +470,7 @@ def _break_connections():
     return broken
 
 
-# ---- snapshots ----------------------------------------------------------------------------
-
-@pytest.mark.parametrize('prepare', long_runs.rest(['running', 'pause', 'suspend', 'power_off']))
-def test_snapshot_is_one_whole_qcow2(rig, instance, prepare, tmp_path, monkeypatch):
-    spawn(rig, instance, config_drive={'x': b'drive'})
-    rig.booted(instance)
-    rig.type(instance, 'echo written-by-the-guest-$((1 + 1)) >/root/file; sync; echo done-$((2 + 2))')
-    wait_for(lambda: b'done-4' in rig.console(instance), BOOT_SECONDS, 'the file to be written')
-    if prepare != 'running':
-        getattr(rig.driver, prepare)(instance)
-    state, copied = rig.driver.power_state(instance), []
-    monkeypatch.setattr(snapshots, 'REPORT_S', -1)           # with each look
-    monkeypatch.setattr(snapshots, 'POLL', 0.01)
-    rig.driver.snapshot(None, instance, 'snap', lambda step: None, copied.append)
-    assert rig.driver.power_state(instance) == state
-    assert bool(copied) == (prepare in ('running', 'pause')) and copied == sorted(copied)
-    assert all(0 <= percent <= 100 for percent in copied)
-    data, disk_format = rig.uploads['snap']
-    file = tmp_path / 'snapshot'
-    file.write_bytes(data)
-    info = json.loads(subprocess.check_output(['qemu-img', 'info', '--output=json', '-f', 'qcow2', file]))
-    assert disk_format == 'qcow2' and info['virtual-size'] == 1024 ** 3 and 'backing-filename' not in info
-    subprocess.run(['qemu-img', 'check', '-f', 'qcow2', file], check=True, capture_output=True)
-    subprocess.run(['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', file, tmp_path / 'raw'], check=True)
-    assert subprocess.run(['grep', '-aq', 'written-by-the-guest-2', tmp_path / 'raw']).returncode == 0
-    assert list(rig.instances.glob('*/snapshot-*')) == []
-
+# ---- what fails --------------------------------------------------------------------------
 
 def test_failed_upload_leaves_the_guest_and_no_file(rig, instance, monkeypatch):
     spawn(rig, instance)
