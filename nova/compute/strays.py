@@ -16,9 +16,10 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-GUEST, FILES, SHARED, KEPT = 'guest', 'files', 'shared_files', 'kept'
+GUEST, FILES, SHARED, KEPT, COMING = 'guest', 'files', 'shared_files', 'kept', 'coming'
 _TEXTS = {GUEST: 'The guest', FILES: 'What a step that did not come to its end has left', KEPT: 'What was put aside',
-          SHARED: 'What a step of this host, or of one that shares its directory, has left'}
+          SHARED: 'What a step of this host, or of one that shares its directory, has left',
+          COMING: 'What was made ready for a live migration on shared disks'}
 Found = dict[str, str]                   # {uuid: what of it is here}
 
 
@@ -40,7 +41,8 @@ class Strays:
         :param guests: of the driver, as they were before
         """
         driver = self._host.driver
-        found = dict.fromkeys(driver.kept_guests() if isinstance(driver, virt.Resize) else (), KEPT)
+        found = dict.fromkeys(driver.awaited_guests() if isinstance(driver, virt.LiveMigration) else (), COMING)
+        found.update(dict.fromkeys(driver.kept_guests() if isinstance(driver, virt.Resize) else (), KEPT))
         for uuid, own in driver.remnants().items():
             if own or uuid not in found:
                 found[uuid] = FILES if own else SHARED
@@ -81,6 +83,9 @@ class Strays:
         try:
             if what == KEPT and isinstance(driver, virt.Resize):
                 driver.confirm_migration(ctx, guest, [])
+            elif what == COMING and isinstance(driver, virt.LiveMigration):
+                driver.give_up_guest(uuid)
+                self._host.network.unprepare_for_instance(ctx, instance_uuid=uuid, host=self._host.name)
             else:
                 driver.destroy(ctx, guest, [])
         except (exception.NovaException, OSError, ValueError) as error:

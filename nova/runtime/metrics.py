@@ -298,7 +298,8 @@ WEAKNESSES = Watched(
 STRAYS_REMOVED = _counter(
     'nova_compute_strays_removed_total', 'What this host had of servers that are deleted, or live elsewhere, and has '
     'removed. `what`: guest; files of a step that did not come to its end; shared_files, the same where another host '
-    'may have left them; kept, what was put aside for a way back', 'what')
+    'may have left them; kept, what was put aside for a way back; coming, what was made ready for a live migration on '
+    'shared disks', 'what')
 STRAYS_LEFT = Watched(
     'nova_compute_strays', 'The same of servers that no conductor knows, and what could not be removed: it is left '
     'alone and should be looked at', 'what')

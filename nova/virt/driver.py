@@ -571,6 +571,13 @@ class LiveMigration:
         """At the destination: remove what was made ready for a guest that has not come."""
         raise NotImplementedError
 
+    def awaited_guests(self) -> list[str]:
+        """Uuids of guests that this host has made ready for on disks that it shares with another one."""
+        return []
+
+    def give_up_guest(self, uuid: str) -> None:
+        """Remove what was made ready for one of ``awaited_guests``, but for the disks, which are the other host's."""
+
 
 class ExtendVolume:
     feature = 'extend_volume'

@@ -2,7 +2,7 @@
 """Measures the embedded network service: ports, a group's change on 20 hosts, rules for nft, traffic of guests.
 
 usage: tools/bench/network.py [--url DATABASE | --server KIND] [--threads 50] [--ports 2000] [--seconds 10]
-                              [--changes 20] [--only-traffic | --only-allocation]
+                              [--changes 20] [--only-traffic | --stages | --only-allocation]
 
 As root, first the time of a group's change: HOSTS agents and their privileged parts as processes, each with filters in
 a network namespace of its own, and two network services, over a RabbitMQ that is started for it. It counts from before
@@ -15,7 +15,7 @@ it back; statements, transactions and processor time of this process are those o
 there. The hosts with databases are services in this process, with drivers that touch no host, on the in-process bus:
 what is measured is reading their state and notifying them. The last rows make the text of 2,000 ports for nft and, as
 root, have nft check it. At last, as root, TCP between guests (network_traffic.py), and what nova-network as an agent
-has in memory. --only-traffic begins there.
+has in memory. --only-traffic begins there; --stages says what each part of the way costs.
 """
 import argparse
 import contextlib
@@ -145,9 +145,14 @@ def main():
     parser.add_argument('--seconds', type=int, default=10)
     parser.add_argument('--changes', type=int, default=20)
     parser.add_argument('--only-traffic', action='store_true')
+    parser.add_argument('--stages', action='store_true')
     parser.add_argument('--server', choices=('mariadb', 'mysqlclient', 'postgresql'))
     parser.add_argument('--only-allocation', action='store_true')
     options = parser.parse_args()
+    if options.stages:
+        with tempfile.TemporaryDirectory() as directory:
+            network_traffic.stages(pathlib.Path(directory), show)
+        return
     if options.only_traffic:
         with tempfile.TemporaryDirectory() as directory:
             network_traffic.measure(pathlib.Path(directory), show)

@@ -5,10 +5,16 @@ bridges that no packet filter sees, made by hand: what the kernel gives. One con
 iperf3 does it, of 128 KiB: the larger they are the less has to be done for a byte besides, and the more each packet
 weighs. By CUBIC, as guests have it, not by what this machine has chosen for itself.
 """
+import contextlib
 import itertools
 import statistics
 import subprocess
 
+from nova.network.linux import shortcuts
+
+PLACES = ('on one host', 'between hosts')
+CALLS = 'for name in /proc/sys/net/bridge/bridge-nf-call-*; do echo %d > $name; done'
+FOLLOWED = 'table inet followed { chain c { type filter hook forward priority 0; ct state invalid drop; }; }\n'
 TURNS, SECONDS = 7, 2
 WRITES = (16, 128)               # KiB
 WANTED = 90                      # percent of what the kernel gives
@@ -64,8 +70,7 @@ def plain(world):
             world.run('ip', '-n', host, *words)
         hosts.append(host)
     for space in (*hosts, world.outer):           # nor does br_netfilter see a packet there, as it does by itself
-        world.run('ip', 'netns', 'exec', space, 'sh', '-c',
-                  'for name in /proc/sys/net/bridge/bridge-nf-call-*; do echo 0 > $name; done')
+        world.run('ip', 'netns', 'exec', space, 'sh', '-c', CALLS % 0)
     return [Plain(world, hosts[place], number) for number, place in ((11, 0), (12, 0), (13, 1))]
 
 
@@ -84,27 +89,74 @@ def rate(source, sink, kib):
         process.wait()
 
 
-def measure(path, show):
-    """Each beside the same without this product, in turns."""
+@contextlib.contextmanager
+def guests(path):
+    """(the world, three guests of this product, three of plain()); two of one host and one of another."""
     from nova.tests.integration import test_network_overlay as overlay
 
     (path / 'world').mkdir()
     world = overlay.World(path / 'world')
     try:
         network = world.network()
-        one, neighbour, far = world.boot(0, network, 'a'), world.boot(0, network, 'b'), world.boot(1, network, 'c')
-        for guest in (one, neighbour, far):
+        ours = [world.boot(host, network, name) for host, name in ((0, 'a'), (0, 'b'), (1, 'c'))]
+        for guest in ours:
             guest.dhcp()
+        world.report()                            # finds the devices that the guests have got
         world.run = overlay.run
-        first, second, third = plain(world)
+        yield world, ours, plain(world)
+    finally:
+        world.close()
+
+
+def measure(path, show):
+    """Each beside the same without this product, in turns."""
+    with guests(path) as (_world, (one, neighbour, far), (first, second, third)):
         places = (('on one host (veth)', neighbour, second), ('between hosts (VXLAN)', far, third))
         for (name, other, bare), kib in itertools.product(places, WRITES):
             ours, theirs = zip(*((rate(one, other, kib), rate(first, bare, kib)) for _turn in range(TURNS)))
             show(f'TCP of guests {name}, writes of {kib} KiB',
                  gigabits_per_second=round(statistics.median(bits for bits, _cost in ours) / 1e9, 2),
-                 plain=round(statistics.median(bits for bits, _cost in theirs) / 1e9, 2),
+                 plain=round(statistics.median(bits for bits, _cost in theirs) / 1e9, 2), wanted_percent=WANTED,
                  percent=round(100 * statistics.median(a[0] / b[0] for a, b in zip(ours, theirs))),
-                 wanted_percent=WANTED,
                  percent_by_processor_time=round(100 * statistics.median(b[1] / a[1] for a, b in zip(ours, theirs))))
-    finally:
-        world.close()
+
+
+def stages(path, show):
+    """Processor time a GiB of each part of the way, all of them in turns."""
+    with guests(path) as (world, ours, bare):
+        def followed(hosts):
+            for host in hosts:
+                world.run('ip', 'netns', 'exec', host, 'nft', '-f', '-', stdin=FOLLOWED)
+
+        def called(number):
+            for host in (f'nvq1{world.tag}', f'nvq2{world.tag}'):
+                world.run('ip', 'netns', 'exec', host, 'sh', '-c', CALLS % number)
+
+        def long():
+            for host in world.hosts:
+                linux = host.driver.linux
+                linux.run('nft', '-f', '-', stdin=shortcuts.remove(linux.table))
+                linux._shortcuts = None
+
+        def short():
+            for host in world.hosts:
+                host.driver.linux._shorten(host.driver.linux._state)
+        hosts = [f'nvq{number}{world.tag}' for number in (1, 2)]
+        steps = (('a bridge alone', bare, lambda: called(0)),
+                 ('and br_netfilter', bare, lambda: called(1)),
+                 ('and connections tracked', bare, lambda: followed(hosts)),
+                 ('all filters, the long way', ours, long),
+                 ('all filters, with shortcuts', ours, short))
+        costs = {(step, place): [] for step, _guests, _begin in steps for place in PLACES}
+        for _turn in range(TURNS):
+            for step, (one, *others), begin in steps:
+                begin()
+                for place, other in zip(PLACES, others, strict=True):
+                    costs[step, place].append(rate(one, other, WRITES[-1])[1] * 2**30)
+            for host in hosts:
+                world.run('ip', 'netns', 'exec', host, 'nft', 'delete', 'table', 'inet', 'followed')
+        for place in PLACES:
+            whole = statistics.median(costs[steps[0][0], place])
+            for step, _guests, _begin in steps:
+                cost = statistics.median(costs[step, place])
+                show(f'{place}: {step}', seconds_per_gib=round(cost, 3), percent_of_plain=round(100 * whole / cost))

@@ -100,6 +100,10 @@ def compute_address(number):
     return f'{NETWORK}.{number + 10}'
 
 
+# an older fleet lacks those of services that came later, and gets them
+PASSWORDS = ('database', 'rabbitmq', 'admin', 'demo', 'nova', 'glance', 'neutron', 'metadata', 'cinder', 'placement')
+
+
 def load():
     """The Settings of the fleet that was built here, None before.
 
@@ -123,9 +127,7 @@ def save(database, computes, cells=1, libvirt=0, network='embedded', ceph=False)
         raise SystemExit('A fleet with Neutron has one cell.')
     if libvirt > computes:
         raise SystemExit(f'There cannot be libvirt on {libvirt} of {computes} computes.')
-    passwords = known.passwords if known else {
-        name: secrets.token_urlsafe(18) for name in ('database', 'rabbitmq', 'admin', 'demo', 'nova', 'glance',
-                                                     'neutron', 'metadata', 'cinder', 'placement')}
+    passwords = {**{name: secrets.token_urlsafe(18) for name in PASSWORDS}, **(known.passwords if known else {})}
     values = {'database': database, 'computes': computes, 'cells': cells, 'libvirt': libvirt, 'network': network,
               'ceph': ceph, 'passwords': passwords}
     file = DIRECTORY / 'fleet.json'

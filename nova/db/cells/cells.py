@@ -320,17 +320,22 @@ class Cells:
     def _registered(self) -> Any:
         """The row of _register. Where this account may only read, as nova-network's on a host, another daemon that
         starts at the same time has REGISTERED_S to make it."""
+        try:
+            return self._api_db.run(self._register)
+        except errors.Forbidden as error:
+            LOG.warning('No cell is registered yet, and the account of this daemon may not register that of [database] '
+                        'connection (%s). Waiting for another daemon to do it: start a nova-conductor or nova-api.',
+                        errors.reason(error))
+            denied = error
         deadline = time.monotonic() + REGISTERED_S
-        while True:
-            try:
-                return self._api_db.run(self._register)
-            except errors.Forbidden as error:
-                if time.monotonic() > deadline:
-                    raise exception.InvalidInput(
-                        'The cell of [database] connection has no row yet, and the account of this daemon may not make '
-                        'it: start a nova-conductor or nova-api first.') from error
-                LOG.warning('Waiting for another daemon to register the cell of [database]: %s', errors.reason(error))
+        while time.monotonic() < deadline:
             time.sleep(REGISTER_PAUSE_S)
+            with self._api_db.reader() as conn:            # it only looks: what it may not do would be logged each time
+                if (row := self._home(conn)) is not None:
+                    return row
+        raise exception.InvalidInput(
+            'The cell of [database] connection has no row yet, and the account of this daemon may not make '
+            'it: start a nova-conductor or nova-api first.') from denied
 
     def _register(self, conn: sa.Connection) -> Any:
         """The row of the cell of [database]: the one that names it, else the one that leaves that to the configuration.

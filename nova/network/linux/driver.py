@@ -6,9 +6,9 @@ restarts, and
 """
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import ipaddress
+import json
 import logging
 import os
 import pathlib
@@ -31,6 +31,7 @@ from nova.network.linux import router
 from nova.network.linux import rules
 from nova.network.linux import runner
 from nova.network.linux import services
+from nova.network.linux import shortcuts
 
 LOG = logging.getLogger(__name__)
 
@@ -56,6 +57,8 @@ class LinuxDriver:
         self._loaded: str | None = None
         self._state: Any = None                   # of the last refresh, where it went well, and what it found besides
         self._strays: list[str] = []
+        self._shortcuts: tuple[str, dict[str, int]] | None = None      # that are loaded, and the devices there were
+        self._short: bool | None = None if conf.network.shortcuts else False        # None: it is not known yet
         self._mended: list[str] = []
         self._known: set[str] = set()             # namespaces that were there before
         self._routers: dict[str, router.RouterPlumbing] = {}
@@ -123,6 +126,7 @@ class LinuxDriver:
             self._apart(each.id, self._router, each, state.outside)
         self._clear({each.id for each in state.overlays}, {each.id for each in relayed},
                     {each.id for each in state.routers}, {each.bridge for each in state.overlays})
+        self._shorten(state)
         self._state = state
         return list(self._mended)
 
@@ -135,6 +139,7 @@ class LinuxDriver:
             return False
         state = dataclasses.replace(self._state, rules=rules_of_groups, members=members)
         self._load(self._script(state))
+        self._shorten(state)
         self._state = state
         return True
 
@@ -230,6 +235,8 @@ class LinuxDriver:
         for name in self._bridges():
             self._remove(name)
         self.run('nft', '-f', '-', stdin=rules.remove(self.table))
+        self.run('nft', '-f', '-', stdin=shortcuts.remove(self.table), check=False)
+        self._shortcuts = None
         self.limits.forget()
         self._done.clear()
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -258,21 +265,66 @@ class LinuxDriver:
 
     def _script(self, state: Any) -> str:
         return rules.script(
-            self.table, state, self._answered(state), self.conf.network.guest_to_host_ports, self._strays
+            self.table, state, self._answered(state), self.conf.network.guest_to_host_ports, self._strays,
+            shortcuts=self._shortened(state)
         )
 
     def _load(self, text: str) -> None:
         """Load filters: what differs from those that are loaded, or all of them."""
         changes = None if self._loaded is None else rules.changes(self.table, self._loaded, text)
         if changes is not None:
-            with contextlib.suppress(exception.NetworkPlumbingError):        # others have removed what it changes
+            try:
                 if changes:
-                    self.run('nft', '-f', '-', stdin=changes)
+                    self.run('nft', '-f', '-', stdin=self._without_shortcuts() + changes)
                 self._loaded = text
                 return
+            except exception.NetworkPlumbingError:                # others have removed what it changes
+                self._mended.append('filters')
         self._loaded = None
-        self.run('nft', '-f', '-', stdin=text)
+        if not self._short:                                # those of an earlier run of this service
+            self.run('nft', '-f', '-', stdin=shortcuts.remove(self.table), check=False)
+        self.run('nft', '-f', '-', stdin=self._without_shortcuts() + text)
         self._loaded = text
+
+    # ---- shortcuts
+
+    def _without_shortcuts(self) -> str:
+        """Text that goes before other filters: nothing passes by those that were there any more."""
+        self._shortcuts = None
+        return shortcuts.remove(self.table) if self._short else ''
+
+    def _shortened(self, state: Any) -> bool:
+        """Whether this host shortens ways; finds out whether it can where it is not known."""
+        if self._short is None:
+            try:
+                self.run('nft', '--check', '-f', '-', stdin=shortcuts.probe(self.table))
+                for name in shortcuts.SETTINGS:
+                    self.run('sh', '-c', f'echo 1 > /proc/sys/net/netfilter/{name}')
+                self._short = True
+            except exception.NetworkPlumbingError as error:
+                LOG.warning('Packets between guests take the long way through the filters on this host: %s', error)
+                self._short = False
+        return self._short and shortcuts.possible(state)
+
+    def _shorten(self, state: Any) -> None:
+        """Have shortcuts between the devices that are there."""
+        if not self._shortened(state) or self._loaded is None:
+            return
+        links = json.loads(self.run('ip', '-json', 'link', 'show') or '[]')
+        devices = {link['ifname']: link['ifindex'] for link in links}
+        generation = rules.generation(self._loaded)
+        if generation is None:
+            return
+        text = shortcuts.script(self.table, state, devices, generation)
+        wanted = text, {name: index for name, index in devices.items() if f'"{name}"' in text}
+        if wanted == self._shortcuts:
+            return
+        self._shortcuts = None
+        try:
+            self.run('nft', '-f', '-', stdin=text)
+            self._shortcuts = wanted
+        except exception.NetworkPlumbingError as error:       # a device is gone, or others change it: the next time
+            LOG.info('Packets between guests take the long way until the next look: %s', error)
 
     def _tables(self) -> str:
         return str(self.run('nft', 'list', 'tables'))

@@ -56,7 +56,7 @@ def _set(values: Any) -> str:
 
 
 def script(table: str, state: HostState, metadata: dict[str, tuple[str, int]], host_ports: tuple[Any, ...] = (),
-           strays: Collection[Any] = ()) -> str:
+           strays: Collection[Any] = (), *, shortcuts: bool = False) -> str:
     """Text for ``nft -f -`` that replaces both tables at once.
 
     :param table: table_name(…)
@@ -64,13 +64,20 @@ def script(table: str, state: HostState, metadata: dict[str, tuple[str, int]], h
     :param metadata: {bridge: (address, port)} of who answers its guests' requests for metadata
     :param host_ports: TCP ports of the host that guests may reach
     :param strays: devices on our bridges that belong to no port (any more): nothing passes there
+    :param shortcuts: packets of connections that the rules have let pass get their generation as mark, see shortcuts.py
     """
     served = [network for network in state.networks if network.subnets]
     lines = [f'table {family} {table}\ndelete table {family} {table}' for family in ('bridge', 'inet')]
     wide = address_ranges.numbers(state.ports)
     lines += _table('bridge', table, _bridge_body(state, served, strays, wide))
-    lines += _table('inet', table, _inet_body(state, served, metadata, host_ports, wide))
+    lines += _table('inet', table, _inet_body(state, served, metadata, host_ports, wide, shortcuts))
     return '\n'.join(lines) + '\n'
+
+
+def generation(text: str) -> int | None:
+    """What a script gives connections as mark that it has let pass; None where it marks none."""
+    found = re.search(r'^    chain seen \{\n.* ct mark set (0x[0-9a-f]+)$', text, re.MULTILINE)
+    return int(found[1], 16) if found else None
 
 
 def changes(table: str, old: str, new: str) -> str | None:
@@ -186,7 +193,7 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
 # ---- packets ----------------------------------------------------------------------
 
 def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
-               host_ports: tuple[Any, ...], wide: dict[str, int]) -> list[str]:
+               host_ports: tuple[Any, ...], wide: dict[str, int], shortcuts: bool) -> list[str]:
     owners = _owners(state.ports)
     verdicts = _PASSED if state.overlays else dict.fromkeys(_PASSED, 'accept')
     body = [*_group_bodies(state, verdicts), *_port_bodies(owners, verdicts)]
@@ -194,7 +201,7 @@ def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tupl
         body += _zone_bodies(state, owners, wide)
     if served or state.overlays:
         body += _hook_bodies(state, served, metadata, host_ports)
-    return body + _check_bodies(state.overlays, _generation(body), wide)
+    return body + _check_bodies(state.overlays, _generation(body), wide, shortcuts)
 
 
 def _generation(body: list[str]) -> int:
@@ -261,7 +268,7 @@ def _zone_bodies(state: HostState, owners: Owners, wide: dict[str, int]) -> list
         f'iifname {bridges} notrack'], ('filter', 'prerouting', -300))
 
 
-def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]) -> list[str]:
+def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int], shortcuts: bool) -> list[str]:
     """An accept ends one base chain: each packet passes a chain for its sender and one for its receiver.
 
     TCP and UDP alone are marked: what the rules see of others may not be all by which their connections differ. The
@@ -276,7 +283,7 @@ def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]
         return [line for direction in _PASSED for line in _chain(direction + '_check', [*tracked, *_found(direction)])]
     sent, seen, names = generation ^ 1, generation, _set(_quote(overlay.bridge) for overlay in overlays)
     own = 'meta mark 0 ' if wide else ''
-    tracked.insert(0, f'{own}ct mark {seen:#x} accept')
+    tracked.insert(0, f'{own}ct mark {seen:#x} {f"meta mark set {seen:#x} " if shortcuts else ""}accept')
     return [
         *_chain('basics', _basic_bodies(overlays)),
         *_chain('sent', [f'{own}meta l4proto {{ tcp, udp }} iifname {names} ct direction original '

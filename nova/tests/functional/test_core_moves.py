@@ -652,6 +652,21 @@ def test_what_conductors_of_the_release_before_do_not_say(cloud):
     assert older(client, False) and not older(client, True)
 
 
+def test_what_was_made_ready_on_shared_disks_goes_when_its_move_is_over(cloud):
+    """A host that died before the rollback kept the ports of the guest plugged until the next attempt."""
+    uuid, given_up = cloud.boot(), []
+    here = cloud.row(uuid)['host']
+    other = next(name for name in cloud.computes if name != here)
+    for name in (here, other):                  # at home, the guest has come: what was made ready is its own
+        driver = cloud.computes[name].driver
+        driver.awaited_guests = lambda: [uuid] if uuid not in given_up else []
+        driver.give_up_guest = given_up.append
+        cloud.computes[name].power_states.synchronize()
+        cloud.settle()
+        assert given_up == ([] if name == here else [uuid])
+    cloud.check()
+
+
 def test_what_no_server_is_known_of_is_reported_and_stays(cloud, caplog):
     unknown, kept = '70a599e0-31e7-49b7-b260-868f441e8620', '70a599e0-31e7-49b7-b260-868f441e8621'
     compute = cloud.computes['host1']

@@ -121,3 +121,16 @@ def test_a_rollback_on_shared_disks_takes_it_away():
         shared.only_at(ONE, instance)
         assert shared.taps() == [ONE]
         shared.clear()
+
+
+def test_a_host_that_died_before_the_rollback_takes_it_away_later():
+    """A rollback that never came on shared disks left the tap until the next attempt."""
+    with moving.hosts(kind=Hosts, share='shared') as shared:
+        instance = shared.spawn(ONE, [vif('tbr-one')])
+        shared.prepare(ONE, TWO, instance, [vif('tbr-two')])
+        assert shared.taps() == [ONE, TWO]
+        assert shared.drivers[TWO].awaited_guests() == [instance.uuid] and shared.drivers[ONE].awaited_guests() == []
+        shared.drivers[TWO].give_up_guest(instance.uuid)
+        shared.only_at(ONE, instance)
+        assert shared.taps() == [ONE] and shared.drivers[TWO].awaited_guests() == []
+        shared.clear()

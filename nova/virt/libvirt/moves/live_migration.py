@@ -262,6 +262,15 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
             self.hands.steps.unplug(uuid, port)
         return coming
 
+    def awaited_guests(self) -> list[str]:
+        return shared_storage.awaited(self.storage, self.host)
+
+    def give_up_guest(self, uuid: str) -> None:
+        with self.hands.operation(uuid):
+            coming = self._unplug_expected(uuid)
+            self.hands.disconnect(coming.volumes if coming is not None else ())
+            shared_storage.forget_expected(self.storage, uuid, self.host)
+
     # ---- at the source ----
 
     def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str | None],

@@ -58,6 +58,12 @@ def forget_expected(stored: storage.Storage, uuid: str, host: str) -> None:
     files.remove(_coming(stored, uuid, host))
 
 
+def awaited(stored: storage.Storage, host: str) -> list[str]:
+    """Uuids of the guests that ``expect`` has noted for ``host``."""
+    return [uuid for uuid in sorted(os.listdir(stored.directory))
+            if records.UUID.match(uuid) and os.path.exists(_coming(stored, uuid, host))]
+
+
 def may_remove(guest: xml.Guest | None, host: str) -> bool:
     """Whether a host may remove the files of a guest, by their record."""
     return guest is None or guest.host in (None, host) and guest.successor is None
