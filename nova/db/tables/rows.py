@@ -189,15 +189,6 @@ class HostMaintenancesRow(TypedDict):
     user_id: str | None
 
 
-class IdempotencyKeysRow(TypedDict):
-    project_id: str
-    key_hash: str
-    request_hash: str
-    created_at: datetime.datetime
-    tried_at: datetime.datetime
-    answer: str | None
-
-
 class ImageCacheTasksRow(TypedDict):
     id: int
     host: str
