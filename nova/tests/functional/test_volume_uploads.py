@@ -11,6 +11,7 @@ from nova.tests.functional import cloud as cloud_fixture
 
 GIB = 2 ** 30
 UPLOAD = 'os-volume_upload_image'
+READ_S = 300                 # for a whole volume to be read and hashed, on a busy machine
 
 
 @pytest.fixture(scope='module')
@@ -39,7 +40,7 @@ def show(client, volume_id):
 
 
 def until(client, volume_id, status='available'):
-    waiting.wait_for(lambda: show(client, volume_id)['status'] == status, 60, f'{status} volume')
+    waiting.wait_for(lambda: show(client, volume_id)['status'] == status, READ_S, f'{status} volume')
 
 
 def volume(client, **values):
@@ -58,7 +59,8 @@ def image_of(client, image_id):
 
 
 def active(client, image_id):
-    waiting.wait_for(lambda: (found := image_of(client, image_id)) and found['status'] == 'active', 60, 'the image')
+    waiting.wait_for(lambda: (found := image_of(client, image_id)) and found['status'] == 'active', READ_S,
+                     'the image')
     return image_of(client, image_id)
 
 

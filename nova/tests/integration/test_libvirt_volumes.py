@@ -212,6 +212,8 @@ def test_snapshots_of_a_volume_are_files_that_lie_on_each_other(rig, instance, v
         # and one that is off
         driver.power_off(instance)
         (directory / three).unlink()
+        with pytest.raises(exception.VirtError, match='another size'):
+            driver.create_volume_snapshot(None, instance, data.id, {'new_file': small})
         four = put_on(data.path, base)
         driver.create_volume_snapshot(None, instance, data.id, {'new_file': four})
         five = put_on(data.path, four, 'qcow2')

@@ -94,11 +94,16 @@ def put_on_top(domain: libvirt.virDomain, target: str, source: dict[str, Any], s
     :param size: bytes of the disk in it
     :returns: False: it would have another size than the guest's disk
     """
-    if domain.blockInfo(target)[0] != size:
+    if not has_size(domain, target, size):
         return False
     others = [each.get('dev', '') for each in etree.fromstring(domain.XMLDesc(0)).iterfind('./devices/disk/target')]
     domain.snapshotCreateXML(disk.snapshot(target, source, [each for each in others if each != target]), _ON_TOP)
     return True
+
+
+def has_size(domain: libvirt.virDomain, target: str, size: int) -> bool:
+    """Whether a disk of a running guest has so many bytes."""
+    return bool(domain.blockInfo(target)[0] == size)
 
 
 def files(domain: libvirt.virDomain, target: str) -> list[str]:

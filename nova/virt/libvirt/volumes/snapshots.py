@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.volumes.connectors import Connectors
 
 POLL = 0.2                               # seconds between two looks at a merge
+OTHER_SIZE = 'the new file has another size than the volume'
 NOT_NAMED = ('while its server runs, QEMU would write an address of the NFS server where the block storage looks for '
              'the name of a file; stop the server before')
 CREATE, DELETE = 'make a snapshot of the volume', 'merge the files of the volume'
@@ -92,13 +93,16 @@ class VolumeFiles(hands.Feature, driver.AssistedSnapshots):
                 self.storage.save(guest)
                 try:
                     if not self.hypervisor.guest(CREATE, uuid, operations.put_on_top, volume.target, fresh, size):
-                        raise exception.VirtError(operation=CREATE, reason='the new file has another size than the '
-                                                                           'volume')
+                        raise exception.VirtError(operation=CREATE, reason=OTHER_SIZE)
                 except (exception.VirtError, exception.GuestNotFound):
                     if not self._uses(guest, volume):
                         volume.source = before
                         self.storage.save(guest)
                         raise
+        else:
+            with self._machine(CREATE, guest, volume) as (alone, target):
+                if not self.hypervisor.guest(CREATE, alone, operations.has_size, target, size):
+                    raise exception.VirtError(operation=CREATE, reason=OTHER_SIZE)
         volume.source = fresh
         self._keep(guest)
 
@@ -133,7 +137,7 @@ class VolumeFiles(hands.Feature, driver.AssistedSnapshots):
                     raise exception.VirtError(operation=DELETE, reason=NOT_NAMED)
                 before = volume.source
                 try:
-                    with self._machine(guest, volume) as (uuid, target):
+                    with self._machine(DELETE, guest, volume) as (uuid, target):
                         self._merge(uuid, target, files, merge, not remote, report,
                                     lambda: self._note(guest, volume, merge))
                 except exception.NovaException:
@@ -154,18 +158,18 @@ class VolumeFiles(hands.Feature, driver.AssistedSnapshots):
         self.storage.save(guest)
 
     @contextlib.contextmanager
-    def _machine(self, guest: xml.Guest, volume: disk.Volume) -> Iterator[tuple[str, str]]:
+    def _machine(self, operation: str, guest: xml.Guest, volume: disk.Volume) -> Iterator[tuple[str, str]]:
         """(uuid, target) of what has the volume: the guest, or a machine that stands still."""
         if self.is_active(guest.uuid):
             yield guest.uuid, volume.target
             return
         uuid, alone = str(uuids.uuid4()), disk.alone_volume(volume)
-        self.hypervisor.run(DELETE, operations.start_alone, uuid, disk.alone(uuid, alone))
+        self.hypervisor.run(operation, operations.start_alone, uuid, disk.alone(uuid, alone))
         try:
             yield uuid, alone.target
         finally:
             with contextlib.suppress(exception.GuestNotFound):
-                self.hypervisor.guest(DELETE, uuid, guests.stop)
+                self.hypervisor.guest(operation, uuid, guests.stop)
 
     def _merge(self, uuid: str, target: str, files: list[chain.File], merge: chain.Merge, relative: bool,
                report: progress.Report, leaving: Callable[[], None]) -> None:
