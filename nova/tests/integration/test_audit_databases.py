@@ -12,10 +12,11 @@ from nova.db import schema as migration
 from nova.db.audit import log as recorder
 from nova.db.audit import records as audit
 from nova.db.tables.audit import records
+from nova.tests import long_runs
 from nova.tests.integration import servers
 
 KEY = b'k' * 32
-WRITERS, SEALERS, EACH = 4, 3, 60
+WRITERS, SEALERS, EACH = 4, 3, 60 if long_runs.LONG else 24
 
 
 @pytest.fixture(scope='module', params=list(servers.SHARED))
