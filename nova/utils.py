@@ -47,6 +47,12 @@ def isotime(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec='seconds') + 'Z'
 
 
+def exact_time(moment: datetime.datetime | None) -> str | None:
+    """``2026-11-21T06:20:00.000000`` for a naive UTC datetime, None for None: the form of Block Storage, and of the
+    compute API where its resources are old."""
+    return None if moment is None else moment.isoformat(timespec='microseconds')
+
+
 def change_number() -> int:
     """Microseconds since the epoch: the number that a changed row carries, so that readers find what is new.
 

@@ -1,5 +1,6 @@
 """Servers and hosts of a cell that does not answer: what the API database knows of them, from 2.69 on."""
 from nova import exception
+from nova import utils
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields
@@ -21,7 +22,7 @@ Field = fields.Field
 _INDEX = fields.Fields(
     Field('id', 'uuid'), Field('status', lambda row, view: STATUS), Field('links', server_fields.links))
 _DETAIL = _INDEX + fields.Fields(
-    Field('tenant_id', 'project_id'), Field('created', lambda row, view: server_fields.time(row['created_at'])))
+    Field('tenant_id', 'project_id'), Field('created', lambda row, view: utils.isotime(row['created_at'])))
 _SHOW = _DETAIL + fields.Fields(
     Field('user_id', 'user_id'),
     *(row for row in server_fields.SHOW.rows if row.name in (

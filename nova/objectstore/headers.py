@@ -8,6 +8,7 @@ from typing import Any
 
 from nova.objectstore import errors
 from nova.objectstore.request import Request
+from nova.web import formats
 
 KEPT = ('cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires')
 MAX_META = 2048                   # bytes of the metadata of an object
@@ -65,7 +66,7 @@ def check(req: Request, row: Any) -> None:
     failed = errors.S3Error('PreconditionFailed', 'A condition of the request does not hold.', 412)
     same, other = req.header('if-match'), req.header('if-none-match')
     changed = row.modified_at.replace(microsecond=0)
-    since, until = _date(req.header('if-modified-since')), _date(req.header('if-unmodified-since'))
+    since, until = (formats.parse_http_date(req.header(name)) for name in ('if-modified-since', 'if-unmodified-since'))
     if same is not None:
         if not _named(same, row.etag):
             raise failed
@@ -83,11 +84,3 @@ def check_write(req: Request) -> None:
 
 def _named(text: str, etag: str) -> bool:
     return text.strip() == '*' or etag in [each.strip().strip('"') for each in text.split(',')]
-
-
-def _date(text: str | None) -> datetime.datetime | None:
-    try:
-        found = email.utils.parsedate_to_datetime(text or '')
-    except (ValueError, TypeError):
-        return None
-    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found

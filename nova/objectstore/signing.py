@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import email.utils
 import hashlib
 import re
 from typing import Any
@@ -15,6 +14,7 @@ import urllib.parse
 from nova.objectstore import digests
 from nova.objectstore import errors
 from nova.objectstore import payload
+from nova.web import formats
 
 VALID = datetime.timedelta(minutes=15)            # before and after the time that a request names
 MAX_EXPIRES = 7 * 86400                           # seconds that a signature in a URL is good for
@@ -147,7 +147,7 @@ def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
         raise errors.S3Error('InvalidSecurity', 'The signature is not one of version 2.', 403)
     if 'authorization' in headers:
         date = '' if 'x-amz-date' in headers else headers.get('date', '')
-        _check_time(_mail(headers.get('x-amz-date') or headers.get('date')), VALID, now)
+        _check_time(formats.parse_http_date(headers.get('x-amz-date') or headers.get('date')), VALID, now)
     else:
         date = params.get('Expires', '')
         if not re.fullmatch('[0-9]{1,11}', date) or int(date) <= now.replace(tzinfo=datetime.UTC).timestamp():
@@ -177,14 +177,6 @@ def _basic(text: str) -> datetime.datetime | None:
         return datetime.datetime.strptime(text, '%Y%m%dT%H%M%SZ')
     except ValueError:
         return None
-
-
-def _mail(text: str | None) -> datetime.datetime | None:
-    try:
-        found = email.utils.parsedate_to_datetime(text or '')
-    except (ValueError, TypeError):
-        return None
-    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
 
 
 def _path(environ: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 import base64
 import binascii
 import datetime
+import email.utils
 import ipaddress
 import re
 import unicodedata
@@ -170,6 +171,15 @@ def parse_time(text: str) -> datetime.datetime:
         return moment.astimezone(datetime.UTC).replace(tzinfo=None)
     except (iso8601.ParseError, OverflowError):          # it lies before year 1 or after 9999 in UTC
         raise ValueError('not an ISO 8601 date and time') from None
+
+
+def parse_http_date(text: str | None) -> datetime.datetime | None:
+    """A naive UTC datetime of a date as HTTP and mail have it; None when it is none."""
+    try:
+        found = email.utils.parsedate_to_datetime(text or '')
+    except (ValueError, TypeError):
+        return None
+    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
 
 
 def _parses(parser: Callable[[str], object], value: str) -> bool:

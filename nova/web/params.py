@@ -436,6 +436,7 @@ NON_NEGATIVE = integer(0, MAX_INT)
 LIMIT = integer(0)
 IPV4 = string(format='ipv4')
 IPV6 = string(format='ipv6')
+IP_ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}
 DATE_TIME = Type(string(format='date-time'), convert=formats.parse_time)
 REGEX = string(format='regex')
 METADATA_KEY = r'^[a-zA-Z0-9-_:. ]{1,255}$'

@@ -9,13 +9,13 @@ from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.db.tables.rows import InstancesRow
+from nova.web.params import IP_ADDRESS
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.routes import Route
 
 LAST = 43
 _NETWORK = {'type': ['string', 'number'], 'minLength': 1, 'maxLength': 36}
-_ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}
 
 
 def add(req: api_request.Request, id: str) -> None:
@@ -54,5 +54,5 @@ def _row(name: str, handler: Callable[..., Any], inner: Param) -> Route:
 
 ROUTES = (
     _row('addFixedIp', add, Param('networkId', _NETWORK, required=True)),
-    _row('removeFixedIp', remove, Param('address', _ADDRESS, required=True)),
+    _row('removeFixedIp', remove, Param('address', IP_ADDRESS, required=True)),
 )

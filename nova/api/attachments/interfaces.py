@@ -16,6 +16,7 @@ from nova.objects import pci
 from nova.web.fields import Field
 from nova.web.fields import Fields
 from nova.web.params import Array
+from nova.web.params import IP_ADDRESS
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import Query
@@ -27,11 +28,10 @@ _RULE = 'os_compute_api:os-attach-interfaces:'
 _NOTHING = Query(closed=102)
 DEVICES = 'port_devices'             # the feature of a driver whose guests get and lose such ports
 
-_ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}
 _TAG = string(1, 60, '^[^,/]*$')
 ATTACH = Object(Param('interfaceAttachment', Object(
     Param('net_id', UUID), Param('port_id', UUID),
-    Param('fixed_ips', Array(Object(Param('ip_address', _ADDRESS, required=True)), minItems=1, maxItems=1)),
+    Param('fixed_ips', Array(Object(Param('ip_address', IP_ADDRESS, required=True)), minItems=1, maxItems=1)),
     Param('tag', _TAG, since=49))))
 
 VIEW = Fields(
@@ -149,9 +149,7 @@ def detach(req: api_request.Request, server_id: str, id: str) -> None:
 
 def detach_port(req: api_request.Request, server_id: str, port_id: str, action: actions.Action) -> None:
     """Begin to detach a port of a server; also one that is gone, when the guest may have the device that it was."""
-    cell = server_lookup.cell_of(req, server_id)
-    with cell.db.reader() as conn:
-        server = server_actions.find_for(req, conn, server_id, action)
+    cell, server = server_actions.find(req, server_id, action)
     if port_id in pci.of_ports(server['flavor']):
         _check_devices(req, cell, server)
     else:

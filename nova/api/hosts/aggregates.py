@@ -3,6 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nova import exception
+from nova import utils
 from nova.api import casts
 from nova.api import cell_queries
 from nova.api import notifications
@@ -44,9 +45,9 @@ _BASE = Fields(
     Field('uuid', 'uuid', since=41, type='string format=uuid required'),
     Field('name', 'name', type='string required'),
     Field(ZONE, ZONE),
-    Field('created_at', lambda row, req: row['created_at'].isoformat(timespec='microseconds'),
+    Field('created_at', lambda row, req: utils.exact_time(row['created_at']),
           type='string format=date-time required'),
-    Field('updated_at', lambda row, req: row['updated_at'] and row['updated_at'].isoformat(timespec='microseconds'),
+    Field('updated_at', lambda row, req: utils.exact_time(row['updated_at']),
           type='string|null format=date-time required'),
     Field('deleted', lambda row, req: False, type='boolean required'),
     Field('deleted_at', lambda row, req: None, type='string|null format=date-time required'),

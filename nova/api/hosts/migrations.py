@@ -4,6 +4,7 @@ from typing import Any
 
 from nova import context as nova_context
 from nova import exception
+from nova import utils
 from nova.api import cell_queries
 from nova.api import request as api_request
 from nova.api import shapes
@@ -35,9 +36,8 @@ _FILTERS = {'status': 'status', 'instance_uuid': 'instance_uuid', 'source_comput
             'migration_type': 'migration_type', 'user_id': 'user_id'}
 
 
-def _time(column: str) -> Callable[[Any, Any], str]:
-    """The form of times in this resource: microseconds and no zone."""
-    return lambda row, req: row[column].isoformat(timespec='microseconds')
+def _time(column: str) -> Callable[[Any, Any], str | None]:
+    return lambda row, req: utils.exact_time(row[column])
 
 
 def _links(row: api_request.Row, req: api_request.Request) -> Any:

@@ -39,10 +39,6 @@ _STATES = {states.SOFT_DELETED: states.STOPPED}
 _SUMS = ('total_hours', 'total_memory_mb_usage', 'total_local_gb_usage', 'total_vcpus_usage')
 
 
-def _time(moment: datetime.datetime | None) -> str | None:
-    return moment.isoformat(timespec='microseconds') if moment else None
-
-
 class Usage:
     """Adds up what servers used.
 
@@ -77,7 +73,8 @@ class Usage:
     def start(self, project_id: str) -> api_request.Document:
         """The record of a project that used nothing."""
         found = self.projects[project_id] = {
-            'tenant_id': project_id, 'start': _time(self.begin), 'stop': _time(self.end), 'total_hours': 0.0,
+            'tenant_id': project_id, 'start': utils.exact_time(self.begin),
+            'stop': utils.exact_time(self.end), 'total_hours': 0.0,
             'total_memory_mb_usage': 0.0, 'total_local_gb_usage': 0.0, 'total_vcpus_usage': 0.0,
             'server_usages': []}
         return found
@@ -93,8 +90,8 @@ class Usage:
         uptime = ((ended or self.now) - row['launched_at']).total_seconds()
         return {'instance_id': row['uuid'], 'name': row['display_name'], 'tenant_id': row['project_id'],
                 'flavor': row['flavor']['name'], 'hours': hours, 'memory_mb': row['memory_mb'],
-                'local_gb': local_gb, 'vcpus': row['vcpus'], 'started_at': _time(row['launched_at']),
-                'ended_at': _time(ended), 'state': 'terminated' if ended else _STATES.get(state, state),
+                'local_gb': local_gb, 'vcpus': row['vcpus'], 'started_at': utils.exact_time(row['launched_at']),
+                'ended_at': utils.exact_time(ended), 'state': 'terminated' if ended else _STATES.get(state, state),
                 'uptime': max(0, int(uptime))}
 
 

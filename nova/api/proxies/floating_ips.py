@@ -9,6 +9,7 @@ from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.db.tables.rows import InstancesRow
 from nova.network import interface
+from nova.web.params import IP_ADDRESS
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import STRING
@@ -83,11 +84,10 @@ def _let_host_read(req: api_request.Request, row: InstancesRow) -> None:
                       events=[interface.NETWORK_CHANGED])
 
 
-_ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}]}
 
 
 def _body(name: str, *more: Param) -> Object:
-    return Object(Param(name, Object(Param('address', _ADDRESS, required=True), *more), required=True))
+    return Object(Param(name, Object(Param('address', IP_ADDRESS, required=True), *more), required=True))
 
 
 _PATH, _SERVER = '/os-floating-ips', '/servers/{id}/action'
@@ -101,7 +101,7 @@ ROUTES = (
           errors=(400, 403, 404, 409)),
     Route('POST', _SERVER, add, policy=_RULE + 'add', until=LAST_ACTION,
           action='addFloatingIp', errors=(400, 403, 404),
-          body=_body('addFloatingIp', Param('fixed_address', _ADDRESS))),
+          body=_body('addFloatingIp', Param('fixed_address', IP_ADDRESS))),
     Route('POST', _SERVER, remove, policy=_RULE + 'remove',
           until=LAST_ACTION, action='removeFloatingIp', errors=(400, 403, 404, 409),
           body=_body('removeFloatingIp')),

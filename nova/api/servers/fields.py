@@ -67,15 +67,6 @@ def status(row: Row) -> str:
     return _STATUS.get(key) or states.status(*key)
 
 
-def time(moment: datetime.datetime) -> str:
-    return moment.isoformat(timespec='seconds') + 'Z'
-
-
-def _usage_time(moment: datetime.datetime | None) -> str | None:
-    """The form of OS-SRV-USG: microseconds and no zone, since 2.1."""
-    return moment.isoformat(timespec='microseconds') if moment else None
-
-
 def _progress(row: Row, view: View) -> Any:
     return row['progress'] if status(row) in _PROGRESSES else ABSENT
 
@@ -202,9 +193,9 @@ _CORE = (
           type=shapes.FIELDS_IMAGE),
     Field('flavor', _flavor_link, until=46, columns=('flavor_id',), type=shapes.FLAVOR),
     Field('flavor', _flavor, since=47, columns=('flavor',), type=shapes.FIELDS_FLAVOR),
-    Field('created', lambda row, view: time(row['created_at']), columns=('created_at',),
+    Field('created', lambda row, view: utils.isotime(row['created_at']), columns=('created_at',),
           type='string format=date-time required'),
-    Field('updated', lambda row, view: time(row['updated_at']), columns=('updated_at',),
+    Field('updated', lambda row, view: utils.isotime(row['updated_at']), columns=('updated_at',),
           type='string format=date-time required'),
     Field('accessIPv4', lambda row, view: row['access_ip_v4'] or '', columns=('access_ip_v4',),
           type='string oneOf(format=ipv4 / const=) required'),
@@ -243,9 +234,9 @@ _MORE = (
     Field('OS-EXT-STS:power_state', 'power_state', type='integer|null one of 0,1,3,4,6,7,None required'),
     Field('OS-EXT-STS:task_state', 'task_state', type='string|null required'),
     Field('OS-EXT-STS:vm_state', 'vm_state', type='string|null required'),
-    Field('OS-SRV-USG:launched_at', lambda row, view: _usage_time(row['launched_at']),
+    Field('OS-SRV-USG:launched_at', lambda row, view: utils.exact_time(row['launched_at']),
           columns=('launched_at',), type='string|null format=date-time required'),
-    Field('OS-SRV-USG:terminated_at', lambda row, view: _usage_time(row['terminated_at']),
+    Field('OS-SRV-USG:terminated_at', lambda row, view: utils.exact_time(row['terminated_at']),
           columns=('terminated_at',), type='string|null format=date-time required'),
     _attribute('host', 'host', type='string|null'),
     _attribute('hypervisor_hostname', 'node', type='string|null'),

@@ -21,8 +21,7 @@ Field = fields.Field
 
 
 def _time(column: str) -> Callable[[Any, Any], str | None]:
-    """The form of times in this resource: microseconds and no zone."""
-    return lambda row, view: row[column] and row[column].isoformat(timespec='microseconds')
+    return lambda row, view: utils.exact_time(row[column])
 
 
 ACTION = fields.Fields(

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from nova import context as nova_context
+from nova import utils
 
 if typing.TYPE_CHECKING:
     from nova.db.engine import Table
@@ -74,9 +74,7 @@ def owner(context: nova_context.RequestContext, row: Row) -> bool:
 def times(row: Row) -> dict[str, typing.Any]:
     """The columns that every resource shows."""
     return {'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
-            'description': row['description'], 'created_at': stamp(row['created_at']),
-            'updated_at': stamp(row['updated_at']), 'revision_number': row['revision'], 'tags': []}
+            'description': row['description'], 'created_at': utils.isotime(row['created_at']),
+            'updated_at': utils.isotime(row['updated_at']), 'revision_number': row['revision'], 'tags': []}
 
 
-def stamp(moment: datetime.datetime) -> str:
-    return moment.isoformat(timespec='seconds') + 'Z'

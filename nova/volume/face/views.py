@@ -1,10 +1,10 @@
 """Documents of the Block Storage API v3."""
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
+from nova import utils
 from nova.volume import api
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def version(url: str) -> dict[str, Any]:
             'media-types': [{'base': 'application/json', 'type': 'application/vnd.openstack.volume+json;version=3'}]}
 
 
-def _time(moment: datetime.datetime | None) -> str | None:
-    return moment.isoformat(timespec='microseconds') if moment else None
+def _times(row: Mapping[str, Any]) -> dict[str, str | None]:
+    return {name: utils.exact_time(row[name]) for name in ('created_at', 'updated_at')}
 
 
 def links(url: str, project_id: str | None, kind: str, ident: str) -> list[dict[str, str]]:
@@ -58,7 +58,7 @@ def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
         'user_id': row['user_id'], 'os-vol-tenant-attr:tenant_id': row['project_id'], 'replication_status': None,
         'consistencygroup_id': None, 'group_id': None, 'provider_id': None, 'service_uuid': None,
         'volume_type_id': row['volume_type_id'], 'shared_targets': False,
-        'consumes_quota': True, 'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']),
+        'consumes_quota': True, **_times(row),
         'links': links(request.root_url, request.context.project_id, 'volumes', row['id']),
         'attachments': [held(each, row) for each in row['attachments'] if each['status'] == 'attached']}
     if row['encrypted']:
@@ -104,7 +104,7 @@ def held(attachment: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any
     """An attachment, as part of its volume."""
     return {'id': row['id'], 'attachment_id': attachment['id'], 'volume_id': row['id'],
             'server_id': attachment['instance_uuid'], 'host_name': attachment['host'],
-            'device': attachment['device'], 'attached_at': _time(attachment['attached_at'])}
+            'device': attachment['device'], 'attached_at': utils.exact_time(attachment['attached_at'])}
 
 
 _SNAPSHOT_LATER = 'os-extended-snapshot-attributes:'
@@ -119,7 +119,7 @@ def snapshot(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     return _at(request.microversion, _SNAPSHOT_SINCE, {
         'id': row['id'], 'name': row['name'], 'description': row['description'], 'volume_id': row['volume_id'],
         'status': row['status'], 'size': row['size'], 'metadata': row['metadata'], 'user_id': row['user_id'],
-        'created_at': _time(row['created_at']), 'updated_at': _time(row['updated_at']), 'group_snapshot_id': None,
+        **_times(row), 'group_snapshot_id': None,
         'consumes_quota': True, _SNAPSHOT_LATER + 'project_id': row['project_id'],
         _SNAPSHOT_LATER + 'progress': '100%' if row['status'] == 'available' else '0%'})
 
@@ -134,15 +134,15 @@ def backup(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
         **brief_backup(row, request), 'description': row['description'], 'volume_id': row['volume_id'],
         'snapshot_id': None if row['temporary'] else row['snapshot_id'], 'status': row['status'], 'size': row['size'],
         'object_count': 0, 'container': None, 'availability_zone': None, 'is_incremental': False,
-        'has_dependent_backups': False, 'fail_reason': None, 'created_at': _time(row['created_at']),
-        'updated_at': _time(row['updated_at']), 'data_timestamp': _time(row['created_at']),
+        'has_dependent_backups': False, 'fail_reason': None, **_times(row),
+        'data_timestamp': utils.exact_time(row['created_at']),
         'metadata': row['metadata'], 'user_id': row['user_id'], 'encryption_key_id': row['key_id'],
         'os-backup-project-attr:project_id': row['project_id']})
 
 
 def transfer(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     shown = {'id': row['id'], 'name': row['name'], 'volume_id': row['volume_id'],
-             'created_at': _time(row['created_at']),
+             'created_at': utils.exact_time(row['created_at']),
              'links': links(request.root_url, request.context.project_id, 'os-volume-transfer', row['id'])}
     return {**shown, 'auth_key': row['auth_key']} if 'auth_key' in row else shown
 
@@ -152,7 +152,7 @@ def service(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
     return _at(request.microversion, _SERVICE_SINCE, {
         'binary': row['binary'], 'host': row['host'], 'zone': row['availability_zone'], 'state': state,
         'status': 'disabled' if row['disabled'] else 'enabled', 'disabled_reason': row['disabled_reason'],
-        'updated_at': _time(row['last_seen_at']), 'cluster': None, 'backend_state': state,
+        'updated_at': utils.exact_time(row['last_seen_at']), 'cluster': None, 'backend_state': state,
         'replication_status': 'disabled', 'active_backend_id': None, 'frozen': False})
 
 
@@ -185,6 +185,6 @@ def encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
 def attachment(row: Mapping[str, Any], readonly: bool, info: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {'id': row['id'], 'volume_id': row['volume_id'], 'instance': row['instance_uuid'], 'status': row['status'],
             'attach_mode': 'ro' if readonly else 'rw',
-            'attached_at': _time(row['attached_at']) or '', 'detached_at': '',
+            'attached_at': utils.exact_time(row['attached_at']) or '', 'detached_at': '',
             'connection_info': {'driver_volume_type': info['driver_volume_type'], **info['data'],
                                 'attachment_id': row['id']} if info else {}}
