@@ -101,7 +101,8 @@ def guests(path):
         ours = [world.boot(host, network, name) for host, name in ((0, 'a'), (0, 'b'), (1, 'c'))]
         for guest in ours:
             guest.dhcp()
-        world.report()                            # finds the devices that the guests have got
+        for host in world.hosts:                  # finds the devices that the guests have got, as it does each minute
+            host.manager.sync()
         world.run = overlay.run
         yield world, ours, plain(world)
     finally:
