@@ -80,7 +80,7 @@ def upload(row: Mapping[str, Any], image: Mapping[str, Any], request: VolumeRequ
     kind = {'id': row['volume_type_id'], 'name': row['volume_type'], 'description': None, 'extra_specs': {},
             'is_public': True, 'qos_specs_id': None}
     return _at(request.microversion, _UPLOAD_SINCE, {
-        'id': row['id'], 'updated_at': _time(row['updated_at']), 'status': row['status'],
+        'id': row['id'], 'updated_at': utils.exact_time(row['updated_at']), 'status': row['status'],
         'display_description': row['description'], 'size': row['size'], 'volume_type': kind, 'image_id': image['id'],
         'container_format': image['container_format'], 'disk_format': image['disk_format'],
         'image_name': image['name'], 'visibility': image['visibility'], 'protected': image['protected']})
