@@ -5,10 +5,11 @@ usage: tools/bench/cluster.py [figures] [boots] [heartbeats] [--computes 20] [--
        [--simulated 1000 10000] [--json F]
 
 figures     what users see: times of boots, deletes, stops, reads and lists; at the end a table of them beside what is
-            wanted and beside a calibration of the machine, by which runs of different machines can be compared. Boots
-            at concurrency 8 are there twice: eight clients that only POST, while one asks for the list five times a
-            second, as the benchmark did whose figures the wanted ones come from; and eight clients that each ask for
-            their server fifty times a second until it is ACTIVE
+            wanted and beside a calibration of the machine, by which runs of different machines can be compared. They
+            are taken as the benchmark took its figures from which the wanted ones come: one server at a time on a
+            cloud that is idle before its POST; and eight clients that only POST, or only DELETE, while one asks for
+            the list five times a second. Besides, eight clients that each ask for their server fifty times a second
+            until it is ACTIVE
 boots       servers a second from POST to ACTIVE, messages and SQL statements of one boot, processor time of every
             process for a boot and a delete, memory of every daemon before and after
 heartbeats  the load of many simulated computes: see tools/bench/simulated.py
@@ -91,9 +92,7 @@ class Bench:
     # ---- what users see
 
     def figures(self, count):
-        self.timed('POST /servers until 202', 20, self._post)
-        self.settle()
-        self.timed('one server until ACTIVE', 20, lambda number: self.until_active(f'alone-{number}'))
+        self.alone(20)
         self.posts(count)
         self.boots(count)
         self.one_request(100)
@@ -117,19 +116,41 @@ class Bench:
         for number in range(count):
             begin = time.perf_counter()
             function(number)
-            found.append((time.perf_counter() - begin) * 1000)
-        found.sort()
-        self.record(name, median_ms=round(statistics.median(found), 1), p95_ms=round(found[int(count * 0.95)], 1))
+            found.append(time.perf_counter() - begin)
+        self.times(name, found)
+
+    def times(self, name, seconds):
+        found = sorted(each * 1000 for each in seconds)
+        self.record(name, median_ms=round(statistics.median(found), 1), p95_ms=round(
+            found[int(len(found) * 0.95)], 1))
+
+    def alone(self, count):
+        """One server after the other, each gone before the next one."""
+        accepted, active = [], []
+        for number in range(count):
+            begin = time.perf_counter()
+            ident = self._post(number)
+            accepted.append(time.perf_counter() - begin)
+            self.wait_active(ident)
+            active.append(time.perf_counter() - begin)
+            self.fleet.json('DELETE', f'/servers/{ident}')
+            while self.fleet.call('GET', f'/servers/{ident}')[0] != 404:
+                time.sleep(POLL_S)
+        self.times('POST /servers until 202', accepted)
+        self.times('one server until ACTIVE', active)
 
     def _post(self, number):
         status, _headers, data = self.fleet.create(f'posted-{number}')
         if status != 202:
             raise RuntimeError(data)
+        return json.loads(data)['server']['id']
 
     def settle(self):
-        """Wait until all servers are ACTIVE."""
-        while set(self.fleet.states()) - {'active'}:
-            time.sleep(POLL_S)
+        """Wait until no server is built any more: all are ACTIVE then."""
+        while self.fleet.json('GET', '/servers?status=BUILD&limit=1')['servers']:
+            time.sleep(LIST_S)
+        if error := self.fleet.states().get('error'):
+            raise RuntimeError(f'{error} servers are in ERROR')
 
     def stops(self):
         ident = self.fleet.json('GET', '/servers?limit=1')['servers'][0]['id']
@@ -147,7 +168,7 @@ class Bench:
         with futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda ident: self.fleet.json('DELETE', f'/servers/{ident}'), idents))
         while self._left() > have - len(idents):
-            time.sleep(POLL_S)
+            time.sleep(LIST_S)
         self.record('deletes at concurrency 8', servers=len(idents), servers_per_s=round(
             len(idents) / (time.perf_counter() - begin), 1))
         self.cpu('  CPU of one delete, ms', before, len(idents))
@@ -160,14 +181,11 @@ class Bench:
     def until_active(self, name):
         """Seconds from POST to ACTIVE of one server."""
         begin = time.perf_counter()
-        status, _headers, data = self.fleet.create(name)
-        if status != 202:
-            raise RuntimeError(data)
-        ident = json.loads(data)['server']['id']
-        while True:
-            state = self.fleet.json('GET', f'/servers/{ident}')['server']['status']
-            if state == 'ACTIVE':
-                return time.perf_counter() - begin
+        self.wait_active(self._post(name))
+        return time.perf_counter() - begin
+
+    def wait_active(self, ident):
+        while (state := self.fleet.json('GET', f'/servers/{ident}')['server']['status']) != 'ACTIVE':
             if state == 'ERROR':
                 raise RuntimeError(f'{ident} is in ERROR')
             time.sleep(POLL_S)
@@ -178,11 +196,8 @@ class Bench:
         with futures.ThreadPoolExecutor(concurrency) as pool:
             list(pool.map(self._post, range(count)))
         accepted = time.perf_counter() - begin
-        while self.fleet.json('GET', '/servers?status=BUILD&limit=1')['servers']:
-            time.sleep(LIST_S)
+        self.settle()
         wall = time.perf_counter() - begin
-        if set(self.fleet.states()) != {'active'}:
-            raise RuntimeError(f'not all are ACTIVE: {self.fleet.states()}')
         self.record(f'POSTs at concurrency {concurrency} until all ACTIVE', servers_per_s=round(count / wall, 1),
                     accepted_per_s=round(count / accepted, 1))
         self.cpu('  CPU of one boot, ms', before, count)
@@ -198,15 +213,11 @@ class Bench:
         self.cpu('  CPU of one boot, ms', before, count)
 
     def one_request(self, count):
-        have, begin = sum(self.fleet.states().values()), time.perf_counter()
-        before = self.fleet.usage()
+        before, begin = self.fleet.usage(), time.perf_counter()
         status, _headers, data = self.fleet.create('many', count)
         if status != 202:
             raise RuntimeError(data)
-        while (found := self.fleet.states()).get('active', 0) < have + count:
-            if found.get('error'):
-                raise RuntimeError(f'{found["error"]} servers are in ERROR')
-            time.sleep(POLL_S)
+        self.settle()
         self.record(f'one request of {count}', servers_per_s=round(count / (time.perf_counter() - begin), 1))
         self.cpu('  CPU of one boot, ms', before, count)
 
