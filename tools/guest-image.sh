@@ -13,7 +13,7 @@
 # one line that begins with "guest ready:" on its serial console.
 set -euo pipefail
 
-PACKAGES="busybox-static binutils e2fsprogs mtools dosfstools cpio gzip syslinux syslinux-common fdisk kmod qemu-utils dpkg apt"
+PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio gzip syslinux syslinux-common fdisk kmod qemu-utils dpkg apt"
 MODULES="virtio_pci virtio_blk virtio_net virtio-rng virtio_balloon virtio_console ata_piix sr_mod sd_mod isofs button evdev virtiofs"
 # Without the kernel's tests of its own ciphers, probes and certificates, which an emulated processor takes a second for.
 KERNEL_OPTIONS="console=ttyS0 quiet loglevel=3 panic=5 net.ifnames=0 tsc=unstable cryptomgr.notests"
@@ -29,7 +29,7 @@ if [ "$(cat "$out/guest.stamp" 2>/dev/null)" = "$stamp" ] && [ -s "$out/guest.qc
     echo "guest image: $out/guest.qcow2 is there"
     exit 0
 fi
-for program in busybox objcopy mke2fs mcopy mkfs.vfat cpio syslinux sfdisk depmod qemu-img dpkg-deb; do
+for program in busybox mke2fs mcopy mkfs.vfat cpio syslinux sfdisk depmod qemu-img dpkg-deb; do
     PATH=$PATH:/sbin:/usr/sbin command -v "$program" >/dev/null || {
         echo "guest image: '$program' is missing; install: $PACKAGES" >&2; exit 1; }
 done
@@ -57,8 +57,10 @@ depmod -b unpacked "$release"
 for module in $MODULES; do                  # each after what it depends on; what is built in prints no insmod
     modprobe -d unpacked -S "$release" --show-depends "$module" | awk '/^insmod/ {print $2}'
 done | awk '!seen[$0]++' | while read -r file; do
-    # Without what an emulated processor reads for a third of a second: the types for BPF, and signatures.
-    objcopy --remove-section=.BTF --strip-unneeded "$file" "ramdisk/modules/$(basename "$file")"
+    # Without what an emulated processor reads for a third of a second, where binutils is there: the types for BPF, and
+    # signatures.
+    objcopy --remove-section=.BTF --strip-unneeded "$file" "ramdisk/modules/$(basename "$file")" 2>/dev/null ||
+        cp "$file" ramdisk/modules/
     basename "$file" .ko >>ramdisk/modules.order
 done
 (cd ramdisk && find . | cpio --quiet -o -H newc -R 0:0 | gzip -9) >ramdisk.gz

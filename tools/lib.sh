@@ -14,7 +14,7 @@ CEPH_PACKAGES="ceph-mon ceph-mgr ceph-osd $CEPH_CLIENT_PACKAGES"
 # a file system in it, and what mounts its shares (nova-virtiofsd)
 CEPH_FILES_PACKAGES="ceph-mds ceph-fuse"
 CEPH_BINDINGS="python3-rados python3-rbd"
-GUEST_PACKAGES="busybox-static binutils e2fsprogs mtools dosfstools cpio syslinux syslinux-common fdisk kmod"
+GUEST_PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio syslinux syslinux-common fdisk kmod"
 
 say() { printf '%s\n' "$*"; }
 fail() { printf '\n%s\n' "$*" >&2; exit 1; }

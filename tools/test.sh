@@ -30,7 +30,7 @@ overdue() { [ -e "$log.overdue" ]; }
 failed=() took=() unsteady=()
 declare -A names=() begun=() codes=()    # of processes that run beside others: by process, and by name
 clock() { printf '[%(%H:%M:%S)T %d:%02d] ' -1 $((SECONDS / 60)) $((SECONDS % 60)); }
-TEST_PACKAGES="libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs $CEPH_PACKAGES $CEPH_FILES_PACKAGES $CEPH_BINDINGS tgt libmariadb-dev awscli s3cmd rclone restic haproxy memcached nfs-ganesha nfs-ganesha-vfs rpcbind"
+TEST_PACKAGES="binutils libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs $CEPH_PACKAGES $CEPH_FILES_PACKAGES $CEPH_BINDINGS tgt libmariadb-dev awscli s3cmd rclone restic haproxy memcached nfs-ganesha nfs-ganesha-vfs rpcbind"
 
 wants() { [ "$suite" = all ] || [ "$suite" = "$1" ]; }
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
