@@ -75,6 +75,7 @@ class Server:
         for process in (self.process, self._rpcbind):
             process.kill()
             process.wait()
+        self._listener.shutdown(socket.SHUT_RDWR)        # or the port is taken for as long as a thread waits at it
         self._listener.close()
 
 
