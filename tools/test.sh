@@ -224,7 +224,7 @@ by_servers() {
         esac
         parts[$part]+="$file "
     done
-    for part in host brokers databases fleets namespaces services moving dashboards clients bridges; do   # the longest first
+    for part in host brokers clients fleets namespaces databases services moving dashboards bridges; do   # the longest first
         # shellcheck disable=SC2086
         beside "$part" -rsfE --durations=15 ${parts[$part]} "$@"
     done
