@@ -3,6 +3,7 @@ import dataclasses
 import json
 import shutil
 import subprocess
+import types
 from xml.etree import ElementTree as etree
 
 import pytest
@@ -81,3 +82,11 @@ def test_a_guest_without_a_disk_of_its_own_on_this_host():
     own = test_libvirt_xml.guest(disks=[])
     disk = xml.Disk('/i/disk.rescue', 'qcow2', 'vda')
     assert rescue.kind(own, IMAGE) == ('disk', 'virtio') and rescue.classic(disk, []) == [disk]
+
+
+def test_a_stable_rescue_takes_no_name_of_a_volume():
+    """Else two disks were to be booted from, and libvirt refused the guest: one that boots from a volume, too."""
+    volumes = [types.SimpleNamespace(target='vda'), types.SimpleNamespace(target='vdc')]
+    own = test_libvirt_xml.guest(disks=[xml.Disk('/i/disk', 'qcow2', 'vdb')], volumes=volumes)
+    names = rescue.targets_of(own)
+    assert rescue.free_target('virtio', names) == 'vdd' and rescue.free_target('scsi', names) == 'sda'

@@ -83,8 +83,7 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
             part: (properties.get(f'{part}_id'), name) for part, name in BOOT_FILES.items()})
         stable = any(name in properties for name in PROPERTIES)
         own = [self._with_drive(uuid, disk, config_drive) for disk in guest.disks]
-        others = own if stable else []
-        target = free_target(bus, {disk.target for disk in others})
+        target = free_target(bus, targets_of(guest) if stable else set())
         disk = stored.new_disks.image_disk(context, instance, image, target, bus, DISK,
                                            root_gb=instance.root_gb if device == 'disk' else 0)
         disk.readonly = device == 'cdrom'
@@ -135,6 +134,11 @@ def classic(disk: Any, own: list[Any], elsewhere: Sequence[Any] = ()) -> list[An
         each.target = free_target(each.bus, taken)
         taken.add(each.target)
     return [disk, *kept]
+
+
+def targets_of(guest: Any) -> set[str]:
+    """Names that the disks of a guest have, volumes among them, which a stable rescue leaves it."""
+    return {disk.target for disk in [*guest.disks, *guest.volumes]}
 
 
 def free_target(bus: str, taken: set[str]) -> str:
