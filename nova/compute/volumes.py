@@ -195,12 +195,12 @@ class VolumeSnapshots:
 
     def delete_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
                                snapshot_id: str, delete_info: dict[str, typing.Any]) -> None:
-        told_at = time.monotonic()
+        reported_at = time.monotonic()
 
         def report(percent: int) -> None:
-            nonlocal told_at
-            if time.monotonic() - told_at >= REPORT_S:
-                told_at = time.monotonic()
+            nonlocal reported_at
+            if time.monotonic() - reported_at >= REPORT_S:
+                reported_at = time.monotonic()
                 self._host.volumes.volume_snapshot_status(ctx, snapshot_id=snapshot_id, status='deleting',
                                                           progress=f'{percent * MERGED // 100}%')
         self._host.submit(instance, self._work, ctx, snapshot_id, 'deleting', lambda: self._note(

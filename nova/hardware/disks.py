@@ -16,7 +16,7 @@ DEFAULT_FORMAT = 'ext4'
 # of the files that a volume is made of, which lie beside each other: a name leads to no other place
 FILE_NAME = re.compile(r'[0-9A-Za-z_][0-9A-Za-z._+-]{0,254}\Z', re.ASCII)
 FILE_NAME_RULE = 'a name of letters, digits and ._+-, without directories'
-QCOW2 = 'qcow2'
+RAW, QCOW2 = 'raw', 'qcow2'
 CHAINS = ('local', 'nfs')                # kinds of connections of volumes that may be chains of qcow2 files
 
 

@@ -84,8 +84,6 @@ def _let_host_read(req: api_request.Request, row: InstancesRow) -> None:
                       events=[interface.NETWORK_CHANGED])
 
 
-
-
 def _body(name: str, *more: Param) -> Object:
     return Object(Param(name, Object(Param('address', IP_ADDRESS, required=True), *more), required=True))
 

@@ -76,5 +76,3 @@ def times(row: Row) -> dict[str, typing.Any]:
     return {'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
             'description': row['description'], 'created_at': utils.isotime(row['created_at']),
             'updated_at': utils.isotime(row['updated_at']), 'revision_number': row['revision'], 'tags': []}
-
-

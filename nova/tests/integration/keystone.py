@@ -36,14 +36,6 @@ backend = dogpile.cache.memory
 enforce_scope = true
 enforce_new_defaults = true
 '''
-SERVER = '''
-import os, socketserver
-from wsgiref import simple_server
-from keystone.wsgi import api
-class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
-    daemon_threads = True
-simple_server.make_server('127.0.0.1', int(os.environ['PORT']), api.application, Server).serve_forever()
-'''
 
 
 def programs():
@@ -75,7 +67,7 @@ def running():
         manage('bootstrap', '--bootstrap-password', password, *(word for kind in ('public', 'internal', 'admin')
                for word in (f'--bootstrap-{kind}-url', url + '/v3')),
                '--bootstrap-region-id', 'RegionOne')
-        command, log = [place / 'python', '-W', 'ignore', '-c', SERVER], directory / 'log'
+        command, log = [place / 'python', '-W', 'ignore', '-c', servers.WSGI.format('keystone')], directory / 'log'
         with servers._running(command, log, env=environ) as process:
             servers._wait(lambda: _answers(url), process, log)
             yield url, password

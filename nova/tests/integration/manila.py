@@ -52,14 +52,6 @@ import sys, sqlalchemy
 from manila.db.sqlalchemy import models
 models.BASE.metadata.create_all(sqlalchemy.create_engine(sys.argv[1]))
 '''
-SERVER = '''
-import os, socketserver
-from wsgiref import simple_server
-from manila.wsgi import api
-class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
-    daemon_threads = True
-simple_server.make_server('127.0.0.1', int(os.environ['PORT']), api.application, Server).serve_forever()
-'''
 
 
 def programs():
@@ -122,7 +114,8 @@ def running(broker, identity, password, port):
         for name in ('scheduler', 'share'):
             stack.enter_context(servers._running([place / f'manila-{name}', '--config-file', settings],
                                                  directory / f'{name}.log'))
-        command, log = [place / 'python', '-W', 'ignore', '-c', SERVER, '--config-file', settings], directory / 'log'
+        log = directory / 'log'
+        command = [place / 'python', '-W', 'ignore', '-c', servers.WSGI.format('manila'), '--config-file', settings]
         process = stack.enter_context(servers._running(command, log, env={**os.environ, 'PORT': str(port)}))
         servers._wait(lambda: _answers(url), process, log)
         yield url

@@ -26,6 +26,15 @@ import requests
 
 from nova.runtime import concurrency
 
+# serves the API of another project, whose package is named, at the port in the environment
+WSGI = '''
+import os, socketserver
+from wsgiref import simple_server
+from {}.wsgi import api
+class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    daemon_threads = True
+simple_server.make_server('127.0.0.1', int(os.environ['PORT']), api.application, Server).serve_forever()
+'''
 START_S = 240                       # a broker on a busy machine
 PORTS = range(28000, 32768)
 # A database server that need not outlive a power cut; what it has committed outlives its own death.

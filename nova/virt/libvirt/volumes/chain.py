@@ -18,7 +18,7 @@ import typing
 from nova import exception
 from nova.hardware import disks as words
 
-QCOW2, RAW = words.QCOW2, 'raw'
+QCOW2, RAW = words.QCOW2, words.RAW
 MOST_FILES = 64                          # of a chain
 HEADER_BYTES = 65536                     # that are read of a file: its first cluster, as everybody makes them
 READ_S = 30                              # for one header, over the network

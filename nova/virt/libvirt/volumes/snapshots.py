@@ -135,11 +135,14 @@ class VolumeFiles(hands.Feature, driver.AssistedSnapshots):
                 running, remote = self.is_active(guest.uuid), volume.source['type'] == disk.NETWORK
                 if running and remote and merge.named:
                     raise exception.VirtError(operation=DELETE, reason=NOT_NAMED)
-                before = volume.source
+                before, after = volume.source, disk.with_files(volume.source, merge.after)
+
+                def note() -> None:
+                    volume.source = after
+                    self.storage.save(guest)
                 try:
                     with self._machine(DELETE, guest, volume) as (uuid, target):
-                        self._merge(uuid, target, files, merge, not remote, report,
-                                    lambda: self._note(guest, volume, merge))
+                        self._merge(uuid, target, files, merge, not remote, report, note)
                 except exception.NovaException:
                     if volume.source is not before and not self._uses(guest, volume):
                         volume.source = before
@@ -148,14 +151,10 @@ class VolumeFiles(hands.Feature, driver.AssistedSnapshots):
                 if remote and merge.named:
                     upper, lower = merge.named
                     self.connectors.name_below(disk.named(before, files[upper][0]), *files[lower])
-                self._note(guest, volume, merge)
+                volume.source = after
                 self._keep(guest)
             name, form = disk.files_of(volume.source)[0]
             return {'name': name, 'format': form}
-
-    def _note(self, guest: xml.Guest, volume: disk.Volume, merge: chain.Merge) -> None:
-        volume.source = disk.with_files(volume.source, merge.after)
-        self.storage.save(guest)
 
     @contextlib.contextmanager
     def _machine(self, operation: str, guest: xml.Guest, volume: disk.Volume) -> Iterator[tuple[str, str]]:
@@ -172,10 +171,10 @@ class VolumeFiles(hands.Feature, driver.AssistedSnapshots):
                 self.hypervisor.guest(operation, uuid, guests.stop)
 
     def _merge(self, uuid: str, target: str, files: list[chain.File], merge: chain.Merge, relative: bool,
-               report: progress.Report, leaving: Callable[[], None]) -> None:
+               report: progress.Report, note: Callable[[], None]) -> None:
         """
         :param relative: see operations.begin_merge
-        :param leaving: called before the guest leaves the file that it writes to: what it has written is in the other
+        :param note: called before the guest leaves the file that it writes to: what it has written is in the other
             one then
         :raises VirtError: it takes too long, or failed; the volume has the same content as before
         """
@@ -191,7 +190,7 @@ class VolumeFiles(hands.Feature, driver.AssistedSnapshots):
         try:
             while (percent := ask(DELETE, uuid, operations.merge_percent, target)) is not None:
                 if active and percent == 100:
-                    leaving()
+                    note()
                     ask(DELETE, uuid, operations.end_swap, target)
                     break
                 if time.monotonic() > deadline:
