@@ -35,7 +35,7 @@ def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | Non
 
     from nova import conf as nova_conf
     from nova import exception
-    from nova.runtime import debugger
+    from nova.runtime.diagnostics import debugger
     from nova.runtime import log
     from nova.runtime import metrics
     from nova.runtime import monitoring

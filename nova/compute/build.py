@@ -10,7 +10,7 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.compute import inventory
-from nova.compute import plugging
+from nova.compute.ports import plugging
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host

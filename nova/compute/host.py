@@ -9,7 +9,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova.compute import clients
-from nova.compute.plugging import Plugging
+from nova.compute.ports.plugging import Plugging
 from nova.compute.queue import TaskQueue
 from nova.virt import driver as virt
 

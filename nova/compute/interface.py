@@ -14,7 +14,7 @@ INTERFACE = Interface(
     Method('resume_instance', ('instance',)),
     Method('rebuild_instance', ('instance', 'spec', 'preserve_ephemeral')),
     Method('snapshot_instance', ('instance', 'image_id')),
-    # -> the VIF that was plugged; what it can raise stands in compute/interfaces.py
+    # -> the VIF that was plugged; what it can raise stands in compute/ports/interfaces.py
     # It waits behind the tasks of its server: few threads of the service may do so.
     Method('attach_interface', ('instance', 'port_id', 'network_id', 'fixed_ip', 'tag'), call=True, timeout=180,
            at_once=16),

@@ -13,9 +13,9 @@ from nova.compute import external_events
 from nova.compute import guest_operations
 from nova.compute import images as compute_images
 from nova.compute import interface
-from nova.compute import interfaces
+from nova.compute.ports import interfaces
 from nova.compute import inventory
-from nova.compute import lost_ports
+from nova.compute.ports import lost as lost_ports
 from nova.compute.moves import live_migration
 from nova.compute import notifications
 from nova.compute import power

@@ -328,7 +328,7 @@ class Process:
                 LOG.exception('%s could not read its configuration again', type(part).__name__)
 
     def _report(self) -> None:
-        from nova.runtime import report
+        from nova.runtime.diagnostics import report
         report.write(self.conf, self.binary, self.parts, self.ready())
 
 

@@ -133,7 +133,7 @@ def main():
     args = parser.parse_args()
 
     concurrency.setup()
-    import network_ports
+    from network import ports as network_ports
 
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(network_ports.server(

@@ -14,7 +14,7 @@ from nova.cmd.manage import adoption as manage_adoption
 from nova.cmd.manage import archive as manage_archive
 from nova.cmd.manage import audit as manage_audit
 from nova.cmd.manage import boot_images as manage_boot_images
-from nova.cmd.manage import cells as manage_cells
+from nova.cmd.manage.cells import commands as manage_cells
 from nova.cmd.manage import certificates as manage_certificates
 from nova.cmd.manage import consoles as manage_consoles
 from nova.cmd.manage import hosts as manage_host

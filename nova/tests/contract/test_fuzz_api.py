@@ -1,4 +1,4 @@
-"""A short fuzzing of the whole API by its own OpenAPI document; tools/fuzz.py does it for longer."""
+"""A short fuzzing of the whole API by its own OpenAPI document; tools/fuzz/api.py does it for longer."""
 import os
 
 import pytest

@@ -902,7 +902,7 @@ def test_the_type_standard_is_no_wish(ec2):
 
 
 def test_generated_requests_never_fail_in_the_server(cloud):
-    """The short form of tools/ec2_fuzz.py, as a project of its own."""
+    """The short form of tools/fuzz/ec2.py, as a project of its own."""
     admin = cloud.admin()
     admin.upload_image(b'\0' * 1024, name='fuzzed')
     codes, faults = ec2_requests.run(ec2_requests.Client(cloud.url + PATH, keys_of(admin)), 3, 250)

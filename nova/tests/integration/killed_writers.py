@@ -10,7 +10,7 @@ again; what exports the volumes, which the block storage starts again. After eac
 the end, the blocks of the volume are compared with what the guest has said: each has its last acknowledged number, or a
 later one of the same guest.
 
-``Proof`` is both forms: a short one in test_libvirt_killed_actions.py, and ``tools/volume_proof.py --guests``.
+``Proof`` is both forms: a short one in test_libvirt_killed_actions.py, and ``tools/proofs/volumes.py --guests``.
 """
 from __future__ import annotations
 

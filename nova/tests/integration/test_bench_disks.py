@@ -1,4 +1,4 @@
-"""The figures of disks in a tiny form: each part prints its rows (tools/bench/disks.py, disk_guests.py)."""
+"""The figures of disks in a tiny form: each part prints its rows (tools/bench/storage/disks.py, disk_guests.py)."""
 import os
 import pathlib
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
 
-BENCH = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'bench'
+BENCH = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'bench' / 'storage'
 pytestmark = [long_runs.only, pytest.mark.skipif(
     not BENCH.exists(), reason='tools are not part of an installed nova')]
 

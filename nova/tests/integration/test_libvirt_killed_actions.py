@@ -1,5 +1,5 @@
-"""The short forms of ``tools/crash_test.py --actions`` and ``tools/volume_proof.py --guests``: nova-compute dies in the
-middle of actions on a real guest, and so do QEMU and the exporter while guests write to volumes."""
+"""The short forms of ``tools/crash_test.py --actions`` and ``tools/proofs/volumes.py --guests``: nova-compute dies in
+the middle of actions on a real guest, and so do QEMU and the exporter while guests write to volumes."""
 import uuid
 
 import pytest

@@ -1,4 +1,4 @@
-"""The short form of tools/placement_proof.py, and that it sees what it looks for."""
+"""The short form of tools/proofs/placement.py, and that it sees what it looks for."""
 import collections
 import importlib
 import pathlib
@@ -13,7 +13,7 @@ from nova.tests import long_runs
 from nova.tests import server_rows
 from nova.tests.integration import servers
 
-TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
+TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'proofs'
 HAPPENS = ('no host', 'boot 403', 'DELETE 204')
 RUNS = 4                         # few requests by chance: one run may have none of the one or the other
 GROUP = '9d3f4f3e-5e61-4a54-a1c2-3f0e6f3f7b10'
@@ -21,12 +21,12 @@ GROUP = '9d3f4f3e-5e61-4a54-a1c2-3f0e6f3f7b10'
 
 @pytest.fixture(scope='module')
 def tool():
-    """placement_proof, the module."""
-    if not (TOOLS / 'placement_proof.py').exists():
-        pytest.skip('tools/placement_proof.py is not part of an installed nova')
+    """tools/proofs/placement.py, the module."""
+    if not (TOOLS / 'placement.py').exists():
+        pytest.skip('tools/proofs/placement.py is not part of an installed nova')
     sys.path.insert(0, str(TOOLS))
     try:
-        yield importlib.import_module('placement_proof')
+        yield importlib.import_module('placement')
     finally:
         sys.path.remove(str(TOOLS))
 

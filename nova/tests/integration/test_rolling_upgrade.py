@@ -1,4 +1,4 @@
-"""The short form of tools/upgrade_proof.py: the previous release, upgraded under load, loses nothing."""
+"""The short form of tools/proofs/upgrade.py: the previous release, upgraded under load, loses nothing."""
 import pytest
 
 from nova.tests.integration import servers

@@ -1,4 +1,4 @@
-"""The short form of tools/volume_proof.py, and that it sees what it looks for."""
+"""The short form of tools/proofs/volumes.py, and that it sees what it looks for."""
 import collections
 import importlib.util
 import pathlib
@@ -13,7 +13,7 @@ import pytest
 from nova.tests import ceph
 from nova.tests import long_runs
 
-TOOL = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'volume_proof.py'
+TOOL = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'proofs' / 'volumes.py'
 
 pytestmark = pytest.mark.skipif(not shutil.which('qemu-storage-daemon') or not shutil.which('qemu-io'),
                                 reason='needs qemu-storage-daemon and qemu-io')
@@ -30,7 +30,7 @@ def test_nothing_that_was_acknowledged_is_lost():
 def test_nothing_that_ceph_acknowledged_is_lost():
     if reason := ceph.missing():
         pytest.skip(reason)
-    done = subprocess.run([sys.executable, TOOL.with_name('ceph_proof.py'), '--seconds', '30'], capture_output=True,
+    done = subprocess.run([sys.executable, TOOL.with_name('ceph.py'), '--seconds', '30'], capture_output=True,
                           text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ' 0 violations' in done.stdout and ' 0 acknowledged writes' not in done.stdout and 'OSD' in done.stdout

@@ -8,7 +8,7 @@ import pytest
 
 from nova import conf as nova_conf
 from nova import exception
-from nova.runtime import debugger
+from nova.runtime.diagnostics import debugger
 
 
 def configured(*arguments):
@@ -48,7 +48,7 @@ TAKEN_S = 20
 @needs_debugpy
 def test_a_daemon_hands_itself_to_the_debugger():
     """A process of ours connects, and answers in the protocol of debug adapters."""
-    code = ('from nova import conf; from nova.runtime import debugger; import sys;'
+    code = ('from nova import conf; from nova.runtime.diagnostics import debugger; import sys;'
             'debugger.connect(conf.new(sys.argv[1:], files=[]))')
     with socket.create_server(('127.0.0.1', 0)) as server:
         server.settimeout(TAKEN_S)

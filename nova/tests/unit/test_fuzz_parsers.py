@@ -1,4 +1,4 @@
-"""Every parser of strangers' bytes for a moment, with a fixed seed; tools/fuzz_parsers.py does it for hours."""
+"""Every parser of strangers' bytes for a moment, with a fixed seed; tools/fuzz/parsers.py does it for hours."""
 import pytest
 
 from nova.tests.fuzz import engine

@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from nova import exception
-from nova.compute import plugging
+from nova.compute.ports import plugging
 
 SERVER = 's'
 

@@ -2,7 +2,7 @@
 import types
 
 from nova import conf as nova_conf
-from nova.runtime import report
+from nova.runtime.diagnostics import report
 
 
 class Broken:

@@ -1,4 +1,4 @@
-"""One of the processes of tools/placement_proof.py: an API, a conductor and a scheduler for themselves, and clients.
+"""One of the processes of tools/proofs/placement.py: an API, a conductor and a scheduler for themselves, and clients.
 
 Everything is the product's own but the compute hosts: they do at once and without guests what a conductor asks of
 them, so that the databases are all that the processes share.
@@ -17,7 +17,7 @@ import time
 import traceback
 import types
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 from nova.runtime import concurrency
 
@@ -174,7 +174,7 @@ class Computes:
 
 class Worker:
     """
-    :param options: see placement_proof.Proof.options
+    :param options: see placement.Proof.options
     """
 
     def __init__(self, options):

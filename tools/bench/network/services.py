@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the embedded network service: ports, a group's change on 20 hosts, rules for nft, traffic of guests.
 
-usage: tools/bench/network.py [--url DATABASE | --server KIND] [--threads 50] [--ports 2000] [--seconds 10]
+usage: tools/bench/network/services.py [--url DATABASE | --server KIND] [--threads 50] [--ports 2000] [--seconds 10]
                               [--changes 20] [--only-traffic | --stages | --only-allocation]
 
 As root, first the time of a group's change: HOSTS agents and their privileged parts as processes, each with filters in
@@ -14,7 +14,7 @@ stay), or on one of --server, which is started for it and syncs its commits. Eac
 it back; statements, transactions and processor time of this process are those of one such port. --only-allocation ends
 there. The hosts with databases are services in this process, with drivers that touch no host, on the in-process bus:
 what is measured is reading their state and notifying them. The last rows make the text of 2,000 ports for nft and, as
-root, have nft check it. At last, as root, TCP between guests (network_traffic.py), and what nova-network as an agent
+root, have nft check it. At last, as root, TCP between guests (traffic.py), and what nova-network as an agent
 has in memory. --only-traffic begins there; --stages says what each part of the way costs.
 """
 import argparse
@@ -29,7 +29,7 @@ import tempfile
 import time
 import uuid
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
 from nova import conf as nova_conf
 from nova import context
@@ -45,8 +45,8 @@ from nova.network import setup
 from nova.network.linux import rules
 from nova.rpc import bus
 
-import network_ports
-import network_traffic
+import ports as network_ports
+import traffic as network_traffic
 
 HOSTS = 20
 SETTLE_S = 5
@@ -98,7 +98,7 @@ def spread(conf, db, ctx, ports):
 
 def changes(url, ports, number):
     """Times of rules from the database to the kernels of agents' hosts."""
-    import network_fleet
+    import fleet as network_fleet
     from nova.tests.integration import servers
 
     with servers.rabbitmq() as broker, network_fleet.Fleet(url, broker.url, HOSTS, ports) as fleet:

@@ -1,4 +1,4 @@
-"""Hosts with agents for tools/bench/network.py: processes, RabbitMQ, network namespaces, real filters.
+"""Hosts with agents for tools/bench/network/services.py: processes, RabbitMQ, network namespaces, real filters.
 
 A host is an agent and its privileged part, in a network namespace with a /run of its own; two network services are
 processes as well. What is left out of the daemons: heartbeats to conductors, and signatures.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Proves that volumes in Ceph lose no acknowledged write and mix no blocks when the OSD is killed.
 
-usage: tools/ceph_proof.py [--seconds 60] [--volumes 3] [--seed N]        as root, with Debian's packages of Ceph
+usage: tools/proofs/ceph.py [--seconds 60] [--volumes 3] [--seed N]        as root, with Debian's packages of Ceph
 
-A Ceph of one node (tools/ceph.sh) has an image for each volume, and each has a writer as in tools/volume_proof.py:
+A Ceph of one node (tools/ceph.sh) has an image for each volume, and each has a writer as in tools/proofs/volumes.py:
 QEMU's block layer (qemu-io) with librbd, and numbered blocks. Meanwhile SIGKILL strikes at random:
 
 - the OSD, which is started again after up to three seconds
@@ -27,9 +27,9 @@ import threading
 import time
 import uuid
 
-import volume_proof                      # the tool beside this one
+import volumes                           # the tool next to this one
 
-TREE = pathlib.Path(__file__).resolve().parents[1]
+TREE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TREE))
 
 from nova.tests import ceph as cephs
@@ -39,7 +39,7 @@ SIZE = '8M'
 ENDS_S = 120                             # that a Ceph which was killed may take until it answers again
 
 
-class Volume(volume_proof.Volume):
+class Volume(volumes.Volume):
     """An image of the pool with its writer, a thread."""
 
     def __init__(self, proof, ident):
@@ -100,8 +100,8 @@ class Proof:
             path = self.directory / volume.id
             self.ceph.rbd('export', '--no-progress', volume.id, str(path), timeout=ENDS_S)
             content = path.read_bytes()
-            for block in range(volume_proof.BLOCKS):
-                volume.check(block, content[block * volume_proof.BLOCK:][:volume_proof.BLOCK], 'found')
+            for block in range(volumes.BLOCKS):
+                volume.check(block, content[block * volumes.BLOCK:][:volumes.BLOCK], 'found')
             if not volume.writes:
                 self.violate(f'{volume.id} was never written')
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Proves that exported volumes lose no acknowledged write and mix no blocks, whatever is killed.
 
-usage: tools/volume_proof.py [--seconds 60] [--volumes 4] [--hosts 3] [--seed N]
-       tools/volume_proof.py --guests 2 --guest DIRECTORY [--seconds 60] [--seed N]
+usage: tools/proofs/volumes.py [--seconds 60] [--volumes 4] [--hosts 3] [--seed N]
+       tools/proofs/volumes.py --guests 2 --guest DIRECTORY [--seconds 60] [--seed N]
 
 The embedded block storage runs as a process of its own, with its exporters, over NBD with TLS. Each volume has a
 writer: QEMU's own client (qemu-io) with the certificate of its host. It writes numbered blocks, each of which names its
@@ -39,7 +39,7 @@ import threading
 import time
 import uuid
 
-TREE = pathlib.Path(__file__).resolve().parents[1]
+TREE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TREE))
 
 from nova import conf as nova_conf

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times PutObject and GetObject of a large object beside the disk itself, and prints a table.
 
-usage: tools/bench/objectstore.py [--size 1000] [--rounds 5] [--thread-model native] [--directory /var/tmp]
+usage: tools/bench/storage/objectstore.py [--size 1000] [--rounds 5] [--thread-model native] [--directory /var/tmp]
 
 One all-in-one is a process of its own; the client is this one, one connection of plain sockets. An object has --size
 million bytes, is on the disk when the server answers, and is not in the memory of the machine when it is read. The
@@ -24,7 +24,7 @@ import threading
 import time
 import urllib.parse
 
-TREE = pathlib.Path(__file__).resolve().parents[2]
+TREE = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TREE), str(TREE / 'tools')]
 
 import local_cloud

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that schedulers side by side overcommit no host, break no group and exceed no quota, on real databases.
 
-usage: tools/placement_proof.py [--database mariadb|postgresql|sqlite]... [--schedulers 3] [--threads 50]
+usage: tools/proofs/placement.py [--database mariadb|postgresql|sqlite]... [--schedulers 3] [--threads 50]
            [--requests 2000] [--hosts 60] [--resizing 0.15] [--seed N]
 
 A cloud of simulated hosts (rows; nothing runs on them) is filled until no host has room for one more server. Then
@@ -37,7 +37,7 @@ import threading
 import time
 import uuid
 
-TREE = pathlib.Path(__file__).resolve().parents[1]
+TREE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TREE))
 
 import sqlalchemy as sa

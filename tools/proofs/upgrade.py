@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Upgrade a deployment of the previous release under load, daemon by daemon, over RabbitMQ and a real database.
 
-    tools/upgrade_proof.py [mariadb|postgresql] [--computes 6] [--clients 4] [--servers 10] [--pause 5] [--keep DIR]
+    tools/proofs/upgrade.py [mariadb|postgresql] [--computes 6] [--clients 4] [--servers 10] [--pause 5] [--keep DIR]
 
 Ends with 0 when every request was served, no server was lost and every guest is where its row says.
 """

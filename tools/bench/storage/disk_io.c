@@ -3,7 +3,7 @@
  * usage: disk_io DEVICE r|w seq|random LENGTH COUNT
  *
  * Requests are one after the other; writes end with a flush. Random ones go over the first 256 MiB, by a fixed seed.
- * Built by tools/bench/disk_guests.py, without a library that the guest would need.
+ * Built by tools/bench/storage/disk_guests.py, without a library that the guest would need.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -14,7 +14,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import states
-from nova.compute import interfaces
+from nova.compute.ports import interfaces
 from nova.compute.host import Host
 from nova.runtime import concurrency
 from nova.virt import driver as virt

@@ -1,4 +1,4 @@
-"""nova-manage cell_v2: which cells there are; manage_cell_contents has what is in them.
+"""nova-manage cell_v2: which cells there are; ``contents`` has what is in them.
 
 The commands read and write rows: no daemon has to run. They use the API database of the configuration; a URL that is
 not given is the configured one. Daemons notice a change of rows within a minute.
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from nova.cmd import tables
 from nova.cmd.command_line import flag
-from nova.cmd.manage import cell_contents as contents
-from nova.cmd.manage import known_cells
-from nova.cmd.manage.known_cells import CELL
-from nova.cmd.manage.known_cells import Row
-from nova.cmd.manage.known_cells import no_such_cell
-from nova.cmd.manage.known_cells import outcome
+from nova.cmd.manage.cells import contents
+from nova.cmd.manage.cells import known as known_cells
+from nova.cmd.manage.cells.known import CELL
+from nova.cmd.manage.cells.known import Row
+from nova.cmd.manage.cells.known import no_such_cell
+from nova.cmd.manage.cells.known import outcome
 
 if TYPE_CHECKING:
     from oslo_config import cfg

@@ -1,4 +1,4 @@
-"""nova-manage cell_v2: the hosts and the servers of cells; manage_cells has the cells themselves."""
+"""nova-manage cell_v2: the hosts and the servers of cells; ``commands`` has the cells themselves."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from nova.cmd import command_line
 from nova.cmd import tables
 from nova.cmd.command_line import flag
-from nova.cmd.manage import known_cells
-from nova.cmd.manage.known_cells import CELL
-from nova.cmd.manage.known_cells import Row
-from nova.cmd.manage.known_cells import no_such_cell
-from nova.cmd.manage.known_cells import outcome
+from nova.cmd.manage.cells import known as known_cells
+from nova.cmd.manage.cells.known import CELL
+from nova.cmd.manage.cells.known import Row
+from nova.cmd.manage.cells.known import no_such_cell
+from nova.cmd.manage.cells.known import outcome
 
 if TYPE_CHECKING:
     from oslo_config import cfg

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times what the embedded block storage does to disks, and prints a table.
 
-usage: tools/bench/disks.py [--volumes 200] [--rounds 20] [--image 1024] [--guest DIRECTORY] [--guests 20]
+usage: tools/bench/storage/disks.py [--volumes 200] [--rounds 20] [--image 1024] [--guest DIRECTORY] [--guests 20]
                             [--only single,many,image,requests,memory,fetched,boots,guests]
 
 - create, snapshot, attach and detach through the APIs of an all-in-one (fake driver, SQLite), until the volume is what
@@ -14,7 +14,7 @@ usage: tools/bench/disks.py [--volumes 200] [--rounds 20] [--image 1024] [--gues
 - memory of nova-volume, a process of its own beside a real RabbitMQ: after its start, and with so many volumes
 - so many servers of one image on a host: how often it fetches the image
 - with --guest (see tools/guest-image.sh) and libvirt: a server that boots from a volume beside one from an image, until
-  its guest runs; and what tools/bench/disk_guests.py prints
+  its guest runs; and what tools/bench/storage/disk_guests.py prints
 """
 import argparse
 import concurrent.futures
@@ -30,8 +30,8 @@ import tempfile
 import time
 import uuid
 
-TREE = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TREE), str(TREE / 'tools' / 'bench')]
+TREE = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TREE), str(TREE / 'tools' / 'bench' / 'storage')]
 
 import requests
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Send generated requests to the EC2 API of a cloud in this process, with the fake driver: none may fail in the server.
 
-    tools/ec2_fuzz.py [COUNT [SEED]]         # 20000 requests of seed 1; exit 1 when one was answered with 5xx
+    tools/fuzz/ec2.py [COUNT [SEED]]         # 20000 requests of seed 1; exit 1 when one was answered with 5xx
 """
 import pathlib
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long a root disk takes to be made, and what room: qcow2 overlay, raw copy, raw clone. As root, for the mounts.
 
-usage: tools/bench/storage.py [MIB]      size of the raw image of random bytes (default 256)
+usage: tools/bench/storage/root_disks.py [MIB]      size of the raw image of random bytes (default 256)
 """
 import contextlib
 import os

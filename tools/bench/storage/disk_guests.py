@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Prints what a guest reads and writes of volumes by each way, beside QEMU with a file and none of our parts.
 
-usage: tools/bench/disk_guests.py --guest DIRECTORY [--ways file,nbd,iscsi,rbd] [--requests 2000] [--mib 256]
+usage: tools/bench/storage/disk_guests.py --guest DIRECTORY [--ways file,nbd,iscsi,rbd] [--requests 2000] [--mib 256]
                                   [--rounds 3]
 
 A guest of the libvirt driver (QEMU without KVM, unless the machine has it) gets one volume after the other: a file, an
 export of qemu-storage-daemon through a socket, a target of tgt, an image of a Ceph of one node. Beside it runs QEMU
 with the same machine, processor, memory and system, as a user would start it, and has two disks: a second volume of the
-same storage, without a setting, and a plain file. In both guests tools/bench/disk_io.c does requests one after the
-other past the guest's page cache; they take turns. Needs root, libvirt, gcc, the directory of tools/guest-image.sh and,
+same storage, without a setting, and a plain file. In both guests disk_io.c does requests one after the other
+past the guest's page cache; they take turns. Needs root, libvirt, gcc, the directory of tools/guest-image.sh and,
 for a way, what it is named after; a way whose parts are missing is left out, and named.
 """
 import argparse
@@ -26,7 +26,7 @@ import time
 import typing
 import uuid
 
-TREE = pathlib.Path(__file__).resolve().parents[2]
+TREE = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(TREE))
 
 WAYS = ('file', 'nbd', 'iscsi', 'rbd')
@@ -71,7 +71,7 @@ def measure(guest, wanted, requests, mib, rounds):
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
         directory.chmod(0o711)                           # QEMU's user passes through
         tool = directory / 'tool'
-        subprocess.run(['gcc', '-O2', '-static', '-o', tool, TREE / 'tools/bench/disk_io.c'], check=True)
+        subprocess.run(['gcc', '-O2', '-static', '-o', tool, TREE / 'tools/bench/storage/disk_io.c'], check=True)
         length = tool.stat().st_size
         os.truncate(tool, -(-length // 2 ** 20) * 2 ** 20)
         ours = stack.enter_context(our_guest(directory, tool, length))

@@ -12,7 +12,7 @@ import tempfile
 import time
 import warnings
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 from nova.tests.fuzz import engine
 from nova.tests.fuzz import targets
