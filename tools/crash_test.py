@@ -8,7 +8,7 @@ usage: tools/crash_test.py [--driver fake|libvirt] [--rounds 10] [--servers 12] 
 
 In each round clients create, stop, start, reboot, rebuild, pause, copy and delete servers; at a random moment
 the process is killed with SIGKILL and started again, in some rounds killed once more while it starts. In the
-end, when everything has settled, what clients were told is compared with the API, both databases, the
+end, when everything has settled, the answers of clients are compared with the API, both databases, the
 hypervisor, the disks and the host's network:
 
 - a server whose creation was acknowledged is there and in no ERROR, unless a delete was sent; one whose deletion was
@@ -76,7 +76,7 @@ ACTIONS = {
 
 
 class History:
-    """What clients asked for and what they were told."""
+    """What clients requested and what they were answered."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -87,7 +87,7 @@ class History:
 
 
 class Client:
-    """Makes requests until it is told to stop, and writes down what it was told."""
+    """Makes requests until it is stopped, and writes down the answers."""
 
     def __init__(self, cloud, body, history, servers, rng):
         self.cloud, self.body, self.history, self.servers, self.rng = cloud, body, history, servers, rng
@@ -204,7 +204,7 @@ class State:
 
 
 def acknowledged(state):
-    """What clients were told, and how the servers rest."""
+    """What clients were answered, and how the servers rest."""
     shown, history = state.shown, state.history
     for uuid in history.created:
         if uuid not in shown and uuid not in history.delete_sent:
@@ -449,13 +449,13 @@ def interrupted(cloud, body, history, servers, rng):
     return cloud.start()
 
 
-def compare(cloud, history, tell):
+def compare(cloud, history, report):
     """Wait until the cloud has settled; its differences."""
     begin = time.monotonic()
     limit = SETTLE_S[cloud.driver]
     while (servers := settled(cloud)) is None and time.monotonic() - begin < limit:
         time.sleep(0.2)
-    tell(f'settled after {time.monotonic() - begin:.1f} s; answers: {dict(sorted(history.counts.items()))}')
+    report(f'settled after {time.monotonic() - begin:.1f} s; answers: {dict(sorted(history.counts.items()))}')
     failed = differences(cloud, history, servers or listed(cloud))
     for _ in range(50):              # what was given back a moment ago may be on its way through the network service
         if not failed:
@@ -464,8 +464,8 @@ def compare(cloud, history, tell):
         failed = differences(cloud, history, settled(cloud) or listed(cloud))
     states = collections.Counter(server['status'] for server in listed(cloud))
     for sentence in failed:
-        tell('  ' + sentence)
-    tell(f'{sum(states.values())} servers: {dict(states)}; {len(failed)} differences')
+        report('  ' + sentence)
+    report(f'{sum(states.values())} servers: {dict(states)}; {len(failed)} differences')
     return failed
 
 
@@ -487,11 +487,11 @@ def remove_guests(cloud):
             subprocess.run([*VIRSH, 'undefine', uuid, '--managed-save'], capture_output=True)
 
 
-def first_starts(times=10, seed=None, tell=print):
+def first_starts(times=10, seed=None, report=print):
     """The differences that are left when the very first start is killed, so many clouds one after the other."""
     seed = seed if seed is not None else random.SystemRandom().randrange(10 ** 6)
     rng, failed = random.Random(seed), []
-    tell(f'crash test: {times} first starts, seed {seed}')
+    report(f'crash test: {times} first starts, seed {seed}')
     for _ in range(times):
         cloud = LocalCloud('fake', [*NO_QUOTA, *OPTIONS['fake']])
         try:
@@ -502,16 +502,16 @@ def first_starts(times=10, seed=None, tell=print):
             cloud.start()
             history, body = History(), prepare(cloud, None)
             Client(cloud, body, history, 1, rng).create()
-            failed += compare(cloud, history, tell)
+            failed += compare(cloud, history, report)
         except Exception as error:
             failed.append(f'{type(error).__name__}: {error}')
-            tell('  ' + failed[-1])
+            report('  ' + failed[-1])
         finally:
             cloud.close()
     return failed
 
 
-def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False, tell=print, compare_each=False):
+def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False, report=print, compare_each=False):
     """The differences that are left after so many kills.
 
     :param servers: at once, at most about so many
@@ -521,7 +521,7 @@ def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False,
     """
     seed = seed if seed is not None else random.SystemRandom().randrange(10 ** 6)
     rng = random.Random(seed)
-    tell(f'crash test: driver {driver}, {rounds} rounds, seed {seed}')
+    report(f'crash test: driver {driver}, {rounds} rounds, seed {seed}')
     cloud = LocalCloud(driver, [*NO_QUOTA, *OPTIONS[driver]])
     failed = ['it did not get to the end']
     try:
@@ -529,14 +529,14 @@ def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False,
         body, history = prepare(cloud, guest), History()
         for number in range(rounds):
             started = interrupted(cloud, body, history, servers, rng)
-            tell(f'  round {number + 1}: {len(history.created)} created, {len(history.delete_sent)} deleted, '
+            report(f'  round {number + 1}: {len(history.created)} created, {len(history.delete_sent)} deleted, '
                  f'serving again after {started:.1f} s')
             if compare_each or number + 1 == rounds:
-                failed = compare(cloud, history, tell)
+                failed = compare(cloud, history, report)
                 if failed:
                     break
         if failed and not keep:
-            tell(cloud.last_words(60))
+            report(cloud.last_words(60))
         clean(cloud)
     finally:
         cloud.end()
@@ -545,11 +545,11 @@ def run(driver='fake', rounds=10, servers=12, seed=None, guest=None, keep=False,
             cloud.remove_network()
         cloud.close(keep=keep and bool(failed))
         if keep and failed:
-            tell(f'state: {cloud.state}')
+            report(f'state: {cloud.state}')
     return failed
 
 
-def moves(text, guest, tell=print):
+def moves(text, guest, report=print):
     """The differences that kills in the middle of moves have left.
 
     :param text: only cases with this in their names
@@ -562,8 +562,8 @@ def moves(text, guest, tell=print):
     failed = []
     chosen = [case for case in killed_moves.CASES if text in case.name]
     with moving_cloud.fleet() as fleet:
-        walk = killed_moves.Walk(fleet, lambda line: tell('  ' + line))
-        tell(f'crash test: {len(chosen)} kills in the middle of moves')
+        walk = killed_moves.Walk(fleet, lambda line: report('  ' + line))
+        report(f'crash test: {len(chosen)} kills in the middle of moves')
         for case in chosen:
             try:
                 if not walk.server:
@@ -571,15 +571,15 @@ def moves(text, guest, tell=print):
                 walk.run(case)
             except Exception as error:
                 failed.append(f'{case.name}: {type(error).__name__}: {error}')
-                tell('  ' + failed[-1])
+                report('  ' + failed[-1])
                 fleet.restore()
                 walk.server = ''
-        tell(f'{len(failed)} of {len(chosen)} cases failed')
+        report(f'{len(failed)} of {len(chosen)} cases failed')
         fleet.clear()
     return failed
 
 
-def actions_of_a_host(names, guest, tell=print):
+def actions_of_a_host(names, guest, report=print):
     """The differences that kills in the middle of actions on one host have left.
 
     :param names: of killed_actions.ACTIONS, with commas between; '': all
@@ -591,12 +591,12 @@ def actions_of_a_host(names, guest, tell=print):
     done = []
     try:
         with killed_actions.fleet() as fleet:
-            walk = killed_actions.Walk(fleet, lambda line: tell('  ' + line))
+            walk = killed_actions.Walk(fleet, lambda line: report('  ' + line))
             for name in names.split(',') if names else killed_actions.ACTIONS:
                 done.append(walk.run(killed_actions.ACTIONS[name]))
             fleet.clear()
     finally:                             # a run that is interrupted shows what it has done
-        tell(killed_actions.table(done))
+        report(killed_actions.table(done))
     return [sentence for row in done for sentence in row.failed]
 
 

@@ -80,7 +80,7 @@ class Walk:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition('\n\n')[0])
-    parser.add_argument('--pictures', type=pathlib.Path, help='a directory for a picture of each page')
+    parser.add_argument('--pictures', type=pathlib.Path, help='a directory for a screenshot of each page')
     given = parser.parse_args()
     fleet = settings.load()
     with tempfile.TemporaryDirectory(prefix='nova-dashboard-fleet.') as profile:

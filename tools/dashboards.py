@@ -41,7 +41,7 @@ CACHES = {{'default': {{'BACKEND': 'django.core.cache.backends.locmem.LocMemCach
 SECRET_KEY = 'of one run'
 STATIC_ROOT = COMPRESS_ROOT = {static!r}
 '''
-# what a page says in a corner when a service refused something, beside an answer of 200
+# what a page says in a corner when a service refused something, with an answer of 200
 UNWELL = re.compile(r'Unable to [a-z ]+|Error: |Invalid service catalog|alert-danger(?! text-center javascript)')
 PROJECT = ('overview', 'instances', 'images', 'key_pairs', 'server_groups', 'api_access', 'volumes', 'snapshots',
            'networks', 'network_topology', 'routers', 'security_groups', 'floating_ips')
@@ -49,7 +49,7 @@ ADMIN = ('overview', 'hypervisors', 'aggregates', 'instances', 'flavors', 'image
          'floating_ips', 'volumes', 'snapshots', 'defaults', 'metadata_defs', 'info')
 IDENTITY = ('overview', 'users', 'roles', 'application_credentials')
 # what the pages with Angular ask for
-ASKED = ('nova/keypairs/', 'nova/flavors/', 'nova/availzones/', 'nova/servers/', 'nova/servergroups/', 'nova/limits/',
+PATHS = ('nova/keypairs/', 'nova/flavors/', 'nova/availzones/', 'nova/servers/', 'nova/servergroups/', 'nova/limits/',
          'nova/services/', 'glance/images/', 'glance/version/',
          'neutron/networks/', 'neutron/ports/', 'neutron/extensions/', 'network/securitygroups/',
          'network/floatingips/', 'network/floatingippools/', 'cinder/volumes/', 'cinder/volumetypes/',
@@ -104,7 +104,7 @@ class Walk:
         return self.note(f'GET {path}', code == 200 and not wrong and says in text,
                          f'{code} {text[wrong.start():wrong.start() + 200] if wrong else text[-200:]}')
 
-    def asked(self, path):
+    def fetch(self, path):
         code, text = self.browser.ask(f'/api/{path}')
         document = self.document(text)
         self.note(f'GET /api/{path}', code == 200 and document is not None, f'{code} {text}')
@@ -128,8 +128,8 @@ class Walk:
 
     def life(self):
         """Make a server as the launch dialog does, look at it, stop it, and delete it."""
-        images, flavors = self.asked('glance/images/')['items'], self.asked('nova/flavors/')['items']
-        networks = self.asked('neutron/networks/')['items']
+        images, flavors = self.fetch('glance/images/')['items'], self.fetch('nova/flavors/')['items']
+        networks = self.fetch('neutron/networks/')['items']
         code, text = self.browser.ask('/api/nova/servers/', document={
             'name': 'by-horizon', 'source_id': images[0]['id'], 'flavor_id': flavors[0]['id'], 'key_name': None,
             'user_data': '', 'security_groups': ['default'], 'availability_zone': 'nova', 'instance_count': 1,
@@ -192,8 +192,8 @@ def walk_horizon(walk, cloud, home):
         wait(url)
         if not walk.note('log in', walk.browser.login(user, password)):
             return
-        for path in ASKED:
-            walk.asked(path)
+        for path in PATHS:
+            walk.fetch(path)
         for place, panels in (('project', PROJECT), ('admin', ADMIN), ('identity', IDENTITY)):
             for panel in panels:
                 walk.page(f'/{place}/' if panel == 'overview' else f'/{place}/{panel}/')

@@ -169,8 +169,8 @@ def networks(admin, client):
         return answer.json()[kind]['id']
     outside = make(admin, 'network', name='outside', **{'router:external': True})
     make(admin, 'subnet', network_id=outside, cidr='203.0.113.0/24', ip_version=4)
-    inside = make(client, 'network', name='inside')
-    subnet = make(client, 'subnet', network_id=inside, cidr=CIDR, ip_version=4)
+    private = make(client, 'network', name='private')
+    subnet = make(client, 'subnet', network_id=private, cidr=CIDR, ip_version=4)
     router = make(client, 'router', name='out', external_gateway_info={'network_id': outside})
     client.put(f'/network/v2.0/routers/{router}/add_router_interface', {'subnet_id': subnet}).raise_for_status()
 
@@ -256,9 +256,9 @@ def main():
         for name in [given.only] if given.only else ('awscli', 'libcloud', 'ansible'):
             print(f'---- {name}')
             getattr(walk, name)()
-    asked = {re.sub('(^|-)(.)', lambda found: found[2].upper(), text.split()[0]) for _name, text in AWSCLI}
-    left = [] if given.only else sorted(table.OPERATIONS.keys() - asked)
-    print(f'{len(walk.failed)} steps failed' + (f'; not asked for: {", ".join(left)}' if left else ''))
+    requested = {re.sub('(^|-)(.)', lambda found: found[2].upper(), text.split()[0]) for _name, text in AWSCLI}
+    left = [] if given.only else sorted(table.OPERATIONS.keys() - requested)
+    print(f'{len(walk.failed)} steps failed' + (f'; not requested: {", ".join(left)}' if left else ''))
     return 1 if walk.failed or left else 0
 
 

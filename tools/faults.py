@@ -6,7 +6,7 @@ usage: tools/faults.py [--only NAME ...] [--load 15] [--clients 8] [--servers 40
 
 For each fault: clients create, delete, stop, start, pause, reboot, rebuild and resize servers; after a third of the
 load time the fault begins, and it ends when its own time is over; the clients go on to the end. Then everything
-settles, and what clients were told is compared with the API, the databases, the broker and the hypervisors: see
+settles, and the answers of clients are compared with the API, the databases, the broker and the hypervisors: see
 tools/load.py. The faults are in tools/cluster/breaking.py.
 
 The table has for each fault: the machine's load average before it, requests, those that were answered with 5xx or not
@@ -104,30 +104,30 @@ def main():
                         help='where every call and answer is written, a file for each fault')
     parser.add_argument('--rst', action='store_true', help='print the table of the documentation in the end')
     parser.add_argument('--list', action='store_true', help='name the faults')
-    asked = parser.parse_args()
-    if asked.list:
+    options = parser.parse_args()
+    if options.list:
         print('\n'.join(FAULTS))
         return 0
     sys.stdout.reconfigure(line_buffering=True)
-    rng, failed, rows = random.Random(asked.seed), [], []
+    rng, failed, rows = random.Random(options.seed), [], []
     fleet = Fleet(rng)
     admin = prepare.cloud(fleet.settings)
     fleet.json('PUT', f'/os-quota-sets/{admin.current_project_id}', {
         'quota_set': {'instances': -1, 'cores': -1, 'ram': -1}})
-    body, flavors, _ = kind(admin, 'small', ('m1.nano', 'm1.tiny'), asked.servers)
-    more = [kind(admin, 'guest', prepare.REAL_FLAVORS, asked.real)] if fleet.settings.libvirt else []
-    print(f'seed {asked.seed}; {fleet.settings.database}, {fleet.settings.computes} computes in {fleet.settings.cells} '
-          f'{"cells" if fleet.settings.cells > 1 else "cell"}, {fleet.settings.libvirt} with libvirt, '
-          f'{asked.clients} clients')
+    body, flavors, _ = kind(admin, 'small', ('m1.nano', 'm1.tiny'), options.servers)
+    more = [kind(admin, 'guest', prepare.REAL_FLAVORS, options.real)] if fleet.settings.libvirt else []
+    print(f'seed {options.seed}; {fleet.settings.database}, {fleet.settings.computes} computes in '
+          f'{fleet.settings.cells} {"cells" if fleet.settings.cells > 1 else "cell"}, '
+          f'{fleet.settings.libvirt} with libvirt, {options.clients} clients')
     print(line(HEAD))
     crash_test.clean(fleet)
     possible = [name for name, fault in FAULTS.items() if not fault.needs or getattr(fleet.settings, fault.needs)]
-    for name in set(asked.only or ()).difference(possible):
+    for name in set(options.only or ()).difference(possible):
         raise SystemExit(f'"{name}" needs a fleet that was built with --{FAULTS[name].needs}.')
-    for name in asked.only or possible:
+    for name in options.only or possible:
         fault, busy = FAULTS[name], os.getloadavg()[0]
-        result = load.run(fleet, lambda fault=fault: fault.function(fleet), body, flavors, load_s=asked.load,
-                          clients=asked.clients, servers=asked.servers, rng=rng, more=more)
+        result = load.run(fleet, lambda fault=fault: fault.function(fleet), body, flavors, load_s=options.load,
+                          clients=options.clients, servers=options.servers, rng=rng, more=more)
         if fault.lossless and result.failed:
             result.found.append(f'{result.failed} requests failed and none may')
         refused = len(result.history.refused)
@@ -141,12 +141,12 @@ def main():
             print(f'  servers refused, because every host of their kind was down: {refused}')
         if result.found or result.failed:
             print(f'  answers: {dict(sorted(result.history.counts.items()))}')
-        if asked.history:
-            asked.history.mkdir(parents=True, exist_ok=True)
-            result.history.dump(asked.history / f'{name.replace(" ", "-")}.jsonl')
+        if options.history:
+            options.history.mkdir(parents=True, exist_ok=True)
+            result.history.dump(options.history / f'{name.replace(" ", "-")}.jsonl')
         failed += result.found
         crash_test.clean(fleet)
-    if asked.rst:
+    if options.rst:
         print('\n' + '\n'.join(table(rows)))
     return 1 if failed else 0
 

@@ -1,6 +1,6 @@
 """Clients that work on a cloud without a pause and write down every call and answer, and the comparison afterwards.
 
-What clients were told is compared with the API, the databases, the broker and the hypervisors: as in
+The answers of clients are compared with the API, the databases, the broker and the hypervisors: as in
 tools/crash_test.py, and over the network, so that the parts may stand anywhere. tools/faults.py breaks a fleet
 meanwhile; the tests of the tree use the same clients and the same comparison on smaller deployments.
 """
@@ -112,7 +112,7 @@ class History(crash_test.History):
 
 
 class Client(crash_test.Client):
-    """Makes requests until it is told to stop, whatever the answers are.
+    """Makes requests until it is stopped, whatever the answers are.
 
     :param body: of the server in a request for one; :param flavors: ids to resize to
     :param more: Kind rows of other servers, made as often as these while there is room
@@ -131,7 +131,7 @@ class Client(crash_test.Client):
             except (OSError, http.client.HTTPException):
                 self._write(begun, None)
                 stop.wait(0.05)
-            except RuntimeError:                 # no token: nobody was asked
+            except RuntimeError:                 # no token: no service was called
                 stop.wait(0.2)
 
     def _write(self, begun, status):

@@ -24,7 +24,7 @@ HASH_ROUNDS = 4
 
 
 def free_port():
-    """A port of loopback that nobody has at the moment."""
+    """A port of loopback that no process has at the moment."""
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))
         return probe.getsockname()[1]

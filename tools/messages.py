@@ -110,7 +110,7 @@ def compiled(path, language):
 
 
 def stale(path, language):
-    """Whether the .mo beside a .po has other texts. Its header differs from one version of Babel to the next."""
+    """Whether the .mo next to a .po has other texts. Its header differs from one version of Babel to the next."""
     file = path.with_suffix('.mo')
     return not file.exists() or _texts(file.read_bytes()) != _texts(compiled(path, language))
 

@@ -34,7 +34,7 @@ delays = spawn:{spawn}
 '''
 CLIENTS = 100                # requests that may wait for their answers at once
 LOOK_S = 0.5                 # between two looks how many servers wait
-ASKED = 0.95                 # part of the requests that must have gone out, or it was no overload
+SENT = 0.95                 # part of the requests that must have gone out, or it was no overload
 DRAIN_S = 600                # what was accepted must be built so long afterwards
 
 
@@ -117,9 +117,10 @@ class Overload:
         finally:
             over.set()
             looking.join()
-        asked = sum(answers.values())
-        if asked < ASKED * int(rate * seconds):
-            self.wrong.append(f'{asked} servers were asked for, not {int(rate * seconds)}: the clients were too slow')
+        requested = sum(answers.values())
+        if requested < SENT * int(rate * seconds):
+            self.wrong.append(f'{requested} servers were requested, not {int(rate * seconds)}: '
+                              'the clients were too slow')
         return answers, slowest[0]
 
     def one(self):

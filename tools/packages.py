@@ -52,7 +52,7 @@ def install(directory, requirements):
         if uv is None:
             print('uv cannot be had: pip installs the packages.', flush=True)
     if uv is not None:
-        # compiled, as pip does it: whoever runs them may not be allowed to write beside them
+        # compiled, as pip does it: who runs them may not be allowed to write next to them
         command = [uv, 'pip', 'install', '--quiet', '--compile-bytecode', '--python', python, *requirements]
         if not subprocess.run(command, env=environ).returncode:
             return

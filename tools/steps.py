@@ -15,7 +15,7 @@ def step(what, function, *arguments, errors=ERRORS):
     return _shown(what, lambda: _timed(function, arguments), errors)
 
 
-def together(*rows, errors=ERRORS):
+def concurrently(*rows, errors=ERRORS):
     """Do these at the same time; each has its line with its own time. What the functions return, in a list.
 
     :param rows: as the positional arguments of ``step``

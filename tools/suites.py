@@ -51,12 +51,12 @@ def junit(text):
     results = {}
     for case in xml.etree.ElementTree.fromstring(text).iter('testcase'):
         name = re.sub(r'\[.*\]', '', f'{case.get("classname")}.{case.get("name")}'.lstrip('.'))
-        outcome, told = 'passed', ''
+        outcome, detail = 'passed', ''
         for child in case:
             kind = {'failure': 'failed', 'error': 'failed', 'skipped': 'skipped'}.get(child.tag)
             if kind:
-                outcome, told = kind, child.text or child.get('message') or ''
-        results[name] = Result(outcome, told, float(case.get('time') or 0))
+                outcome, detail = kind, child.text or child.get('message') or ''
+        results[name] = Result(outcome, detail, float(case.get('time') or 0))
     return results
 
 

@@ -298,7 +298,7 @@ OUTCOMES = {'ok': 'passed', 'FAILED': 'failed', 'SKIPPED': 'skipped'}
 LINE = re.compile(r'^\{\d+\} (\S+(?: \(\S+\))?)(?: \[([\d.]+)s\])? \.\.\. (ok|FAILED|SKIPPED)(?:: )?', re.MULTILINE)
 
 
-def told(text):
+def printed_results(text):
     """{test: suites.Result} of what tempest printed: all that is left of a run that was killed."""
     lines = list(LINE.finditer(text))
     ends = [line.start() for line in lines[1:]] + [len(text)]

@@ -41,7 +41,7 @@ import tempest
 EXPECTED = HERE / 'tempest-fleet-expected.tsv'
 TESTS = (r'^tempest\.(api\.compute|scenario\.test_(minimum_basic|server_|volume_|snapshot|shelve|stamp|network_|'
          r'security_groups|compute_|encrypted|unified|instances_with))')
-INSIDE = 'NOVA_TEMPEST_FLEET_INSIDE'     # set where the namespace is already this run's own
+OWN_NAMESPACE = 'NOVA_TEMPEST_FLEET_INSIDE'     # set where the namespace is already this run's own
 # networks of its own, and whatever this run has started ends with it
 NAMESPACE = ('unshare', '--net', '--pid', '--fork', '--kill-child', '--mount-proc')
 METADATA_PORT = 8775
@@ -110,9 +110,9 @@ def main():
         parser.error('It has network namespaces and guests of QEMU: run it as root.')
     if given.resume and not given.results:
         parser.error('--resume needs --results')
-    if INSIDE not in os.environ:
+    if OWN_NAMESPACE not in os.environ:
         suites.install(given.install, tempest.PACKAGES)          # while there is a way to the package index
-        os.environ[INSIDE] = str(os.getpid())
+        os.environ[OWN_NAMESPACE] = str(os.getpid())
         again = ['tini', '-s', '--', sys.executable, *sys.argv]
         os.execvp(*enter(given.at, again) if given.at else ('unshare', [*NAMESPACE, *again]))
     if given.at:
@@ -123,7 +123,7 @@ def main():
     from nova.tests.integration import moving_cloud
     with moving_cloud.fleet(given.hosts, kind=_fleet_kind(), **OPTIONS) as fleet:
         print(f'{len(fleet.names)} hosts serve; logs are in {home} and {fleet.directory}.', flush=True)
-        place = Place(int(os.environ[INSIDE]), str(home), str(fleet.directory), fleet.cloud.url)
+        place = Place(int(os.environ[OWN_NAMESPACE]), str(home), str(fleet.directory), fleet.cloud.url)
         cloud = place.cloud()
         try:
             extensions = [each['alias'] for each in cloud.json('GET', '/v2.0/extensions',
@@ -176,7 +176,7 @@ def run_tests(given, place):
     try:
         with open(output, 'wb') as given.output:
             results = tempest.run(directory, home, given, before if given.resume else ())
-        results = results or tempest.told(output.read_text(errors='replace'))
+        results = results or tempest.printed_results(output.read_text(errors='replace'))
     finally:
         if given.at:
             tempest.remove_servers(place.cloud())
@@ -284,7 +284,7 @@ def _fleet_kind():
                 address=self.address(name), bridge=moving_cloud.BRIDGE) + plumbed)
             with open(self.directory / f'{name}-network.log', 'ab') as log:
                 self.agents[name] = subprocess.Popen(
-                    ['ip', 'netns', 'exec', self.namespace(name), *map(str, self.cluster.hosts.inside(
+                    ['ip', 'netns', 'exec', self.namespace(name), *map(str, self.cluster.hosts.in_namespace(
                         name, prepared.BIN / 'nova-network', '--config-file', file))],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment())
 

@@ -6,7 +6,7 @@
 Projects make networks between hosts there, and there is a network to the outside. What does not pass is compared with
 tools/tempest-networks-expected.tsv (a test or a regular expression, and why): a failure that is not in that list, or a
 listed test that passes, makes the exit code 1. Tests of extensions that the service does not name are skipped: tempest
-is told the names.
+gets the names.
 """
 import argparse
 import pathlib

@@ -1,9 +1,9 @@
-"""Beside tools/test.sh: says what its processes do, and ends them when they take too long.
+"""Runs next to tools/test.sh: says what its processes do, and ends them when they take too long.
 
 usage: python3 tools/test_watch.py LOG PID --minutes N [--every 300]
 
 Each process of pytest keeps a file in LOG.running (nova/tests/limits.py). Every few minutes they are shown, so that the
-output of a run that is killed tells what it was at. After so many minutes LOG.overdue is made, what runs is shown with
+output of a run that is killed says what it was at. After so many minutes LOG.overdue is made, what runs is shown with
 its stacks, and all that PID has begun gets SIGTERM, and SIGKILL after a minute. Standard library only.
 """
 import argparse
@@ -116,13 +116,13 @@ def main() -> None:
     given = parser.parse_args()
     directory = pathlib.Path(f'{given.log}.running')
     last = time.monotonic() + given.minutes * 60
-    told = time.monotonic()
+    reported = time.monotonic()
     while alive(given.pid):
         time.sleep(1)
         if time.monotonic() >= last:
             break
-        if time.monotonic() - told >= given.every and running(directory):
-            told = time.monotonic()
+        if time.monotonic() - reported >= given.every and running(directory):
+            reported = time.monotonic()
             print(time.strftime('[%H:%M:%S] runs:'), flush=True)
             shown(directory)
     else:

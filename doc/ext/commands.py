@@ -18,7 +18,7 @@ DAEMONS = {
                                     'signed a request. [ec2] has the account that may ask the Identity service about '
                                     'signatures. Any number of them may run.'),
     'nova-api-metadata': ('the metadata service for proxies',
-                          'Tells guests about themselves when a proxy asks for them, which names the guest in headers '
+                          'Describes guests to themselves when a proxy asks for them, which names the guest in headers '
                           'and proves it with [metadata] shared_secret. Guests on a bridge of nova-network are served '
                           'by nova-network.'),
     'nova-novncproxy': ('screens of servers in a browser',
@@ -37,7 +37,7 @@ DAEMONS = {
                        'credentials for it. Any number of them may run.'),
     'nova-scheduler': ('chooses hosts', 'Chooses the hosts of servers. Any number of them may run.'),
     'nova-cert': ('a certificate authority for users',
-                  'Issues certificates for users of projects, signs revocation lists, and decrypts what was encrypted '
+                  'Issues certificates for users of projects, makes revocation lists, and decrypts what was encrypted '
                   'for its authority, as the keys of bundled images are. The compute API asks it for os-certificates '
                   'where [api] nova_network_resources is on. One of them runs for a deployment, on the host with the '
                   'directory of its keys; nova-manage cert works on that directory.'),

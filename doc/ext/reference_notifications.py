@@ -7,13 +7,13 @@ from nova.notify import payloads
 
 SAMPLES = '../../notification_samples'
 INTRODUCTION = """
-What is told, over oslo.messaging, where ``[oslo_messaging_notifications]`` has a driver;
+What is published, over oslo.messaging, where ``[oslo_messaging_notifications]`` has a driver;
 :doc:`../admin/notifications` says how to switch it on. Each event has two forms. The versioned one has a payload with
 a name, a version and the fields below; a new field raises the minor version, and consumers ignore fields that they do
 not know. The older one, whose names begin with ``compute.`` for servers, is a flat dictionary.
 
-Of an event with phases, ``start`` is told when a host has begun, ``end`` when all is done and committed, ``error``
-when it failed; an error has the priority ``ERROR``, all others ``INFO``. A task that fails tells
+Of an event with phases, ``start`` is sent when a host has begun, ``end`` when all is done and committed, ``error``
+when it failed; an error has the priority ``ERROR``, all others ``INFO``. A task that fails sends
 ``compute.exception.error`` besides. The publisher is the service that it happened on: ``nova-compute:host1``, in the
 older form ``compute.host1``.
 
@@ -28,10 +28,10 @@ def page():
         ('Event', 'When', 'Payload', 'Older form'), [(
             rst.literal(row.name) + _phases(row.phases), row.when, rst.literal(row.payload), _older(row))
             for row in events.ROWS], '26 38 22 22')]
-    lines += [*rst.heading('Never told', '-'), 'Events that other implementations of the compute API tell:',
+    lines += [*rst.heading('Never sent', '-'), 'Events that other implementations of the compute API send:',
               *rst.table(('Event', 'Why not'), [(rst.literal(name), rst.escaped(why))
                                                 for name, why in events.NEVER.items()]),
-              'Actions of which nothing but ``instance.update`` is told:',
+              'Actions of which nothing but ``instance.update`` is sent:',
               *rst.table(('Action', 'Why'), [(rst.literal(name), rst.escaped(why))
                                              for name, why in actions.SILENT.items()])]
     lines += [*rst.heading('Payloads', '-'), *rst.table(

@@ -17,7 +17,7 @@ def page():
     always = [cls.__name__ for cls in filters.always()]
     lines = [*rst.heading('Filters and weighers'),
              'What they are for, and how they are configured, is on the page about the scheduler.']
-    lines += [*rst.heading('Filters', '-'), *rst.table(('Filter', 'Lets through', 'Asked'), [
+    lines += [*rst.heading('Filters', '-'), *rst.table(('Filter', 'Lets through', 'Applied'), [
         (rst.literal(name), rst.escaped(_doc(cls)), _when(name, cls, enabled, always))
         for name, cls in sorted(filters.builtin_filters().items())], '30 50 20')]
     lines += [*rst.heading('Weighers', '-'), *rst.table(('Weigher', 'Multiplier', 'Default'), [

@@ -7,7 +7,7 @@ import rst
 from nova import actions
 from nova import states
 
-SIZE, RADIUS, NODE = 960, 410, 62          # of the picture, its circle and a state, in pixels
+SIZE, RADIUS, NODE = 960, 410, 62          # of the diagram, its circle and a state, in pixels
 
 
 def page():
@@ -56,7 +56,7 @@ def arrows():
 
 
 def diagram():
-    """Lines of an SVG picture: states on a circle, an arrow for each change."""
+    """Lines of an SVG diagram: states on a circle, an arrow for each change."""
     names = [name for name in states.VM_STATES if name != states.DELETED]
     places = {}
     for number, name in enumerate(names):
@@ -75,7 +75,7 @@ def diagram():
 
 
 def _arrow(start, end, label):
-    """A curve bent to the right, so that the way back is another one, with its name beside it."""
+    """A curve bent to the right, so that the way back is another one, with its name next to it."""
     (x1, y1), (x2, y2) = start, end
     length = math.hypot(x2 - x1, y2 - y1)
     ux, uy = (x2 - x1) / length, (y2 - y1) / length

@@ -48,7 +48,7 @@ ROWS = (
     ('Take over a guest that another program has made', OPTIONAL, 'adoption', None),
 )
 SHOWN, CALLS = 'yes', 'as calls and XML'
-KERNEL = 'the kernel of the tests has no initiator: what os-brick is asked, and the XML of what it gives'
+KERNEL = 'the kernel of the tests has no initiator: the requests to os-brick, and the XML of what it gives'
 # storage of the libvirt driver: what, its name in the connections or the configuration (None: it has none), how it is
 # shown, the test that shows it, what is to be said of it
 STORAGE = (
@@ -92,7 +92,7 @@ STORAGE = (
      'the XML; the same bounds of local disks are shown with real guests'),
     ('Discard, zeros detected, I/O threads, cache modes', None, SHOWN,
      'integration/test_libvirt_local_disks.py::test_formats_buses_and_threads',
-     'QEMU is told so'),
+     'QEMU is configured so'),
     ('Snapshots of volumes as chains of files (assisted snapshots)', 'local', SHOWN,
      'integration/test_libvirt_volumes.py::test_snapshots_of_a_volume_are_files_that_lie_on_each_other',
      'made and merged while the guest runs, and while it is off; not of encrypted volumes, and not of several '
@@ -160,7 +160,7 @@ UNTRIED = (
      'bindings with fake hosts.'),
     ('PCI devices of the host',
      'No VFIO (CONFIG_VFIO), and no device behind an IOMMU that the machine could spare.',
-     'The list that a real libvirt gives, the XML, inventories and claims. The test beside the row runs where '
+     'The list that a real libvirt gives, the XML, inventories and claims. The test next to the row runs where '
      'NOVA_TEST_PCI_ADDRESS names a device.'),
     ('Virtual graphics devices', 'No VFIO, and no card whose driver makes mediated devices.',
      "The XML by libvirt's schema, inventories and claims."),
@@ -169,7 +169,7 @@ UNTRIED = (
     ('VLANs', 'The kernel of the tests has no VLAN devices (CONFIG_VLAN_8021Q).',
      'What is done to the host, and frames with tags that a process puts on in their place.'),
     ('A root that grows to its disk (disk configuration AUTO)',
-     'The small guest of the tests has no cloud-init, which grows the root.', 'What the guest is told.'),
+     'The small guest of the tests has no cloud-init, which grows the root.', 'What the guest is given.'),
     ('Signed images, trusted certificates', 'No guest is needed: a build with a forged signature ends before.',
      'The verification itself.'),
 )
@@ -179,7 +179,7 @@ def page():
     """Lines of the page."""
     lines = [*rst.heading('Hypervisor support matrix'), 'What the driver of each hypervisor does; the API refuses the '
              'rest with 501 or 409. The suite ``nova/tests/contract/driver_contract.py`` runs on every driver, and on '
-             'libvirt with real guests; the test that shows a row stands beside it. A row without one is shown by '
+             'libvirt with real guests; the test that shows a row stands next to it. A row without one is shown by '
              'tests of its own.', '']
     found = {name: capabilities(path) for name, path in DRIVERS.items()}
     return [*lines, *rst.table(('What', 'Status', 'Feature', 'Test of the contract', *found), [
@@ -189,18 +189,18 @@ def page():
         ' '.join(['30', '10', '14', '30', *['8'] * len(found)])),
         '', *rst.heading('What guests have', '-'),
         'Most of it depends on the host, too: its traits say so, and the scheduler goes by them. Fake guests have '
-        'nothing in them. What has no test beside it was never tried. Tests of *integration* have real guests; those '
-        'of *unit* look at what libvirt and guests are told.', '',
+        'nothing in them. What has no test next to it was never tried. Tests of *integration* have real guests; those '
+        'of *unit* look at what libvirt and guests are given.', '',
         *rst.table(('What', 'Status', 'Test below nova/tests', *DRIVERS), [
             (rst.escaped(what), status, rst.literal(test or ''), *(_word(name in able) for name in DRIVERS))
             for what, status, able, test in GUESTS], ' '.join(['30', '10', '40', *['8'] * len(DRIVERS)])),
         '', *rst.heading('What the machines of the tests cannot run', '-'),
         'These are done by the drivers that say yes above, and no guest of the tests has had them. QEMU emulates the '
-        'processor where a machine lets nobody use KVM.', '',
+        'processor where a machine lets no process use KVM.', '',
         *rst.table(('What', 'Why', 'What is looked at instead'), [tuple(map(rst.escaped, row)) for row in UNTRIED],
                    '30 40 40'),
         '', *rst.heading('Storage of the libvirt driver', '-'),
-        'Shown with real guests (yes), or, where the machines of the tests lack what it needs, as what is asked of '
+        'Shown with real guests (yes), or, where the machines of the tests lack what it needs, as what is requested of '
         'os-brick and of libvirt.', '',
         *rst.table(('What', 'Name', 'Shown', 'Test', 'Remarks'), storage_rows(), '30 10 12 30 30')]
 

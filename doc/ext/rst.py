@@ -4,7 +4,7 @@ import re
 
 
 def write(app, name, pages):
-    """Write {name of a page: lines} into a folder of the sources: only what has changed, which is read anew; its path.
+    """Write {name of a page: lines} into a folder of the sources: only what has changed, which is read again; its path.
     """
     folder = pathlib.Path(app.srcdir, name)
     folder.mkdir(exist_ok=True)

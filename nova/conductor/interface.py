@@ -45,7 +45,7 @@ INTERFACE = Interface(
     Method('refresh_volume', ('instance_uuid', 'bdm_uuid'), call=True),
     # a snapshot whose files a compute makes or merges: its status at the volume service
     Method('volume_snapshot_status', ('snapshot_id', 'status', 'progress')),
-    # the file beside that of its connection which a volume of a server is from now on: {'name', 'format'}
+    # the file next to that of its connection which a volume of a server is from now on: {'name', 'format'}
     Method('volume_file_changed', ('instance_uuid', 'volume_id', 'file'), call=True, since='1.2'),
 
     # ---- moves: conductor/moves/cold.py ----

@@ -13,7 +13,7 @@ SWAP = 'swap'
 # file systems that a host puts onto an ephemeral disk
 FORMATS = ('ext2', 'ext3', 'ext4', 'vfat', 'xfs')
 DEFAULT_FORMAT = 'ext4'
-# of the files that a volume is made of, which lie beside each other: a name leads to no other place
+# of the files that a volume is made of, which lie in one directory: a name leads to no other place
 FILE_NAME = re.compile(r'[0-9A-Za-z_][0-9A-Za-z._+-]{0,254}\Z', re.ASCII)
 FILE_NAME_RULE = 'a name of letters, digits and ._+-, without directories'
 RAW, QCOW2 = 'raw', 'qcow2'

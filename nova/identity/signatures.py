@@ -24,7 +24,7 @@ def matches(secret: str, signed: dict[str, Any]) -> bool:
     params, headers = dict(signed['params']), _headers(signed)
     version_4 = _is_v4(params, headers)
     if version_4 and params.get('SignatureVersion') in ('0', '1', '2'):
-        return False                           # the library takes that version, which signs no time of version 4
+        return False                           # the library takes that version, which has no signed time of version 4
     if not version_4 and (params.get('SignatureVersion'), params.get('SignatureMethod')) != ('2', 'HmacSHA256'):
         return False                           # the library uses its own name of the method, not the one that was sent
     for name in ('Signature', 'X-Amz-Signature'):

@@ -122,7 +122,7 @@ def new_port(project_id: str, network: Mapping[str, Any], binding: dict[str, Any
 
 def is_secured(network: Mapping[str, Any]) -> bool:
     """Whether ports that are made for servers in a network have port security."""
-    # in the routing table of the hosts, guests of others are beside it
+    # in the routing table of the hosts, guests of others share it
     return bool(network['port_security_enabled'] or network['network_type'] == networks.FLAT)
 
 

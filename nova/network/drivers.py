@@ -28,7 +28,7 @@ class NetworkDriver(Protocol):
 def follow(driver: NetworkDriver, load: Callable[[], Any]) -> list[str]:
     """``refresh``, without a look at what is to be as it was at the last time.
 
-    A driver may have ``follow(load)``, as ``refresh``. Whoever calls it calls ``refresh`` from time to time.
+    A driver may have ``follow(load)``, as ``refresh``. Its caller also calls ``refresh`` from time to time.
     """
     fast = getattr(driver, 'follow', None)
     return list(fast(load)) if fast is not None else driver.refresh(load)

@@ -133,7 +133,7 @@ def _lifetime(expires: str | None) -> datetime.timedelta:
 
 
 def _query(params: dict[str, str]) -> str:
-    """The query as version 4 signs it: encoded, sorted, without the signature itself."""
+    """The query as version 4 has it signed: encoded, sorted, without the signature itself."""
     return '&'.join(f'{name}={value}' for name, value in sorted(
         (_quoted(name), _quoted(value)) for name, value in params.items() if name != 'X-Amz-Signature'))
 

@@ -605,7 +605,7 @@ class VolumeCopies:
 
 
 class VolumeFile(typing.TypedDict):
-    """The file of a volume that its guest writes to: its name beside the others of the volume, and its format."""
+    """The file of a volume that its guest writes to: its name among the others of the volume, and its format."""
 
     name: str
     format: str

@@ -4,7 +4,7 @@
 usage: tools/bench/cells.py [--cells 1,100] [--servers 10000] [--limit 1000] [--repeat 7] [--server mariadb|postgresql]
 
 The same servers are in one cell, or spread over so many: each a database of its own on one MariaDB or PostgreSQL that
-is started for it, or a file of SQLite. The default cell has none. The application is asked in this process, without
+is started for it, or a file of SQLite. The default cell has none. The application is called in this process, without
 HTTP; it is at home in the default cell, as in a fleet. Prints the median and the largest time and the median of this
 process's CPU time in milliseconds, and each median in parts of that at the first number of cells. A project that has a
 thousand servers in one cell alone is one of the rows; theirs are the oldest. POST /servers is until 202: who builds the

@@ -4,8 +4,8 @@
 usage: tools/bench/cluster.py [figures] [boots] [heartbeats] [--computes 20] [--servers 100] [--driver pymysql]
        [--simulated 1000 10000] [--json F]
 
-figures     what users see: times of boots, deletes, stops, reads and lists; at the end a table of them beside what is
-            wanted and beside a calibration of the machine, by which runs of different machines can be compared. They
+figures     what users see: times of boots, deletes, stops, reads and lists; at the end a table of them with what is
+            wanted and with a calibration of the machine, by which runs of different machines can be compared. They
             are taken as the benchmark took its figures from which the wanted ones come: one server at a time on a
             cloud that is idle before its POST; and eight clients that only POST, or only DELETE, while one asks for
             the list five times a second. Besides, eight clients that each ask for their server fifty times a second
@@ -80,7 +80,7 @@ class Bench:
             (time.perf_counter() - begin) * 5, 2))
 
     def compare(self):
-        """Print what was measured beside what is wanted (rates: more is better), and times in loops."""
+        """Print what was measured next to what is wanted (rates: more is better), and times in loops."""
         loop_ms = self.results['calibration']['python_loop_s'] * 1000
         print(f'\n{"":44} {"measured":>9} {"wanted":>8} {"of wanted":>9} {"loops":>8}')
         for name, (key, wanted) in WANTED.items():
@@ -238,7 +238,7 @@ class Bench:
                 status, _headers, data = self.fleet.create(f'cost-{number}')
                 if status != 202:
                     raise RuntimeError(data)
-                time.sleep(QUIET_S)              # nobody asks meanwhile: the questions would count
+                time.sleep(QUIET_S)              # no client asks meanwhile: the requests would count
             share = (time.perf_counter() - begin) / CALM_S
             sent = {name: (value - rest[name] - rest[name] * share) / count
                     for name, value in messages.counts.items() if name not in HEARTBEATS}
@@ -246,7 +246,7 @@ class Bench:
                     for name, value in statements.counts().items()}
         self.record('messages of one boot (budget 6)', **{name: round(value, 1) for name, value in sorted(
             sent.items()) if value > 0.05})
-        self.record('  together', calls_and_casts=round(sum(value for name, value in sent.items()
+        self.record('  all', calls_and_casts=round(sum(value for name, value in sent.items()
                                                             if name != 'replies'), 1))
         self.record('SQL statements of one boot (budget 25)', **{name: round(value, 1) for name, value in sorted(
             done.items())})
@@ -267,7 +267,7 @@ class Bench:
 
 
 class Statements:
-    """Statements that the database has been asked for, by kind."""
+    """Statements that the database has executed, by kind."""
 
     def __init__(self, fleet):
         self._db = fleet.cell_db
@@ -349,7 +349,7 @@ def main():
     parser.add_argument('what', nargs='*', help='figures, boots, heartbeats; without a name all')
     parser.add_argument('--computes', type=int, default=20)
     parser.add_argument('--servers', type=int, default=200, help='of the measurements at concurrency 8')
-    parser.add_argument('--driver', default='pymysql', choices=('pymysql', 'mysqldb'), help='by which MariaDB is asked')
+    parser.add_argument('--driver', default='pymysql', choices=('pymysql', 'mysqldb'), help='driver of MariaDB')
     parser.add_argument('--simulated', type=int, nargs='*', default=[1000, 10000], help='numbers of simulated computes')
     parser.add_argument('--seconds', type=int, default=60, help='of the measurement of heartbeats')
     parser.add_argument('--json', help='also write the figures to this file')

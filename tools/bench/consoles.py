@@ -4,8 +4,8 @@
     tools/bench/consoles.py [--sessions 200] [--seconds 20] [--rate 5]
 
 Starts a nova-all with the fake driver, lets tokens lead to serial ports of its own that echo, and opens a session for
-each, from several addresses of loopback, because one client has a bound. First nobody types, then in each session
-somebody types so many keys a second. This process has the other ends: it competes for the processors.
+each, from several addresses of loopback, because one client has a bound. First no user types, then in each session
+a user types so many keys a second. This process has the other ends: it competes for the processors.
 """
 import argparse
 import asyncio
@@ -103,7 +103,7 @@ async def measure(given, pid, url, state):
     took, during = time.monotonic() - begun, memory(pid)
     print(f'{given.sessions} sessions opened in {took:.1f} s; resident memory {before:.0f} MiB before, {during:.0f} '
           f'MiB with them: {(during - before) * 1024 / given.sessions:.0f} KiB each')
-    for what, rate in (('nobody types', 0), (f'{given.rate:g} keys a second each', given.rate)):
+    for what, rate in (('no user types', 0), (f'{given.rate:g} keys a second each', given.rate)):
         cpu, delays = processor(pid), []
         await asyncio.gather(*(type_at(one, rate, given.seconds, delays) for one in sockets))
         used = 100 * (processor(pid) - cpu) / given.seconds

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times DescribeInstances beside GET /servers/detail of the same servers, and RunInstances beside POST /servers.
+"""Times DescribeInstances against GET /servers/detail of the same servers, and RunInstances against POST /servers.
 
 usage: tools/bench/ec2_listing.py [--servers 1000] [--rounds 15] [--thread-model native]
 
@@ -9,7 +9,7 @@ and not parsed. A server is built before the next request is made. Rounds ask fo
 meets the same neighbours; "in parts of" is the median of what each took in parts of the other in the same round. CPU is
 the server's processor time for a request.
 DescribeInstances keeps the text of instances that have not changed, here of all from the second round on; with a filter
-("all anew") it keeps none.
+("all rendered") it keeps none.
 """
 import argparse
 import http.client
@@ -119,7 +119,7 @@ class Bench:
                               'DescribeInstances', lambda: self.ec2('DescribeInstances'), rounds)
         assert listed[0].count(b'"OS-EXT-STS:vm_state"') == listed[1].count(b'<instanceId>') == count, 'other servers'
         self.compare('GET /servers/detail', lambda: self.compute('GET', '/servers/detail?limit=1000'),
-                     'DescribeInstances, all anew', lambda: self.ec2('DescribeInstances', **{
+                     'DescribeInstances, all rendered', lambda: self.ec2('DescribeInstances', **{
                          'Filter.1.Name': 'image-id', 'Filter.1.Value.1': '*'}), rounds)
         image = self.ec2_id('DescribeImages', 'imageId')
         network = self.ec2_id('DescribeSubnets', 'subnetId', **{

@@ -24,7 +24,7 @@ PROGRAM = ('import sys; sys.path[:0] = [sys.argv.pop(1)]\n'
 MOST_S = 120
 MOST_WAIT_S = 0.5              # the address is taken before anybody serves: who waits there would be late
 SCHEMES = {'plain': ('http', 'off'), 'tls': ('https', 'on')}
-UNCHECKED = ssl._create_unverified_context()             # what is asked is whether it serves
+UNCHECKED = ssl._create_unverified_context()             # the question is whether it serves
 
 
 def free_port() -> int:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures real guests on two hosts with a libvirt and a nova-compute each, beside what libvirt and QEMU need alone.
+"""Measures real guests on two hosts with a libvirt and a nova-compute each, and what libvirt and QEMU need alone.
 
 usage: tools/bench/guests.py --guest DIRECTORY [--repeat 3] [--many 4] [--data 256] [--only TEXT]
 
 A cloud in this process, its computes and their libvirts in network namespaces of this machine (as root; see
-nova/tests/integration/moving_cloud.py). Each row is the median of --repeat runs: what a user waits, and beside it the
+nova/tests/integration/moving_cloud.py). Each row is the median of --repeat runs: what a user waits, and next to it the
 same done by virsh or qemu-img alone where that exists. Guests are emulated where there is no KVM: compare the columns,
 not machines.
 """

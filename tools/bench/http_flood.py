@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Hostile connections beside honest clients of an all-in-one with fake computes, and of its metadata service.
+"""Hostile connections along with honest clients of an all-in-one with fake computes, and of its metadata service.
 
 usage: tools/bench/http_flood.py [--model native|eventlet] [--count 500] [--clients 20] [--usual 10] [--seconds 120]
 
 It prints for each request of the honest clients how often it was answered, its median and its worst time in ms, alone
-and beside the flood, and what was wrong. Exit code 1: an answer was wrong, or a median more than doubled (plus 250 ms).
+and during the flood, and what was wrong. Exit code 1: an answer was wrong, or a median more than doubled (plus 250 ms).
 The test of the same kind, which takes some 20 seconds, is nova/tests/perf/test_http_flood.py.
 """
 import argparse
@@ -37,17 +37,17 @@ def main():
 
     from nova.tests.functional import cloud as cloud_fixture
     from nova.tests.perf import http_flood
-    from nova.tests.perf import test_http_flood as asked
+    from nova.tests.perf import test_http_flood as flooding
 
     sizes = {'count': given.count, 'clients': given.clients, 'usual_s': given.usual, 'flood_s': given.seconds}
     wrong = []
     with tempfile.TemporaryDirectory() as directory, cloud_fixture.running(
             pathlib.Path(directory), metadata__request_rate=10000) as cloud:
-        for title, compare in (('all-in-one', asked.flood), ('metadata', asked.flood_metadata)):
+        for title, compare in (('all-in-one', flooding.flood), ('metadata', flooding.flood_metadata)):
             found = compare(cloud, **sizes)
             show(f'{title}, {given.model}', found)
             wrong += http_flood.late(found)
-    print('\n'.join(wrong) or 'nobody was late')
+    print('\n'.join(wrong) or 'no answer was late')
     return bool(wrong)
 
 

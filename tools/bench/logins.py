@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a flood of logins costs others: an all-in-one whose hashes are as slow as in production, 64 clients with random
-names, and beside them an honest client of the other faces and an honest login from another address.
+names, and with them an honest client of the other faces and an honest login from another address.
 
     NOVA_THREAD_MODEL=eventlet tools/bench/logins.py --seconds 10
 """

@@ -65,20 +65,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--hosts', type=int, default=10000)
     parser.add_argument('--changed', type=int, default=1000)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     dice = random.Random(1)
     kinds = [numa.text_of_host(used(dice)) for _ in range(200)]
-    texts = [dice.choice(kinds) for _ in range(asked.hosts)]
-    limits = [LIMITS] * asked.hosts
+    texts = [dice.choice(kinds) for _ in range(options.hosts)]
+    limits = [LIMITS] * options.hosts
     known = tables.Cells(texts, limits)
-    alike = {position: (dice.choice(kinds), LIMITS) for position in range(asked.changed)}
-    others = {position: (numa.text_of_host(unlike(position)), LIMITS) for position in range(asked.changed)}
+    equal = {position: (dice.choice(kinds), LIMITS) for position in range(options.changed)}
+    others = {position: (numa.text_of_host(unlike(position)), LIMITS) for position in range(options.changed)}
     forget = tables._of_text.cache_clear
-    measure(f'{asked.hosts} hosts read for the first time', lambda: tables.Cells(texts, limits), forget)
-    measure(f'{asked.changed} hosts changed, to states that others have', lambda: known.changed(alike))
-    measure(f'{asked.changed} hosts changed, each to a state of its own', lambda: known.changed(others), forget)
-    measure(f'a look at {asked.hosts} hosts: 4 pinned CPUs', lambda: known.mask(guest()))
-    measure(f'a look at {asked.hosts} hosts: two nodes, large pages',
+    measure(f'{options.hosts} hosts read for the first time', lambda: tables.Cells(texts, limits), forget)
+    measure(f'{options.changed} hosts changed, to states that others have', lambda: known.changed(equal))
+    measure(f'{options.changed} hosts changed, each to a state of its own', lambda: known.changed(others), forget)
+    measure(f'a look at {options.hosts} hosts: 4 pinned CPUs', lambda: known.mask(guest()))
+    measure(f'a look at {options.hosts} hosts: two nodes, large pages',
             lambda: known.mask(guest(numa_nodes='2', mem_page_size='large')))
     host = numa.load_host(kinds[0])
     measure('a close look at one host', lambda: fit.fit(host, guest(), LIMITS))

@@ -11,7 +11,7 @@ Parts, all by default:
   memory     resident memory of a process with the table of --hosts hosts, before it and with it
   placement  durable placements a second of one scheduler process with --callers callers, then the latency at half of
              that rate; and how many servers the fullest of the hosts has, all of which were equal
-MariaDB (mysqlclient: asked by the driver in C) and PostgreSQL are started privately and are gone at the end. Latencies
+MariaDB (mysqlclient: by the driver in C) and PostgreSQL are started privately and are gone at the end. Latencies
 in milliseconds.
 """
 import argparse
@@ -33,7 +33,7 @@ from nova.runtime import concurrency
 PARTS = ('decision', 'refresh', 'memory', 'placement')
 WARM = 5              # decisions that find out what a view remembers
 SIZES = (1000, 2000, 5000, 10000, 20000, 50000, 100000)
-ASKED = {'vcpus': 1, 'memory_mb': 512, 'local_gb': 1}
+AMOUNTS = {'vcpus': 1, 'memory_mb': 512, 'local_gb': 1}
 CHANGED = 1000
 CHUNK = 1000
 CPU = {'arch': 'x86_64', 'model': 'EPYC', 'vendor': 'AMD',
@@ -105,10 +105,10 @@ def decision(args):
             hosts, times = view(count, eligible).copy(), []
             for _ in range(WARM + max(200, 2_000_000 // count)):
                 server = str(uuid.uuid4())
-                request = pipeline.Request(ASKED, spec=spec(server))
+                request = pipeline.Request(AMOUNTS, spec=spec(server))
                 begin = time.perf_counter()
                 ranking, = pipeline.choose(hosts, request, using, weighers, [server], most=pipeline.MOST)
-                hosts.consume(ranking[0], ASKED)
+                hosts.consume(ranking[0], AMOUNTS)
                 times.append((time.perf_counter() - begin) * 1000)
             times = sorted(times[WARM:])
             row += [statistics.median(times), times[int(len(times) * 0.99)]]

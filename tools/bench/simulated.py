@@ -2,8 +2,8 @@
 
 A simulated compute is its messages, which go over the wire as those of nova.runtime.heartbeat and the compute's
 manager do, at the default intervals: every [DEFAULT] report_interval one to itself and, when it has come back, the
-cast service_alive; every 12th time the call register_service; what the host has, unchanged, when it is told again. It
-has no process, no guests, and shares its queue with ninety-nine others.
+cast service_alive; every 12th time the call register_service; what the host has, unchanged, when it is reported
+again. It has no process, no guests, and shares its queue with ninety-nine others.
 
 Run by tools/bench/cluster.py.
 """

@@ -24,7 +24,7 @@ BOUND = 0.97
 
 
 class Side:
-    """One tree's cloud and what it is asked."""
+    """One tree's cloud and the requests to it."""
 
     def __init__(self, tree, servers, thread_model):
         self.cloud = LocalCloud(thread_model=thread_model, options=all_in_one.ROOM, command=tree / '.venv/bin/nova-all',

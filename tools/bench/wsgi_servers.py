@@ -87,7 +87,7 @@ def measure(name, cloud, server_id, given):
     command, environ = SERVERS[name]
     executable = BIN / command[0]
     if not executable.exists():
-        print(f'{name:26}left out: {command[0]} is not installed beside {sys.executable}.')
+        print(f'{name:26}left out: {command[0]} is not installed next to {sys.executable}.')
         return
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))

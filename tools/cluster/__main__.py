@@ -10,7 +10,7 @@ from cluster import parts
 from cluster import prepare
 from cluster import settings
 from steps import step
-from steps import together
+from steps import concurrently
 
 
 def _start(rows):
@@ -31,10 +31,10 @@ def _wait(launched):
             part.start()
 
 
-def up(asked):
+def up(options):
     settings.DIRECTORY.mkdir(exist_ok=True)
-    fleet = settings.save(asked.database, asked.computes, asked.cells, asked.libvirt, asked.network,
-                          asked.ceph)
+    fleet = settings.save(options.database, options.computes, options.cells, options.libvirt, options.network,
+                          options.ceph)
     begin = time.monotonic()
     print('Network and servers')
     step('Bridge and namespaces', prepare.network, fleet)
@@ -46,7 +46,7 @@ def up(asked):
     _wait(launched)
     step('Databases', prepare.databases, fleet)
     step('Configuration', prepare.configuration, fleet)
-    together(*prepare.schemas(fleet))
+    concurrently(*prepare.schemas(fleet))
     print('Identity and images')
     launched = _launch(parts.openstack(fleet))
     step('Tokens with which computes join', prepare.tokens, fleet)
@@ -116,7 +116,7 @@ def _fleet():
     return fleet
 
 
-def status(asked):
+def status(options):
     rows = parts.all_of(_fleet())
     for part in rows:
         print(f'{part.name:<17} {part.pid() or "-":>8}  {part.address}')
@@ -134,29 +134,29 @@ def _chosen(names):
     return [known[name] for name in names]
 
 
-def one(asked):
-    for part in _chosen(asked.parts):
-        if asked.command == 'start':
+def one(options):
+    for part in _chosen(options.parts):
+        if options.command == 'start':
             _start([part])
-        elif asked.command == 'stop':
+        elif options.command == 'stop':
             step(f'{part.name} stops', part.stop)
         else:
             part.kill()
 
 
-def logs(asked):
-    for part in _chosen([asked.part]) if asked.part else parts.all_of(_fleet()):
-        print(f'==> {part.log}\n{part.tail(200 if asked.part else 5)}\n')
+def logs(options):
+    for part in _chosen([options.part]) if options.part else parts.all_of(_fleet()):
+        print(f'==> {part.log}\n{part.tail(200 if options.part else 5)}\n')
 
 
-def down(asked):
+def down(options):
     fleet = settings.load()
     if fleet is not None:
         for part in reversed(parts.all_of(fleet)):
             if part.pid() is not None:
                 step(f'{part.name} stops', part.stop)
     prepare.remove_network()
-    if asked.purge:
+    if options.purge:
         for path in settings.DIRECTORY.glob('*'):
             if path.name not in ('openstack', 'guest'):                 # programs, not data
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -190,8 +190,8 @@ def main():
     command = commands.add_parser('down', help='end all')
     command.add_argument('--purge', action='store_true', help='forget the data as well')
     command.set_defaults(do=down)
-    asked = parser.parse_args()
-    return asked.do(asked)
+    options = parser.parse_args()
+    return options.do(options)
 
 
 if __name__ == '__main__':

@@ -114,7 +114,7 @@ def cut_off(number, down_s=60):
 
 @contextlib.contextmanager
 def _packets_dropped(port, namespace=None):
-    """No packet from or to this port of the servers' address passes, and nobody is told."""
+    """No packet from or to this port of the servers' address passes, and no side is notified."""
     rules = ' '.join(f'ip {end}addr {settings.ADDRESS} tcp {end}port {port} drop;' for end in 'sd')
     table = 'table inet nova_faults {\n%s\n}' % '\n'.join(
         f'chain {hook} {{ type filter hook {hook} priority -300; {rules} }}' for hook in ('input', 'output'))

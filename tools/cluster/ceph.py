@@ -19,7 +19,7 @@ from cluster.processes import run
 DIRECTORY = settings.DIRECTORY / 'ceph'
 CONF = DIRECTORY / 'ceph.conf'
 TOOL = settings.TREE / 'tools' / 'ceph.sh'
-PORT = 6788                              # and the next one, at which block storages tell it
+PORT = 6788                              # and the next one, at which block storages report to it
 SIZE = '20G'
 DISKS, VOLUMES, IMAGES = 'vms', 'volumes', 'images'
 # user -> rights in pools; nova with its pool is made by ceph.sh
@@ -200,7 +200,7 @@ rbd_secret_uuid = {secret('nova')}
 
 
 def of_glance():
-    """Where Glance has images. Whoever sees an image sees where it is: Cinder clones it there."""
+    """Where Glance has images. A user who sees an image sees where it is: Cinder clones it there."""
     return f'''[DEFAULT]
 show_image_direct_url = true
 enabled_backends = ceph:rbd

@@ -42,7 +42,7 @@ def uri(name):
     return f'qemu+unix:///system?socket={directory(name)}/run/libvirt/libvirt-sock'
 
 
-def inside(name, *command):
+def in_namespace(name, *command):
     """The command that runs another one on a host, within its network namespace."""
     return ['unshare', '-m', settings.TREE / 'tools' / 'cluster' / 'host.sh', directory(name), *command]
 
@@ -112,13 +112,13 @@ def answers(name):
 
 
 def guests(name):
-    """{uuid: power state} of every domain of a host, whoever defined it.
+    """{uuid: power state} of every domain of a host, no matter which program defined it.
 
     :raises RuntimeError: libvirt does not answer
     """
-    asked = '; echo =; '.join(f'list --all --uuid {choice}' for choice in STATES)
+    commands = '; echo =; '.join(f'list --all --uuid {choice}' for choice in STATES)
     found = {}
-    for state, listed in zip(STATES.values(), virsh(name, asked).split('='), strict=True):
+    for state, listed in zip(STATES.values(), virsh(name, commands).split('='), strict=True):
         found.update(dict.fromkeys(listed.split(), state))
     return found
 

@@ -75,7 +75,7 @@ def _metadata_agent(name, where):
     """What passes guests' requests for metadata on; its namespaces of networks are the host's own."""
     file = settings.DIRECTORY / 'neutron' / f'metadata-{name}.ini'
     agent = [parts.OPENSTACK / 'neutron-ovn-metadata-agent', '--config-file', file]
-    yield Part(f'metadata-{name}', hosts.inside(name, *agent), **where)
+    yield Part(f'metadata-{name}', hosts.in_namespace(name, *agent), **where)
 
 
 def connection(name):
@@ -124,7 +124,7 @@ def _prepare_host(name):
         run('ip', 'link', 'add', outer, 'type', 'veth', 'peer', 'name', inner, 'netns', namespace)
         run('ip', 'link', 'set', outer, 'master', OUTSIDE, 'up')
         run('ip', '-n', namespace, 'link', 'set', inner, 'up')
-    # Open vSwitch passes on what it gets, so whoever sends to it makes the checksums
+    # Open vSwitch passes on what it gets, so the sender makes the checksums
     for device in (outer, f'{settings.CABLES}{number}'):
         run('ethtool', '-K', device, 'tx', 'off')
     place = hosts.directory(name) / 'ovs'
@@ -135,7 +135,7 @@ def _prepare_host(name):
 
 
 def configure_host(name, number):
-    """What the operator of a host tells its Open vSwitch, while only its database runs."""
+    """What the operator of a host sets in its Open vSwitch, while only its database runs."""
     vsctl(name, '--no-wait', 'init', '--', 'set', 'Open_vSwitch', '.',
           f'external_ids:system-id={name}', f'external_ids:hostname={name}',
           f'external_ids:ovn-remote=tcp:{settings.ADDRESS}:{OVN_PORT}', 'external_ids:ovn-encap-type=geneve',

@@ -142,18 +142,18 @@ def nova(fleet):
         command = [BIN / 'nova-compute', '--config-file', directory / f'{name}.conf']
         if name in fleet.libvirt_names:
             yield from _libvirt_host(fleet, name, number)
-            command = hosts.inside(name, *command)           # it looks at files of its host's libvirt
+            command = hosts.in_namespace(name, *command)           # it looks at files of its host's libvirt
         yield Part(name, command, namespace=settings.NAMESPACES + name, address=settings.compute_address(number))
 
 
 def _libvirt_host(fleet, name, number):
     """What a compute with guests of QEMU needs on its host: libvirt, and bridges."""
     where = {'namespace': settings.NAMESPACES + name, 'address': settings.compute_address(number)}
-    serve = hosts.inside(name, settings.TREE / 'tools' / 'libvirt-host.sh', 'serve', '--listen')
+    serve = hosts.in_namespace(name, settings.TREE / 'tools' / 'libvirt-host.sh', 'serve', '--listen')
     yield Part(f'libvirt-{name}', serve, hosts.answers(name), **where)
     if fleet.network == 'neutron':
         return
-    yield Part(f'network-{name}', hosts.inside(name, BIN / 'nova-network', '--config-file',
+    yield Part(f'network-{name}', hosts.in_namespace(name, BIN / 'nova-network', '--config-file',
                                                settings.DIRECTORY / 'nova' / f'network-{name}.conf'), **where)
 
 

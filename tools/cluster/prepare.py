@@ -75,7 +75,7 @@ def _new_database(fleet, place):
         run('mariadb-install-db', '--no-defaults', f'--datadir={place}/data', '--skip-test-db', '--user=mysql',
             '--auth-root-authentication-method=socket')
         return
-    password = place / 'password'            # a file, because initdb opens it anew and a pipe of root's refuses that
+    password = place / 'password'            # a file, because initdb opens it again and a pipe of root's refuses that
     _write(password, fleet.passwords['database'], owner='postgres')
     run(parts.program('initdb'), '-D', place / 'data', '-A', 'scram-sha-256', '--auth-local=peer',
         '-U', 'postgres', '-E', 'UTF8', f'--pwfile={password}', user='postgres')
@@ -302,7 +302,7 @@ project_name = service
 user_domain_name = Default
 project_domain_name = Default
 ''' if fleet.ceph else ''
-    asked = ['glance', *(['neutron'] if fleet.network == 'neutron' else []), *(['cinder'] if fleet.ceph else [])]
+    chosen = ['glance', *(['neutron'] if fleet.network == 'neutron' else []), *(['cinder'] if fleet.ceph else [])]
     identity = f'''[identity]
 backend = keystone
 [oslo_middleware]
@@ -311,7 +311,7 @@ enable_proxy_headers_parsing = true
 trusted_proxies = {settings.ADDRESS}
 [dashboard]
 identity_url = {settings.url('keystone', '/v3')}
-connect_to = {', '.join(settings.url(name) for name in asked)}
+connect_to = {', '.join(settings.url(name) for name in chosen)}
 {_authtoken(fleet, 'nova')}'''
 
     def file(name, *texts, host='controller', address=settings.ADDRESS, http='', state=None):
@@ -386,7 +386,7 @@ def manage(*arguments, cell=None):
 
 
 def schemas(fleet):
-    """Rows for steps.together: the tables of each service by its own command, and what else it finds when it starts."""
+    """Rows for steps.concurrently: the tables of each service by its own command, and what it finds at its start."""
     return [('Tables and administrator of Keystone', _keystone_schema, fleet),
             ('Tables of Glance', _glance_schema, fleet), ('Tables and first network of Nova', _nova_schema, fleet),
             *([('Tables of Neutron and Placement', neutron.schema)] if fleet.network == 'neutron' else []),

@@ -115,7 +115,7 @@ class Part:
 
 
 def _reap(group):
-    """What this process has started, and has ended, is in the process table until it is asked for."""
+    """What this process has started, and has ended, is in the process table until its exit code is read."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(-group, os.WNOHANG)
 

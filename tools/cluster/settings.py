@@ -1,4 +1,4 @@
-"""Where the fleet stands, and its secrets: made once, kept beside its data."""
+"""Where the fleet stands, and its secrets: made once, kept next to its data."""
 import json
 import os
 import pathlib
@@ -92,7 +92,7 @@ def url(part, path=''):
 
 
 def monitoring_port(name):
-    """Where a daemon on this machine tells its metrics: each has a port of its own; 0, any free one, for commands."""
+    """Where a daemon on this machine reports its metrics: each has a port of its own; 0, any free one, for commands."""
     return MONITORING + DAEMONS.index(name) if name in DAEMONS else 0
 
 
@@ -116,11 +116,11 @@ def load():
 def save(database, computes, cells=1, libvirt=0, network='embedded', ceph=False):
     """Settings with these values; secrets stay what they are."""
     known = load()
-    for name, asked, words in (('database', database, 'on {}'), ('cells', cells, 'with {} cells'),
+    for name, wanted, words in (('database', database, 'on {}'), ('cells', cells, 'with {} cells'),
                                ('libvirt', libvirt, 'with libvirt on {} computes'),
                                ('network', network, 'with {} networks'),
                                ('ceph', ceph, 'with Ceph' if known and known.ceph else 'without Ceph')):
-        if known is not None and getattr(known, name) != asked:
+        if known is not None and getattr(known, name) != wanted:
             raise SystemExit(f'This fleet was built {words.format(getattr(known, name))}. End it with: '
                              'tools/cluster.sh down --purge')
     if network == 'neutron' and cells > 1:

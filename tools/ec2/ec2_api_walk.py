@@ -5,7 +5,7 @@
 
 ec2-api is installed into DIRECTORY (/tmp/nova-ec2-api), awscli into the other (/tmp/nova-ec2-api-clients), unless they
 are there. The cloud is an all-in-one in this process, with the fake driver: its identity, compute, image, network and
-block storage services are what ec2-api calls; the EC2 API of this tree is not asked. Each step is printed:
+block storage services are what ec2-api calls; the EC2 API of this tree is not called. Each step is printed:
 "passes", "cannot" with the reason, or "FAILED". The exit code is 1 when a step did not end as STEPS says.
 
 ec2-api needs older packages than today's (PACKAGES), and sends no token to /v3/ec2tokens, which identity services ask
@@ -204,10 +204,10 @@ class Relay(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers['Content-Length']))
-        asked = urllib.request.Request(self.identity + self.path, body, {
+        request = urllib.request.Request(self.identity + self.path, body, {
             'Content-Type': 'application/json', 'X-Auth-Token': self.token})
         try:
-            with urllib.request.urlopen(asked, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 code, headers, text = answer.status, answer.headers, answer.read()
         except urllib.error.HTTPError as error:
             code, headers, text = error.code, error.headers, error.read()
@@ -290,17 +290,17 @@ class Walk:
             for key, value in known.items():
                 text = text.replace('{' + key + '}', str(value))
             text = text.replace('{{', '{').replace('}}', '}')
-            printed, told = self._aws(text)
+            printed, refusal = self._aws(text)
             wanted, reason = expected[0] if expected else (name[1:] if name.startswith('!') else '', '')
-            good = wanted in told if wanted else not told
+            good = wanted in refusal if wanted else not refusal
             passed += good and not reason
             cannot += good and bool(reason)
             print(f'{"FAILED" if not good else "cannot" if reason else "passes"}  {text}', flush=True)
             if reason or not good:
-                print(f'        {reason if good else told or "passes, which was not expected"}', flush=True)
+                print(f'        {reason if good else refusal or "passes, which was not expected"}', flush=True)
             if not good:
                 self.failed.append(text)
-            if name and not told:
+            if name and not refusal:
                 known[name] = printed.split()[0] if printed.split() else 'nothing'
         print(f'{passed + cannot + len(self.failed)} steps: {passed} pass, {cannot} cannot, {len(self.failed)} failed')
 

@@ -8,7 +8,7 @@ QEMU's block layer (qemu-io) with librbd, and numbered blocks. Meanwhile SIGKILL
 
 - the OSD, which is started again after up to three seconds
 - the monitor, the same
-- a writer, which begins anew
+- a writer, which begins again
 
 What is read back on the way, and every block in the end, is compared as there. Prints a line of numbers, and exits with
 1 and a line for each violation, when there is one.

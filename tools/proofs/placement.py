@@ -103,7 +103,7 @@ def make_flavors(conn):
 
 
 def make_image(db, directory):
-    """The id of an active image; its data is never asked for."""
+    """The id of an active image; its data is never requested."""
     from nova.image import api
     images = api.EmbeddedImages(embedded.Store(db, str(directory)))
     owner = context.admin_context()
@@ -256,7 +256,7 @@ class Api:
                     for group, number in members.items() if number > MEMBERS)
 
     def against(self, cell):
-        """What the two databases do not know alike, at rest."""
+        """What the two databases disagree about, at rest."""
         ours, theirs = {row['instance_uuid']: row for row in self.mappings}, {row['uuid']: row for row in cell.servers}
         yield from (f'{server} has a mapping and no server' for server in ours.keys() - theirs.keys())
         yield from (f'{server} is a server without a mapping' for server in theirs.keys() - ours.keys())
@@ -371,11 +371,11 @@ def unplaced(cloud):
 
 
 def prove(database, url_of, directory, *, schedulers=3, threads=50, requests=2000, hosts=60, resizing=0.15, seed=None,
-          tell=print):
+          report=print):
     """A Result.
 
     :param url_of: function(name) -> URL of a new database
-    :param threads, requests: of all processes together
+    :param threads, requests: of all processes in total
     """
     seed = seed if seed is not None else random.SystemRandom().randrange(10 ** 6)
     cloud = Cloud(url_of, directory, hosts, seed)
@@ -389,7 +389,7 @@ def prove(database, url_of, directory, *, schedulers=3, threads=50, requests=200
         rules = {group: row for (_project, row), group in zip(wanted, first['found']['groups'], strict=True)}
         before = unplaced(cloud)
         watch = Watch(cloud, rules)
-        tell(f'{database}: {hosts} hosts with {first["found"]["placed"]} servers are full to '
+        report(f'{database}: {hosts} hosts with {first["found"]["placed"]} servers are full to '
              f'{100 * look(cloud)[0].fullness():.1f} %; seed {seed}')
         watch.start()
         begin = time.monotonic()
@@ -441,7 +441,7 @@ def main():
     parser.add_argument('--database', action='append', choices=sorted(servers.DATABASES),
                         help='may be repeated; MariaDB and PostgreSQL unless given')
     parser.add_argument('--schedulers', type=int, default=3, help='processes')
-    parser.add_argument('--threads', type=int, default=50, help='of all processes together')
+    parser.add_argument('--threads', type=int, default=50, help='of all processes in total')
     parser.add_argument('--requests', type=int, default=2000)
     parser.add_argument('--hosts', type=int, default=60)
     parser.add_argument('--resizing', type=float, default=0.15, help='how many requests resize a server, 0 to 1')

@@ -51,7 +51,7 @@ FAILING = 0.03                                          # of the builds
 TURN_S = 1                                              # for which one group is everybody's
 ROUNDS = 20                                             # of looking after what was interrupted, at the end
 VERSION = 'compute 2.64'
-# What a request may be told when others were faster.
+# What a request may be answered when others were faster.
 EXPECTED = {200, 202, 204, 400, 403, 404, 409}
 OVERTAKEN = (exception.InstanceChanged, exception.InstanceNotFound, exception.MigrationNotFound,
              exception.InvalidMigrationState, exception.Conflict)
@@ -116,7 +116,7 @@ class Casts:
 
 
 class Computes:
-    """All compute hosts: each step is over when it is asked for."""
+    """All compute hosts: each step is over when it is requested."""
 
     conductor = None
 

@@ -11,7 +11,7 @@ by SIGKILL:
 
 - the storage, which is started again
 - an exporter, which the storage starts again
-- a writer, which begins anew
+- a writer, which begins again
 - and a volume moves to another host, whose attachment is opened before the one of the old host is closed
 
 What is read back on the way, and every block in the end, is compared: it is of this volume, of this place, and its

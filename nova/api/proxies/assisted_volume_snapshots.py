@@ -79,7 +79,7 @@ def _delete_info(text: str | None) -> api_request.Document:
 
 def _check_file(key: str, name: object) -> None:
     """
-    :raises BadRequest: it could lead to another place than to a file beside the volume's
+    :raises BadRequest: it could lead to another place than to a file next to the volume's
     """
     if not isinstance(name, str) or not disks.FILE_NAME.match(name):
         raise exception.BadRequest(f'{key} must be {disks.FILE_NAME_RULE}, not {name!r:.80}.')

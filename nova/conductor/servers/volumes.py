@@ -265,7 +265,7 @@ class Volumes:
         self._storage.update_snapshot_status(_system(ctx), snapshot_id, status, progress)
 
     def volume_file_changed(self, ctx: Context, instance_uuid: str, volume_id: str, file: Row) -> None:
-        """:raises InvalidVolume: it is no file beside the present one"""
+        """:raises InvalidVolume: it is no file next to the present one"""
         name, form = file.get('name'), file.get('format')
         if not isinstance(name, str) or not disks.FILE_NAME.match(name) or form not in (disks.QCOW2, disks.RAW):
             raise exception.InvalidVolume(reason='its new file is none.')

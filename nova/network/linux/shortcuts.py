@@ -5,7 +5,7 @@ rules. A packet that has passed all of these and leaves by a device of a guest, 
 of the rules as its mark: the connection gets into a set of that device for SHORT_S. A packet of it that arrives
 meanwhile goes from its sender's device to the receiver's at once. What begins or ends a connection never does.
 
-Each change of the filters removes this table in the same transaction; it is made anew behind it. So no packet passes
+Each change of the filters removes this table in the same transaction; it is made again after it. So no packet passes
 here by rules that are not there any more: one still on its way has the mark of other rules, and teaches nothing.
 """
 from __future__ import annotations

@@ -169,7 +169,7 @@ class Fleet(moving.Hosts):
             down=DOWN_S) + extra)
         with open(self.directory / f'{name}.log', 'ab') as log:
             self.computes[name] = subprocess.Popen(
-                [str(word) for word in self.cluster.hosts.inside(name, *self.command(file))],
+                [str(word) for word in self.cluster.hosts.in_namespace(name, *self.command(file))],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment())
 
     def command(self, file: pathlib.Path) -> list[str | pathlib.Path]:

@@ -36,7 +36,7 @@ def fleet():
                     file.write('lock_manager = "lockd"\n')
                 (place / 'etc' / 'qemu-lockd.conf').write_text('auto_disk_leases = 1\nrequire_lease_for_disks = 1\n')
                 (place / 'etc' / 'virtlockd.conf').write_text('')
-                words = made.cluster.hosts.inside(name, 'setpriv', '--pdeathsig', 'KILL', 'virtlockd')
+                words = made.cluster.hosts.in_namespace(name, 'setpriv', '--pdeathsig', 'KILL', 'virtlockd')
                 process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL)
                 stack.callback(process.wait)
                 stack.callback(process.kill)

@@ -152,7 +152,7 @@ def test_steps_at_the_same_time_have_a_line_each_with_its_own_time(steps, capsys
     def two():
         first.set()
         return 2
-    assert steps.together(('One', one), ('Two', two)) == [1, 2]
+    assert steps.concurrently(('One', one), ('Two', two)) == [1, 2]
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ['One', 'Two']
 
 
@@ -162,5 +162,5 @@ def test_one_of_several_steps_fails(steps, capsys):
     def fails():
         raise RuntimeError('no room')
     with pytest.raises(SystemExit, match="'One' failed: no room"):
-        steps.together(('One', fails), ('Two', ended.append, 2))
+        steps.concurrently(('One', fails), ('Two', ended.append, 2))
     assert ended == [2] and 'One' in capsys.readouterr().out

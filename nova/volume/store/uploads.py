@@ -85,8 +85,8 @@ class Uploads:
         self._db.run(db.update, volumes, volume_id, {'status': contents.AVAILABLE}, statuses=[UPLOADING])
 
     def recover(self) -> None:
-        """What a crash has cut off is not begun again: who asked for it may not ask any more. Its image stays queued,
-        without data."""
+        """What a crash has cut off is not begun again: who requested it may not be allowed to any more. Its image stays
+        queued, without data."""
         with self._db.reader() as conn:
             found = [row['id'] for row in db.every(conn, volumes) if row['status'] == UPLOADING]
         for volume_id in found:

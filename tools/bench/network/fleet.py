@@ -227,10 +227,10 @@ class Fleet:
         conf = self._configuration(network__driver='linux', network__tunnel_address=f'192.0.2.{number + 1}')
         original = driver.LinuxDriver._load
 
-        def told(linux, text):
+        def load(linux, text):
             original(linux, text)
             self._say('filters', name, max(map(int, re.findall(r'tcp dport ([0-9]+) accept', text)), default=0))
-        driver.LinuxDriver._load = told
+        driver.LinuxDriver._load = load
         helper = remote.helper(conf)
         with _inside(self._space(number)):
             helper.fork()
@@ -322,11 +322,11 @@ def _child(function, *arguments):
 def _inside(space):
     """The block runs in a network namespace, and from then on there is a /run of its own."""
     libc = ctypes.CDLL(None, use_errno=True)
-    with open('/proc/self/ns/net', 'rb') as outside, open(f'/run/netns/{space}', 'rb') as inside:
+    with open('/proc/self/ns/net', 'rb') as outside, open(f'/run/netns/{space}', 'rb') as namespace:
         def enter(handle):
             if libc.setns(handle.fileno(), CLONE_NEWNET):
                 raise OSError(ctypes.get_errno(), space)
-        enter(inside)
+        enter(namespace)
         if libc.unshare(CLONE_NEWNS):
             raise OSError(ctypes.get_errno(), 'unshare')
         subprocess.run(['mount', '--make-rprivate', '/'], check=True)

@@ -1,4 +1,4 @@
-"""TCP between guests that are namespaces, beside the same devices without this product: see network.py.
+"""TCP between guests that are namespaces, compared with the same devices without this product: see services.py.
 
 With all filters, on one host, and between two, which are namespaces, too, over VXLAN. In turns with pairs of devices on
 bridges that no packet filter sees, made by hand: what the kernel gives. One connection, with writes of 16 KiB and, as
@@ -110,7 +110,7 @@ def guests(path):
 
 
 def measure(path, show):
-    """Each beside the same without this product, in turns."""
+    """Each compared with the same without this product, in turns."""
     with guests(path) as (_world, (one, neighbour, far), (first, second, third)):
         places = (('on one host (veth)', neighbour, second), ('between hosts (VXLAN)', far, third))
         for (name, other, bare), kib in itertools.product(places, WRITES):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Prints what a guest reads and writes of volumes by each way, beside QEMU with a file and none of our parts.
+"""Prints what a guest reads and writes of volumes by each way, compared with QEMU with a file and none of our parts.
 
 usage: tools/bench/storage/disk_guests.py --guest DIRECTORY [--ways file,nbd,iscsi,rbd] [--requests 2000] [--mib 256]
                                   [--rounds 3]
 
 A guest of the libvirt driver (QEMU without KVM, unless the machine has it) gets one volume after the other: a file, an
-export of qemu-storage-daemon through a socket, a target of tgt, an image of a Ceph of one node. Beside it runs QEMU
+export of qemu-storage-daemon through a socket, a target of tgt, an image of a Ceph of one node. Next to it runs QEMU
 with the same machine, processor, memory and system, as a user would start it, and has two disks: a second volume of the
 same storage, without a setting, and a plain file. In both guests disk_io.c does requests one after the other
 past the guest's page cache; they take turns. Needs root, libvirt, gcc, the directory of tools/guest-image.sh and,

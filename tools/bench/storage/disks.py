@@ -5,15 +5,16 @@ usage: tools/bench/storage/disks.py [--volumes 200] [--rounds 20] [--image 1024]
                             [--only single,many,image,requests,memory,fetched,boots,guests]
 
 - create, snapshot, attach and detach through the APIs of an all-in-one (fake driver, SQLite), until the volume is what
-  the answer promises, beside what the storage itself takes for it
+  the answer promises, compared with what the storage itself takes for it
 - so many volumes at concurrency 8
-- an image (MiB of random bytes, qcow2 and raw) copied to a volume, beside qemu-img convert of the same file, without
-  and with the flush that a volume has had when it is available; and once after a start, when the image is hashed, too
-- writes and reads of 4 KiB and 1 MiB by QEMU's block layer (qemu-io) over an export with TLS, beside the same on the
-  file
-- memory of nova-volume, a process of its own beside a real RabbitMQ: after its start, and with so many volumes
+- an image (MiB of random bytes, qcow2 and raw) copied to a volume, compared with qemu-img convert of the same file,
+  without and with the flush that a volume has had when it is available; and once after a start, when the image is
+  hashed, too
+- writes and reads of 4 KiB and 1 MiB by QEMU's block layer (qemu-io) over an export with TLS, compared with the same on
+  the file
+- memory of nova-volume, a process of its own with a real RabbitMQ: after its start, and with so many volumes
 - so many servers of one image on a host: how often it fetches the image
-- with --guest (see tools/guest-image.sh) and libvirt: a server that boots from a volume beside one from an image, until
+- with --guest (see tools/guest-image.sh) and libvirt: a server that boots from a volume, and one from an image, until
   its guest runs; and what tools/bench/storage/disk_guests.py prints
 """
 import argparse
@@ -337,11 +338,11 @@ def resident(pid):
 
 
 def fetched(cloud, directory, count):
-    """How often a host fetches an image for so many servers that are asked for at once."""
-    client, asked = cloud.client(version='2.60'), []
+    """How often a host fetches an image for so many servers that are requested at once."""
+    client, requested = cloud.client(version='2.60'), []
     image = client.upload_image((directory / 'guest.qcow2').read_bytes(), 'guest', disk_format='qcow2')
     download = cloud.images.download
-    cloud.images.download = lambda ctx, ident, *more: asked.append(ident) or download(ctx, ident, *more)
+    cloud.images.download = lambda ctx, ident, *more: requested.append(ident) or download(ctx, ident, *more)
     try:
         begun = time.perf_counter()
         with concurrent.futures.ThreadPoolExecutor(CONCURRENCY) as pool:
@@ -356,7 +357,7 @@ def fetched(cloud, directory, count):
         client.delete(f'/servers/{server}')
     for server in servers_:
         client.wait_for(server, 'DELETED', timeout=BOOTS_S)
-    print(f'{count} servers of one image on one host: it was fetched {asked.count(image)} time(s), '
+    print(f'{count} servers of one image on one host: it was fetched {requested.count(image)} time(s), '
           f'{seconds:.1f} s until all are ACTIVE', flush=True)
 
 

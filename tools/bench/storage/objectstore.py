@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times PutObject and GetObject of a large object beside the disk itself, and prints a table.
+"""Times PutObject and GetObject of a large object, with the disk itself, and prints a table.
 
 usage: tools/bench/storage/objectstore.py [--size 1000] [--rounds 5] [--thread-model native] [--directory /var/tmp]
 
 One all-in-one is a process of its own; the client is this one, one connection of plain sockets. An object has --size
 million bytes, is on the disk when the server answers, and is not in the memory of the machine when it is read. The
 disk's own rate is that of a file of the same bytes in the same directory, written in pieces of 1 MiB and synced, and
-read in such pieces. What one thread needs for a digest, and a connection for the bytes, is printed beside it, and
+read in such pieces. What one thread needs for a digest, and a connection for the bytes, is printed with it, and
 which of them bounds each row. Rounds go through all rows, so that each meets the same neighbours; rates, and those in
 parts of the disk's in the same round, are medians. "CPU" is the processor time of the server, "memory" how much its
 process grew to at most while the row ran.
@@ -115,7 +115,7 @@ class Bench:
         read = self.rate(statistics.median(seconds['disk, read']))
         parts = {name: self.rate(function()) for name, function in {
             'SHA-256': lambda: self.count(hashlib.sha256), 'MD5': lambda: self.count(hashlib.md5),
-            'a local connection': self.carry}.items()}
+            'a local connection': self.transfer}.items()}
         for name, rate in parts.items():
             print(f'{name + ", the same bytes":36} {rate:7.0f} MB/s')
         wire = parts['a local connection']
@@ -139,7 +139,7 @@ class Bench:
             digest.update(piece)
         return time.perf_counter() - begun
 
-    def carry(self):
+    def transfer(self):
         """Seconds that the object needs from one socket of this process to another one, and nothing else."""
         def send(sock):
             for piece in self.pieces():

@@ -3,7 +3,7 @@
 A block storage that keeps volumes as files (Cinder's NFS driver) makes a snapshot with a further file on top of the
 present one. The guest writes to the top one alone. A header names the file below and its format:
 https://github.com/qemu/qemu/blob/master/docs/interop/qcow2.txt. A header is written by the storage and by QEMU, and
-what it says is followed no further than to files beside it, of a format that it names.
+what it says is followed no further than to files next to it, of a format that it names.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMAT, _END = 0xE2792ACA, 0            # header extensions: the format of the 
 _EXTERNAL_DATA = 1 << 2                  # incompatible feature: the blocks are in another file
 
 File = tuple[str, str]                   # name, format
-Read = typing.Callable[[str], bytes]     # name of a file beside the volume -> the first HEADER_BYTES of it
+Read = typing.Callable[[str], bytes]     # name of a file next to the volume -> the first HEADER_BYTES of it
 
 
 def refused(reason: str) -> exception.VirtError:
@@ -36,7 +36,7 @@ def refused(reason: str) -> exception.VirtError:
 
 def check_name(name: object) -> str:
     """
-    :raises VirtError: it could lead anywhere else than to a file beside the volume
+    :raises VirtError: it could lead anywhere else than to a file next to the volume
     """
     if not isinstance(name, str) or not words.FILE_NAME.match(name):
         raise refused(f'{name!r:.80} is not {words.FILE_NAME_RULE}')

@@ -127,7 +127,8 @@ def begin_merge(domain: libvirt.virDomain, target: str, commit: bool, top: str, 
     """Begin to merge the files ``top`` and below, until ``base``, into ``base``, or into ``top``, which the guest
     writes to.
 
-    :param relative: headers go on naming files beside them, which libvirt can keep of files of its host alone
+    :param relative: headers go on naming files of their own directory, which libvirt can
+        keep of files of its host alone
     """
     if domain.blockJobInfo(target):
         domain.blockJobAbort(target)
