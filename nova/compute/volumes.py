@@ -14,6 +14,7 @@ from nova import states
 from nova.compute import background_actions
 from nova.compute import queue
 from nova.compute.host import Host
+from nova.hardware import disks
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
@@ -174,7 +175,7 @@ class VolumeSnapshots:
         copies, snapshot_id = self._beside.get(instance.uuid), create_info['snapshot_id']
 
         def make(begun: typing.Callable[[], None] | None = None) -> None:
-            if create_info.get('type') == virt.COPY:
+            if create_info.get('type') == disks.COPY:
                 self._host.driver_with(virt.VolumeCopies).copy_volume(ctx, instance, volume_id, create_info, begun)
             else:
                 self._note(ctx, instance, volume_id, self._host.driver_with(

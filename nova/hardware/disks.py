@@ -17,6 +17,8 @@ DEFAULT_FORMAT = 'ext4'
 FILE_NAME = re.compile(r'[0-9A-Za-z_][0-9A-Za-z._+-]{0,254}\Z', re.ASCII)
 FILE_NAME_RULE = 'a name of letters, digits and ._+-, without directories'
 RAW, QCOW2 = 'raw', 'qcow2'
+# kind of a volume's snapshot: a whole copy in a file that is there, qcow2, or LUKS of a volume that is encrypted
+COPY = 'copy'
 CHAINS = ('local', 'nfs')                # kinds of connections of volumes that may be chains of qcow2 files
 
 

@@ -179,6 +179,7 @@ class Client:
 
     def __init__(self, transport: Any, interface: Any, pins: Any, backport: Any, host: str | None = None) -> None:
         self._interface, self._pins = interface, pins
+        self._absent: set[Any] = set()           # servers without a service, None: any; a warning says so once
         target = oslo_messaging.Target(topic=interface.topic, version=interface.version)
         self._rpc = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.Serializer(
             functools.partial(pins.of, interface.topic), backport, host))
@@ -219,6 +220,7 @@ class Client:
                                 **delivery.OPTIONS)
         try:
             answer = (rpc.call if method.call else rpc.cast)(context, method.name, **arguments)
+            self._absent.discard(server)
             if method.versions:
                 self._pins.learn(answer.get('versions'))
             return answer
@@ -234,7 +236,11 @@ class Client:
         except Exception as error:
             if not errors.is_unsent(error):
                 raise
-            LOG.warning('%s could not be sent to %s: %s', method.name, self._interface.topic, error)
+            level = logging.WARNING
+            if isinstance(error, oslo_messaging.MessageUndeliverable):
+                level = logging.DEBUG if server in self._absent else level
+                self._absent.add(server)
+            LOG.log(level, '%s could not be sent to %s: %s', method.name, self._interface.topic, errors.reason(error))
             raise self._unavailable(server) from error
 
     def _unavailable(self, server: Any) -> Any:

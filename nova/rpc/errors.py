@@ -14,6 +14,13 @@ def is_named(error: Any, names: Any) -> bool:
     return not names.isdisjoint(f'{kind.__module__}.{kind.__name__}' for kind in type(error).__mro__)
 
 
+def reason(error: Any) -> str:
+    """Why a message was not sent, for a log; a message without a receiver has no text of its own."""
+    if isinstance(error, oslo_messaging.MessageUndeliverable):
+        return 'no service that receives it runs'
+    return str(error) or type(error).__name__
+
+
 def is_unsent(error: Any) -> Any:
     """Whether it means that there is no broker, or that it did not take the message."""
     return isinstance(error, _UNSENT) or is_named(error, _NO_CONNECTION)

@@ -587,9 +587,6 @@ class ExtendVolume:
         raise NotImplementedError
 
 
-COPY = 'copy'        # kind of a volume's snapshot: a whole copy in a file that is there
-
-
 class VolumeCopies:
     """Whole copies of volumes that guests have."""
 

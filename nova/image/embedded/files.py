@@ -4,7 +4,6 @@ from __future__ import annotations
 from collections.abc import Callable
 import contextlib
 import errno
-import fcntl
 import hashlib
 import logging
 import os
@@ -16,13 +15,13 @@ from nova.runtime import concurrency
 from nova.runtime import directories
 from nova.runtime import disk_space
 from nova.runtime import progress
+from nova.runtime import reflink
 
 LOG = logging.getLogger(__name__)
 
 CHUNK = 256 * 1024
 COPIED = 64 * 1024 * 1024        # bytes that the kernel copies at once
 ZEROS = bytes(CHUNK)
-FICLONE = 0x40049409             # ioctl of Linux: share the blocks until one side writes
 PART = '.part'
 
 
@@ -136,7 +135,7 @@ class _Upload:
 def copy(source: Any, target: Any, moved: progress.Moved = progress.ignore) -> None:
     """Copy between open files within the kernel: shared blocks where the filesystem can, holes stay holes."""
     try:
-        fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
+        reflink.share(source.fileno(), target.fileno())
         return
     except OSError:
         pass

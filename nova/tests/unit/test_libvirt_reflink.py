@@ -2,13 +2,14 @@
 import os
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
+from nova.runtime import reflink
 from nova.tests.unit import test_libvirt_storage as base
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt.local_disks import files as local_files
-from nova.virt.libvirt.local_disks import reflink
 from nova.virt.libvirt import storage
 
 MIB, GIB = 1024 ** 2, 1024 ** 3
@@ -88,3 +89,11 @@ def test_elsewhere_it_is_a_copy(mounted, image, images):
     with open(disks[0].file, 'rb') as file:
         assert file.read(64 * MIB) == image.read_bytes()
     assert not [name for name in os.listdir(store.directory) if name.startswith('.reflink')]
+
+
+def test_files_of_two_file_systems_share_no_blocks(tmp_path):
+    """The answer is one of those after which images, disks and volumes are copied instead."""
+    with open(tmp_path / 'old', 'wb') as old, tempfile.TemporaryFile(dir='/dev/shm') as new, \
+            pytest.raises(OSError) as raised:
+        reflink.share(old.fileno(), new.fileno())
+    assert raised.value.errno in reflink.UNABLE

@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 
+import oslo_messaging
 import pytest
 
 from nova import conf as nova_conf
@@ -13,6 +14,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova.rpc import bus
+from nova.rpc import errors
 from nova.rpc import inprocess
 from nova.rpc import serializer
 from nova.rpc.interface import Interface
@@ -183,6 +185,33 @@ def test_an_unreachable_compute_is_named():
     compute = Interface('compute', '1.0', Method('ping', (), call=True, timeout=0.05))
     with pytest.raises(exception.HostUnavailable, match='host9'):
         make_bus().client(compute).ping(CONTEXT, server='host9')
+
+
+def test_a_message_that_no_service_receives_is_logged_with_its_reason_once(served, monkeypatch, caplog):
+    """oslo.messaging's error has no text: 'refresh_security could not be sent to network:' said no more than that."""
+    client, _manager, _bus = served
+
+    def fail(*_args, **_more):
+        raise oslo_messaging.MessageUndeliverable('312 NO_ROUTE', 'nova', 'echo', None)
+    with caplog.at_level('DEBUG', logger='nova.rpc.bus'):
+        for _attempt in range(3):
+            with monkeypatch.context() as patched, pytest.raises(exception.ServiceUnavailable):
+                patched.setattr(inprocess.Driver, 'send', fail)
+                client.echo(CONTEXT, value=1)
+        assert client.echo(CONTEXT, value=1) == 1                # a service is there: its loss is news again
+        with monkeypatch.context() as patched, pytest.raises(exception.ServiceUnavailable):
+            patched.setattr(inprocess.Driver, 'send', fail)
+            client.echo(CONTEXT, value=1)
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records if 'could not be sent' in record.msg]
+    assert [level for level, _text in logged] == ['WARNING', 'DEBUG', 'DEBUG', 'WARNING']
+    assert {text for _level, text in logged} == {'echo could not be sent to echo: no service that receives it runs'}
+
+
+@pytest.mark.parametrize('error, reason', [
+    (OSError(), 'OSError'), (ConnectionRefusedError(111, 'refused'), '[Errno 111] refused'),
+    (oslo_messaging.MessageUndeliverable('x', 'nova', 'network', None), 'no service that receives it runs')])
+def test_every_message_that_was_not_sent_has_a_reason(error, reason):
+    assert errors.reason(error) == reason
 
 
 def test_a_server_gets_its_own_messages_and_the_topic_is_shared():

@@ -30,12 +30,12 @@ from typing import Any, NoReturn, TYPE_CHECKING
 from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import privileges
+from nova.runtime import reflink
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt.local_disks import kept_guests
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import new_disks
-from nova.virt.libvirt.local_disks import reflink
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import unpack
 from nova.virt.libvirt.life import rescued

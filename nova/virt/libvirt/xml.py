@@ -27,6 +27,7 @@ from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt.domain import ports
 from nova.virt.libvirt.domain import processors
 from nova.virt.libvirt.domain import shares
+from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain.tree import add as _add
 from nova.virt.libvirt.life import rescued as rescues
@@ -35,7 +36,7 @@ from nova.virt.libvirt.volumes import disk as volume_disks
 NAMESPACE, OWNER_NAMESPACE, owner_of = identity.NAMESPACE, identity.OWNER_NAMESPACE, identity.owner_of
 
 # Image properties that choose hardware, and what they may say.
-DISK_BUSES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd'}     # bus: device name prefix
+DISK_BUSES = tuple(bus for bus in targets.PREFIXES if bus != 'fdc')
 VIF_MODELS = ('virtio', 'e1000', 'e1000e', 'rtl8139', 'ne2k_pci', 'pcnet', 'vmxnet3')
 MACHINE_TYPE = re.compile(r'(pc|q35|virt|(pc-i440fx|pc-q35|virt)-[0-9]+\.[0-9]+)\Z')
 DEFAULT_MACHINE = 'pc'

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import shutil
@@ -24,12 +23,11 @@ import uuid
 
 from nova import exception
 from nova.runtime import disk_space
+from nova.runtime import reflink
 from nova.virt.libvirt import files
 from nova.virt.libvirt import qemu_img
 from nova.volume.store import luks
 
-FICLONE = 0x40049409                     # linux/fs.h: let a file share all blocks of another one
-NO_CLONES = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
 DIRECTORY_MODE = 0o711                   # QEMU runs as another user and passes through to what it is given
 PART, SNAPSHOTS, BACKUPS, TRASH = '.part', 'snapshots', 'backups', 'trash'
 COPY = '.copy' + PART
@@ -102,10 +100,10 @@ class VolumeFiles:
         """
         try:
             with self._written(path) as part, open(source, 'rb') as old, open(part, 'xb') as new:
-                fcntl.ioctl(new, FICLONE, old.fileno())
+                reflink.share(old.fileno(), new.fileno())
                 new.truncate(size)
         except OSError as error:
-            if error.errno in NO_CLONES:
+            if error.errno in reflink.UNABLE:
                 return False
             raise
         return True

@@ -6,11 +6,10 @@ import typing
 from nova import exception
 from nova import objects
 from nova.db.servers import instances
+from nova.hardware import disks
 
 if typing.TYPE_CHECKING:
     from nova import context as nova_context
-
-COPY = 'copy'                # a whole copy in a file that is there: qcow2, or LUKS of a volume that is encrypted
 
 
 class Guests:
@@ -37,7 +36,8 @@ class Guests:
         if host is None:
             raise exception.InvalidVolume(reason='its server has no host at the moment.')
         cell.rpc.compute.create_volume_snapshot(ctx, server=host, instance=server, volume_id=volume_id, create_info={
-            'snapshot_id': snapshot_id, 'type': COPY, 'new_file': path, **({'encrypted': True} if encrypted else {})})
+            'snapshot_id': snapshot_id, 'type': disks.COPY, 'new_file': path,
+            **({'encrypted': True} if encrypted else {})})
 
     def _find(self, uuid: str) -> tuple[typing.Any, typing.Any, str | None]:
         """(cell, server, its host)."""

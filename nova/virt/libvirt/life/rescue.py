@@ -23,6 +23,7 @@ from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.life import rescued
 
@@ -32,8 +33,6 @@ PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
 # kind of device: the buses that can have one, and the one that it gets when the image does not say
 BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sata', 'scsi', 'usb'),
          'floppy': ('fdc',)}
-PREFIXES = {**xml.DISK_BUSES, 'fdc': 'fd'}
-LETTERS = 'abcdefghijklmnopqrstuvwxyz'
 
 
 class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
@@ -142,5 +141,8 @@ def targets_of(guest: Any) -> set[str]:
 
 
 def free_target(bus: str, taken: set[str]) -> str:
-    """The first name that no other disk has; buses may share names."""
-    return next(name for name in (f'{PREFIXES[bus]}{letter}' for letter in LETTERS) if name not in taken)
+    """The first name that no other disk has."""
+    found = targets.free(bus, taken)
+    if found is None:
+        raise exception.VirtError(operation='rescue the guest', reason='it has a disk for each letter')
+    return found

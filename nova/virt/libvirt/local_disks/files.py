@@ -7,9 +7,9 @@ import typing
 
 from nova import exception
 from nova.runtime import progress
+from nova.runtime import reflink
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
-from nova.virt.libvirt.local_disks import reflink
 from nova.virt.libvirt import xml
 
 

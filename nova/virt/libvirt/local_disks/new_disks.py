@@ -18,6 +18,7 @@ from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.volumes import disk as volume_disks
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ MAKE = {'swap': ['mkswap', '-q'],
         **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
         'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
 FETCHED, MADE = 70, 90                   # hundredths of a build that are done when the image is here, and the root disk
-LETTERS = 'abcdefghijklmnopqrstuvwxyz'
 Image = dict[str, Any]                   # as ImageSource.show gives it
 Device = dict[str, Any]                  # a row of block_device_mappings
 
@@ -128,11 +128,9 @@ class NewDisks:
             return []
         devices: list[xml.Disk | Volume] = [*present, *volumes]
         bus = next((device.bus for device in devices), xml.Disk.bus)
-        prefix = xml.DISK_BUSES[bus]
-        letters = (letter for letter in LETTERS
-                   if letter not in taken and f'{prefix}{letter}' not in {device.target for device in devices})
+        target = _targets(taken, {device.target for device in devices})
         place = self._storage.place_of_new(uuid, encrypted)
-        return [self._blank(place, uuid, name, size, f'{prefix}{next(letters)}', bus) for name, size in wanted.items()]
+        return [self._blank(place, uuid, name, size, target(bus), bus) for name, size in wanted.items()]
 
     def _blank(self, place: Place, uuid: str, name: str, size: int, target: str, bus: str,
                form: str | None = None) -> xml.Disk:
@@ -212,10 +210,21 @@ def _requested(block_devices: Iterable[Device]) -> Wanted:
                   next((row for row in blank if row.get('guest_format') == disk_words.SWAP), None))
 
 
-def _targets(taken: Collection[str]) -> Callable[[str], str]:
-    """function(bus): the next name of a disk on it, with a letter that no other disk of the guest has."""
-    letters = (letter for letter in LETTERS if letter not in taken)
-    return lambda bus: f'{xml.DISK_BUSES[bus]}{next(letters)}'
+def _targets(letters: Collection[str], names: Collection[str] = ()) -> Callable[[str], str]:
+    """function(bus): the next name of a disk on it, with a letter that no other new disk of the guest has.
+
+    :param letters: that no new disk may have
+    :param names: that no new disk may have
+    """
+    taken = set(letters)
+
+    def target(bus: str) -> str:
+        name = targets.free(bus, names, taken)
+        if name is None:
+            raise exception.VirtError(operation='make the disks', reason='there is a disk for each letter')
+        taken.add(name[-1])
+        return name
+    return target
 
 
 def _blanks(instance: Instance, wanted: Wanted) -> Iterator[tuple[str, int, Device]]:

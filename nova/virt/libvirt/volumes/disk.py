@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import string
 import typing
 from collections.abc import Mapping
 from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import disks as words
+from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.volumes import chain
 
-PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd', 'fdc': 'fd'}
 # of what a disk does in a second, as libvirt and QoS specs of the block storage call them
 LIMITS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
             for unit in ('bytes', 'iops') for what in ('total', 'read', 'write')), 'size_iops_sec')
@@ -82,7 +81,7 @@ def volume(device: Device, source: Source, properties: dict[str, typing.Any], ma
     if kind not in words.TYPES:
         raise _refused(f'{kind!r:.40} is no kind of a disk')
     bus = device.get('disk_bus') or _bus(kind, properties, machine)
-    if bus not in PREFIXES:
+    if bus not in targets.PREFIXES:
         raise _refused(f'{bus!r:.40} is no bus of disks')
     if kind == 'lun' and bus != 'scsi':
         raise _refused(f'a lun has the bus scsi, not {bus}')
@@ -93,7 +92,7 @@ def volume(device: Device, source: Source, properties: dict[str, typing.Any], ma
     shareable = bool(source.get('shareable'))
     limits = source.pop('limits', {})
     cache = 'none' if shareable else choices.cache[source['type']]
-    return Volume(device['volume_id'], _target(device.get('device_name'), PREFIXES[bus], taken), bus, source, kind,
+    return Volume(device['volume_id'], _target(device.get('device_name'), bus, taken), bus, source, kind,
                   index + 1 if index is not None and index >= 0 else None,
                   kind == 'cdrom' or bool(source.get('readonly')), shareable, cache, choices.detect_zeroes,
                   tag=device.get('tag'), limits=limits)
@@ -117,13 +116,16 @@ def cdrom_bus(properties: dict[str, typing.Any], machine: str) -> str:
     return str(properties.get('hw_cdrom_bus') or ('ide' if old else 'sata'))
 
 
-def _target(name: str | None, prefix: str, taken: set[str]) -> str:
+def _target(name: str | None, bus: str, taken: set[str]) -> str:
     """The letter of the requested name, if it is free."""
-    letters = (name or '')[-1:] + string.ascii_lowercase
-    for letter in letters:
-        if letter in string.ascii_lowercase and prefix + letter not in taken:
-            return prefix + letter
-    raise _refused('it has a disk for each letter')
+    letter = (name or '')[-1:]
+    wanted = targets.PREFIXES[bus] + letter
+    if letter and letter in targets.LETTERS and wanted not in taken:
+        return wanted
+    found = targets.free(bus, taken)
+    if found is None:
+        raise _refused('it has a disk for each letter')
+    return found
 
 
 def _refused(reason: str) -> exception.VirtError:

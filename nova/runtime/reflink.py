@@ -11,7 +11,16 @@ LAST, SHARED = 0x1, 0x2000               # linux/fiemap.h: the last extent; one 
 REQUEST = struct.Struct('=QQIIII')       # start, length, flags, extents found, extents requested, reserved
 EXTENT = struct.Struct('=QQQ16xI12x')    # logical, physical, length (bytes), flags
 AT_ONCE = 512                            # extents of one call
-UNABLE = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL)
+# what a file system answers that cannot share blocks, or not those of these files
+UNABLE = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
+
+
+def share(source: int, target: int) -> None:
+    """Let the open file ``target`` have the content of ``source`` and the same blocks.
+
+    :raises OSError: its ``errno`` is in UNABLE where these files cannot share blocks
+    """
+    fcntl.ioctl(target, FICLONE, source)
 
 
 def clone(source: str, target: str) -> bool:
@@ -22,7 +31,7 @@ def clone(source: str, target: str) -> bool:
     """
     with open(source, 'rb') as old, open(target, 'wb') as new:
         try:
-            fcntl.ioctl(new.fileno(), FICLONE, old.fileno())
+            share(old.fileno(), new.fileno())
             return True
         except OSError as error:
             os.unlink(target)

@@ -1,0 +1,43 @@
+"""Names of disks: one table of prefixes, one search for a free name."""
+import pytest
+
+from nova import exception
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import targets
+from nova.virt.libvirt.life import rescue
+from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.volumes import disk as volume_disks
+
+EVERY = {f'vd{letter}' for letter in targets.LETTERS}
+
+
+@pytest.mark.parametrize('bus, names, letters, name', [
+    ('virtio', (), (), 'vda'), ('virtio', ('vda', 'vdc'), (), 'vdb'), ('scsi', ('vda',), (), 'sda'),
+    ('scsi', ('vda',), ('a',), 'sdb'), ('usb', ('sda',), (), 'sdb'), ('fdc', (), (), 'fda'),
+    ('ide', (), ('a', 'b'), 'hdc'),
+    ('virtio', EVERY, (), None), ('virtio', (), targets.LETTERS, None)])
+def test_the_first_name_that_is_free(bus, names, letters, name):
+    assert targets.free(bus, names, letters) == name
+
+
+def test_new_disks_share_no_letter_whatever_their_buses():
+    target = new_disks._targets(['b'], ['vda'])
+    assert [target('virtio'), target('scsi'), target('virtio')] == ['vdc', 'sda', 'vdd']
+
+
+def test_a_volume_gets_the_letter_that_it_asks_for_or_the_first_one():
+    taken = {'vda', 'vdf'}
+    names = ('/dev/xvdc', '/dev/vdf', '/dev/vd9', '', None)
+    assert [volume_disks._target(name, 'virtio', taken) for name in names] == ['vdc', 'vdb', 'vdb', 'vdb', 'vdb']
+
+
+def test_a_disk_more_than_there_are_letters_is_refused_in_words():
+    target = new_disks._targets(targets.LETTERS)
+    for more in (lambda: target('virtio'), lambda: rescue.free_target('virtio', EVERY),
+                 lambda: volume_disks._target(None, 'virtio', EVERY)):
+        with pytest.raises(exception.VirtError, match='letter'):
+            more()
+
+
+def test_local_disks_have_every_bus_but_that_of_floppies():
+    assert set(xml.DISK_BUSES) == set(targets.PREFIXES) - {'fdc'}
