@@ -22,6 +22,15 @@ class Refused(Exception):
         self.code = code
 
 
+class Ended(Exception):
+    """Ends the command with this sentence on standard output, where tools of deployments look for it, and an exit code.
+    """
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
 def flag(text: str) -> dict[str, str]:
     """An option of a command that is there or not."""
     return {'action': 'store_true', 'help': text}

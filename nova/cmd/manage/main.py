@@ -67,6 +67,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _recorded(given.function, command, conf, options) or 0
     except command_line.Refused as refused:
         return common.failed('nova-manage', refused, refused.code)
+    except command_line.Ended as ended:
+        print(ended)
+        return ended.code
     except exception.NovaException as error:
         return common.failed('nova-manage', error, unexpected)
     except cfg.Error as error:

@@ -268,6 +268,15 @@ def test_only_empty_cells_are_deleted(deployment):
     assert deployment.rows() == []
 
 
+@pytest.mark.parametrize('command, more', [
+    ('update_cell', ('--name', 'x')), ('delete_cell', ()), ('discover_hosts', ('--verbose',)), ('list_hosts', ()),
+    ('delete_host', ('--host', 'host1')), ('map_instances', ())])
+def test_every_command_says_the_same_of_a_cell_that_is_not_there(deployment, command, more):
+    """On standard output, where tools of deployments look for it, and nothing else."""
+    assert manage.main(['cell_v2', command, '--cell_uuid', NOWHERE, *more, '--config-file', str(deployment.conf)]) == 1
+    assert tuple(deployment.capsys.readouterr()) == (f'Cell with uuid {NOWHERE} was not found.\n', '')
+
+
 def test_a_setup_of_one_cell(deployment):
     assert 'No hosts' in deployment.cell(1, 'simple_cell_setup')
     assert {row['name'] for row in deployment.rows()} == {'cell0', 'cell1'}

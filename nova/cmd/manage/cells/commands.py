@@ -15,7 +15,6 @@ from nova.cmd.manage.cells import contents
 from nova.cmd.manage.cells import known as known_cells
 from nova.cmd.manage.cells.known import CELL
 from nova.cmd.manage.cells.known import Row
-from nova.cmd.manage.cells.known import no_such_cell
 from nova.cmd.manage.cells.known import outcome
 
 if TYPE_CHECKING:
@@ -112,9 +111,7 @@ def update_cell(conf: cfg.ConfigOpts, cell_uuid: str, name: str | None, transpor
     from nova.db.cells import cells
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
-    row = known.get(cell_uuid)
-    if row is None:
-        return no_such_cell(cell_uuid)
+    row = known.find(cell_uuid)
     if disable and enable:
         return outcome('Cell cannot be disabled and enabled at the same time.', 4)
     if (disable or enable) and cell_uuid == cells.CELL0_UUID:
@@ -145,9 +142,7 @@ def delete_cell(conf: cfg.ConfigOpts, cell_uuid: str, force: bool) -> int:
     """Forget an empty cell: 1 there is none, 2 it has hosts, 3 it has servers, 4 mappings of servers that are gone."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
-    row = known.get(cell_uuid)
-    if row is None:
-        return no_such_cell(cell_uuid)
+    row = known.find(cell_uuid)
     with known.api_db.reader() as conn:
         hosts = cell_rows.hosts(conn, cell_uuid)
     if hosts and not force:

@@ -10,7 +10,6 @@ from nova.cmd.command_line import flag
 from nova.cmd.manage.cells import known as known_cells
 from nova.cmd.manage.cells.known import CELL
 from nova.cmd.manage.cells.known import Row
-from nova.cmd.manage.cells.known import no_such_cell
 from nova.cmd.manage.cells.known import outcome
 
 if TYPE_CHECKING:
@@ -60,11 +59,9 @@ def discover_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None, verbose: bool, s
     from nova.db.cells import cells
     known = known_cells.Known(conf)
     report = print if verbose else lambda sentence: None
-    chosen = [row for row in known.rows if cell_uuid in (None, row['uuid'])]
+    chosen = known.rows if cell_uuid is None else [known.find(cell_uuid)]
     if cell_uuid is None:
         report(f'Found {len(chosen)} cell mappings.')
-    elif not chosen:
-        return no_such_cell(cell_uuid)
     new = []
     for row in chosen:
         if row['uuid'] == cells.CELL0_UUID:
@@ -82,8 +79,8 @@ def list_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None) -> int:
     """List the hosts of all cells or of one: 1 when there is no such cell."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
-    if cell_uuid is not None and known.get(cell_uuid) is None:
-        return no_such_cell(cell_uuid)
+    if cell_uuid is not None:
+        known.find(cell_uuid)
     with known.api_db.reader() as conn:
         tables.print_framed(('Cell Name', 'Cell UUID', 'Hostname'), cell_rows.hosts(conn, cell_uuid))
     return 0
@@ -93,9 +90,7 @@ def delete_host(conf: cfg.ConfigOpts, cell_uuid: str, host: str) -> int:
     """Forget a host without servers: 1 no such cell, 2 no such host, 3 it is in another cell, 4 it has servers."""
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
-    cell = known.get(cell_uuid)
-    if cell is None:
-        return no_such_cell(cell_uuid)
+    cell = known.find(cell_uuid)
     with known.api_db.reader() as conn:
         place = cell_rows.cell_of_host(conn, host)
     if place is None:
@@ -116,9 +111,7 @@ def map_instances(conf: cfg.ConfigOpts, cell_uuid: str, max_count: str | None, r
     from nova.db.cells import rows as cell_rows
     left = command_line.count(max_count)
     known = known_cells.Known(conf)
-    cell = known.get(cell_uuid)
-    if cell is None:
-        return no_such_cell(cell_uuid)
+    cell = known.find(cell_uuid)
     place, database = None, known.open(cell)
     while True:
         with database.reader() as conn:

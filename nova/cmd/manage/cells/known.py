@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn, TYPE_CHECKING
 
+from nova.cmd import command_line
+
 if TYPE_CHECKING:
     from oslo_config import cfg
 
@@ -50,6 +52,16 @@ class Known:
 
     def get(self, uuid: str) -> Row | None:
         return next((row for row in self.rows if row['uuid'] == uuid), None)
+
+    def find(self, uuid: str) -> Row:
+        """The row of a cell that a command names.
+
+        :raises Ended: there is none
+        """
+        row = self.get(uuid)
+        if row is None:
+            raise command_line.Ended(f'Cell with uuid {uuid} was not found.', 1)
+        return row
 
     def urls(self, row: Row) -> tuple[str, str]:
         """(transport URL, database URL) as they are used here; '' for a broker that is not configured."""
@@ -114,7 +126,3 @@ def outcome(sentence: str, code: int) -> int:
     """Print what a command ends with, where tools of deployments look for it: on standard output; its exit code."""
     print(sentence)
     return code
-
-
-def no_such_cell(uuid: str) -> int:
-    return outcome(f'Cell with uuid {uuid} was not found.', 1)
