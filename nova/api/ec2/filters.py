@@ -123,3 +123,20 @@ def choose(items: Sequence[Item], key: str, wanted: Collection[str] | None, pref
         if long[shown] not in by_id:
             raise errors.not_found(prefix, shown)
     return [by_id[long[shown]] for shown in dict.fromkeys(wanted)]
+
+
+def choose_named(items: Sequence[Item], key: str, wanted: Collection[str] | None, code: str,
+                 sentence: str) -> list[Item]:
+    """The items whose names a request names, in their order; all, where it names none.
+
+    :param code: of the refusal
+    :param sentence: of the refusal, with {} for a name that no item has
+    :raises Ec2Error: no item has one of the names
+    """
+    if not wanted:
+        return list(items)
+    known = {item[key] for item in items}
+    for name in wanted:
+        if name not in known:
+            raise errors.Ec2Error(code, sentence.format(repr(name[:255])))
+    return [item for item in items if item[key] in wanted]

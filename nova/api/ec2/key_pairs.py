@@ -51,13 +51,8 @@ def import_key_pair(req: operations.Request, given: operations.Given) -> dict[st
 
 
 def describe_key_pairs(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    pairs = key_names.pairs_of(req)
-    names = given.get('KeyNames') or ()
-    for name in names:
-        if name not in {pair['name'] for pair in pairs}:
-            raise errors.Ec2Error('InvalidKeyPair.NotFound', f'The key pair {name[:255]!r} does not exist.')
-    if names:
-        pairs = [pair for pair in pairs if pair['name'] in names]
+    pairs = filters.choose_named(key_names.pairs_of(req), 'name', given.get('KeyNames'), 'InvalidKeyPair.NotFound',
+                                 'The key pair {} does not exist.')
     shown = [{**row, 'KeyType': 'rsa' if pair.get('type') == 'ssh' else None,
               'PublicKey': pair['public_key'] if given.get('IncludePublicKey') else None}
              for pair, row in zip(pairs, _shown(req, pairs))]

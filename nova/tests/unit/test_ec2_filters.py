@@ -36,3 +36,16 @@ def test_names_without_stars_are_as_many_as_before():
     items = [{'Tags': [{'Key': 'a', 'Value': str(number)}]} for number in range(filters.MOST_VALUES)]
     assert filters.apply(items, [{'Name': 'tag:a', 'Values': [str(number) for number in range(200)]}], {}) == items
     assert len(filters.apply(items, [{'Name': 'tag:a', 'Values': ['1*', '?']}], {})) == 120
+
+
+def test_items_are_chosen_by_names_in_their_own_order():
+    """Key pairs, security groups, types and addresses did it each for themselves."""
+    items = [{'name': name} for name in ('a', 'b', 'c')]
+
+    def names(wanted):
+        chosen = filters.choose_named(items, 'name', wanted, 'Invalid.NotFound', '{} is not there.')
+        return [item['name'] for item in chosen]
+    assert names(None) == names([]) == ['a', 'b', 'c'] and names(['c', 'a', 'c']) == ['a', 'c']
+    with pytest.raises(errors.Ec2Error) as refused:
+        names(['a', 'x' * 300 + '{}'])
+    assert refused.value.code == 'Invalid.NotFound' and f"'{'x' * 255}' is not there." in str(refused.value)

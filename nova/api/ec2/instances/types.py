@@ -1,7 +1,6 @@
 """Instance types: flavors of the compute API."""
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from nova.api.ec2 import errors
@@ -21,12 +20,8 @@ def _type(flavor: dict[str, Any]) -> dict[str, Any]:
 def describe_instance_types(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     flavors = req.pages('compute', '/flavors/detail', 'flavors')
     shown = [_type(flavor) for flavor in flavors]
-    wanted: Sequence[str] = given.get('InstanceTypes') or ()
-    for name in wanted:
-        if name not in {row['InstanceType'] for row in shown}:
-            raise errors.Ec2Error('InvalidInstanceType', f'The instance type {name[:255]!r} does not exist.')
-    if wanted:
-        shown = [row for row in shown if row['InstanceType'] in wanted]
+    shown = filters.choose_named(shown, 'InstanceType', given.get('InstanceTypes'), 'InvalidInstanceType',
+                                 'The instance type {} does not exist.')
     shown = filters.apply(shown, given.get('Filters'), {
         'instance-type': lambda row: row['InstanceType'], 'bare-metal': lambda row: False,
         'current-generation': lambda row: True, 'vcpu-info.default-vcpus': lambda row: row['VCpuInfo']['DefaultVCpus'],

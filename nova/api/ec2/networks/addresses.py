@@ -45,12 +45,8 @@ def describe_addresses(req: operations.Request, given: operations.Given) -> dict
               'AssociationId': 'eipassoc' + str(names[row['id']])[8:] if row['port_id'] else None,
               'Tags': kept[row['id']]} for row in rows]
     shown = filters.choose(shown, 'AllocationId', given.get('AllocationIds'), 'eipalloc')
-    wanted = given.get('PublicIps') or ()
-    for address in wanted:
-        if address not in {row['PublicIp'] for row in shown}:
-            raise errors.Ec2Error('InvalidAddress.NotFound', f'The address {address[:64]!r} does not belong to you.')
-    if wanted:
-        shown = [row for row in shown if row['PublicIp'] in wanted]
+    shown = filters.choose_named(shown, 'PublicIp', given.get('PublicIps'), 'InvalidAddress.NotFound',
+                                 'The address {} does not belong to you.')
     return {'Addresses': filters.apply(shown, given.get('Filters'), {
         'allocation-id': lambda row: row['AllocationId'], 'public-ip': lambda row: row['PublicIp'],
         'association-id': lambda row: row['AssociationId'], 'instance-id': lambda row: row['InstanceId'],

@@ -63,12 +63,8 @@ def describe_security_groups(req: operations.Request, given: operations.Given) -
                       'Description': group.get('description') or '',
                       **sorted_rules})
     shown = filters.choose(shown, 'GroupId', given.get('GroupIds'), 'sg')
-    wanted = given.get('GroupNames') or ()
-    for name in wanted:
-        if name not in {group['GroupName'] for group in shown}:
-            raise errors.Ec2Error('InvalidGroup.NotFound', f'The security group {name[:255]!r} does not exist.')
-    if wanted:
-        shown = [group for group in shown if group['GroupName'] in wanted]
+    shown = filters.choose_named(shown, 'GroupName', given.get('GroupNames'), 'InvalidGroup.NotFound',
+                                 'The security group {} does not exist.')
     shown = filters.apply(shown, given.get('Filters'), {
         'group-id': lambda group: group['GroupId'], 'group-name': lambda group: group['GroupName'],
         'vpc-id': lambda group: group['VpcId'], 'description': lambda group: group['Description'],
