@@ -98,9 +98,9 @@ ROUTES = (
     Route('DELETE', _PATH + '/{id}', delete, policy=_RULE + 'delete', until=LAST, status=202,
           errors=(400, 403, 404, 409)),
     Route('POST', _SERVER, add, policy=_RULE + 'add', until=LAST_ACTION,
-          action='addFloatingIp', errors=(400, 403, 404),
+          action='addFloatingIp', status=202, errors=(400, 403, 404),
           body=_body('addFloatingIp', Param('fixed_address', IP_ADDRESS))),
     Route('POST', _SERVER, remove, policy=_RULE + 'remove',
-          until=LAST_ACTION, action='removeFloatingIp', errors=(400, 403, 404, 409),
+          until=LAST_ACTION, action='removeFloatingIp', status=202, errors=(400, 403, 404, 409),
           body=_body('removeFloatingIp')),
 )

@@ -3,7 +3,8 @@
 They stand in data/*.tsv: operations with their codes, fields of requests and answers, rules with their defaults.
 ``additions.tsv`` has what this product takes in requests beside them; of two rows of a field its row counts. Of answers
 ``own.tsv`` has the operations that only this product has, and ``amended.tsv`` the fields where the public facts merge
-several forms into one or this product shows more: its rows take the place of all rows of their field.
+several forms into one or this product shows more: its rows take the place of all rows of their field. So do those of
+``amended-routes.tsv``: the two answer 202 by the API's reference and to clients, such as tempest, that check it.
 """
 import csv
 import functools
@@ -26,7 +27,8 @@ def _rows(name):
 @functools.cache
 def routes():
     """{(method, path, action): row}, with the names of path parts taken out."""
-    return {(row['method'], nameless(row['path']), row['action'] or ''): row for row in _rows('routes')}
+    return {(row['method'], nameless(row['path']), row['action'] or ''): row
+            for name in ('routes', 'amended-routes') for row in _rows(name)}
 
 
 @functools.cache

@@ -427,7 +427,7 @@ def floating_ips(cloud, neutron, made, fixed):
     assert act('addFloatingIp', address=theirs['floating_ip_address']) == 404
     assert act('addFloatingIp', address=mine['ip'], fixed_address='10.9.0.222') == 400
     assert act('removeFloatingIp', address=mine['ip']) == 409
-    assert act('addFloatingIp', address=mine['ip']) == 200
+    assert act('addFloatingIp', address=mine['ip']) == 202
     shown, = cloud.demo.get('/os-floating-ips').json()['floating_ips']
     assert (shown['instance_id'], shown['fixed_ip']) == (made, fixed)
     port, = neutron.ports(device_id=made)
@@ -435,7 +435,7 @@ def floating_ips(cloud, neutron, made, fixed):
         {'server_uuid': made, 'name': 'network-changed', 'tag': port['id']}]})
     waiting.wait_for(lambda: [entry['addr'] for entry in cloud.demo.get(f'/servers/{made}').json()[
         'server']['addresses']['blue']] == [fixed, mine['ip']], 10, 'the floating IP')
-    assert act('removeFloatingIp', address=mine['ip']) == 200
+    assert act('removeFloatingIp', address=mine['ip']) == 202
     assert cloud.demo.delete(f'/os-floating-ips/{theirs["id"]}').status_code == 404
     assert cloud.demo.delete(f'/os-floating-ips/{mine["id"]}').status_code == 202
     assert cloud.demo.get(f'/os-floating-ips/{mine["id"]}').status_code == 404
