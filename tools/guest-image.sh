@@ -14,9 +14,11 @@
 set -euo pipefail
 
 PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio gzip syslinux syslinux-common fdisk kmod qemu-utils dpkg apt"
-MODULES="virtio_pci virtio_blk virtio_net virtio-rng virtio_balloon virtio_console ata_piix sr_mod sd_mod isofs button evdev virtiofs"
-# Without the kernel's tests of its own ciphers, probes and certificates, which an emulated processor takes a second for.
-KERNEL_OPTIONS="console=ttyS0 quiet loglevel=3 panic=5 net.ifnames=0 tsc=unstable cryptomgr.notests"
+LATER="vfat nls_cp437 nls_ascii"         # what a disk of another system may have; loaded when it is mounted
+MODULES="virtio_pci virtio_blk virtio_scsi virtio_net virtio-rng virtio_balloon virtio_console ata_piix sr_mod sd_mod isofs button evdev virtiofs"
+# Without the kernel's tests of its own ciphers, probes and certificates, which an emulated processor takes a second for,
+# and without changes of its own code, each of which costs the emulation all that it has translated.
+KERNEL_OPTIONS="console=ttyS0 quiet loglevel=3 panic=5 net.ifnames=0 tsc=unstable cryptomgr.notests noreplace-smp mitigations=off"
 KERNEL_OPTIONS+=" initcall_blacklist=load_system_certificate_list,init_kprobe_trace"
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -49,20 +51,23 @@ for package in packages/*.deb; do dpkg-deb -x "$package" "unpacked"; done
 cp unpacked/boot/vmlinuz-* kernel
 
 echo "guest image: the ramdisk"
-mkdir -p ramdisk/bin ramdisk/modules
+modules=ramdisk/lib/modules/$(basename unpacked/lib/modules/*)
+mkdir -p ramdisk/{bin,proc,sys,dev,root} "$modules"
 cp /bin/busybox ramdisk/bin/busybox
+for applet in sh mount modprobe findfs sleep switch_root; do ln -s busybox ramdisk/bin/$applet; done
 install -m 755 "$here/guest/init-ramdisk" ramdisk/init
-release=$(basename unpacked/lib/modules/*)
+release=${modules##*/}
 depmod -b unpacked "$release"
-for module in $MODULES; do                  # each after what it depends on; what is built in prints no insmod
+for module in $MODULES; do                  # and what it depends on; what is built in prints no insmod
     modprobe -d unpacked -S "$release" --show-depends "$module" | awk '/^insmod/ {print $2}'
-done | awk '!seen[$0]++' | while read -r file; do
+done | sort -u | while read -r file; do
     # Without what an emulated processor reads for a third of a second, where binutils is there: the types for BPF, and
     # signatures.
-    objcopy --remove-section=.BTF --strip-unneeded "$file" "ramdisk/modules/$(basename "$file")" 2>/dev/null ||
-        cp "$file" ramdisk/modules/
-    basename "$file" .ko >>ramdisk/modules.order
+    objcopy --remove-section=.BTF --strip-unneeded "$file" "$modules/${file##*/}" 2>/dev/null || cp "$file" "$modules/"
 done
+depmod -b ramdisk "$release" 2>/dev/null     # it misses lists of what is built in
+rm "$modules"/modules.*.bin "$modules"/modules.{alias,devname,softdep,symbols}
+echo "$MODULES" >ramdisk/modules
 (cd ramdisk && find . | cpio --quiet -o -H newc -R 0:0 | gzip -9) >ramdisk.gz
 
 echo "guest image: the system"
@@ -80,6 +85,13 @@ mv root/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 root/lib64/
 cp unpacked/usr/sbin/dropbear root/sbin/dropbear
 cp unpacked/usr/sbin/qemu-ga root/sbin/qemu-ga
 ln -s ../bin/busybox root/sbin/hwclock      # where the agent looks for it
+for module in $LATER; do
+    modprobe -d unpacked -S "$release" --show-depends "$module" | awk '/^insmod/ {print $2}'
+done | sort -u | xargs install -m 644 -D -t "root/lib/modules/$release"
+depmod -b root "$release" 2>/dev/null
+rm "root/lib/modules/$release"/modules.{*.bin,devname,softdep,symbols}
+ln -s ../bin/busybox root/sbin/modprobe      # which the kernel calls
+printf 'ext4\nvfat\niso9660\n' >root/etc/filesystems
 install -m 755 "$here/guest/rc" root/etc/rc
 install -m 755 "$here/guest/udhcpc" root/etc/udhcpc
 install -m 755 "$here/guest/chpasswd" root/sbin/chpasswd    # Debian's busybox has none

@@ -53,7 +53,9 @@ SHIMS = {'sudo': '#!/bin/sh\n[ "$1" = sh ] || [ "$1" != -E ] || shift\nexec "$@"
          'lsblk': '#!/bin/sh\nline() { printf "%-8s%-8s%-3s%-14s%-3s%s\\n" "$@"; }\nline NAME MAJ:MIN RM SIZE RO TYPE\n'
                   'for disk in /sys/block/[vs]d?; do\n  line ${disk##*/} $(cat $disk/dev) 0 '
                   '$(($(cat $disk/size) * 512)) 0 disk\ndone\n',
+         'mkfs': '#!/bin/sh\nexec mkfs.$2 "$3"\n',
          'curl': '#!/bin/sh\n[ "$1" = -X ] && exec wget -q -O - --post-data "$4" "$5"\nexec wget -q -O - "$1"\n'}
+MKFS_VFAT = '/sbin/mkfs.fat'  # of dosfstools, which the guest's image needs; the guest has the same library
 REMOVE_S = 60
 ROOT_AT = 25 << 20           # bytes before the root partition of that guest's disk
 
@@ -217,7 +219,7 @@ def remove_servers(cloud):
 def guest_disk(directory, disk):
     """The disk of the tests' guest with what tempest types into guests, as a raw file."""
     subprocess.run(['qemu-img', 'convert', '-O', 'raw', directory / 'guest.qcow2', disk], check=True)
-    steps = ['mkdir /mnt']
+    steps = ['mkdir /mnt', f'write {MKFS_VFAT} /sbin/mkfs.vfat', 'set_inode_field /sbin/mkfs.vfat mode 0100755']
     for name, text in SHIMS.items():
         shim = disk.with_name(name)
         shim.write_text(text)
