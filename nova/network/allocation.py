@@ -142,7 +142,8 @@ class Allocation:
             if request['port_id']:
                 given.append(attach.bind(self._conn, existing.get(request['port_id']), request, self._project, columns))
                 continue
-            network, subnets = selection.usable_network(known, request['network_id'], self._project)
+            network, subnets = selection.usable_network(known, request['network_id'], self._project,
+                                                        self._granted(order, known))
             port = attach.new_port(self._project, network, {**columns, 'dns_name': dns_name(order.instance)})
             self._fixed[port['id']] = attach.claim(self._stock, network, subnets, port, request.get('fixed_ip'))
             self._made.append(port)
@@ -152,6 +153,20 @@ class Allocation:
                 security.check_used(network['id'], False, order.group_names or ())
             given.append(port)
         return given
+
+
+    def _granted(self, order: Order, known: Networks) -> set[str]:
+        """Ids of other projects' networks that an administrator has named for the server.
+
+        The API has stored it with the request: what a host says of it counts for nothing.
+        """
+        named = [request['network_id'] for request in order.requests or () if request['network_id'] in known]
+        if all(selection.is_of_project(known[ident][0], self._project) for ident in named):
+            return set()
+        spec = request_specs.get_many(self._conn, [order.instance.uuid]).get(order.instance.uuid)
+        stored = spec.requested_networks if spec is not None else None
+        return {request['network_id'] for request in stored if request.get(selection.GRANTED)} if isinstance(
+            stored, list) else set()
 
 
 def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:

@@ -70,7 +70,7 @@ class API:
         project_id = nova_context.the_project(context.project_id)
         with self.api_db.reader() as conn:
             if not (requested is None or isinstance(requested, str)):
-                return selection.Checked(requested, self._check_all(conn, project_id, requested, count, groups))
+                return self._check_all(conn, context, requested, count, groups)
             usable = networks.usable(conn, project_id)
             chosen = selection.choose(usable)
             secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in chosen]
@@ -89,22 +89,30 @@ class API:
             raise exception.NetworkRequestInvalid(
                 reason=f'no network is available to the project. None is made for it: {error.message}') from None
 
-    def _check_all(self, conn: Connection, project_id: str, requested: list[selection.Request], count: int,
-                   groups: Collection[str]) -> bool:
+    def _check_all(self, conn: Connection, context: RequestContext, requested: list[selection.Request], count: int,
+                   groups: Collection[str]) -> selection.Checked:
+        project_id = nova_context.the_project(context.project_id)
         given = ports.of_ids(conn, _named(requested, 'port_id'))
-        usable = networks.usable(conn, project_id, _named(requested, 'network_id'))
+        named = _named(requested, 'network_id')
+        usable = networks.usable(conn, project_id, named)
+        granted = named if context.is_admin else set()
         for request in requested:
             try:
-                self._check(conn, project_id, usable, given, request, count)
+                self._check(conn, project_id, usable, given, request, count, granted)
             except (exception.NotFound, exception.FixedIpInUse) as error:
                 raise exception.NetworkRequestInvalid(reason=error.message)
             except exception.InvalidInput as error:
                 raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
-        return any([bool(given[str(request['port_id'])]['port_security_enabled']) if request.get('port_id')
-                    else _are_used(usable[str(request['network_id'])][0], groups) for request in requested])
+        secured = [bool(given[str(request['port_id'])]['port_security_enabled']) if request.get('port_id')
+                   else _are_used(usable[str(request['network_id'])][0], groups) for request in requested]
+        own = {ident for ident, (network, _subnets) in usable.items() if selection.is_of_project(network, project_id)}
+        return selection.Checked([
+            request if request.get('port_id') or request['network_id'] in own else {**request, selection.GRANTED: True}
+            for request in requested], any(secured))
 
     def _check(self, conn: Connection, project_id: str, usable: dict[str, tuple[NetworksRow, list[Any]]],
-               given: dict[str, PortsRow], request: selection.Request, count: int) -> None:
+               given: dict[str, PortsRow], request: selection.Request, count: int,
+               granted: Collection[str] = ()) -> None:
         port_id, fixed_ip = request.get('port_id'), request.get('fixed_ip')
         if count > 1 and (port_id or fixed_ip):
             raise exception.InvalidInput(reason='a port or a fixed IP serves one server only.')
@@ -115,7 +123,7 @@ class API:
             if port['device_id']:
                 raise exception.PortInUse(port_id=port['id'])
             return
-        network, subnets = selection.usable_network(usable, request.get('network_id'), project_id)
+        network, subnets = selection.usable_network(usable, request.get('network_id'), project_id, granted)
         if fixed_ip:
             ipam.check_free(conn, subnets, fixed_ip, anywhere=network['project_id'] == project_id)
 

@@ -49,12 +49,12 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
     references = image_references.read(req, device_sources.properties_of(devices, sources, image),
                                        None if backed else system)
     check_place(req, server, request.place)
-    groups, of_ports = _check_networks(
+    networks, groups, of_ports = _check_networks(
         req, 'auto' if server.get('networks') == 'auto' else request.networks, request.groups, request.most)
     return create_plan.Facts(
         project_id=req.project_id, user_id=req.user_id, category=category, hints=hints, flavor=flavor, key=key,
         limits=limits, zero_disk=bool(backed or flavor['root_gb'] or req.allows(ZERO_DISK)), image=image,
-        devices=devices, sources=sources, references=references, groups=groups, of_ports=of_ports,
+        devices=devices, sources=sources, references=references, networks=networks, groups=groups, of_ports=of_ports,
         aliases=req.services.pci_aliases,
         named=not req.has('description'),
         written=not backed and conf.libvirt.inject_partition != server_spec.NOT_WRITTEN)
@@ -150,8 +150,8 @@ def check_place(req: api_request.Request, server: Document, place: Document,
 
 
 def _check_networks(req: api_request.Request, networks: list[Document] | str | None, groups: list[str], count: int
-                    ) -> tuple[list[str], list[pci.Request]]:
-    """(names of the groups that the server shows, devices that the ports need)
+                    ) -> tuple[list[Document] | str | None, list[str], list[pci.Request]]:
+    """(what RequestSpec.requested_networks holds, names of the groups that the server shows, devices that ports need)
 
     :raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is not to be had, or the groups
         would do nothing
@@ -160,6 +160,7 @@ def _check_networks(req: api_request.Request, networks: list[Document] | str | N
     try:
         names = service.check_security_groups(req.context, groups)
         checked = service.validate_networks(req.context, networks, count, req.has('bandwidth_ports'), names)
-        return names if checked.secured else [], list(checked.devices)
+        return (None if checked.requests == 'auto' else checked.requests, names if checked.secured else [],
+                list(checked.devices))
     except exception.NotFound as error:
         raise exception.BadRequest(error.message) from None

@@ -73,6 +73,7 @@ class Facts:
     devices       rows of block_device_mappings of one server, the root disk first
     sources       what each device is made of: a volume, a snapshot, an image or None
     references    images that the image names, or that the volume was made of, does
+    networks      the request's, with those marked that only an administrator may name
     groups        names of the security groups as a server shows them
     aliases       {name: pci_spec.Alias}
     of_ports      devices that its ports need
@@ -92,6 +93,7 @@ class Facts:
     devices: list[Document]
     sources: list[Document | None]
     references: list[Document]
+    networks: list[Document] | str | None
     groups: list[str]
     aliases: dict[str, pci_spec.Alias]
     of_ports: list[pci.Request]
@@ -146,7 +148,7 @@ def plan(request: Request, facts: Facts) -> Plan:
     limits = facts.limits.of(facts.user_id)
     server_spec.check_metadata(server.get('metadata', {}), limits)
     spec = {'project_id': facts.project_id, 'user_id': facts.user_id, 'flavor': flavor, 'image': image,
-            'requested_networks': request.networks, 'security_groups': request.groups,
+            'requested_networks': facts.networks, 'security_groups': request.groups,
             'injected_files': server_spec.injected_files(server.get('personality'), limits),
             'block_devices': devices, 'hints': facts.hints, 'retry_hosts': [], 'category': facts.category,
             **request.place}

@@ -22,7 +22,7 @@ def planned(server=None, **facts):
     given = create_plan.Facts(
         project_id='p', user_id='u', category='regular', hints=request.hints, flavor=FLAVOR, zero_disk=False, key=None,
         limits=LIMITS, image=image, devices=devices.parse(request.server, image, FLAVOR), sources=[None],
-        references=[], groups=['default'], aliases={}, of_ports=[], named=False)
+        references=[], networks=request.networks, groups=['default'], aliases={}, of_ports=[], named=False)
     return create_plan.plan(request, dataclasses.replace(given, **facts))
 
 
