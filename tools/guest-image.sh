@@ -9,7 +9,8 @@
 # Needs no root: file systems are filled with mke2fs -d and mtools. Needs the packages named in PACKAGES.
 #
 # The guest asks DHCP for its address, fetches its key and name from the metadata service (or the config drive),
-# starts an ssh server that takes keys only, and QEMU's guest agent where the machine has a channel for it, and prints
+# starts an ssh server that takes keys, and passwords once the agent has set one, and QEMU's guest agent where the
+# machine has a channel for it, and prints
 # one line that begins with "guest ready:" on its serial console.
 set -euo pipefail
 
