@@ -1,6 +1,7 @@
 """Processes that run the files of one list (nova.tests.pulled), and the files that tools/test.sh begins with."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -94,3 +95,16 @@ def test_it():
 """)
     codes, said = _run(tmp_path, 1)
     assert codes == [0] and '1 passed' in said
+
+
+def test_files_that_take_turns_are_there_and_each_has_one():
+    names = (TREE / 'nova/tests/turns.txt').read_text().splitlines()
+    assert len(names) == len(set(names)) and all((TREE / name).is_file() for name in names)
+    text = (TREE / 'tools/test.sh').read_text()
+    turns = re.search(r'^turns=(\d)$', text, re.M)[1]
+    function = re.search(r'^have_turn\(\) .*$', text, re.M)[0]
+    found = [subprocess.run(['bash', '-c', f'turns={turns}; turn={turn}; {function}; have_turn "$@"', 'bash', *names],
+                            capture_output=True, text=True, check=True).stdout.split()
+             for turn in (*range(int(turns)), 'all')]
+    assert found[-1] == names and sorted(name for some in found[:-1] for name in some) == sorted(names)
+    assert all(found[:-1])
