@@ -70,12 +70,15 @@ bridge = {bridge}
 port = 0
 '''
 # more of tempest's configuration: the hosts that a test of moves begins and ends at, and times of
-# guests that share two cores which emulate all of them
+# guests that share two cores which emulate all of them. The test of a changed password does not wait for the guest,
+# whose agent sets it, and takes the floating address from the server of the tests after it.
 MORE = '''
 [compute]
 build_timeout = 480
 migration_source_host = {0}
 migration_dest_host = {1}
+[compute-feature-enabled]
+change_password = false
 [network-feature-enabled]
 api_extensions = {extensions}
 [validation]
