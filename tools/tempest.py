@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import local_cloud
@@ -275,7 +276,7 @@ def configure(cloud, home, guest, outside, hosts, more=''):
 
 
 def run(directory, home, given, without=()):
-    """{test: suites.Result}
+    """{test: suites.Result}; empty where the run was killed, of which only its output is left.
 
     :param given: what to run: ``only``, ``concurrency``, ``timeout`` in seconds or None, ``output`` of tempest or None
     :param without: tests that are not run
@@ -293,7 +294,10 @@ def run(directory, home, given, without=()):
                             stderr=subprocess.DEVNULL, **place).stdout
     xml_text = subprocess.run([directory / 'subunit2junitxml'], input=stream, stdout=subprocess.PIPE, check=False,
                               env=place['env']).stdout
-    return suites.junit(xml_text) if stream else {}
+    try:
+        return suites.junit(xml_text) if stream else {}
+    except xml.etree.ElementTree.ParseError:        # of a run that was killed, and did not finish its stream
+        return {}
 
 
 OUTCOMES = {'ok': 'passed', 'FAILED': 'failed', 'SKIPPED': 'skipped'}

@@ -337,6 +337,32 @@ def test_an_image_of_a_server_on_volumes_is_of_snapshots(cloud, user, image_id):
     assert show(user, own['volumeId'])['snapshot_id'] == mapping['snapshot_id']
 
 
+def test_a_volume_of_an_image_that_names_a_snapshot(cloud, user, image_id):
+    """It was empty: a guest found nothing to start. Tempest found it on three hosts."""
+    late = cloud.client()
+
+    def ask(number, **values):
+        return late.request('POST', '/volume/v3/volumes', {'volume': {'size': 1, **values}},
+                            headers={'OpenStack-API-Version': f'volume 3.{number}'})
+    first = boot(user, None, block_device_mapping_v2=[_boot_device(source_type='image', uuid=image_id)])
+    copy = user.post(f'/servers/{first}/action', {'createImage': {'name': 'copy'}}).json()['image_id']
+    until(lambda: user.get(f'/image/v2/images/{copy}').json()['status'] == 'active')
+    mapping, = json.loads(user.get(f'/image/v2/images/{copy}').json()['block_device_mapping'])
+    before = ask(45, imageRef=copy)
+    assert before.status_code == 400 and 'since microversion 3.46' in before.text
+    made = ask(46, imageRef=copy)
+    assert made.status_code == 202, made.text
+    row = status(user, made.json()['volume']['id'], 'available')
+    assert row['snapshot_id'] == mapping['snapshot_id'] and row['bootable'] == 'true'
+    for text, code in (('[]', 400), ('{"a": 1}', 400), ('[{"boot_index": 0}]', 400), ('[1]', 400), ('x', 400),
+                       (json.dumps([{'boot_index': 0, 'snapshot_id': first}]), 404)):
+        answer = user.request('PATCH', f'/image/v2/images/{copy}', [
+            {'op': 'replace', 'path': '/block_device_mapping', 'value': text}],
+            headers={'Content-Type': 'application/openstack-images-v2.1-json-patch'})
+        assert answer.status_code == 200, answer.text
+        assert ask(46, imageRef=copy).status_code == code, text
+
+
 @pytest.mark.parametrize('required', [True, False])
 def test_what_runs_on_volumes_rests_while_they_are_copied(cloud, user, required):
     """Where the image has an agent; that it does not come to rest ends the image only when the image says so."""
