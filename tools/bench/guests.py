@@ -101,8 +101,9 @@ class Bench:
         disk = there / ident / 'disk'
         subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', '-F', base.suffix[1:], '-b', base, disk,
                         str(info['virtual-size'])], check=True)
-        running = self.fleet.virsh(ONE, 'dumpxml', '--migratable', ident).replace(str(here), str(there))
         target, address = self.fleet.directory / 'there.xml', self.fleet.address(TWO)
+        running = self.fleet.virsh(ONE, 'dumpxml', '--migratable', ident).replace(str(here), str(there)).replace(
+            self.fleet.address(ONE), address)                # which the screen listens on
         target.write_text(running)
         uri = self.fleet.cluster.hosts.migration_uri(ONE).replace('%s', address)
         return timed(self.fleet.virsh, ONE, 'migrate', '--live', '--p2p', '--copy-storage-inc', '--tls', '--xml',
