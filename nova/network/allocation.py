@@ -136,14 +136,14 @@ class Allocation:
         groups = security.resolve(self._conn, self._project, order.group_names, default_group) if any(
             not request['port_id'] for request in requests) else []
         binding = self._network.binding(order.instance, order.host)
+        granted = self._granted(order, known)
         given = []
         for position, request in enumerate(requests):
             columns = {**binding, 'position': position, 'tag': request.get('tag')}
             if request['port_id']:
                 given.append(attach.bind(self._conn, existing.get(request['port_id']), request, self._project, columns))
                 continue
-            network, subnets = selection.usable_network(known, request['network_id'], self._project,
-                                                        self._granted(order, known))
+            network, subnets = selection.usable_network(known, request['network_id'], self._project, granted)
             port = attach.new_port(self._project, network, {**columns, 'dns_name': dns_name(order.instance)})
             self._fixed[port['id']] = attach.claim(self._stock, network, subnets, port, request.get('fixed_ip'))
             self._made.append(port)
@@ -154,7 +154,6 @@ class Allocation:
             given.append(port)
         return given
 
-
     def _granted(self, order: Order, known: Networks) -> set[str]:
         """Ids of other projects' networks that an administrator has named for the server.
 
@@ -164,9 +163,8 @@ class Allocation:
         if all(selection.is_of_project(known[ident][0], self._project) for ident in named):
             return set()
         spec = request_specs.get_many(self._conn, [order.instance.uuid]).get(order.instance.uuid)
-        stored = spec.requested_networks if spec is not None else None
-        return {request['network_id'] for request in stored if request.get(selection.GRANTED)} if isinstance(
-            stored, list) else set()
+        stored = selection.normalized(spec.requested_networks) if spec is not None else None
+        return {request['network_id'] for request in stored or () if request.get(selection.GRANTED)}
 
 
 def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:

@@ -5,6 +5,7 @@ from nova import exception
 from nova import objects
 from nova.db.servers import request_specs
 from nova.tests.functional import cloud as clouds
+from nova.tests.functional.test_floating_addresses import make
 from nova.tests.unit import test_network_manager as unit
 
 
@@ -13,15 +14,9 @@ def cloud(tmp_path_factory):
     with clouds.running(tmp_path_factory.mktemp('granted') / 'state') as made:
         made.boss, made.user = made.admin('2.95'), made.client(version='2.95')
         made.image = made.boss.upload_image(visibility='public')
-        made.network = _make(made.user, 'networks', name='theirs')['id']
-        _make(made.user, 'subnets', network_id=made.network, cidr='10.17.0.0/24', ip_version=4)
+        made.network = make(made.user, 'networks', name='theirs')['id']
+        make(made.user, 'subnets', network_id=made.network, cidr='10.17.0.0/24', ip_version=4)
         yield made
-
-
-def _make(client, kind, **values):
-    answer = client.post(f'/network/v2.0/{kind}', {kind[:-1]: values})
-    assert answer.status_code == 201, answer.text
-    return answer.json()[kind[:-1]]
 
 
 def test_an_administrator_names_a_network_of_another_project(cloud):
@@ -33,8 +28,8 @@ def test_an_administrator_names_a_network_of_another_project(cloud):
 
 
 def test_other_users_do_not(cloud):
-    network = _make(cloud.boss, 'networks', name='of-the-administrator')['id']
-    _make(cloud.boss, 'subnets', network_id=network, cidr='10.18.0.0/24', ip_version=4)
+    network = make(cloud.boss, 'networks', name='of-the-administrator')['id']
+    make(cloud.boss, 'subnets', network_id=network, cidr='10.18.0.0/24', ip_version=4)
     answer = cloud.user.post('/servers', {'server': {
         'name': 's', 'imageRef': cloud.image, 'flavorRef': '1', 'networks': [{'uuid': network}]}})
     assert answer.status_code == 400 and 'could not be found' in answer.text
