@@ -19,6 +19,7 @@ FILE_NAME_RULE = 'a name of letters, digits and ._+-, without directories'
 RAW, QCOW2 = 'raw', 'qcow2'
 # kind of a volume's snapshot: a whole copy in a file that is there, qcow2, or LUKS of a volume that is encrypted
 COPY = 'copy'
+MAPPING = 'block_device_mapping'         # property of an image that is made of snapshots of volumes
 CHAINS = ('local', 'nfs')                # kinds of connections of volumes that may be chains of qcow2 files
 
 

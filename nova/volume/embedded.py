@@ -36,6 +36,7 @@ from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import retypes
 from nova.volume.store import rows
+from nova.volume.store import server_images
 from nova.volume.store import services as volume_services
 from nova.volume.store import snapshots
 from nova.volume.store import transfers as volume_transfers
@@ -123,15 +124,26 @@ class EmbeddedVolumes(api.BlockStorage):
     def create(self, ctx: nova_context.RequestContext, size: int | None, *, name: str = '', description: str = '',
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
                availability_zone: Any = None, source_volume_id: Any = None, backup_id: str | None = None,
-               multiattach: bool = False, metadata: Any = None) -> Any:
+               multiattach: bool = False, metadata: Any = None, of_server_images: bool = True) -> Any:
+        """See api.py.
+
+        :param of_server_images: whether an image without data means the snapshot that it names; False: it is refused
+        """
+        image = self._active_image(ctx, image_id) if image_id else None
+        if image and not server_images.has_data(image):
+            if not of_server_images:
+                raise exception.BadRequest(f'Image {image_id} has no data. Volumes are made of the snapshot that it '
+                                           'names since microversion 3.46.')
+            snapshot_id = server_images.root_snapshot(image)
+            image = image_id = None
         values: dict[str, Any] = {
             'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
             'name': name or '', 'description': description, 'status': contents.CREATING, 'bootable': False,
             'availability_zone': availability_zone or self.conf.default_availability_zone,
             'image_id': image_id, 'snapshot_id': snapshot_id, 'source_volume_id': source_volume_id,
             'metadata': metadata or {}, 'image_metadata': {}}
-        if image_id:
-            values.update(self._from_image(ctx, image_id, size))
+        if image:
+            values.update(_from_image(image, size))
 
         def write(conn: Connection) -> Any:
             source: dict[str, Any] | None = None
@@ -217,19 +229,11 @@ class EmbeddedVolumes(api.BlockStorage):
             found = db.get(conn, volumes, row['id'], nova_context.ALL_PROJECTS)
         return found['status'] if found else contents.ERROR
 
-    def _from_image(self, ctx: nova_context.RequestContext, image_id: str, size: int | None) -> dict[str, Any]:
-        image = self.images.show(ctx, image_id)
+    def _active_image(self, ctx: nova_context.RequestContext, image_id: str) -> dict[str, Any]:
+        image: dict[str, Any] = self.images.show(ctx, image_id)
         if image['status'] != 'active':
             raise exception.ImageInactive(image_id=image_id)
-        needed = max(image.get('min_disk') or 0, -(-(image.get('virtual_size') or image.get('size') or 0) // GIB))
-        if size is not None and size < needed:
-            raise exception.InvalidInput(reason=f'Size of specified image {needed}GB is larger than volume size '
-                                                f'{size}GB.')
-        kept = {key: value for key, value in image['properties'].items() if value is not None}
-        facts = {key: str(image[key]) for key in ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size',
-                                                  'checksum') if image.get(key) is not None}
-        return {'bootable': True, 'image_metadata': {
-            **kept, **facts, 'image_id': image_id, 'image_name': image['name'] or ''}}
+        return image
 
     def delete(self, ctx: nova_context.RequestContext, volume_id: str, cascade: bool = False,
                force: bool = False) -> None:
@@ -302,7 +306,8 @@ class EmbeddedVolumes(api.BlockStorage):
         """
         with self.db.reader() as conn:
             size = rows.volume(conn, ctx, volume_id)['size']
-        values = {**self._from_image(ctx, image_id, size), 'image_id': image_id, 'status': contents.DOWNLOADING}
+        values = {**_from_image(self._active_image(ctx, image_id), size), 'image_id': image_id,
+                  'status': contents.DOWNLOADING}
         statuses = (*REIMAGED, 'reserved') if reserved else REIMAGED
 
         def write(conn: Connection) -> Any:
@@ -383,6 +388,19 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def delete_snapshot(self, ctx: nova_context.RequestContext, snapshot_id: str) -> None:
         self.snapshots.delete(ctx, snapshot_id)
+
+
+def _from_image(image: dict[str, Any], size: int | None) -> dict[str, Any]:
+    """What a volume with the data of an image has of it."""
+    needed = max(image.get('min_disk') or 0, -(-(image.get('virtual_size') or image.get('size') or 0) // GIB))
+    if size is not None and size < needed:
+        raise exception.InvalidInput(reason=f'Size of specified image {needed}GB is larger than volume size '
+                                            f'{size}GB.')
+    kept = {key: value for key, value in image['properties'].items() if value is not None}
+    facts = {key: str(image[key]) for key in ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size',
+                                              'checksum') if image.get(key) is not None}
+    return {'bootable': True, 'image_metadata': {
+        **kept, **facts, 'image_id': image['id'], 'image_name': image['name'] or ''}}
 
 
 def _inherit(values: dict[str, Any], source: dict[str, Any], noun: str) -> None:

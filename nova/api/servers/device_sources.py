@@ -7,13 +7,14 @@ from nova.api.servers import category as server_category
 from nova.api.servers import devices as server_devices
 from nova.db.cells import cells as db_cells
 from nova.db.servers import block_devices
+from nova.hardware import disks
 
 Device = server_devices.Device
 Source = dict[str, typing.Any] | None        # a volume, a snapshot, an image
 
 Invalid = exception.InvalidBlockDevice
 # what the metadata of a volume's image has besides its properties, and what is about other volumes than these
-_NO_PROPERTIES = frozenset({server_devices.MAPPING, 'bdm_v2', 'container_format', 'disk_format', 'min_disk', 'min_ram',
+_NO_PROPERTIES = frozenset({disks.MAPPING, 'bdm_v2', 'container_format', 'disk_format', 'min_disk', 'min_ram',
                             'size', 'checksum', 'image_id', 'image_name', 'signature_verified'})
 
 

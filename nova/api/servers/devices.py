@@ -19,7 +19,6 @@ _NO_TYPE = 'Specified volume_type is only supported for new volumes.'
 _LETTERS = 'abcdefghijklmnopqrstuvwxyz'
 ROOT = '/dev/vda'
 DEVICE_PATH = re.compile(r'/dev/x?[a-z]?d?[a-z]{1,8}[0-9]{0,3}\Z')
-MAPPING = 'block_device_mapping'           # property of an image that is made of volume snapshots
 
 
 def parse(server: dict[str, typing.Any], image: Image, flavor: dict[str, typing.Any], most_local: int = -1
@@ -37,7 +36,7 @@ def parse(server: dict[str, typing.Any], image: Image, flavor: dict[str, typing.
     root_name = root_device(image)
     given = _old_devices(old, root_name, image) if old else [
         _device(each) for each in new or () if not each.get('no_device')]
-    backed = bool(image and (image['properties'] or {}).get(MAPPING))
+    backed = bool(image and (image['properties'] or {}).get(disks.MAPPING))
     if backed and image is not None:
         given = _with_those_of(image, given)
     root = _root(given, None if backed else image)
@@ -212,7 +211,7 @@ def _sized(given: list[Device], size: int, form: dict[str, str]) -> list[Device]
 def _with_those_of(image: dict[str, typing.Any], given: list[Device]) -> list[Device]:
     """The devices that the image names, those of the request in the place of the ones they override."""
     try:
-        listed = json_text.parse(image['properties'][MAPPING])
+        listed = json_text.parse(image['properties'][disks.MAPPING])
         listed = [server_schemas.DEVICE_V2.validate(
             {key: value for key, value in each.items() if key in _NAMED and value is not None}, _VERSION)
             for each in listed[:server_schemas.MAX_DEVICES]]

@@ -28,7 +28,6 @@ from nova.objects.instance import REIMAGE
 LOG = logging.getLogger(__name__)
 
 USABLE = ('available', 'in-use', 'reserved', 'attaching')
-BLOCK_DEVICES = 'block_device_mapping'      # property of an image that is made of snapshots
 BROKEN = ('error', 'error_deleting', 'deleting')
 
 
@@ -359,7 +358,7 @@ class Volumes:
                     mapping.append(_mapping(device, snapshot))
                 images.update(image_id, {'properties': {
                     **image['properties'], 'bdm_v2': 'True', 'root_device_name': row['root_device_name'] or '/dev/vda',
-                    BLOCK_DEVICES: json.dumps(mapping)}})
+                    disks.MAPPING: json.dumps(mapping)}})
             incomplete = self._incomplete(system, made) if wait else []
             if incomplete:
                 return incomplete
@@ -376,7 +375,7 @@ class Volumes:
         else: they are its owner's to write.
         """
         try:
-            mapping = json.loads(image['properties'].get(BLOCK_DEVICES, '[]'))
+            mapping = json.loads(image['properties'].get(disks.MAPPING, '[]'))
             snapshot_ids = [str(device['snapshot_id']) for device in mapping]
             if len(snapshot_ids) != len(volume_ids):
                 return []

@@ -354,6 +354,9 @@ def test_a_volume_of_an_image_that_names_a_snapshot(cloud, user, image_id):
     assert made.status_code == 202, made.text
     row = status(user, made.json()['volume']['id'], 'available')
     assert row['snapshot_id'] == mapping['snapshot_id'] and row['bootable'] == 'true'
+    server = boot(user, None, block_device_mapping_v2=[_boot_device(source_type='image', uuid=copy)])
+    own, = attachments(user, user.wait_for(server)['id'])
+    assert show(user, own['volumeId'])['snapshot_id'] == mapping['snapshot_id']
     for text, code in (('[]', 400), ('{"a": 1}', 400), ('[{"boot_index": 0}]', 400), ('[1]', 400), ('x', 400),
                        (json.dumps([{'boot_index': 0, 'snapshot_id': first}]), 404)):
         answer = user.request('PATCH', f'/image/v2/images/{copy}', [

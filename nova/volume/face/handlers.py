@@ -23,7 +23,6 @@ from nova.volume.face import types
 from nova.volume.face import views
 from nova.volume.store import rows as rows_of
 from nova.volume.store import uploads
-from nova.web import json_text
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ OF_SERVER_IMAGE = 46     # microversion that makes volumes of images that name a
 SUMMARY, SUMMARY_METADATA = 12, 36       # microversions of the summary, and of the metadata in it
 IMAGE_FIELDS = 1         # microversion with visibility and protected of an image of a volume
 CLOSED = 53              # microversion that refuses what it does not know of a new volume
-
-_MAPPING = 'block_device_mapping'        # property of an image that is made of snapshots of volumes
 
 # ---- what may come in --------------------------------------------------------
 
@@ -144,42 +141,16 @@ def create_volume(request: VolumeRequest) -> dict[str, Any]:
     if given.get('size') in (None, '') and not any(sources):
         raise exception.InvalidInput(reason='size must be given.')
     try:
-        if image_id and (named := _snapshot_of(request, image_id)):
-            image_id, snapshot_id = None, named
         made = request.store.create(
             request.context, int(given['size']) if given.get('size') not in (None, '') else None,
             **{'name': '', 'description': None, **schemas.named(given)}, image_id=image_id, snapshot_id=snapshot_id,
             volume_type=given.get('volume_type'), source_volume_id=source_id, backup_id=backup_id,
             availability_zone=given.get('availability_zone'),
             multiattach=listing.flag('multiattach', given.get('multiattach')),
-            metadata=given.get('metadata'))
+            metadata=given.get('metadata'), of_server_images=request.microversion >= OF_SERVER_IMAGE)
     except (exception.ImageNotFound, exception.VolumeTypeNotFound) as error:
         raise type(error)(error.message) from None
     return {'volume': views.new_volume(made, request)}
-
-
-def _snapshot_of(request: VolumeRequest, image_id: str) -> str | None:
-    """The id of the snapshot that the image of a server with a volume for its root disk names; None: it has data.
-
-    Whether the caller has such a snapshot is not known yet.
-
-    :raises ImageNotFound:
-    :raises BadRequest: it names none, or the microversion makes no volumes of such images
-    """
-    image = request.store.images.show(request.context, image_id)
-    mapping = image['properties'].get(_MAPPING)
-    if not mapping or image.get('size'):
-        return None
-    if image['status'] != 'active':
-        raise exception.ImageInactive(image_id=image_id)
-    if request.microversion < OF_SERVER_IMAGE:
-        raise exception.BadRequest(f'Image {image_id} has no data. Volumes are made of the snapshot that it names '
-                                   f'since microversion 3.{OF_SERVER_IMAGE}.')
-    try:
-        return next(str(each['snapshot_id']) for each in json_text.parse(mapping) if each.get('boot_index') == 0)
-    except (ValueError, TypeError, AttributeError, KeyError, StopIteration):
-        raise exception.BadRequest(f'Image {image_id} has no data, and its block_device_mapping names no snapshot '
-                                   'for a root disk.') from None
 
 
 def _image(given: dict[str, Any]) -> str | None:

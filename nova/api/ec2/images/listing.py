@@ -10,6 +10,7 @@ from nova.api.ec2 import tags
 from nova.api.ec2.images import imports
 from nova.api.ec2.images import of_snapshots
 from nova.api.ec2.images import registration
+from nova.hardware import disks
 
 STATES = {'active': 'available', 'queued': 'pending', 'saving': 'pending', 'importing': 'pending',
           'uploading': 'pending', 'deactivated': 'disabled', 'killed': 'failed'}
@@ -29,7 +30,7 @@ def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -
         'Architecture': ARCHITECTURES.get(architecture or '', architecture), 'CreationDate': image['created_at'],
         'ImageType': {'aki': 'kernel', 'ari': 'ramdisk'}.get(image.get('container_format') or '', 'machine'),
         'KernelId': kernel, 'RamdiskId': names.get(image.get('ramdisk_id')),
-        'RootDeviceType': 'ebs' if image.get('block_device_mapping') not in (None, '', '[]') else 'instance-store',
+        'RootDeviceType': 'ebs' if image.get(disks.MAPPING) not in (None, '', '[]') else 'instance-store',
         'RootDeviceName': image.get('root_device_name'), 'VirtualizationType': 'hvm', 'Tags': kept[image['id']],
         'BlockDeviceMappings': of_snapshots.shown(image),
     }

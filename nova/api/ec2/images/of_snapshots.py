@@ -11,6 +11,7 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 from nova.api.ec2.instances import run_parameters
+from nova.hardware import disks
 from nova.web import json_text
 
 MOST = 32                                  # devices of an image
@@ -28,7 +29,7 @@ def register(req: operations.Request, given: operations.Given, architecture: str
     named = tags.given(given.get('TagSpecifications'), 'image')
     facts = {'name': given['Name'], 'disk_format': 'raw', 'container_format': 'bare', 'bdm_v2': 'True',
              'architecture': architecture, 'root_device_name': root, 'description': given.get('Description'),
-             'block_device_mapping': json.dumps(_devices(req, given['BlockDeviceMappings'], root))}
+             disks.MAPPING: json.dumps(_devices(req, given['BlockDeviceMappings'], root))}
     made = str(req.call('image', 'POST', '/images', {
         name: value for name, value in facts.items() if value is not None})['id'])
     try:
@@ -43,7 +44,7 @@ def register(req: operations.Request, given: operations.Given, architecture: str
 def shown(image: dict[str, Any]) -> list[dict[str, Any]]:
     """The devices of an image, as it is shown. What its owner wrote may be anything: ids are not remembered for it."""
     try:
-        mappings = json_text.parse(image.get('block_device_mapping') or '[]')[:MOST]
+        mappings = json_text.parse(image.get(disks.MAPPING) or '[]')[:MOST]
         if not all(_UUID.fullmatch(mapping['snapshot_id']) for mapping in mappings):
             return []
         return [{'DeviceName': str(mapping['device_name'])[:255], 'Ebs': {
