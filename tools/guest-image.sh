@@ -59,9 +59,15 @@ for applet in sh mount modprobe findfs sleep switch_root; do ln -s busybox ramdi
 install -m 755 "$here/guest/init-ramdisk" ramdisk/init
 release=${modules##*/}
 depmod -b unpacked "$release"
-for module in $MODULES; do                  # and what it depends on; what is built in prints no insmod
-    modprobe -d unpacked -S "$release" --show-depends "$module" | awk '/^insmod/ {print $2}'
-done | sort -u | while read -r file; do
+# with_needed MODULE...: the files of modules and of what they depend on. What is built in prints no insmod.
+with_needed() {
+    local module
+    for module in "$@"; do
+        modprobe -d unpacked -S "$release" --show-depends "$module" | awk '/^insmod/ {print $2}'
+    done | sort -u
+}
+# shellcheck disable=SC2086
+with_needed $MODULES | while read -r file; do
     # Without what an emulated processor reads for a third of a second, where binutils is there: the types for BPF, and
     # signatures.
     objcopy --remove-section=.BTF --strip-unneeded "$file" "$modules/${file##*/}" 2>/dev/null || cp "$file" "$modules/"
@@ -86,9 +92,8 @@ mv root/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 root/lib64/
 cp unpacked/usr/sbin/dropbear root/sbin/dropbear
 cp unpacked/usr/sbin/qemu-ga root/sbin/qemu-ga
 ln -s ../bin/busybox root/sbin/hwclock      # where the agent looks for it
-for module in $LATER; do
-    modprobe -d unpacked -S "$release" --show-depends "$module" | awk '/^insmod/ {print $2}'
-done | sort -u | xargs install -m 644 -D -t "root/lib/modules/$release"
+# shellcheck disable=SC2086
+with_needed $LATER | xargs install -m 644 -D -t "root/lib/modules/$release"
 depmod -b root "$release" 2>/dev/null
 rm "root/lib/modules/$release"/modules.{*.bin,devname,softdep,symbols}
 ln -s ../bin/busybox root/sbin/modprobe      # which the kernel calls

@@ -10,10 +10,10 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.compute import inventory
-from nova.compute.ports import plugging
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
+from nova.compute.ports import plugging
 from nova.hardware import guest_options
 from nova.objects import faults
 from nova.runtime import metrics

@@ -6,9 +6,9 @@ from nova import context
 from nova import exception
 from nova import hooks
 from nova import objects
+from nova.compute.host import Host
 from nova.compute.ports import lost as lost_ports
 from nova.compute.ports import plugging
-from nova.compute.host import Host
 from nova.network import interface
 from nova.virt import driver as virt
 

@@ -13,25 +13,25 @@ from nova.compute import external_events
 from nova.compute import guest_operations
 from nova.compute import images as compute_images
 from nova.compute import interface
-from nova.compute.ports import interfaces
 from nova.compute import inventory
-from nova.compute.ports import lost as lost_ports
-from nova.compute.moves import live_migration
 from nova.compute import notifications
 from nova.compute import power
 from nova.compute import power_states
 from nova.compute import queue
-from nova.compute.moves import rebuild
 from nova.compute import recovery
 from nova.compute import rescue
-from nova.compute.moves import resize
 from nova.compute import shelve
 from nova.compute import strays
 from nova.compute import volumes as compute_volumes
 from nova.compute.host import Host
+from nova.compute.moves import live_migration
+from nova.compute.moves import rebuild
+from nova.compute.moves import resize
+from nova.compute.ports import interfaces
+from nova.compute.ports import lost as lost_ports
 from nova.image import grants
-from nova.rpc.interface import Methods
 from nova.rpc import retrying_client
+from nova.rpc.interface import Methods
 from nova.runtime import concurrency
 from nova.runtime import service
 from nova.virt import driver as virt

@@ -14,8 +14,8 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import states
-from nova.compute.ports import interfaces
 from nova.compute.host import Host
+from nova.compute.ports import interfaces
 from nova.runtime import concurrency
 from nova.virt import driver as virt
 
