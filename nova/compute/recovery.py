@@ -2,6 +2,7 @@
 import collections.abc
 import datetime
 import logging
+import os
 import time
 import typing
 
@@ -20,13 +21,25 @@ LOG = logging.getLogger(__name__)
 
 Arguments = dict[str, typing.Any]            # of the open action
 
+INITS = ('systemd', 'init')              # names of PID 1
+START_FIELD = 19                         # of /proc/PID/stat behind the name: ticks from the kernel's start to its own
+
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def boot_time() -> float:
-    """When this machine was started, in seconds since the epoch."""
-    with open('/proc/uptime') as uptime:
-        return time.time() - float(uptime.read().split()[0])
+    """Return when this machine was started, in seconds since the epoch.
+
+    A container has the uptime of its host's kernel: where PID 1 is a visible init system, its start counts.
+    """
+    with open('/proc/uptime') as file:
+        uptime = float(file.read().split()[0])
+    try:
+        with open('/proc/1/stat') as file:
+            name, _, fields = file.read().partition('(')[2].rpartition(')')
+    except OSError:                      # hidden from this user (ProtectProc=)
+        name, fields = '', ''
+    return time.time() - uptime + (int(fields.split()[START_FIELD]) / os.sysconf('SC_CLK_TCK') if name in INITS else 0)
 
 
 def decide(server: objects.Instance, power_state: int | None, *, booted_after: bool, resume: bool) -> str | None:

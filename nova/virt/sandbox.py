@@ -140,13 +140,14 @@ class Sandbox:
             raise _refusal('it needs the Python package pyseccomp, which nova[libvirt] has') from None
         except RuntimeError as error:
             raise _refusal(f'it needs the Debian package libseccomp2 ({error})') from error
-        said = ''
+        reasons = []
         for way in WAYS if self.user else WAYS[:1]:
-            said = self._tried(way, directory)
-            if not said:
+            reason = self._tried(way, directory)
+            if not reason:
                 self._way = way
                 return way
-        raise _refusal(said)
+            reasons.append(f'{way}: {reason}')
+        raise _refusal('; '.join(reasons))
 
     def _tried(self, way: str, directory: str) -> str:
         """What is wrong with a way; an empty string when nothing is."""

@@ -12,9 +12,11 @@ UNITS = TREE / 'etc' / 'systemd'
 # name: the exposure that systemd-analyze finds at most, of 10
 DAEMONS = {'nova-api': 1.5, 'nova-api-ec2': 1.5, 'nova-api-metadata': 1.5, 'nova-conductor': 1.5, 'nova-scheduler': 1.5,
            'nova-novncproxy': 1.5, 'nova-spicehtml5proxy': 1.5, 'nova-serialproxy': 1.5, 'nova-xvpvncproxy': 1.5,
-           'nova-volume': 2.7, 'nova-cert': 1.5, 'nova-objectstore': 1.5, 'nova-console': 1.5, 'nova-consoleauth': 1.5,
-           'nova-network': 4.0, 'nova-compute': 4.0, 'nova-all': 4.6}
+           'nova-volume': 2.8, 'nova-cert': 1.5, 'nova-objectstore': 1.5, 'nova-console': 1.5, 'nova-consoleauth': 1.5,
+           'nova-network': 4.0, 'nova-compute': 4.0, 'nova-all': 4.7}
 GUESTS = {'nova-network', 'nova-compute', 'nova-all'}          # they begin as root
+# bubblewrap calls openat2(2), which RestrictSUIDSGID= refuses
+SANDBOXES = {'nova-volume', 'nova-compute', 'nova-all'}
 OUTLIVED = {'nova-network', 'nova-all', 'nova-volume'}         # what they have started goes on: DHCP servers, exports
 
 pytestmark = pytest.mark.skipif(not UNITS.exists(), reason='units are not part of an installed nova')
@@ -39,7 +41,8 @@ def test_a_unit_says_what_a_daemon_needs(name):
     service = _Unit(UNITS / f'{name}.service')['Service']
     assert service['ExecStart'].split()[-1] == name
     wanted = {'Type': 'notify', 'WatchdogSec': '60', 'NoNewPrivileges': 'true', 'ProtectSystem': 'strict',
-              'Restart': 'on-failure', 'UMask': '0077', 'ProtectHome': 'true', 'RestrictSUIDSGID': 'true',
+              'Restart': 'on-failure', 'UMask': '0077', 'ProtectHome': 'true',
+              'RestrictSUIDSGID': None if name in SANDBOXES else 'true',
               'ProtectKernelModules': 'true'}
     assert {key: service.get(key) for key in wanted} == wanted
     # A unit's StateDirectory= gives all that is there to its user: systemd.exec(5).
