@@ -23,11 +23,12 @@ KERNEL_OPTIONS="console=ttyS0 quiet loglevel=3 panic=5 net.ifnames=0 tsc=unstabl
 KERNEL_OPTIONS+=" initcall_blacklist=load_system_certificate_list,init_kprobe_trace"
 
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/guest_packages.sh"
 [ $# = 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 
-stamp=$(cat "$here/guest-image.sh" "$here"/guest/* | sha256sum | cut -c1-16)
+stamp=$(cat "$here/guest-image.sh" "$here/guest_packages.sh" "$here"/guest/* | sha256sum | cut -c1-16)
 if [ "$(cat "$out/guest.stamp" 2>/dev/null)" = "$stamp" ] && [ -s "$out/guest.qcow2" ]; then
     echo "guest image: $out/guest.qcow2 is there"
     exit 0
@@ -43,31 +44,25 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 echo "guest image: fetching the kernel and the ssh server"
-kernel=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ {print $2; exit}')
-[ -n "$kernel" ] || { echo "guest image: apt knows no linux-image-cloud-amd64; run apt-get update" >&2; exit 1; }
-mkdir packages && (cd packages && apt-get -o APT::Sandbox::User=root -qq download "$kernel" dropbear-bin \
-    libtomcrypt1 libtommath1 libcrypt1 zlib1g libc6 libgmp10 \
-    qemu-guest-agent libglib2.0-0 libnuma1 libudev1 liburing2 libpcre2-8-0)
-for package in packages/*.deb; do dpkg-deb -x "$package" "unpacked"; done
+meta=$(python3 "$here/distribution.py" guest-kernel)
+kernel=$(apt-cache depends "$meta" | awk '/Depends: linux-image/ {print $2; exit}')
+[ -n "$kernel" ] || { echo "guest image: apt knows no package $meta; run apt-get update" >&2; exit 1; }
+modules=$(apt-cache depends "$kernel" | awk '/Depends: linux-modules/ {print $2; exit}')      # not every distribution has it apart
+# shellcheck disable=SC2046,SC2086
+fetch_packages "$kernel" $modules dropbear-bin qemu-guest-agent $(library_packages dropbear-bin qemu-guest-agent)
+expand_modules
 cp unpacked/boot/vmlinuz-* kernel
 
 echo "guest image: the ramdisk"
-modules=ramdisk/lib/modules/$(basename unpacked/lib/modules/*)
+release=$(basename unpacked/lib/modules/*)
+modules=ramdisk/lib/modules/$release
 mkdir -p ramdisk/{bin,proc,sys,dev,root} "$modules"
 cp /bin/busybox ramdisk/bin/busybox
 for applet in sh mount modprobe findfs sleep switch_root; do ln -s busybox ramdisk/bin/$applet; done
 install -m 755 "$here/guest/init-ramdisk" ramdisk/init
-release=${modules##*/}
 depmod -b unpacked "$release"
-# with_needed MODULE...: the files of modules and of what they depend on. What is built in prints no insmod.
-with_needed() {
-    local module
-    for module in "$@"; do
-        modprobe -d unpacked -S "$release" --show-depends "$module" | awk '/^insmod/ {print $2}'
-    done | sort -u
-}
 # shellcheck disable=SC2086
-with_needed $MODULES | while read -r file; do
+with_needed "$release" $MODULES | while read -r file; do
     # Without what an emulated processor reads for a third of a second, where binutils is there: the types for BPF, and
     # signatures.
     objcopy --remove-section=.BTF --strip-unneeded "$file" "$modules/${file##*/}" 2>/dev/null || cp "$file" "$modules/"
@@ -78,22 +73,18 @@ echo "$MODULES" >ramdisk/modules
 (cd ramdisk && find . | cpio --quiet -o -H newc -R 0:0 | gzip -9) >ramdisk.gz
 
 echo "guest image: the system"
-mkdir -p root/{bin,sbin,etc/acpi,proc,sys,dev,run,tmp,var/lib,root,lib64,lib/x86_64-linux-gnu}
+mkdir -p root/{bin,sbin,etc/acpi,proc,sys,dev,run,tmp,var/lib,root}
 cp /bin/busybox root/bin/busybox
 for applet in $(busybox --list); do
     [ "$applet" = busybox ] || ln -s busybox "root/bin/$applet"
 done
 ln -s ../bin/busybox root/sbin/init
-for library in ld-linux-x86-64.so.2 libc.so.6 libcrypt.so.1 libgmp.so.10 libtomcrypt.so.1 libtommath.so.1 libz.so.1 \
-    libm.so.6 libglib-2.0.so.0 libgmodule-2.0.so.0 libnuma.so.1 libudev.so.1 liburing.so.2 libpcre2-8.so.0; do
-    cp -L "$(find unpacked -name "$library" | head -n 1)" root/lib/x86_64-linux-gnu/
-done
-mv root/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 root/lib64/
+copy_libraries root usr/sbin/dropbear usr/sbin/qemu-ga
 cp unpacked/usr/sbin/dropbear root/sbin/dropbear
 cp unpacked/usr/sbin/qemu-ga root/sbin/qemu-ga
 ln -s ../bin/busybox root/sbin/hwclock      # where the agent looks for it
 # shellcheck disable=SC2086
-with_needed $LATER | xargs install -m 644 -D -t "root/lib/modules/$release"
+with_needed "$release" $LATER | xargs install -m 644 -D -t "root/lib/modules/$release"
 depmod -b root "$release" 2>/dev/null
 rm "root/lib/modules/$release"/modules.{*.bin,devname,softdep,symbols}
 ln -s ../bin/busybox root/sbin/modprobe      # which the kernel calls

@@ -7,18 +7,16 @@
 # it, and does nothing when it is there already. What the guest does is in the user data that os-cloudpipe gives it.
 set -euo pipefail
 
-PACKAGES="openvpn nftables libcap-ng0 liblz4-1 liblzo2-2 libnl-3-200 libnl-genl-3-200 libpkcs11-helper1 libssl3
-    libsystemd0 libgcrypt20 libgpg-error0 liblzma5 libzstd1 libcap2 libnftables1 libnftnl11 libmnl0 libjansson4
-    libxtables12 libedit2 libbsd0 libmd0 libtinfo6 libgmp10 libc6"
 MODULES="tun nf_tables nft_chain_nat nft_masq"
 ROOT_MIB=64 ROOT_AT_MIB=25               # where guest-image.sh has the second partition
 
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/guest_packages.sh"
 [ $# = 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
 "$here/guest-image.sh" "$1"
 out=$(cd "$1" && pwd)
 
-stamp=$(cat "$here/vpn-image.sh" "$out/guest.stamp" | sha256sum | cut -c1-16)
+stamp=$(cat "$here/vpn-image.sh" "$here/guest_packages.sh" "$out/guest.stamp" | sha256sum | cut -c1-16)
 if [ "$(cat "$out/vpn.stamp" 2>/dev/null)" = "$stamp" ] && [ -s "$out/vpn.qcow2" ]; then
     echo "vpn image: $out/vpn.qcow2 is there"
     exit 0
@@ -30,9 +28,10 @@ cd "$work"
 
 echo "vpn image: fetching OpenVPN and the modules of the kernel"
 release=$(grep -a -o -m 1 '[0-9][0-9.]*-[0-9]*-cloud-amd64' "$out/guest-kernel" | head -n 1)
-mkdir packages && (cd packages && apt-get -o APT::Sandbox::User=root -qq download "linux-image-$release" $PACKAGES) || {
+# shellcheck disable=SC2046
+fetch_packages "linux-image-$release" openvpn nftables $(library_packages openvpn nftables) || {
     echo "vpn image: apt has no kernel $release any more: remove $out/guest.stamp and try again" >&2; exit 1; }
-for package in packages/*.deb; do dpkg-deb -x "$package" unpacked; done
+expand_modules
 
 echo "vpn image: the system"
 mkdir root
@@ -40,19 +39,13 @@ debugfs -R "rdump / root" "$out/guest-root.img" 2>/dev/null
 rm -rf root/lost+found
 mkdir -p root/lib/vpn root/usr/sbin
 depmod -b unpacked "$release"
-for module in $MODULES; do                  # each after what it depends on
-    modprobe -d unpacked -S "$release" --show-depends "$module" | awk '/^insmod/ {print $2}'
-done | awk '!seen[$0]++' | while read -r file; do
+# shellcheck disable=SC2086
+with_needed "$release" $MODULES | while read -r file; do
     cp "$file" root/lib/vpn/
     basename "$file" >>root/lib/vpn/order
 done
 cp unpacked/usr/sbin/openvpn unpacked/usr/sbin/nft root/usr/sbin/
-libraries=unpacked/lib/x86_64-linux-gnu:unpacked/usr/lib/x86_64-linux-gnu
-for program in openvpn nft; do
-    unpacked/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 --library-path "$libraries" --list "root/usr/sbin/$program"
-done | awk '$2 == "=>" {print $3}' | sort -u | while read -r file; do
-    cp -L "$file" root/lib/x86_64-linux-gnu/
-done
+copy_libraries root usr/sbin/openvpn usr/sbin/nft
 sed -i -e '1i ::sysinit:/lib/vpn/load' -e '/^::sysinit:\/etc\/rc/a ::sysinit:/lib/vpn/boot' root/etc/inittab
 cat >root/lib/vpn/load <<'LOAD'
 #!/bin/sh
