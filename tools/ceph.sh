@@ -9,7 +9,7 @@
 # FILES (no; yes: a file system "shares" and its MDS as well).
 # Leaves in DIRECTORY: ceph.conf, and ceph.client.nova.keyring, whose user may use RBD in POOL and nothing else.
 # start of a directory that was stopped goes on with what it holds. It is for tests: nothing is kept twice.
-# Needs root and Debian's packages in CEPH_PACKAGES of lib.sh; QEMU's driver for it is in qemu-block-extra.
+# Needs root and the packages of the requirements ceph, ceph-client (tools/distributions.tsv).
 set -euo pipefail
 
 missing() {
@@ -23,7 +23,7 @@ usage() { echo "usage: $0 start|stop DIRECTORY | missing" >&2; exit 2; }
 fail() { echo "ceph: $*" >&2; exit 1; }
 [ $# = 2 ] || usage
 lacks=$(missing)
-[ -z "$lacks" ] || fail "'$lacks' is missing; install: $CEPH_PACKAGES"
+[ -z "$lacks" ] || fail "'$lacks' is missing; install: $(packages ceph ceph-client)"
 if [ "$1" = start ]; then mkdir -p "$2"; fi
 [ -d "$2" ] || fail "$2 is not there"
 dir=$(cd "$2" && pwd)

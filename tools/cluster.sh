@@ -21,32 +21,34 @@ trap 'end_meanwhile; rm -f "$log"' EXIT
 [ $# -gt 0 ] || { sed -n '4,9s/^# //p' "$0" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || fail "A fleet has network namespaces and servers with users of their own: run it as root."
 
-CLUSTER_PACKAGES="rabbitmq-server mariadb-server postgresql memcached haproxy iproute2 python3-venv"
+needed="python fleet"
 if [ "$1" = up ]; then
     say "Programs"
     extras=mysql,postgresql,memcache,test
     if [[ " $* " =~ \ --libvirt[\ =][1-9] ]] || grep -q '"libvirt": [1-9]' "$NOVA_CLUSTER_DIR/fleet.json" 2>/dev/null; then
-        CLUSTER_PACKAGES="$CLUSTER_PACKAGES $RUN_PACKAGES $GUEST_PACKAGES" extras=$extras,libvirt
+        needed+=" python-libvirt run guest" extras=$extras,libvirt
     fi
     neutron=
     if [[ " $* " =~ \ --network[\ =]neutron ]] || grep -q '"network": "neutron"' "$NOVA_CLUSTER_DIR/fleet.json" 2>/dev/null; then
-        CLUSTER_PACKAGES="$CLUSTER_PACKAGES openvswitch-switch ovn-central ovn-host ethtool haproxy" neutron="neutron openstack-placement"
+        needed+=" neutron" neutron="neutron openstack-placement"
     fi
     ceph=
     if [[ " $* " == *' --ceph '* ]] || grep -q '"ceph": true' "$NOVA_CLUSTER_DIR/fleet.json" 2>/dev/null; then
-        CLUSTER_PACKAGES="$CLUSTER_PACKAGES $CEPH_PACKAGES $CEPH_BINDINGS qemu-utils" ceph=cinder
+        needed+=" ceph ceph-client ceph-python run" ceph=cinder
     fi
-    # shellcheck disable=SC2086
-    packages_present $CLUSTER_PACKAGES || step "Debian packages" install_packages $CLUSTER_PACKAGES
+    python=$(system_python) || fail "Python 3.11 or later is needed."
+    [ "$python" = /usr/bin/python3 ] || needed+=" build"
+    # shellcheck disable=SC2046,SC2086
+    step "Debian packages" install_packages $(packages $needed)
     mkdir -p "$NOVA_CLUSTER_DIR"
     chmod 711 "$NOVA_CLUSTER_DIR"
     openstack_venv() {
-        local python=$NOVA_CLUSTER_DIR/openstack/bin
-        "$python/python" -c "import keystone, glance, memcache, pymemcache${neutron:+, neutron, placement}${ceph:+, cinder}" 2>/dev/null &&
-            [ -x "$python/uwsgi" ] ||
-            python3 "$here/packages.py" "$NOVA_CLUSTER_DIR/openstack" keystone glance $neutron $ceph pyuwsgi pymysql \
+        local bin=$NOVA_CLUSTER_DIR/openstack/bin
+        "$bin/python" -c "import keystone, glance, memcache, pymemcache${neutron:+, neutron, placement}${ceph:+, cinder}" 2>/dev/null &&
+            [ -x "$bin/uwsgi" ] ||
+            "$python" "$here/packages.py" "$NOVA_CLUSTER_DIR/openstack" keystone glance $neutron $ceph pyuwsgi pymysql \
                 psycopg2-binary pymemcache python-memcached || return 1
-        [ -z "$ceph" ] || ceph_bindings "$python/python"
+        [ -z "$ceph" ] || ceph_bindings "$bin/python"
     }
     [[ $extras != *libvirt ]] || meanwhile image "$here/guest-image.sh" "$NOVA_CLUSTER_DIR/guest"
     step "Python packages of this tree" make_venv "$extras"

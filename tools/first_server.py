@@ -1,9 +1,10 @@
 """The first server of tools/quickstart.sh: its image, key pair and open ports, until it answers; one process does all.
 And a network to the outside, so that users can make routers and floating addresses (doc/source/user/networks.rst).
 
-usage: first_server.py DRIVER DIRECTORY           OS_CLOUD and OS_CLIENT_CONFIG_FILE name the cloud
+usage: first_server.py DRIVER DIRECTORY OUTSIDE        OS_CLOUD and OS_CLIENT_CONFIG_FILE name the cloud
 
-Leaves the server's address in DIRECTORY/first-server.done. What an earlier run has made is used again.
+OUTSIDE is the range of floating addresses. Leaves the server's address in DIRECTORY/first-server.done. What an earlier
+run has made is used again.
 """
 import contextlib
 import pathlib
@@ -19,7 +20,7 @@ from steps import step
 
 NAME = 'first'
 FLAVOR = 'm1.tiny'
-OUTSIDE, OUTSIDE_RANGE = 'public', '172.24.4.0/24'
+OUTSIDE = 'public'
 OPEN = ({'protocol': 'icmp'}, {'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22})
 ACTIVE_S, CONSOLE_S, DELETED_S, PINGS = 600, 240, 120, 10
 POLL_S = 0.2
@@ -31,10 +32,11 @@ class FirstServer:
     cloud      openstacksdk connection of the administrator
     driver     fake or libvirt
     directory  of the image, the key and the note that the server is there
+    outside    range of the floating addresses, CIDR
     """
 
-    def __init__(self, cloud, driver, directory):
-        self.cloud, self.driver, self.directory = cloud, driver, directory
+    def __init__(self, cloud, driver, directory, outside):
+        self.cloud, self.driver, self.directory, self.outside = cloud, driver, directory, outside
 
     def make(self):
         """All steps that are not done; the server's address.
@@ -85,7 +87,7 @@ class FirstServer:
         network = self.cloud.network
         if next(network.networks(is_router_external=True), None) is None:
             made = network.create_network(name=OUTSIDE, is_router_external=True)
-            network.create_subnet(name=OUTSIDE, network_id=made.id, ip_version=4, cidr=OUTSIDE_RANGE,
+            network.create_subnet(name=OUTSIDE, network_id=made.id, ip_version=4, cidr=self.outside,
                                   is_dhcp_enabled=False)
 
     def _boot(self, image, key):
@@ -124,8 +126,8 @@ def _ping(address):
 
 
 def main():
-    driver, directory = sys.argv[1], pathlib.Path(sys.argv[2])
-    address = FirstServer(openstack.connect(), driver, directory).make()
+    driver, directory, outside = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+    address = FirstServer(openstack.connect(), driver, directory, outside).make()
     (directory / 'first-server.done').write_text(address + '\n')
 
 

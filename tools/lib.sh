@@ -4,17 +4,12 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 tree=$(dirname "$here")
 venv=${NOVA_VENV:-$tree/.venv}
 
-# what libvirt's Python package is built with
-BUILD_PACKAGES="libvirt-dev pkg-config gcc libc6-dev"
-RUN_PACKAGES="$BUILD_PACKAGES libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils dnsmasq-base
- nftables iproute2 iputils-ping procps tini util-linux openssh-client bubblewrap libseccomp2"
-# disks and volumes of a Ceph that is elsewhere, and what a Ceph on this machine needs beside it (tools/ceph.sh)
-CEPH_CLIENT_PACKAGES="ceph-common qemu-block-extra"
-CEPH_PACKAGES="ceph-mon ceph-mgr ceph-osd $CEPH_CLIENT_PACKAGES"
-# a file system in it, and what mounts its shares (nova-virtiofsd)
-CEPH_FILES_PACKAGES="ceph-mds ceph-fuse"
-CEPH_BINDINGS="python3-rados python3-rbd"
-GUEST_PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio syslinux syslinux-common fdisk kmod"
+# Files that others read (programs, packages, logs of apt) keep the usual modes whatever the caller's umask is; what is secret
+# gets its mode where it is made.
+umask 022
+
+# packages REQUIREMENT...: Debian packages, by tools/distributions.tsv.
+packages() { python3 "$here/distribution.py" "$@" || exit 1; }
 
 say() { printf '%s\n' "$*"; }
 fail() { printf '\n%s\n' "$*" >&2; exit 1; }
@@ -35,8 +30,24 @@ step() {
         kill "$ticker" 2>/dev/null; wait "$ticker" 2>/dev/null || true
         printf ' failed\n' >&2
         tail -n 25 "$log" >&2
-        fail "'$what' failed; all of its output is in $log"
+        fail "'$what' failed; all of its output is in $log$(explanation)"
     fi
+}
+
+# explanation: a sentence about the cause of a failed step, where its output names a known one; with a line break before it.
+explanation() {
+    local pattern sentence
+    while IFS='|' read -r pattern sentence; do
+        if tail -n 200 "$log" | grep -qE "${pattern//;/|}"; then printf '\n%s Then run the same command again: it continues.' "$sentence"; return; fi
+    done <<'TABLE'
+No space left on device;not enough free space|A file system is full: free some room (df -h).
+Temporary failure resolving;Could not resolve;Name or service not known;failed to lookup address|No name server answers: correct /etc/resolv.conf, or set https_proxy.
+not yet valid;certificate has expired;is not valid yet;Release file .* is not valid yet|A certificate or package list is not valid now: set the clock (timedatectl set-ntp true).
+Could not get lock;Unable to acquire the dpkg|Another program installs packages: wait until it has ended.
+Unable to locate package;has no installation candidate|apt does not know a package: its lists are old, or a name in tools/distributions.tsv is wrong here.
+Cannot allocate memory;MemoryError;Killed process|The memory does not suffice: end other programs, or give the machine more.
+Proxy Authentication Required;Tunnel connection failed;403  Forbidden|The proxy refuses: correct http_proxy and https_proxy.
+TABLE
 }
 
 # meanwhile NAME command...: begins it in the background, in a process group of its own; 'step "what" outcome NAME' waits
@@ -62,24 +73,27 @@ end_meanwhile() {
     for name in "${!meanwhile[@]}"; do kill -- "-${meanwhile[$name]}" 2>/dev/null || true; rm -f "$log.$name"{,.code}; done
 }
 
-# Installs what of these Debian packages is missing; nothing when all are there. The lists are fetched once.
+# install_packages PACKAGE...: installs those of them that are missing. An interrupted run of dpkg is completed first, and another
+# run of apt (unattended-upgrades) is waited for.
 lists=old
+APT="apt-get -qq -o DPkg::Lock::Timeout=300 -o APT::Update::Error-Mode=any"
 install_packages() {
-    local missing=()
+    local missing=() package
     for package in "$@"; do
-        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+        packages_present "$package" || missing+=("$package")
     done
     [ ${#missing[@]} = 0 ] && return 0
-    [ $lists = new ] || apt-get -qq update || return 1
+    [ -z "$(dpkg --audit)" ] || dpkg --configure -a || return 1
+    [ $lists = new ] || $APT update || return 1
     lists=new
-    DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}"
+    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 $APT -y --no-install-recommends install "${missing[@]}"
 }
 
 packages_present() {
     dpkg-query -W -f '${Status}\n' "$@" 2>/dev/null | grep -c 'ok installed' | grep -qx $#
 }
 
-# ceph_bindings PYTHON: lets a virtual environment import CEPH_BINDINGS, which Debian alone has. All of Debian's packages in
+# ceph_bindings PYTHON: lets a virtual environment import Ceph's modules, which Debian alone has. All of Debian's packages in
 # the environment would hide newer ones of its own.
 ceph_bindings() {
     local file site
@@ -91,48 +105,47 @@ ceph_bindings() {
     }
 }
 
-# choose_venv USER: a virtual environment that a user can run, where he cannot look into this tree: it stands elsewhere,
-# with a copy of the tree's code.
-choose_venv() {
-    [ -n "${NOVA_VENV:-}" ] && return 0
-    if can_run "$1" "$tree/setup.cfg" "$(command -v python3)"; then
-        [ ! -d "$venv" ] || chmod -R a+rX "$venv"
-        return 0
-    fi
-    venv=/opt/nova-quickstart copied=yes
-    can_run "$1" "$(command -v python3)" || PATH=/usr/bin:/bin:$PATH
-}
-can_run() {
-    local user=$1 path
-    shift
-    for path in "$@"; do
-        setpriv --reuid="$user" --regid="$user" --clear-groups test -r "$(readlink -f "$path")" || return 1
+# system_python: the distribution's own Python, for which it has compiled modules (libvirt); else the first one of the search
+# path; NOVA_PYTHON names another one.
+system_python() {
+    local python
+    for python in ${NOVA_PYTHON:-/usr/bin/python3 python3}; do
+        if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then command -v "$python"; return 0; fi
     done
+    return 1
 }
 
-# make_venv EXTRAS PACKAGE...: the virtual environment with this tree installed; again only when it changed.
-copied=no
+# make_venv EXTRAS PACKAGE...: the virtual environment with this tree installed; again only when tree or Python changed.
+# With $source it is installed from a copy of the tree in there, which stays for the next time.
+source= python=python3
 make_venv() {
-    local extras=$1 stamp copy
+    local extras=$1 stamp minor from=(-e "$tree")
     shift
-    stamp=$(cat "$tree/setup.cfg" "$tree/requirements.txt" | sha256sum | cut -c1-16)-$extras-$*
-    [ $copied = yes ] && stamp+=-$(cd "$tree" && find nova -type f ! -name '*.pyc' -print0 | sort -z |
-        xargs -0 sha256sum | sha256sum | cut -c1-16)
+    minor=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || return 1
+    stamp=$minor-$extras-$*-$(cd "$tree" && {
+        cat setup.cfg requirements.txt
+        [ -z "$source" ] || find nova etc tools -path nova/tests -prune -o -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum
+    } | sha256sum | cut -c1-16)
     if [ "$(cat "$venv/nova.stamp" 2>/dev/null)" = "$stamp" ]; then compile_tree; return; fi
-    (
-        umask 022                        # others run it, too
-        if [ $copied = yes ]; then
-            copy=$(mktemp -d)            # what is built leaves no trace in the tree
-            trap 'rm -rf "$copy"' EXIT
-            (cd "$tree" && cp -r nova etc tools setup.py setup.cfg requirements.txt README.rst "$copy/") || return 1
-            python3 "$here/packages.py" "$venv" "$copy${extras:+[$extras]}" "$@"
-        else
-            python3 "$here/packages.py" "$venv" -e "$tree${extras:+[$extras]}" "$@"
+    if [ -n "$source" ]; then
+        # What another Python made, or an interrupted run left, is made anew.
+        [ -s "$venv/nova.stamp" ] && [ -e "$venv/lib/python$minor" ] || rm -rf "$venv"
+        if [ "$tree" != "$source" ]; then
+            rm -rf "$source.new"
+            mkdir -p "$source.new"
+            (cd "$tree" && cp -r nova etc tools setup.py setup.cfg requirements.txt README.rst "$source.new/") || return 1
+            rm -rf "$source" "$source.new/nova/tests"
+            mv "$source.new" "$source"
         fi
-    ) || return 1
+        from=("$source")
+    fi
+    rm -f "$venv/nova.stamp"
+    from[-1]+=${extras:+[$extras]}
+    "$python" "$here/packages.py" "$venv" "${from[@]}" "$@" || return 1
+    [ -z "$source" ] || rm -rf "$source"/build "$source"/*.egg-info
     echo "$stamp" >"$venv/nova.stamp"
     compile_tree
 }
 # compile_tree: once, for those who run the tree and may not write into it: each of their processes would do it again.
 # Where this user may not write either, it is left so.
-compile_tree() { [ $copied = yes ] || (umask 022 && "$venv/bin/python" -m compileall -q "$tree/nova") || true; }
+compile_tree() { [ -n "$source" ] || "$venv/bin/python" -m compileall -q "$tree/nova" || true; }

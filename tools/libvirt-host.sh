@@ -11,6 +11,7 @@
 #   each: libvirtd gets a /dev of its own without it. (Something bound over the node does not help: libvirt asks
 #   access(2), which root passes.)
 set -eu
+umask 022                                # /run/libvirt/qemu is passed through by swtpm, whatever the caller's umask is
 run=${RUN:-/run/nova-libvirt}
 uri=qemu:///system
 
@@ -60,7 +61,7 @@ start() {
     answers && return 0
     [ "$(id -u)" = 0 ] || { echo "libvirt does not answer and only root can start it" >&2; return 1; }
     if [ -d /run/systemd/system ]; then
-        systemctl start virtlogd.socket libvirtd
+        systemctl start virtlogd.socket libvirtd 2>/dev/null || systemctl start virtlogd.socket virtqemud.socket virtproxyd.socket
     else
         mkdir -p "$run"
         setsid tini -s -- virtlogd </dev/null >"$run/virtlogd.out" 2>&1 &

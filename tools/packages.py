@@ -2,6 +2,7 @@
 
 usage: python3 tools/packages.py DIRECTORY REQUIREMENT...
 
+Modules that the distribution has compiled for its own Python (libvirt) are linked into the environment.
 What is set for pip (pip.conf, PIP_* variables) holds for uv as well; variables of uv that are set win.
 Standard library only.
 """
@@ -11,6 +12,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 TREE = pathlib.Path(__file__).resolve().parents[1]
 INDEXES = ('index-url', 'extra-index-url')
@@ -27,6 +29,9 @@ VARIABLES = {
     'timeout': 'UV_HTTP_TIMEOUT',
     'no-cache-dir': 'UV_NO_CACHE',
 }
+# Modules of Debian's packages that PyPI has as source only: {distribution: pattern of its files}
+COMPILED = {'libvirt_python': 'libvirt*'}
+DEBIAN_MODULES = pathlib.Path('/usr/lib/python3/dist-packages')
 # settings of pip that do not change what is installed
 HARMLESS = {'break-system-packages', 'cache-dir', 'config-file', 'disable-pip-version-check', 'log', 'no-color',
             'no-input', 'no-warn-script-location', 'prefer-binary', 'progress-bar', 'quiet', 'require-virtualenv',
@@ -41,6 +46,9 @@ def install(directory, requirements):
     if not (directory / 'bin' / 'python').exists():
         subprocess.run([sys.executable, '-m', 'venv', directory], check=True)
     python = directory / 'bin' / 'python'
+    if sys.base_prefix == '/usr':
+        link_compiled(DEBIAN_MODULES, pathlib.Path(sysconfig.get_path(
+            'purelib', 'venv', {'base': str(directory), 'installed_base': str(directory)})))
     install_by_pip = [python, '-m', 'pip', 'install', '--disable-pip-version-check', '--quiet']
     environ, uv = uv_environ(pip_settings(python), os.environ), None
     if environ is None:
@@ -58,6 +66,28 @@ def install(directory, requirements):
             return
         print('uv has failed: pip installs the packages.', flush=True)
     subprocess.run([*install_by_pip, *requirements], check=True)
+
+
+def link_compiled(source, site):
+    """Link the distribution's compiled modules into an environment that has no own build of them.
+
+    An installer recognizes a distribution by its metadata, which it does not follow through a link: these are copied.
+
+    :param source: Path of the distribution's modules
+    :param site: Path of the environment's site-packages
+    """
+    for distribution, pattern in COMPILED.items():
+        metadata = next(source.glob(f'{distribution}-*-info'), None)
+        if metadata is None or any(not (path / 'LINKED').exists() for path in site.glob(f'{distribution}-*-info')):
+            continue
+        for path in site.glob(f'{distribution}-*-info'):
+            shutil.rmtree(path)
+        for path in source.glob(pattern):
+            if path.suffix in ('.py', '.so'):
+                (site / path.name).unlink(missing_ok=True)
+                (site / path.name).symlink_to(path)
+        shutil.copytree(metadata, site / metadata.name)
+        (site / metadata.name / 'LINKED').write_text(f'{source}\n')
 
 
 def pip_settings(python):

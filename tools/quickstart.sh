@@ -1,156 +1,334 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 machine to a running server: sets up what is missing, starts the all-in-one cloud, boots a
-# first server and shows how to go on. Run again, it does only what is not done already.
+# Sets up a cloud on this machine and boots a first server. Run again, it does only what is not done already.
 #
-# usage: tools/quickstart.sh [--driver auto|libvirt|fake] [--state-path DIRECTORY] [--port PORT] [--no-server]
-#        tools/quickstart.sh stop|status [--state-path DIRECTORY]
+# usage: tools/quickstart.sh [--driver auto|libvirt|fake] [--listen ADDRESS] [--port PORT] [--state-path DIRECTORY]
+#                            [--guests CIDR] [--outside CIDR] [--no-server]
+#        tools/quickstart.sh check                    what would prevent or spoil an installation; changes nothing
+#        tools/quickstart.sh status|start|stop        the cloud; guests go on while it is stopped
+#        tools/quickstart.sh logs [-f]                its log
+#        tools/quickstart.sh remove [--data]          removes what was installed; keeps the data unless told otherwise
+#
+# As root it runs guests of libvirt (driver libvirt), as units of systemd where that runs. As another user it simulates guests
+# (driver fake). --listen: an address other machines reach, with TLS. --guests (10.44.0.0/24), --outside (172.24.4.0/24): addresses
+# of the network of guests and of floating addresses. NOVA_PYTHON: another Python than the distribution's.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-driver=auto port=8774 server=yes action=start state=
+usage() { sed -n '4,9s/^# //p' "$0" >&2; exit 2; }
+root=no; [ "$(id -u)" = 0 ] && root=yes
+action=install driver=auto listen= port= guests= outside= server=yes data=no follow=
+state=/var/lib/nova; [ $root = yes ] || state=$HOME/.local/share/nova
+given=("$@")
 while [ $# -gt 0 ]; do
     case $1 in
-        start|stop|status) action=$1 ;;
+        install|check|status|start|stop|logs|remove|environment) action=$1 ;;
         --driver) driver=${2:?--driver needs a value}; shift ;;
         --state-path) state=${2:?--state-path needs a value}; shift ;;
+        --listen) listen=${2:?--listen needs a value}; shift ;;
         --port) port=${2:?--port needs a value}; shift ;;
+        --guests) guests=${2:?--guests needs a value}; shift ;;
+        --outside) outside=${2:?--outside needs a value}; shift ;;
         --no-server) server=no ;;
-        *) say "'$1' is no word of this command." >&2; sed -n '5,6s/^# //p' "$0" >&2; exit 2 ;;
+        --data) data=yes ;;
+        -f) follow=-f ;;
+        *) say "'$1' is not an option or action of this command." >&2; usage ;;
     esac
     shift
 done
-case $driver in auto|libvirt|fake) ;; *) fail "--driver is '$driver'; choose auto, libvirt or fake" ;; esac
-[[ $port =~ ^[0-9]{1,5}$ ]] && ((10#$port > 0 && 10#$port < 65536)) || fail "--port is '$port'; choose 1 to 65535"
-root=no; [ "$(id -u)" = 0 ] && root=yes
-if [ -z "$state" ]; then
-    [ $root = yes ] && state=/var/lib/nova || state=$HOME/.local/share/nova
+case $driver in auto|libvirt|fake) ;; *) fail "--driver is '$driver'; choose auto, libvirt or fake." ;; esac
+[ -z "$port" ] || { [[ $port =~ ^[0-9]{1,5}$ ]] && ((10#$port > 0 && 10#$port < 65536)); } || fail "--port is '$port'; choose 1 to 65535."
+if [ -n "$guests$outside$listen" ] && command -v python3 >/dev/null; then
+    python3 - "$guests" "$outside" "$listen" <<'CODE' || exit 1
+import ipaddress
+import sys
+
+for option, text, kind in zip(('--guests', '--outside', '--listen'), sys.argv[1:],
+                              (ipaddress.IPv4Network, ipaddress.IPv4Network, ipaddress.ip_address)):
+    try:
+        text and kind(text)
+    except ValueError as error:
+        sys.exit(f'{option}: {error}.')
+CODE
 fi
-umask 077
+
+# ---- where everything is ------------------------------------------------------------
+state=$(realpath -m "$state")
 # What root keeps stands beside the state directory, which becomes the user's whom nova-all becomes: in a directory of
 # another user root writes nothing.
-state=$(realpath -m "$state")
-own=$state
+own=$state base= systemd=no
 if [ $root = yes ]; then
-    own=$state-quickstart
-    mkdir -p "$own"
-    for name in nova-all.pid nova-all.log first_key first_key.pub first-server.done guest; do      # of an earlier release
-        if [ ! -e "$own/$name" ] && [ -O "$state/$name" ] && [ ! -L "$state/$name" ]; then mv "$state/$name" "$own/"; fi
-    done
-else
-    mkdir -p "$state"
+    own=$state-quickstart base=/opt/nova-quickstart
+    [ ! -d /run/systemd/system ] || systemd=yes
+    if [ -z "${NOVA_VENV:-}" ]; then venv=$base/venv source=$base/source; fi
 fi
-pidfile=$own/nova-all.pid log=$own/quickstart.log
-: >"$log"
+unit=/etc/systemd/system/nova-all.service
+files=(/usr/lib/sysusers.d/nova.conf /usr/lib/sysusers.d/nova-guests.conf /usr/lib/tmpfiles.d/nova.conf "$unit")
+programs=(nova-manage nova-status nova-policy openstack)
+pidfile=$own/nova-all.pid
 
-running() { [ -s "$pidfile" ] && kill -0 "$(cat "$pidfile")" 2>/dev/null; }
-serving() { curl_ "http://127.0.0.1:$port/" >/dev/null 2>&1; }
-curl_() { python3 -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=3).read()' "$1"; }
+# Options of an earlier run hold for later ones.
+setting() { sed -n "s/^$1=//p" "$own/settings" 2>/dev/null || true; }
+[ -n "$listen" ] || listen=$(setting listen)
+[ -n "$port" ] || port=$(setting port)
+[ -n "$guests" ] || guests=$(setting guests)
+[ -n "$outside" ] || outside=$(setting outside)
+[ "$driver" != auto ] || driver=$(setting driver)
+driver=${driver:-auto} listen=${listen:-127.0.0.1} port=${port:-8774} guests=${guests:-10.44.0.0/24} outside=${outside:-172.24.4.0/24}
+host=$listen; [[ $host != *:* ]] || host=[$host]
+scheme=https; [[ $listen != 127.* && $listen != ::1 ]] || scheme=http
+url=$scheme://$host:$port
+export no_proxy="${no_proxy:+$no_proxy,}127.0.0.1,localhost,$listen"
+export NO_PROXY=$no_proxy
 
+running() {
+    if [ $systemd = yes ]; then systemctl is-active --quiet nova-all
+    else [ -s "$pidfile" ] && [[ $(tr '\0' ' ' <"/proc/$(cat "$pidfile")/cmdline" 2>/dev/null) == *nova-all* ]]; fi
+}
+serving() {
+    python3 - "$url/" "$state/tls/ca.pem" <<'CODE' 2>/dev/null
+import ssl
+import sys
+import urllib.request
+
+url, authority = sys.argv[1:]
+handlers = [urllib.request.ProxyHandler({})]
+if url.startswith('https'):
+    handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=authority)))
+urllib.request.build_opener(*handlers).open(url, timeout=3).read()
+CODE
+}
+installed() { [ -s "$own/settings" ]; }
+needs_installation() { installed || fail "No cloud was installed with state in $state. tools/quickstart.sh installs one."; }
+needs_root() { [ $root = yes ] || [ ! -d "$state-quickstart" ] || fail "The cloud of this machine is root's: run this as root."; }
+check_host() {
+    python3 "$here/host_check.py" --driver "$driver" --state-path "$state" --listen "$listen" --port "$port" \
+        --guests "$guests" --outside "$outside" "$@"
+}
+show_log() {
+    if [ $systemd = yes ]; then journalctl --no-pager --unit nova-all ${follow:---lines=200}
+    else tail -n 200 $follow "$own/nova-all.log"; fi
+}
+
+# ---- the cloud, installed -----------------------------------------------------------
+await_serving() {
+    for _ in $(seq 300); do
+        serving && return 0
+        running || return 1
+        sleep 0.1
+    done
+    return 1
+}
+start_cloud() {
+    if [ $systemd = yes ]; then
+        # A start that systemd tries already may have begun with older settings of the unit.
+        systemctl enable --quiet nova-all && { systemctl reset-failed nova-all 2>/dev/null || true; } && systemctl restart nova-all
+    else
+        ( umask 077
+          PATH="$venv/bin:$PATH" setsid nohup "$venv/bin/nova-all" --state-path "$state" --driver "$driver" --listen "$listen" \
+              --port "$port" </dev/null >>"$own/nova-all.log" 2>&1 &
+          echo $! >"$pidfile" )
+    fi
+    await_serving || { show_log | tail -n 20; return 1; }
+}
 stop_cloud() {
     running || { say "The cloud is not running."; return 0; }
-    local pid; pid=$(cat "$pidfile")
-    kill -TERM "$pid"
-    for _ in $(seq 700); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
-    kill -0 "$pid" 2>/dev/null && fail "nova-all (process $pid) has not stopped within 70 s; see $own/nova-all.log"
-    rm -f "$pidfile"
-    say "The cloud has stopped. Guests go on running; tools/quickstart.sh starts it again."
+    if [ $systemd = yes ]; then systemctl stop nova-all
+    else
+        local pid; pid=$(cat "$pidfile")
+        kill -TERM "$pid"
+        for _ in $(seq 700); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+        kill -0 "$pid" 2>/dev/null && fail "nova-all (process $pid) has not stopped within 70 s; see $own/nova-all.log"
+        rm -f "$pidfile"
+    fi
+    say "The cloud has stopped. Guests go on running; tools/quickstart.sh start starts it again."
+}
+cloud_status() {
+    if running && serving; then
+        say "The cloud serves at $url/ ($([ $systemd = yes ] && echo "unit nova-all" || echo "process $(cat "$pidfile")"))."
+    elif running; then fail "nova-all runs and does not answer at $url/: see tools/quickstart.sh logs."
+    elif installed; then say "The cloud is stopped; tools/quickstart.sh start starts it."; exit 3
+    else say "No cloud is installed; tools/quickstart.sh installs one."; exit 4; fi
+}
+
+# The environment of the services, after an upgrade of the machine's Python too (ExecStartPre of the unit).
+environment() {
+    local line
+    [ ! -r "$own/environment" ] || while IFS= read -r line; do export "${line?}"; done <"$own/environment"
+    [ -z "$base" ] || export UV_CACHE_DIR=${UV_CACHE_DIR:-$base/cache} PIP_CACHE_DIR=${PIP_CACHE_DIR:-$base/cache/pip}
+    python=$(system_python) || { echo "Python 3.11 or later is needed."; return 1; }
+    exec 8>"$own/environment.lock"       # an installation and a start of the unit may want it at the same time
+    flock 8
+    make_venv "screenshots$([ "$driver" = fake ] || echo ,libvirt)" python-openstackclient
 }
 
 case $action in
-    stop) stop_cloud; exit 0 ;;
-    status) if running && serving; then say "The cloud listens on http://127.0.0.1:$port/"; exit 0
-            elif running; then fail "nova-all runs (process $(cat "$pidfile")) and does not answer on port $port; give its --port, or see $own/nova-all.log."
-            else say "The cloud is not running."; exit 1; fi ;;
+    check) if running; then port=0; fi; check_host; exit ;;
+    status) needs_root; cloud_status; exit ;;
+    stop) needs_root; stop_cloud; exit ;;
+    logs) needs_root; needs_installation; show_log; exit ;;
+    environment) log=/dev/null; environment; exit ;;
+    remove) needs_root; . "$here/removal.sh"; remove_cloud; exit ;;
+    start) needs_root; needs_installation; server=no ;;
 esac
 
-# Users of the cloud's processes, as etc/systemd/*.sysusers.
-make_users() {
-    local name
-    for name in nova nova-image; do
-        getent passwd $name >/dev/null || useradd --system --user-group --no-create-home --home-dir /var/lib/nova \
-            --shell /usr/sbin/nologin $name
-    done
-}
-
-# ---- what can run here ----------------------------------------------------------
-if [ $driver = auto ]; then
+# ---- what can run here --------------------------------------------------------------
+if [ "$driver" = auto ]; then
     if [ $root = yes ] && command -v apt-get >/dev/null; then driver=libvirt
     else
         driver=fake
         say "Without root there is no libvirt and no bridge: servers are simulated (the fake driver)."
     fi
-elif [ $driver = libvirt ] && [ $root = no ]; then
+elif [ "$driver" = libvirt ] && [ $root = no ]; then
     fail "--driver libvirt needs root: it installs packages and makes a bridge. Try --driver fake."
 fi
+installed || check_host --problems || exit 1
 
-begun=$(date +%s%N)
-say "Setting up the cloud in $state"
-extras=screenshots; [ $driver = libvirt ] && extras+=,libvirt
-trap end_meanwhile EXIT
-begin_python() { meanwhile python make_venv "$extras" python-openstackclient; }
-if [ $root = yes ]; then step "The user nova, whom nova-all becomes" make_users; choose_venv nova; fi
-# Python's packages are fetched and built while Debian's other ones are installed.
-install_debian() {
-    # shellcheck disable=SC2086
-    install_packages $python_packages $BUILD_PACKAGES && begin_python && install_packages $RUN_PACKAGES $GUEST_PACKAGES
+# ---- steps of an installation -------------------------------------------------------
+# received: bytes that came in by the devices of the default routes.
+received() {
+    awk 'NR == FNR {if ($2 == "00000000") up[$1] = 1; next} {sub(":", "", $1); if ($1 in up) sum += $2} END {print sum + 0}' \
+        /proc/net/route <(tr ':' ' ' </proc/net/dev)
 }
-python_packages=
-python3 -c 'import ensurepip, venv' 2>/dev/null || python_packages="python3-venv python3-dev"
-# shellcheck disable=SC2086
-if [ $driver = libvirt ] && ! packages_present $python_packages $RUN_PACKAGES $GUEST_PACKAGES; then
-    step "Debian packages (libvirt, QEMU, dnsmasq, …)" install_debian
-elif [ -n "$python_packages" ] && [ $root = yes ] && command -v apt-get >/dev/null; then
-    step "Debian packages (python3-venv)" install_packages $python_packages
-fi
-[ $driver = fake ] || [ $root = no ] || usermod --append --groups libvirt nova
-[ $driver = fake ] || meanwhile image "$here/guest-image.sh" "$own/guest"
-[ -n "${meanwhile[python]:-}" ] || begin_python
-step "Python packages" outcome python
-if [ $driver = libvirt ]; then
-    if "$here/libvirt-host.sh" status >/dev/null 2>&1; then :; else
-        step "libvirt" "$here/libvirt-host.sh" start
+# Users of the cloud's processes, as etc/systemd/*.sysusers.
+make_users() {
+    local name
+    for name in nova nova-image; do
+        getent passwd $name >/dev/null && continue
+        useradd --system --user-group --no-create-home --home-dir /var/lib/nova --shell /usr/sbin/nologin $name
+        echo $name >>"$own/users"
+    done
+}
+# install_recorded PACKAGE...: as install_packages; what comes in is noted for "remove".
+install_recorded() {
+    packages_present "$@" && return 0
+    [ $lists = new ] || $APT update || return 1
+    lists=new
+    apt-get -s --no-install-recommends install "$@" | awk '$1 == "Inst" && $3 !~ /^\[/ {print $2}' >>"$own/packages" || return 1
+    install_packages "$@"
+}
+save_environment() {
+    ( umask 077
+      env | grep -E '^(PIP|UV)_|^(https?|HTTPS?)_(proxy|PROXY)=|^(SSL_CERT_FILE|NOVA_PYTHON)=' | grep -v '_CACHE_DIR=' >"$own/environment" || true )
+}
+save_settings() {
+    ( umask 077
+      printf '%s\n' "driver=$driver" "listen=$listen" "port=$port" "guests=$guests" "outside=$outside" >"$own/settings.new" )
+    mv "$own/settings.new" "$own/settings"
+}
+install_units() {
+    local etc=$tree/etc name
+    install -m 644 "$etc/systemd/nova.sysusers" "${files[0]}"
+    install -m 644 "$etc/systemd/nova-guests.sysusers" "${files[1]}"
+    install -m 644 "$etc/systemd/nova.tmpfiles" "${files[2]}"
+    install -m 644 "$etc/systemd/nova-all.service" "$unit"
+    [ "$driver" = fake ] || systemd-sysusers "${files[1]}"
+    systemd-tmpfiles --create "${files[2]}"
+    mkdir -p "$unit.d"
+    cat >"$unit.d/quickstart.conf" <<TEXT
+# Written by tools/quickstart.sh.
+[Service]
+# An upgrade of the machine may have replaced the Python that the environment was made with.
+ExecStartPre=+$venv-check
+ExecStart=
+ExecStart=$venv/bin/nova-all --state-path $state --driver $driver --listen $listen --port $port
+Environment=PATH=$venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+ReadWritePaths=$state
+TimeoutStartSec=900
+TEXT
+    printf '#!/bin/sh\nexec %s/tools/quickstart.sh environment --state-path %s\n' "$source" "$state" >"$venv-check"
+    chmod 755 "$venv-check"
+    systemctl daemon-reload
+}
+link_programs() {
+    local name
+    for name in "${programs[@]}"; do
+        if [ ! -e "/usr/local/bin/$name" ] || [ -L "/usr/local/bin/$name" ]; then ln -sfn "$venv/bin/$name" "/usr/local/bin/$name"; fi
+    done
+}
+# Ubuntu lets no program make user namespaces whose profile does not allow it; the sandbox for images makes them.
+allow_sandbox() {
+    [ "$(cat /proc/sys/kernel/apparmor_restrict_unprivileged_userns 2>/dev/null)" = 1 ] || return 0
+    install -m 644 "$tree/etc/apparmor/nova-bwrap" /etc/apparmor.d/nova-bwrap
+    apparmor_parser -r /etc/apparmor.d/nova-bwrap
+}
+# Networks other than the default ones, for nova-all and for who runs nova-manage.
+write_ranges() {
+    [ "$guests" != 10.44.0.0/24 ] || return 0
+    mkdir -p /etc/nova/nova.conf.d
+    printf '[network]\ndefault_cidr = %s\n' "$guests" >/etc/nova/nova.conf.d/quickstart.conf
+}
+
+begun=$(date +%s%N) before=$(received)
+taken() { local tenths=$((($(date +%s%N) - begun) / 100000000)); printf '%d.%d s' $((tenths / 10)) $((tenths % 10)); }
+mkdir -p "$own"
+[ $root = no ] || chmod 700 "$own"
+log=$own/quickstart.log
+exec 9>"$own/lock"
+flock -n 9 || fail "Another run of tools/quickstart.sh is under way here; wait until it has ended."
+: >"$log"
+trap end_meanwhile EXIT
+interrupted() { end_meanwhile; printf '\nInterrupted. Run the same command again: it continues where this run ended.\n' >&2; exit 130; }
+trap interrupted INT TERM HUP
+
+say "Setting up the cloud in $state$([ $systemd = yes ] && echo ", as unit nova-all of systemd" || echo ", as a process without systemd: a reboot ends it")"
+[ $root = no ] || save_environment
+stamp=$(cat "$venv/nova.stamp" 2>/dev/null || true)
+prepare_python() { meanwhile python environment; }
+if [ $root = yes ] && command -v apt-get >/dev/null; then
+    wanted="python"
+    [ "$driver" = fake ] || wanted+=" python-libvirt run guest"
+    if [ "$driver" != fake ] && [ "$(system_python)" != /usr/bin/python3 ]; then wanted+=" build"; fi
+    # shellcheck disable=SC2086
+    needed=$(packages $wanted)
+    # shellcheck disable=SC2046,SC2086
+    if ! packages_present $needed; then
+        # Python's packages are fetched while the distribution's other ones are installed.
+        install_all() { install_recorded $(packages ${wanted/run guest/}) && prepare_python && install_recorded $needed; }
+        step "Packages of $(python3 "$here/distribution.py" --name)" install_all
     fi
+fi
+if [ $root = yes ]; then
+    step "Users nova and nova-image" make_users
+    [ "$driver" = fake ] || usermod --append --groups libvirt nova
+fi
+[ "$driver" = fake ] || meanwhile image "$here/guest-image.sh" "$own/guest"
+[ -n "${meanwhile[python]:-}" ] || prepare_python
+step "Python packages" outcome python
+if [ "$driver" = libvirt ]; then
+    "$here/libvirt-host.sh" status >/dev/null 2>&1 || step "libvirt" "$here/libvirt-host.sh" start
     step "Guest image" outcome image
 fi
-
-# ---- the cloud ------------------------------------------------------------------
-start_cloud() {
-    PATH="$venv/bin:$PATH" setsid nohup "$venv/bin/nova-all" --state-path "$state" --driver "$driver" --port "$port" \
-        </dev/null >>"$own/nova-all.log" 2>&1 &
-    echo $! >"$pidfile"
-    for _ in $(seq 300); do
-        serving && return 0
-        running || break
-        sleep 0.1
-    done
-    tail -n 20 "$own/nova-all.log"
-    return 1
-}
-if running && serving; then say "  The cloud is running already"; else
-    serving && fail "Something else listens on port $port; choose another one with --port."
+if [ $root = yes ]; then
+    write_ranges
+    [ "$driver" = fake ] || step "Sandbox for images" allow_sandbox
+    link_programs
+    [ $systemd = no ] || step "Units of systemd" install_units
+fi
+changed=no
+[ "$(setting driver)/$(setting listen)/$(setting port)/$(cat "$venv/nova.stamp")" = "$driver/$listen/$port/$stamp" ] || changed=yes
+save_settings
+if running && serving && [ $changed = no ]; then say "  The cloud is running already"; else
+    if running; then stop_cloud >/dev/null; fi
     step "Starting nova-all" start_cloud
 fi
-elapsed=$(( ($(date +%s%N) - begun) / 100000000 ))
-say "The cloud is serving after $((elapsed / 10)).$((elapsed % 10)) s"
+say "The cloud is serving after $(taken)$([ $root = no ] || echo ", $((($(received) - before) / 1000000)) MB received")"
 
-# ---- a first server -------------------------------------------------------------
+# ---- a first server -----------------------------------------------------------------
 export OS_CLOUD=nova-admin OS_CLIENT_CONFIG_FILE=$state/clouds.yaml
 if [ $server = yes ] && [ ! -f "$own/first-server.done" ]; then
     say "A first server"
-    "$venv/bin/python" "$here/first_server.py" $driver "$own"
-    address=$(cat "$own/first-server.done")
-    elapsed=$(( ($(date +%s%N) - begun) / 100000000 ))
-    say "A server runs after $((elapsed / 10)).$((elapsed % 10)) s: 'first' at $address"
-    [ $driver = libvirt ] && say "  Log in:            ssh -i $own/first_key root@$address"
+    "$venv/bin/python" "$here/first_server.py" "$driver" "$own" "$outside"
+    say "A server runs after $(taken): 'first' at $(cat "$own/first-server.done")"
 fi
-
-cat <<TEXT
-
-The cloud listens on   http://127.0.0.1:$port/
-See it in a browser    http://127.0.0.1:$port/dashboard/   (users and passwords: $state/clouds.yaml)
-Use it with            export OS_CLOUD=nova-admin OS_CLIENT_CONFIG_FILE=$state/clouds.yaml
-                       $venv/bin/openstack server list
-As an ordinary user    export OS_CLOUD=nova-demo
-Its files              $state   (log: $own/nova-all.log)
-Stop it                ./tools/quickstart.sh stop$([ "$state" = /var/lib/nova ] || [ "$state" = "$HOME/.local/share/nova" ] || printf ' --state-path %s' "$state")
-TEXT
+[ $action != start ] || exit 0
+password() { "$venv/bin/python" -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["clouds"][sys.argv[2]]["auth"]["password"])' "$state/clouds.yaml" "$1"; }
+program() { [ "$(readlink "/usr/local/bin/$1")" = "$venv/bin/$1" ] && echo "$1" || echo "$venv/bin/$1"; }
+say ""
+say "Dashboard      $url/dashboard/   user demo, password $(password nova-demo); administrator: admin, $(password nova-admin)"
+[ $scheme = http ] || say "Trust it       other machines: copy $state/tls/ca.pem; a browser imports it, clouds.yaml names it as cacert"
+if [ "$driver" = libvirt ] && [ -f "$own/first-server.done" ]; then
+    say "Log in         ssh -i $own/first_key root@$(cat "$own/first-server.done")"
+fi
+say "Next server    OS_CLOUD=nova-demo OS_CLIENT_CONFIG_FILE=$state/clouds.yaml $(program openstack) server create --image guest --flavor m1.tiny --wait second"
+say "Documentation  $tree/doc/source/user/first-server.rst"
+say "This cloud     tools/quickstart.sh status|stop|start|logs|check|remove$([ "$own" = "/var/lib/nova-quickstart" ] || [ $root = no ] || printf ' --state-path %s' "$state")"

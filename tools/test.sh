@@ -31,12 +31,13 @@ overdue() { [ -e "$log.overdue" ]; }
 failed=() took=() unsteady=()
 declare -A names=() begun=() codes=()    # of processes that run beside others: by process, and by name
 clock() { printf '[%(%H:%M:%S)T %d:%02d] ' -1 $((SECONDS / 60)) $((SECONDS % 60)); }
-TEST_PACKAGES="binutils libvirt-daemon-driver-lxc mariadb-server postgresql rabbitmq-server busybox-static libxml2-utils systemd-container chromium chromium-driver ovmf swtpm swtpm-tools btrfs-progs xfsprogs $CEPH_PACKAGES $CEPH_FILES_PACKAGES $CEPH_BINDINGS tgt libmariadb-dev awscli s3cmd rclone restic haproxy memcached nfs-ganesha nfs-ganesha-vfs rpcbind"
+needed="python python-libvirt"
 
 turns=3
 turn=${NOVA_TEST_TURN:-$([ -n "${NOVA_TEST_LONG:-}" ] && echo all || echo $(($(git log -1 --format=%ct 2>/dev/null || date +%s) % turns)))}
 [ "$turn" = all ] || [[ $turn =~ ^[0-9]$ && $turn -lt $turns ]] ||
     fail "NOVA_TEST_TURN is $turn: a number below $turns or all is wanted."
+export NOVA_TEST_TURN=$turn
 # have_turn FILE...: those of the files whose turn it is; each has one of three.
 have_turn() { printf '%s\n' "$@" | awk -v turn="$turn" -v turns=$turns 'turn == "all" || NR % turns == turn'; }
 
@@ -48,11 +49,12 @@ unset PYTHONDONTWRITEBYTECODE        # thousands of processes start: each would 
 extras=test,mysql,postgresql
 say "Setting up the tests (of those that take turns: $turn)"
 if wants integration && [ $root = yes ]; then
-    # shellcheck disable=SC2086
-    packages_present $RUN_PACKAGES $GUEST_PACKAGES $TEST_PACKAGES ||
-        step "Debian packages" install_packages $RUN_PACKAGES $GUEST_PACKAGES $TEST_PACKAGES
+    needed+=" run guest test browser firmware tpm spice virtiofs ceph ceph-client ceph-files ceph-python"
+    needed+=" build python-headers mysqlclient"
     extras=$extras,libvirt,mysqlclient
 fi
+# shellcheck disable=SC2046,SC2086
+[ $root = no ] || step "Debian packages" install_packages $(packages $needed)
 if [ -f "$venv/nova.stamp" ] && ! wants integration; then
     grep -q libvirt "$venv/nova.stamp" && extras=$extras,libvirt      # do not undo a fuller environment
 fi
@@ -224,6 +226,7 @@ by_servers() {
             test_crash.py) [ -z "${NOVA_TEST_LONG:-}" ] && part=fleets || part=host ;;     # long runs kill guests, too
             test_clients.py|test_consoles.py|test_libvirt*) part=host ;;
             test_network_linux.py) part=bridges ;;
+            test_fresh_machine.py) part=fresh ;;
             test_client_suites.py|test_*_clients.py) part=clients ;;
             test_dashboard*.py) part=dashboards ;;
             test_fleet.py|test_faults.py|test_failover.py|test_rolling_upgrade.py|test_systemd.py) part=fleets ;;
@@ -236,7 +239,7 @@ by_servers() {
         esac
         parts[$part]+="$file "
     done
-    for part in host brokers clients fleets namespaces databases services moving dashboards bridges; do   # the longest first
+    for part in host fresh brokers clients fleets namespaces databases services moving dashboards bridges; do   # the longest first
         # shellcheck disable=SC2086
         beside "$part" -rsfE --durations=15 ${parts[$part]} "$@"
     done

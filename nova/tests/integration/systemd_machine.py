@@ -3,6 +3,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -20,6 +21,8 @@ export PYTHONHOME={PYTHON} LD_LIBRARY_PATH={PYTHON}/lib PYTHONPATH={SOURCE}:{PAC
 export PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore
 exec {PYTHON}/bin/python3 {{what}} "$@"
 '''
+ENVIRONMENT = {'PATH': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': '/root',
+               'LANG': 'C.UTF-8'}
 
 
 class Machine:
@@ -33,19 +36,28 @@ class Machine:
 
         :raises AssertionError: it failed, and ``check``
         """
-        done = subprocess.run(
-            ['nsenter', '--target', str(self._leader), '--mount', '--uts', '--ipc', '--net', '--pid', '--', *command],
-            capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL,
-            env={'PATH': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': '/root',
-                 'LANG': 'C.UTF-8', **(env or {})})
+        done = subprocess.run(self._entered(command), capture_output=True, text=True, timeout=seconds,
+                              stdin=subprocess.DEVNULL, env=ENVIRONMENT | (env or {}))
         assert not check or done.returncode == 0, f'{command}: {done.stdout[-2000:]}{done.stderr[-3000:]}'
         return done.stdout
+
+    def popen(self, *command, env=None):
+        """The same, begun; a Popen whose output is dropped."""
+        return subprocess.Popen(self._entered(command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL, env=ENVIRONMENT | (env or {}))
+
+    def _entered(self, command):
+        return ['nsenter', '--target', str(self._leader), '--mount', '--uts', '--ipc', '--net', '--pid', '--', *command]
 
     def write(self, path, text, mode=0o644):
         file = self.root / path.lstrip('/')
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         file.chmod(mode)
+
+    def kill(self):
+        """End every process of it at once."""
+        os.kill(self._leader, signal.SIGKILL)
 
     def property(self, unit, name):
         return self.run('systemctl', 'show', '--value', '--property', name, unit).strip()
@@ -96,7 +108,7 @@ def machine(directory):
              f'--bind-ro={sysconfig.get_path("purelib")}:{PACKAGES}', '--', 'systemd.unit=basic.target'],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         stack.callback(_end, container)
-        made = Machine(root, _leader(container, directory / 'console'))
+        made = Machine(root, leader(container, directory / 'console'))
         deadline = time.monotonic() + START_S
         while made.run('systemctl', 'is-active', 'basic.target', check=False).strip() != 'active':
             assert time.monotonic() < deadline, (directory / 'console').read_text(errors='replace')[-3000:]
@@ -118,7 +130,7 @@ def _programs(root):
         program.chmod(0o755)
 
 
-def _leader(container, console):
+def leader(container, console):
     """The process that is 1 in the container, once it is there."""
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:

@@ -98,6 +98,29 @@ def test_pip_installs_where_uv_fails(packages, tmp_path, monkeypatch, capfd):
     assert capfd.readouterr().out == 'uv has failed: pip installs the packages.\n'
 
 
+def test_compiled_modules_of_the_distribution_are_linked(packages, tmp_path):
+    debian, site = tmp_path / 'debian', tmp_path / 'site'
+    (debian / 'libvirt_python-9.0.0.egg-info').mkdir(parents=True)
+    for name in ('libvirt.py', 'libvirtmod.cpython-311-x86_64-linux-gnu.so', 'other.py'):
+        (debian / name).write_text(name)
+    site.mkdir()
+    for _ in range(2):                                       # again is no fault
+        packages.link_compiled(debian, site)
+    assert sorted(path.name for path in site.iterdir() if path.is_symlink()) == [
+        'libvirt.py', 'libvirtmod.cpython-311-x86_64-linux-gnu.so']
+    metadata = site / 'libvirt_python-9.0.0.egg-info'
+    assert metadata.is_dir() and not metadata.is_symlink()
+
+
+def test_an_own_build_is_kept(packages, tmp_path):
+    debian, site = tmp_path / 'debian', tmp_path / 'site'
+    (debian / 'libvirt_python-9.0.0.egg-info').mkdir(parents=True)
+    (debian / 'libvirt.py').write_text('')
+    (site / 'libvirt_python-12.8.0.dist-info').mkdir(parents=True)
+    packages.link_compiled(debian, site)
+    assert [path.name for path in site.iterdir()] == ['libvirt_python-12.8.0.dist-info']
+
+
 def _shell(text, directory):
     done = subprocess.run(['bash', '-c', f'set -euo pipefail; . {TOOLS}/lib.sh; log={directory}/log; {text}'],
                           capture_output=True, text=True, timeout=60)
@@ -108,6 +131,25 @@ def test_a_step_waits_for_what_runs_in_the_background(tmp_path):
     code, out, _ = _shell('meanwhile x echo output; step "Something" outcome x; echo "${#meanwhile[@]}"', tmp_path)
     assert (code, out.split()[0], out.split()[-1]) == (0, 'Something', '0')
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [('log', 'output\n')]
+
+
+@pytest.mark.parametrize('printed, sentence', [
+    ('cp: error writing x: No space left on device', 'A file system is full: free some room (df -h).'),
+    ("E: Failed to fetch x  Temporary failure resolving 'packages.example'", 'No name server answers'),
+    ('E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 1 (unattended-upgr)', 'wait until it '
+                                                                                                     'has ended'),
+    ('invalid peer certificate: certificate not yet valid', 'set the clock'),
+    ('E: Unable to locate package libfoo', 'apt does not know a package'),
+])
+def test_a_failed_step_names_a_known_cause_and_the_remedy(printed, sentence, tmp_path):
+    (tmp_path / 'printed').write_text(printed + '\n')
+    code, _, err = _shell(f'fails() {{ cat {tmp_path}/printed; return 1; }}; step "Something" fails', tmp_path)
+    assert code == 1 and sentence in err and err.rstrip().endswith('Then run the same command again: it continues.')
+
+
+def test_a_failed_step_without_a_known_cause_guesses_none(tmp_path):
+    code, _, err = _shell('fails() { echo reason; return 1; }; step "Something" fails', tmp_path)
+    assert code == 1 and err.rstrip().endswith(f'all of its output is in {tmp_path}/log')
 
 
 def test_a_step_fails_with_what_runs_in_the_background(tmp_path):
@@ -127,12 +169,88 @@ def test_what_has_ended_keeps_its_code_when_its_number_is_given_again(tmp_path, 
     assert (code, out, err) == (ended, '', '')
 
 
+def test_a_restrictive_umask_of_the_caller_changes_no_mode(tmp_path):
+    code, _, err = _shell(f'step "Something" mkdir {tmp_path}/made; touch {tmp_path}/made/file', tmp_path)
+    done = subprocess.run(['bash', '-c', f'umask 077; . {TOOLS}/lib.sh; mkdir {tmp_path}/other'], check=True)
+    assert (code, err, done.returncode) == (0, '', 0)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ('made', 'made/file', 'other')]
+    assert modes == [0o755, 0o644, 0o755]
+
+
+def _source(tmp_path, python_version='3.11'):
+    """What a make_venv with a source needs: a tree, a Python that makes nothing, and calls that are noted."""
+    tree = tmp_path / 'tree'
+    for name in ('nova', 'etc', 'tools'):
+        (tree / name).mkdir(parents=True, exist_ok=True)
+        (tree / name / 'file').write_text(name)
+    for name in ('setup.py', 'setup.cfg', 'requirements.txt', 'README.rst'):
+        (tree / name).write_text(name)
+    (tmp_path / 'python').write_text(f'''#!/bin/sh
+case "$1" in
+    -c) echo {python_version} ;;
+    *) echo made >>{tmp_path}/calls; mkdir -p {tmp_path}/venv/lib/python{python_version} ;;
+esac
+''')
+    (tmp_path / 'python').chmod(0o755)
+    return (f'tree={tree}; venv={tmp_path}/venv; source={tmp_path}/source; python={tmp_path}/python; '
+            'make_venv libvirt one')
+
+
+def test_an_environment_is_made_once_for_a_tree_and_a_python(tmp_path):
+    for _ in range(2):
+        assert _shell(_source(tmp_path), tmp_path)[0] == 0
+    assert (tmp_path / 'calls').read_text() == 'made\n' and (tmp_path / 'source/nova/file').exists()
+    (tmp_path / 'venv/old').touch()
+    assert _shell(_source(tmp_path, '3.13'), tmp_path)[0] == 0
+    assert (tmp_path / 'calls').read_text() == 'made\n' * 2 and not (tmp_path / 'venv/old').exists()
+
+
+def test_an_environment_that_was_not_completed_is_made_anew(tmp_path):
+    _shell(_source(tmp_path), tmp_path)
+    (tmp_path / 'venv/nova.stamp').unlink()
+    (tmp_path / 'venv/half').touch()
+    assert _shell(_source(tmp_path), tmp_path)[0] == 0
+    assert not (tmp_path / 'venv/half').exists()
+
+
 def test_a_script_that_fails_ends_what_runs_in_the_background(tmp_path):
     code, _, _ = _shell(f'trap end_meanwhile EXIT; meanwhile x bash -c "echo \\$\\$ >{tmp_path}/pid; sleep 50"; '
                         f'until [ -s {tmp_path}/pid ]; do :; done; fail no', tmp_path)
     assert code == 1
     status = pathlib.Path('/proc') / (tmp_path / 'pid').read_text().strip() / 'status'
     waiting.wait_for(lambda: not status.exists() or 'Z (zombie)' in status.read_text(), 20, 'its end')
+
+
+def _quickstart(directory, *words):
+    return subprocess.run([TOOLS / 'quickstart.sh', '--state-path', directory / 'state', *words], capture_output=True,
+                          text=True)
+
+
+@pytest.mark.parametrize('words, expected', [
+    ('--port 99999', "--port is '99999'; choose 1 to 65535."),
+    ('--port x', "--port is 'x'; choose 1 to 65535."),
+    ('--driver xen', "--driver is 'xen'; choose auto, libvirt or fake."),
+    ('--guests 10.0.0.1/24', '--guests: 10.0.0.1/24 has host bits set.'),
+    ('--outside fd00::/64', "--outside: Expected 4 octets in 'fd00::'."),
+    ('--listen example.org', "--listen: 'example.org' does not appear to be an IPv4 or IPv6 address."),
+    ('instal', "'instal' is not an option or action of this command."),
+])
+def test_quickstart_refuses_bad_options_before_it_does_anything(words, expected, tmp_path):
+    done = _quickstart(tmp_path, *words.split())
+    assert done.returncode in (1, 2) and expected in done.stderr + done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize('action, code, expected', [
+    ('status', 4, 'No cloud is installed; tools/quickstart.sh installs one.'),
+    ('logs', 1, 'No cloud was installed with state in'),
+    ('start', 1, 'No cloud was installed with state in'),
+    ('remove', 0, 'No cloud is installed with state in'),
+])
+def test_quickstart_without_an_installation(action, code, expected, tmp_path):
+    done = _quickstart(tmp_path, action)
+    assert (done.returncode, expected in done.stderr + done.stdout) == (code, True), done
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture

@@ -1,0 +1,99 @@
+# Sourced by quickstart.sh: removes what it installed and made, and nothing that was there before or that others use.
+
+# remove_cloud: the cloud's processes, guests, devices, units, users and packages; with data=yes the data too.
+remove_cloud() {
+    [ -d "$own" ] || [ -d "$state" ] || { say "No cloud is installed with state in $state."; return 0; }
+    log=$(mktemp "${TMPDIR:-/tmp}/nova-remove.XXXXXX")
+    trap 'rm -f "$log"' EXIT
+    if running; then step "Stopping nova-all" stop_cloud; fi
+    if [ $root = yes ]; then
+        if command -v virsh >/dev/null; then step "Guests" end_guests; fi
+        step "Bridges, namespaces, packet filters, processes" remove_devices
+        step "Units and programs" remove_files
+        [ ! -s "$own/packages" ] || step "Packages that nothing else uses" remove_packages
+    fi
+    if [ $data = yes ]; then
+        [ ! -s "$own/users" ] || step "Users" remove_users
+        step "Data in $state" rm -rf "$state" "$own"
+    else
+        # The owners of the data stay, and so does what a later run uses: the guest's key, the image, the first server.
+        rm -f "$own"/{settings,environment,packages,quickstart.log,lock,environment.lock,nova-all.pid}
+    fi
+    if [ $data = yes ]; then say "The cloud and its data are removed."
+    else say "The cloud is removed. Its data stay in $state; tools/quickstart.sh takes them up, remove --data deletes them."; fi
+}
+
+# Domains of this cloud: libvirt's metadata of each names the product.
+GUEST_MARK='urn:nova:libvirt:owner:1'
+guests_of_cloud() {
+    local name
+    for name in $(virsh -c qemu:///system list --all --name 2>/dev/null); do
+        if virsh -c qemu:///system dumpxml "$name" 2>/dev/null | grep -q "$GUEST_MARK"; then echo "$name"; fi
+    done
+}
+
+# Guests get 30 s to shut down. Their disks stay with the data.
+end_guests() {
+    local name names second
+    mapfile -t names < <(guests_of_cloud)
+    for name in "${names[@]}"; do virsh -c qemu:///system shutdown "$name" 2>/dev/null || true; done
+    for ((second = 0; second < 30; second++)); do
+        [ -n "$(comm -12 <(printf '%s\n' "${names[@]}" | sort) <(virsh -c qemu:///system list --name | sort -u | sed '/^$/d'))" ] || break
+        sleep 1
+    done
+    for name in "${names[@]}"; do
+        virsh -c qemu:///system destroy "$name" 2>/dev/null || true
+        virsh -c qemu:///system undefine --keep-nvram "$name" 2>/dev/null || virsh -c qemu:///system undefine "$name" || true
+    done
+}
+
+remove_devices() {
+    [ ! -x "$venv/bin/nova-manage" ] || "$venv/bin/nova-manage" network teardown || return 1
+    pkill -u nova 2>/dev/null || true            # programs that outlive nova-all: exporters of volumes, relays
+    awk -v below="$state/" 'index($5, below) == 1 {print $5}' /proc/self/mountinfo | sort -r | while read -r name; do umount "$name"; done
+}
+
+remove_files() {
+    local name
+    if [ $systemd = yes ] && [ -e "$unit.d/quickstart.conf" ]; then
+        systemctl disable --quiet nova-all || true
+        rm -rf "$unit.d" "${files[@]}"
+        systemctl daemon-reload
+    fi
+    for name in "${programs[@]}"; do
+        if [[ $(readlink "/usr/local/bin/$name") == "$base"/* ]]; then rm "/usr/local/bin/$name"; fi
+    done
+    if [ -e /etc/apparmor.d/nova-bwrap ]; then
+        apparmor_parser -R /etc/apparmor.d/nova-bwrap 2>/dev/null || true
+        rm /etc/apparmor.d/nova-bwrap
+    fi
+    if [ $data = yes ]; then rm -f /etc/nova/nova.conf.d/quickstart.conf; rmdir /etc/nova/nova.conf.d /etc/nova /var/log/nova 2>/dev/null || true; fi
+    rm -rf "$base"
+}
+
+# Packages that came with this cloud, less those that others depend on now: apt knows which. Packages that others merely recommend
+# or suggest were not there before, and go.
+STRICT="-o APT::AutoRemove::RecommendsImportant=false -o APT::AutoRemove::SuggestsImportant=false"
+remove_packages() {
+    local came dependencies unneeded manual verb=remove
+    mapfile -t came < <(sort -u "$own/packages" | while read -r name; do ! packages_present "$name" || echo "$name"; done)
+    [ ${#came[@]} -gt 0 ] || return 0
+    if [ -n "$(virsh -c qemu:///system list --all --name 2>/dev/null | sed '/^$/d')" ]; then
+        echo "libvirt has guests that are not of this cloud: its packages stay."
+        return 0
+    fi
+    [ $data = no ] || verb=purge
+    "$here/libvirt-host.sh" stop
+    mapfile -t dependencies < <(printf '%s\n' "${came[@]}" | grep -vxFf <(apt-mark showmanual) || true)
+    apt-mark auto "${came[@]}" >/dev/null
+    mapfile -t unneeded < <(apt-get -s $STRICT autoremove | awk '$1 == "Remv" {print $2}' | grep -xFf <(printf '%s\n' "${came[@]}") || true)
+    # Those that stay are what they were: wanted by an administrator, or a dependency.
+    mapfile -t manual < <(printf '%s\n' "${came[@]}" | grep -vxFf <(printf '%s\n' "${dependencies[@]:--}" "${unneeded[@]:--}") || true)
+    [ ${#manual[@]} = 0 ] || apt-mark manual "${manual[@]}" >/dev/null
+    [ ${#unneeded[@]} = 0 ] || DEBIAN_FRONTEND=noninteractive $APT -y "$verb" "${unneeded[@]}"
+}
+
+remove_users() {
+    local name
+    while read -r name; do ! getent passwd "$name" >/dev/null || userdel "$name"; done <"$own/users"
+}
