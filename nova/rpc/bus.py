@@ -37,6 +37,7 @@ from nova.rpc import reply_names
 from nova.rpc import serializer
 from nova.rpc import shutdown
 from nova.rpc import signatures
+from nova.rpc import transport_url
 from nova.rpc import versions
 from nova.runtime import concurrency
 from nova.runtime import health
@@ -101,15 +102,16 @@ class Bus:
         if not configured(conf) and not url:
             raise exception.InvalidInput('transport_url is not set: services in several processes need a broker.')
         try:
+            parsed = transport_url.parse(conf, url)
             self._transport = oslo_messaging.get_rpc_transport(
-                conf, url, allowed_remote_exmods=[exception.__name__])
+                conf, parsed, allowed_remote_exmods=[exception.__name__])
         except oslo_messaging.InvalidTransportURL as error:
             raise exception.InvalidInput(reason=f'transport_url: {error}') from None
         except oslo_messaging.DriverLoadFailure as error:
             raise exception.InvalidInput(reason=f'transport_url: {error}') from error
         reply_names.use(self._transport, conf.host)
         self._brokers = [(host.hostname, host.port or AMQP_PORT)
-                         for host in oslo_messaging.TransportURL.parse(conf, url).hosts if host.hostname]
+                         for host in parsed.hosts if host.hostname]
         alone = (url or conf.transport_url).startswith(inprocess.SCHEME + ':')
         self.pins = pins or versions.Pins(conf, alone)
         self._host: str | None = None
