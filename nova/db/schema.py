@@ -20,6 +20,7 @@ from typing import Any, TYPE_CHECKING
 import sqlalchemy as sa
 
 from nova import exception
+from nova.db import collations
 from nova.db.placement import categories
 
 if TYPE_CHECKING:
@@ -102,9 +103,24 @@ def is_behind(db: Database, branch: str, phase: str = EXPAND) -> bool:
 
 
 def sync(db: Database, branch: str) -> None:
-    """Bring a database to the newest revision; does nothing when it is there, or further. Safe to run in parallel."""
+    """Bring a database to the newest revision; does nothing when it is there, or further. Safe to run in parallel.
+
+    Tables that an older release made on a server with another default collation get the collation of the others.
+    """
+    _unify_collations(db, branch)
     if _upgrade(db, branch, EXPAND):
         LOG.info('The %s database is at revision %s', branch, head(branch))
+
+
+def _unify_collations(db: Database, branch: str) -> None:
+    if db.sqlite:
+        return
+    tables = metadata(branch).tables
+    with db.reader() as conn:
+        differ = len(set(collations.found(conn, tables).values())) > 1
+    if differ:
+        with db.writer() as conn, _alone(conn):
+            collations.unify(conn, tables)
 
 
 def contract(db: Database, branch: str) -> bool:
@@ -123,7 +139,8 @@ def _upgrade(db: Database, branch: str, phase: str) -> bool:
     with db.writer() as conn, _alone(conn):
         if _version(conn, phase) == head(branch, phase):
             return False
-        command.upgrade(config(branch, conn, phase), 'head')
+        with collations.stated(conn, metadata(branch).tables):
+            command.upgrade(config(branch, conn, phase), 'head')
         if phase == EXPAND and branch in ROWS:
             ROWS[branch](conn)
     return True

@@ -95,7 +95,7 @@ def _databases(fleet, place, port, names):
     if fleet.database == 'mariadb':
         lines = [f"CREATE USER IF NOT EXISTS nova@'{settings.NETWORK}.%' IDENTIFIED BY '{password}';"]
         for name in names:
-            lines += [f'CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4;',
+            lines += [f'CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci;',
                       f"GRANT ALL ON {name}.* TO nova@'{settings.NETWORK}.%';"]
         run('mariadb', '--no-defaults', f'--socket={place}/socket', '--user=root', input='\n'.join(lines))
         return

@@ -12,7 +12,7 @@ metadata = sa.MetaData()
 
 def table(name: str, *columns: Any) -> Any:
     """A table of the API database; the embedded identity, images and networks add theirs through it."""
-    return sa.Table(name, metadata, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
+    return sa.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
 cells = table(

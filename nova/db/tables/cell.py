@@ -11,7 +11,7 @@ metadata = sa.MetaData()
 
 
 def _table(name: str, *columns: Any) -> Any:
-    return sa.Table(name, metadata, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
+    return sa.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
 def _instance_columns() -> Any:

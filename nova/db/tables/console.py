@@ -25,4 +25,4 @@ console_auth_tokens = sa.Table(
     sa.Column('used_until', types.DateTime),                         # while a proxy has a session; NULL: never used
     sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
     sa.Index('ix_console_auth_tokens_expires', 'expires_at'),
-    mysql_engine='InnoDB', mysql_charset='utf8mb4')
+    **types.TABLE_OPTIONS)
