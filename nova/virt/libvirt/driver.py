@@ -146,7 +146,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self._guest_traits = offered.of(described, self.virt_type)
         self._processor = processors.choose(self.conf, described)
         settings = self._steps.qemu_settings()
-        graphics.check(self.conf, settings)
+        graphics.check(self.conf, settings, offered.graphics(described))
         self.found_weaknesses = isolation.of_this_host(capabilities, settings)
         for weakness in self.found_weaknesses:
             LOG.warning('GUESTS ARE NOT KEPT APART: %s', weakness)
@@ -169,6 +169,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def resources(self) -> list[driver.NodeResources]:
         facts = self.hypervisor.facts()
         self.topology = self._topology(facts)
+        # Firmware and swtpm may have been installed since the last report; libvirt looks for them each time.
+        self._guest_traits = offered.of(self.hypervisor.domain_capabilities(self.virt_type), self.virt_type)
         return [driver.NodeResources(
             node=self.host, memory_mb=self.conf.libvirt.file_backed_memory or facts['memory_mb'],
             local_gb=self.storage.total_bytes() // storage.GIB,
