@@ -49,8 +49,9 @@ def most_of(rig, instance):
     to use all that it has found.
     """
     rig.type(instance, f'cd {SYSTEM}; for each in cpu/cpu[1-9]*/online memory/memory*/online; do echo 1 >$each; done')
-    rig.type(instance, 'echo "<$(grep -c ^processor /proc/cpuinfo) $(sed s/.*-// cpu/possible) $(ls -d memory/memory[0-9]* | wc -l) $(cat '
-                       'memory/memory*/online | tr -d 0 | tr -d "\\n" | wc -c)>"')
+    rig.type(instance, 'echo "<$(grep -c ^processor /proc/cpuinfo) $(sed s/.*-// cpu/possible) '
+                       '$(ls -d memory/memory[0-9]* | wc -l) '
+                       '$(cat memory/memory*/online | tr -d 0 | tr -d "\\n" | wc -c)>"')
     found = []
 
     def answered():
