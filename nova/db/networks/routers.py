@@ -32,6 +32,18 @@ def remove_interface(conn: sa.Connection, router_id: str, subnet_id: str) -> Non
     conn.execute(sa.delete(t.router_interfaces).where(c.router_id == router_id, c.subnet_id == subnet_id))
 
 
+def leave(conn: sa.Connection, router_id: str, subnet_id: str) -> None:
+    """Take a subnet off a router, with the router's port there and the floating addresses that lead to the subnet."""
+    here = sa.select(t.addresses.c.port_id).where(t.addresses.c.subnet_id == subnet_id)
+    c, through = t.floating_ips.c, sa.select(t.floating_ips.c.id).where(t.floating_ips.c.router_id == router_id)
+    revisions.execute(conn, sa.delete(t.port_forwardings).where(
+        t.port_forwardings.c.floating_ip_id.in_(through), t.port_forwardings.c.internal_port_id.in_(here)))
+    revisions.execute(conn, sa.update(t.floating_ips).where(c.router_id == router_id, c.port_id.in_(here)).values(
+        port_id=None, fixed_ip_address=None, router_id=None, status='DOWN', updated_at=utils.utcnow(),
+        revision=c.revision + 1))
+    remove_interface(conn, router_id, subnet_id)
+
+
 def subnets_on(conn: sa.Connection, router_id: str) -> list[SubnetsRow]:
     """The subnets that are on a router by its interfaces."""
     return networks.many(conn, t.subnets, [row['subnet_id'] for row in interfaces(conn, [router_id])])

@@ -152,7 +152,7 @@ def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing
 
 def delete(resource: Resource, req: NetworkRequest, id: str) -> None:
     def drop(conn: typing.Any) -> list[str]:
-        row = calls.changeable(conn, req.context, resource, id, f'delete_{resource.singular}')
+        row = calls.removable(conn, req.context, resource, id)
         _check_revision(req, row)
         showing = _showing(conn, resource, [row])
         calls.delete(conn, req.face, req.context, resource, row)

@@ -182,6 +182,9 @@ def add_interface(conn: engine.Connection, face: Face, context: nova_context.Req
                              exception.NetworkNotFound(network_id=subnet['network_id']))
     if network['network_type'] == db_networks.FLAT:
         raise exception.BadRequest(f"Network {network['id']} is routed by the hosts themselves: no router joins it.")
+    if not resource.owner(context, network):                     # guests there would learn of this router
+        raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
+                                   'project making the request')
     others = db.subnets_on(conn, row['id'])
     if subnet['id'] in {other['id'] for other in others}:
         raise exception.BadRequest(f"Router {row['id']} has an interface to subnet {subnet['id']} already.")
@@ -191,9 +194,6 @@ def add_interface(conn: engine.Connection, face: Face, context: nova_context.Req
     if port is None:
         if not subnet['gateway_ip']:
             raise exception.BadRequest(f"Subnet {subnet['id']} has no gateway address, which the router would have.")
-        if not resource.owner(context, subnet):                  # all guests there would send to this router
-            raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
-                                       'project making the request')
         quotas.check(conn, face.conf, 'port', row['project_id'])
         port = service_port(network, db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
         ipam.claim(conn, network['id'], [subnet], port['id'],
