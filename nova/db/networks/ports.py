@@ -1,6 +1,7 @@
 """Ports: what a server is connected by."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 from datetime import datetime
 import functools
@@ -261,7 +262,7 @@ def count(conn: sa.Connection, **values: Any) -> int:
     return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(*conditions)).scalar_one()
 
 
-def remove_from_router(conn: sa.Connection, port: PortsRow) -> None:
+def remove_from_router(conn: sa.Connection, port: Mapping[str, Any]) -> None:
     """Remove a router's port and the router's interface with it."""
     for held in networks.addresses_of(conn, [port['id']]).get(port['id'], ()):
         routers.leave(conn, port['device_id'], held['subnet_id'])
@@ -296,6 +297,15 @@ def visible(context: nova_context.RequestContext) -> Any:
     """
     own = networks.own(t.ports)(context) if not nova_context.one_project(context.sees) else _in_reach(context.sees)
     return own if context.is_admin or 'service' in (context.roles or ()) else _regular(own)
+
+
+def seen(conn: sa.Connection, context: nova_context.RequestContext, idents: list[str] | set[str],
+         ) -> dict[str, PortsRow]:
+    """{id: port} of those of these ports that the caller may see."""
+    if not idents or context.is_admin:
+        return of_ids(conn, idents)
+    return {row['id']: row for row in statements.dicts(conn.execute(
+        sa.select(t.ports).where(t.ports.c.id.in_(list(idents)), visible(context))))}
 
 
 @functools.lru_cache(maxsize=256)

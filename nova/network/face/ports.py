@@ -141,7 +141,7 @@ def update(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 
 
 def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
-    row = db_networks.lock(conn, t.ports, row['id']) or row
+    row = resource.found(db_networks.lock(conn, t.ports, row['id']), exception.PortNotFound(port_id=row['id']))
     if row['device_owner'] == db.INTERFACE and not resource.owner(context, row):       # see removable
         return db.remove_from_router(conn, row)
     if row['device_owner'].startswith('network:'):

@@ -242,7 +242,7 @@ def _of_port(conn: engine.Connection, context: nova_context.RequestContext, rout
              ident: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """(port, subnet) of a port of its own that the caller puts on the router."""
     port = db_networks.lock(conn, t.ports, ident)
-    if port is None or not resource.owner(context, port):
+    if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [ident]):
         raise exception.PortNotFound(port_id=ident)
     if port['device_id']:
         raise exception.PortInUse(port_id=ident)

@@ -74,6 +74,8 @@ def create_volume(req: operations.Request, given: operations.Given) -> dict[str,
         made = req.call('volume', 'POST', '/volumes', {'volume': {
             name: value for name, value in body.items() if value is not None}})['volume']
         return str(made['id'])
+    if req.caller.dry and given.get('SnapshotId'):
+        req.find('snap', given['SnapshotId'], 'volume', '/snapshots/{}')
     uuid = client_tokens.once(req, 'CreateVolume', given, lambda: _made_before(req, token), make)
     try:
         row = req.call('volume', 'GET', f'/volumes/{uuid}')['volume']
