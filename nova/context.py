@@ -73,6 +73,7 @@ class RequestContext(context.RequestContext):
     :ivar credential_id: the application credential with which the token was made, None: another way. It stays in the
         process in which the request came in
     :ivar token_id: audit id of the user's token, which is no secret; None: not known.
+    :ivar token_claims: nova.identity.tokens.Claims of a token of the embedded identity service.
         It stays in the process, too
     :ivar image_grant: what the task that is being done may do with images, see nova.image.grants; it does not travel
     :ivar sender_host: name of the compute host whose message this is of, None: a service of the control plane
@@ -84,6 +85,7 @@ class RequestContext(context.RequestContext):
     observer: Any = None
     credential_id: str | None = None
     token_id: str | None = None
+    token_claims: Any = None
     image_grant: str | None = None
     sender_host: str | None = None
     sender_version: int | None = None

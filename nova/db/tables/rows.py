@@ -104,6 +104,7 @@ class ConsoleAuthTokensRow(TypedDict):
     secret: str | None
     user_token_id: str | None
     user_token_ends_at: datetime.datetime | None
+    user_claims: str | None
     used_until: datetime.datetime | None
 
 

@@ -308,6 +308,22 @@ def test_auth_token_has_its_options():
         'AuthProtocol has no _conf any more: how long a token is kept is not known.')
 
 
+def test_auth_token_asks_keystone_past_its_cache():
+    from keystonemiddleware import auth_token
+    protocol = auth_token.AuthProtocol(lambda environ, start_response: [], {'auth_type': 'none'})
+    asked = []
+
+    class Server:
+        def verify_token(self, token):
+            asked.append(token)
+            return {'token': {'roles': []}}
+    assert callable(protocol._identity_server.verify_token), (
+        'AuthProtocol has no _identity_server any more: streams are not ended when Keystone revokes a token.')
+    protocol._identity_server = Server()
+    assert [keystonemiddleware.verify(protocol, 'token') for _ in range(2)] == [{'token': {'roles': []}}] * 2
+    assert asked == ['token'] * 2
+
+
 def test_auth_token_says_who_calls_by_these_keys():
     from keystonemiddleware import auth_token
     keys = keystonemiddleware.keys_of_caller()
