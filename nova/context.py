@@ -157,6 +157,13 @@ def of_host(sent: RequestContext, project_id: str | None, user_id: str | None) -
     return made
 
 
+def caller_is(user_id: str | None, project_id: str | None) -> None:
+    """Name the caller of the request that this thread serves, as soon as it is proven who that is."""
+    current = context.get_current()
+    if current is not None:
+        current.user_id, current.project_id = user_id, project_id
+
+
 def on_behalf_of(row: Mapping[str, Any]) -> RequestContext:
     """The system, for whom a row names: ``project_id``, ``user_id`` and, where it has one, ``request_id``."""
     ctx = admin_context(row.get('request_id'))

@@ -311,7 +311,8 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
         def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Any:
             environ[TOKEN_AGAIN] = functools.partial(self._roles_now, environ.get('HTTP_X_AUTH_TOKEN', '').strip())
             known = self._known(environ)
-            if known is None:
+            if known is None:                    # what auth_token logs is about this request
+                context.RequestContext(**_request_of(environ))
                 return super().__call__(environ, start_response)
             for key in caller_keys:
                 environ.pop(key, None)
