@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from nova import utils
 from nova.cmd import command_line
 from nova.cmd import common
+from nova.cmd import tables
 from nova.runtime import concurrency
 
 if TYPE_CHECKING:
@@ -207,11 +208,12 @@ def table(results: list[tuple[str, Code, str | None]]) -> str:
     lines = [line, f'| {"Upgrade Check Results":{WIDTH}} |', line]
     for name, code, details in results:
         text = [f'Check: {name}', f'Result: {LABELS[code]}',
-                *textwrap.wrap(f'Details: {details}', WIDTH, subsequent_indent='  ')]
+                *textwrap.wrap(tables.escaped(f'Details: {details}', '\n\t'), WIDTH, subsequent_indent='  ')]
         lines += [*(f'| {part:{WIDTH}} |' for part in text), line]
     return '\n'.join(lines)
 
 
+@tables.escaping()
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 UNEXPECTED = 255             # exit code of the commands whose EXIT_CODES have it, for what else fails
 
 
+@tables.escaping()
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns what it says, 1 (or its own code) with a sentence on stderr, or 2 for a wrong command
     line.
