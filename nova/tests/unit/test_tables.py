@@ -12,7 +12,7 @@ from nova.cmd import tables
 
 @pytest.mark.parametrize('text, shown', [
     ('web-1 größe 日本 é', 'web-1 größe 日本 é'), ('a\u00a0b', 'a\u00a0b'),
-    ('\x1b[2J', '\\x1b[2J'), ('\x9b31m', '\\x9b31m'), 
+    ('\x1b[2J', '\\x1b[2J'), ('\x9b31m', '\\x9b31m'),
     ('a\x00b\x7f', 'a\\x00b\\x7f'), ('a\nb\tc\r', 'a\\x0ab\\x09c\\x0d'),
     ('\u202eexe', '\\u202eexe'), ('\u2066x\u2069', '\\u2066x\\u2069'), ('\u200e\u200f\u061c', '\\u200e\\u200f\\u061c'),
     ('\u200b\ufeff', '\\u200b\\ufeff'), ('\u2028\u2029', '\\u2028\\u2029'), ('\ud800', '\\ud800'),
