@@ -60,7 +60,7 @@ class Home(test_volume_files.Home):
     def certificate(self, name):
         """A directory as QEMU's client wants it."""
         authority = certificates.Authority(self.directory / 'tls')
-        made, directory = authority.pair(name, [name]), self.directory / f'client-{name}'
+        made, directory = authority.pair(name, [name], use=certificates.CLIENT), self.directory / f'client-{name}'
         if directory.exists():           # several use it at once
             return directory
         directory.mkdir()
