@@ -11,6 +11,7 @@ import typing
 import orjson
 
 from nova import exception
+from nova.runtime import memory
 from nova.web import bodies
 from nova.web import mapper as mappers
 from nova.web.request import Headers
@@ -196,7 +197,9 @@ class Application:
 def _encoded(body: typing.Any) -> bytes | Stream:
     if isinstance(body, (bytes, Stream)):
         return body
-    return b'' if body is None else orjson.dumps(body)
+    text = b'' if body is None else orjson.dumps(body)
+    memory.answered(len(text))
+    return text
 
 
 def _content_headers(api: Api[typing.Any], code: int, body: bytes | Stream, headers: Headers) -> Headers:

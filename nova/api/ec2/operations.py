@@ -105,9 +105,10 @@ class Request:
         found: list[dict[str, Any]] = []
         place: dict[str, Any] = {'limit': PAGE}
         while True:
-            rows = self.call(service, 'GET', path, query={**(query or {}), **place}, **more)[key]
+            document = self.call(service, 'GET', path, query={**(query or {}), **place}, **more)
+            rows = document[key]
             found += rows
-            if len(rows) < PAGE:
+            if not rows or len(rows) < PAGE and 'next' not in document and not document.get(f'{key}_links'):
                 return found
             place = {'limit': PAGE, 'marker': rows[-1]['id']}
 

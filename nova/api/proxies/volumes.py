@@ -8,6 +8,7 @@ from nova import utils
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.web import params
+from nova.web import sizes
 from nova.web.fields import Field
 from nova.web.fields import Fields
 from nova.web.fields import Shape
@@ -99,6 +100,7 @@ def create_volume(req: api_request.Request) -> api_request.Document:
     if len(metadata) > 128 or not all(isinstance(value, str) and len(value) <= 255 and 0 < len(key) <= 255
                                       for key, value in metadata.items()):
         raise exception.BadRequest('Metadata are at most 128 texts of 255 characters under names of as many.')
+    sizes.check(metadata, sizes.METADATA, 'metadata')
     if given.get('snapshot_id'):
         server_category.find_snapshot(req, given['snapshot_id'])
     made = req.services.volumes.create(

@@ -147,7 +147,7 @@ def create_volume(request: VolumeRequest) -> dict[str, Any]:
             volume_type=given.get('volume_type'), source_volume_id=source_id, backup_id=backup_id,
             availability_zone=given.get('availability_zone'),
             multiattach=listing.flag('multiattach', given.get('multiattach')),
-            metadata=given.get('metadata'), of_server_images=request.microversion >= OF_SERVER_IMAGE)
+            metadata=items.replaced(given.get('metadata')), of_server_images=request.microversion >= OF_SERVER_IMAGE)
     except (exception.ImageNotFound, exception.VolumeTypeNotFound) as error:
         raise type(error)(error.message) from None
     return {'volume': views.new_volume(made, request)}
@@ -161,7 +161,7 @@ def update_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body
     values = schemas.named(given)
     if given.get('metadata') is not None:
-        values['metadata'] = given['metadata']
+        values['metadata'] = items.replaced(given['metadata'])
     return {'volume': views.volume(request.store.update(request.context, ident, lambda row: values), request)}
 
 
@@ -185,7 +185,7 @@ def add_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def replace_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    given = request.body
+    given = items.replaced(request.body)
     return {'metadata': request.store.update(request.context, ident, lambda row: {'metadata': given})['metadata']}
 
 

@@ -39,14 +39,14 @@ def create_snapshot(request: VolumeRequest) -> dict[str, Any]:
         request.context, given['volume_id'], schemas.named(given).get('name'), schemas.named(given).get('description'),
         # openstackclient leaves the word out, and asks for the version before that
         force=request.microversion >= ALWAYS_FORCED or listing.flag('force', given.get('force'), default=True),
-        metadata=given.get('metadata'))
+        metadata=items.replaced(given.get('metadata')))
     return {'snapshot': views.new_snapshot(made, request)}
 
 
 def update_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
     values = schemas.named(request.body)
     if request.body.get('metadata') is not None:
-        values['metadata'] = request.body['metadata']
+        values['metadata'] = items.replaced(request.body['metadata'])
     return {'snapshot': views.snapshot(request.store.snapshots.update(request.context, ident, lambda row: values),
                                        request)}
 
@@ -66,8 +66,9 @@ def add_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def replace_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    given = items.replaced(request.body)
     return {'metadata': request.store.snapshots.update(
-        request.context, ident, lambda row: {'metadata': request.body})['metadata']}
+        request.context, ident, lambda row: {'metadata': given})['metadata']}
 
 
 def delete_snapshot_metadata(request: VolumeRequest, ident: str, key: str) -> None:
