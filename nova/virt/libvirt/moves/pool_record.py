@@ -24,7 +24,8 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
     note = stored.owners.read(uuid) if stored.load(uuid) is None else None
     if note is None or note.host != source:
         return
-    guest = arrival.unpacked({**note.guest, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
+    known = arrival.known(note.guest)    # the host may have had a newer release
+    guest = arrival.unpacked({**known, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
     if guest.kernel or guest.ramdisk:
         raise _refusal('its kernel is a file of the host that is down')
     if tpm_state.version(guest.settings) is not None:
