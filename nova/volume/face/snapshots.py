@@ -95,8 +95,8 @@ ROUTES = (
     Route('POST', '/snapshots/{ident}/metadata', add_snapshot_metadata, body=_ITEMS),
     Route('PUT', '/snapshots/{ident}/metadata', replace_snapshot_metadata, body=_ITEMS),
     Route('DELETE', '/snapshots/{ident}/metadata/{key}', delete_snapshot_metadata),
-    schemas.action('snapshots', 'os-force_delete', delete_snapshot, admin=True),
-    schemas.action('snapshots', 'os-reset_status', reset_snapshot_status, admin=True, schema=_SNAPSHOT_RESET),
-    schemas.action('snapshots', 'os-update_snapshot_status', update_snapshot_status, admin=True,
+    schemas.action('snapshots', 'os-force_delete', delete_snapshot, policy=schemas.ADMIN),
+    schemas.action('snapshots', 'os-reset_status', reset_snapshot_status, policy=schemas.ADMIN, schema=_SNAPSHOT_RESET),
+    schemas.action('snapshots', 'os-update_snapshot_status', update_snapshot_status, policy=schemas.TRUSTED,
                    schema=_SNAPSHOT_STATUS),
 )
