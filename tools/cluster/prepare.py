@@ -4,6 +4,7 @@ What is there already is left as it is.
 """
 import base64
 import concurrent.futures
+import hashlib
 import os
 import pathlib
 import pwd
@@ -314,6 +315,9 @@ identity_url = {settings.url('keystone', '/v3')}
 connect_to = {', '.join(settings.url(name) for name in chosen)}
 {_authtoken(fleet, 'nova')}'''
 
+    # each service has a state directory of its own here, and these need the same key
+    password_key = base64.b64encode(hashlib.sha256(fleet.passwords['nova'].encode()).digest()).decode()
+
     def file(name, *texts, host='controller', address=settings.ADDRESS, http='', state=None):
         place = directory / (state or name)
         place.mkdir(parents=True, exist_ok=True)
@@ -321,6 +325,8 @@ connect_to = {', '.join(settings.url(name) for name in chosen)}
         if address == settings.ADDRESS:          # a compute in a namespace of its own has all ports
             own += f'[monitoring]\nlisten = {address}\nport = {settings.monitoring_port(name)}\n'
         _write(directory / f'{name}.conf', '\n'.join([*texts, own]))
+        if name.startswith('api') or 'conductor' in name:
+            _write(place / 'password-keys', password_key)
     services = FOR_AGENTS if fleet.network == 'agents' else ''
     for kind in parts.SEVERAL:
         for number in (1, 2):

@@ -43,7 +43,8 @@ def evacuate(req: api_request.Request, id: str) -> api_request.Document | None:
         host, force = _destination(req, conn, row, body)
     arguments = {'host': host, 'force': force, 'on_shared_storage': shared,
                  'leave_stopped': req.has('evacuate_stopped')}
-    cell.db.run(_begin, req.context, id, arguments, password, req.services.conf.service_down_time)
+    kept, = req.services.passwords.sealed({'evacuation': True, 'admin_password': password}, id)
+    cell.db.run(_begin, req.context, id, arguments, kept, req.services.conf.service_down_time)
     casts.send(cell, cell.rpc.conductor.continue_evacuation, req.context, instance_uuid=id)
     if req.has('evacuate_shared_storage_detected'):
         return None
@@ -70,8 +71,12 @@ def _destination(req: api_request.Request, conn: engine.Connection, row: Instanc
 
 
 def _begin(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, arguments: dict[str, Any],
-           password: str | None, down_time: int) -> None:
-    """The host is down in the same transaction in which it loses the right to the server's next step.
+           kept: dict[str, Any], down_time: int) -> None:
+    """
+    :param arguments: of the migration
+    :param kept: arguments of the action
+
+    The host is down in the same transaction in which it loses the right to the server's next step.
 
     :raises ComputeServiceInUse:
     """
@@ -86,8 +91,7 @@ def _begin(conn: engine.Connection, context: nova_context.RequestContext, server
                                                   'facts': interrupted['arguments'].get('facts')}}
     instance_actions.finish(conn, server_id, 'evacuate', error='The host went down; the server is evacuated.',
                             background=False)
-    begun = tasks.begin(conn, context, server_id, ACTION, {'evacuation': True, 'admin_password': password},
-                        values={'progress': 0}, admin=context.is_admin)
+    begun = tasks.begin(conn, context, server_id, ACTION, kept, values={'progress': 0}, admin=context.is_admin)
     if begun['host'] != row['host']:
         raise exception.InstanceChanged(instance_id=server_id)
     server_migrations.create(conn, context, begun, server_migrations.EVACUATION, 'accepted', arguments=arguments)

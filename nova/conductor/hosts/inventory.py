@@ -19,6 +19,9 @@ from nova.db.servers import block_devices
 from nova.db.servers import history
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.runtime import sealed_passwords
+
+_NO_ACTION = dict.fromkeys(('arguments', 'request_id', 'project_id', 'user_id'))
 
 
 class Inventory:
@@ -26,6 +29,7 @@ class Inventory:
 
     def __init__(self, services: CellServices, power_states: PowerStates) -> None:
         self._cell_db, self._notifier, self._power_states = services.cell_db, services.notifier, power_states
+        self._passwords = sealed_passwords.Passwords(services.conf)
 
     def report_nodes(self, ctx: Context, host: str, nodes: list[dict[str, typing.Any]]) -> None:
         notifier = self._notifier
@@ -56,9 +60,12 @@ class Inventory:
         with self._cell_db.reader() as conn:
             rows = [row for row in instances.by_host(conn, host) if row['cell_move'] is None]
             actions = instance_actions.open_of_many(conn, [row['uuid'] for row in rows if row['task_state']])
-        return [{'instance': objects.Instance.from_row(row), **{
-            name: actions[row['uuid']][name] if row['uuid'] in actions else None
-            for name in ('arguments', 'request_id', 'project_id', 'user_id')}} for row in rows]
+        found = []
+        for row in rows:
+            uuid, action = row['uuid'], dict(actions.get(row['uuid']) or _NO_ACTION)
+            action['arguments'] = action['arguments'] and self._passwords.opened(action['arguments'], uuid)
+            found.append({'instance': objects.Instance.from_row(row), **{name: action[name] for name in _NO_ACTION}})
+        return found
 
     def stray_guests(self, ctx: Context | None, host: str, uuids: list[str]) -> list[str]:
         return [uuid for uuid, fate in self.became_of(ctx, host, uuids).items() if fate in states.GONE]

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+from collections.abc import Sequence
 from typing import Any, cast, TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -28,14 +29,21 @@ UNTAKEN_S = 120         # not begun for so long: its message was lost with the s
 
 def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: str, *,
            arguments: dict[str, Any] | None = None, deadline_s: int = UNTAKEN_S, owner: str | None = None,
-           finished: bool = False, message: Any = None) -> None:
-    """Record an action on servers; it is open (in progress) unless ``finished``."""
+           finished: bool = False, message: Any = None, arguments_of_each: list[dict[str, Any]] | None = None) -> None:
+    """Record an action on servers; it is open (in progress) unless ``finished``.
+
+    :param arguments: without passwords (runtime/sealed_passwords.py)
+    :param arguments_of_each: one for each uuid, in the place of ``arguments``
+    """
     now = utils.utcnow()
+    of_each: Sequence[dict[str, Any] | None] = [arguments] * len(uuids)
+    if arguments_of_each is not None:
+        of_each = arguments_of_each
     conn.execute(statements.insert(instance_actions), [dict(
         instance_uuid=uuid, action=action, request_id=ctx.request_id, project_id=ctx.project_id,
         user_id=ctx.user_id, started_at=now, updated_at=now, finished_at=now if finished else None,
         owner=owner, deadline=None if finished else now + datetime.timedelta(seconds=deadline_s),
-        arguments=arguments, message=message) for uuid in uuids])
+        arguments=own, message=message) for uuid, own in zip(uuids, of_each, strict=True)])
 
 
 _MAIN = sa.not_(statements.one_of(instance_actions.c.action, actions.BACKGROUND))
@@ -118,7 +126,7 @@ def finish(conn: sa.Connection, uuid: str, event: str | None = None, *, host: st
         conn.execute(_event_of(*which), {**_event(event, now, host, error, traceback), **of})
     ended = conn.execute(_finish(*which, error is not None), {
         'finished_at': now, 'updated_at': now, 'deadline': None,
-        'arguments': None, **of}).rowcount      # nothing is done again; they may hold a password
+        'arguments': None, **of}).rowcount      # nothing is done again
     if ended:
         counter = metrics.ACTIONS_ENDED.labels(event or 'none', 'success' if error is None else 'error')
         engine.after_commit(conn, functools.partial(counter.inc, ended))
