@@ -179,8 +179,32 @@ def _levels(given: Deployment) -> Result:
     return Code.SUCCESS, None
 
 
+def _signatures(given: Deployment) -> Result:
+    """Message Signatures"""
+    from nova.db.services import message_keys
+    from nova.rpc import bus as rpc_bus
+    from nova.rpc import inprocess
+
+    if not rpc_bus.configured(given.conf) or given.conf.transport_url.startswith(inprocess.SCHEME + ':'):
+        return Code.SUCCESS, None            # one process: its senders are known
+    with given.api_db.reader() as conn:
+        required, rows = message_keys.requires_signatures(conn), message_keys.of_hosts(conn)
+    good = {row['host'] for row in rows if message_keys.is_good(row)}
+    waiting = sorted({row['host'] for row in rows if row['state'] == message_keys.PENDING} - good)
+    approve = (f'Compare and approve the keys of {utils.some(waiting)} (nova-manage host keys, nova-manage host '
+               'approve HOST --fingerprint FINGERPRINT). ' if waiting else '')
+    mode = given.conf.messages.signatures
+    if mode == 'require' or mode is None and required:
+        return (Code.WARNING, f'Messages of hosts without an approved key are refused. {approve}'.strip()) if waiting \
+            else (Code.SUCCESS, None)
+    reason = f'[messages] signatures is {mode}' if mode else (
+        '[messages] signatures is not set, and an older release has made this deployment')
+    return Code.WARNING, (f'Messages without a signature are taken: {reason}. {approve}Set signatures = require on '
+                          'computes, network services, APIs and schedulers, restart them, then on conductors.')
+
+
 # A check is function(Deployment) -> (Code, details or None); its docstring is its name.
-CHECKS = (_schema, _cells, _hosts, _older, _too_old, _networks, _data, _contraction, _policy, _levels)
+CHECKS = (_schema, _cells, _hosts, _older, _too_old, _networks, _data, _contraction, _policy, _levels, _signatures)
 
 
 def check(conf: cfg.ConfigOpts) -> Code:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import copy
 import functools
 import logging
+import os
 import socket
 import threading
 import time
@@ -40,6 +41,7 @@ from nova.rpc import signatures
 from nova.rpc import versions
 from nova.runtime import concurrency
 from nova.runtime import health
+from nova.runtime import host_identity
 from nova.runtime import metrics
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
@@ -114,7 +116,11 @@ class Bus:
         self.pins = pins or versions.Pins(conf, alone)
         self._host: str | None = None
         # In one process the sender is known, and no other process can send.
-        self.signatures = keys or signatures.Signatures(signatures.OFF if alone else conf.messages.signatures)
+        mode = signatures.OFF if alone else conf.messages.signatures
+        # where the configuration names none, each daemon decides before it takes messages
+        self.signatures = keys or signatures.Signatures(
+            mode or signatures.ACCEPT, undecided=not mode,
+            directory=os.path.join(host_identity.state_path(conf), host_identity.DIRECTORY))
         if self.signatures.mode != signatures.OFF:
             self._transport = signatures.signed_transport(self._transport, self.signatures)
 

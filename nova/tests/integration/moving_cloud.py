@@ -48,6 +48,8 @@ graceful_shutdown_timeout = 5
 shutdown_timeout = 1
 cpu_allocation_ratio = 64
 ram_allocation_ratio = 4
+[messages]
+signatures = accept
 [network]
 driver = fake
 bridge = {bridge}
@@ -96,7 +98,7 @@ class Fleet(moving.Hosts):
         self.url, self.computes, self.places = broker.url, {}, {}
         self.cloud = Cloud(self.directory / 'cloud', network__bridge=BRIDGE, service_down_time=DOWN_S,
                            conductor__reconcile_interval=2, conductor__task_deadline=15, **{
-                               'my_ip': self.cluster.settings.ADDRESS,
+                               'my_ip': self.cluster.settings.ADDRESS, 'messages__signatures': 'accept',
                                'volume__export_tls_dir': str(self.certificates()), **self.options})
         bus.register_options(self.cloud.conf)
         self.cloud.conf.set_override('transport_url', broker.url)

@@ -26,6 +26,8 @@ transport_url = rabbit://nova:secret@127.0.0.1/
 state_path = /var/lib/nova
 my_ip = 127.0.0.1
 compute_driver = fake
+[messages]
+signatures = accept
 [network]
 driver = linux
 [identity]
