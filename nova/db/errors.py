@@ -22,13 +22,17 @@ READ_ONLY = (r'(?is).*(\b(1290|1792|1836)\b.*read.only|in a read-only transactio
 # libpq's words since PostgreSQL 14
 CONNECTION_LOST = r'(?s).*connection to server .*(failed|closed)'
 # The same of MariaDB, which says why it takes no connection: too many, a wrong password, another's database, a wrong
-# host. Commands and daemons ended with a traceback.
-REFUSED = r'(?s).*\((1040|1044|1045|1129|1130|1203|1226|1698), '
+# host, a shutdown, an ended connection. Commands and daemons ended with a traceback.
+REFUSED = r'(?s).*\((1040|1044|1045|1053|1129|1130|1203|1226|1698|1927), '
+
+
+class Unwritable(db_exc.DBError):
+    """The server's disk is full, or does not work."""
 
 
 # What says that a database does not answer, for now.
-UNAVAILABLE = (db_exc.DBConnectionError, db_exc.DBDeadlock, db_exc.DBNonExistentDatabase, sa.exc.OperationalError,
-               sa.exc.TimeoutError)
+UNAVAILABLE = (db_exc.DBConnectionError, db_exc.DBDeadlock, db_exc.DBNonExistentDatabase, Unwritable,
+               sa.exc.OperationalError, sa.exc.TimeoutError)
 
 
 @exc_filters.filters('sqlite', sa.exc.OperationalError, r'.*database (table )?is locked')
@@ -36,6 +40,14 @@ UNAVAILABLE = (db_exc.DBConnectionError, db_exc.DBDeadlock, db_exc.DBNonExistent
                      r'(?s).*(canceling statement due to lock timeout|could not serialize access)')
 def _run_again(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None:
     raise db_exc.DBDeadlock(error)
+
+
+@exc_filters.filters('mysql', sa.exc.DBAPIError, r'(?s).*\((3|28|1021|1026|1114), ')
+@exc_filters.filters('postgresql', sa.exc.OperationalError, r'(?s).*(No space left on device|DiskFull\))')
+@exc_filters.filters('sqlite', sa.exc.OperationalError,
+                     r'.*(database or disk is full|disk I/O error)')
+def _unwritable(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None:
+    raise Unwritable(error)
 
 
 class Forbidden(db_exc.DBError):

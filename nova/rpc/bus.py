@@ -414,28 +414,36 @@ def _counted(topic: str, row: Method, work: Any, function: Callable[..., Any]) -
     return method
 
 
-CAST_PAUSES_S = (0.5, 1, 2, 4, 8, 16)
 # A service without its database does not answer: the caller retries. By name, for computes have no such modules.
-_AWAY = {'oslo_db.exception.DBConnectionError', 'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.OperationalError',
-         'sqlalchemy.exc.TimeoutError'}
+_AWAY = frozenset({'oslo_db.exception.DBConnectionError', 'nova.db.errors.Unwritable'})
+# A row that others hold, or all connections in use: other messages can be worked on, and a worker that sleeps works on
+# none.
+_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.TimeoutError'})
+# Seconds between the attempts of a cast. While the database is away no worker has anything else to do.
+CAST_PAUSES_S = {_AWAY: (0.5, 1, 2, 4, 8, 16), _BUSY: (0.5, 1)}
 
 
 def _without_database(error: Any) -> Any:
-    return errors.is_named(error, _AWAY)
+    return errors.is_named(error, _AWAY | _BUSY)
 
 
 def _persistent(function: Callable[..., Any]) -> Any:
-    """Let a cast wait for the database for a while: it has no caller that would retry."""
+    """Let a cast wait for the database for a while: it has no caller that would retry. Any other error, that of a
+    statement among them, ends it at once.
+    """
     def method(*args: Any, **kwargs: Any) -> Any:
-        for pause in CAST_PAUSES_S:
+        attempt = 0
+        while True:
             try:
                 return function(*args, **kwargs)
             except Exception as error:
-                if not _without_database(error):
+                pauses = next((each for names, each in CAST_PAUSES_S.items() if errors.is_named(error, names)), ())
+                if attempt >= len(pauses):
                     raise
+                pause = pauses[attempt]
                 LOG.warning('The database does not serve; a message waits %s s for it: %s', pause, error)
             time.sleep(pause)
-        return function(*args, **kwargs)
+            attempt += 1
     return method
 
 

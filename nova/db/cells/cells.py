@@ -40,7 +40,7 @@ THREADS = 8                   # requests that ask one of several cells at the sa
 
 # Errors of a database that cannot be reached.
 UNREACHABLE = (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, db_exc.DBNonExistentTable,
-               sa.exc.OperationalError, sa.exc.TimeoutError)
+               errors.Unwritable, sa.exc.OperationalError, sa.exc.TimeoutError)
 
 
 class Cell:
