@@ -56,19 +56,22 @@ class PowerStates:
 
     def _report_changed(self, uuid: str) -> None:
         """Report the change of an event, unless a task has written it already."""
-        host = self._host
-        known = host.power_states
-        if uuid not in known or known[uuid] != host.driver.guests().get(uuid):
-            self._report(uuid)
+        self._report(uuid, unless=self._host.power_states.get(uuid))
 
     def report(self, uuid: str) -> None:
         """Report the power state of one server in its queue."""
         self._host.queue.submit(uuid, self._report, uuid)
 
-    def _report(self, uuid: str) -> None:
+    def _report(self, uuid: str, unless: int | None = None) -> None:
+        """
+        :param unless: a state that needs no report; None: there is none
+        """
         host = self._host
         try:
-            power_state = host.driver.guests().get(uuid, states.NOSTATE)
+            power_state = host.driver.guest_state(uuid)
+            if power_state is not None and power_state == unless:
+                return
+            power_state = states.NOSTATE if power_state is None else power_state
             host.conductor.report_power_states(context.admin_context(), host=host.name, states={uuid: power_state})
             host.power_states[uuid] = power_state
         except exception.NovaException as error:

@@ -166,6 +166,11 @@ class ComputeDriver:
         """{instance uuid: power state} of every guest of ours on this host."""
         raise NotImplementedError
 
+    def guest_state(self, uuid: str) -> int | None:
+        """The power state of one of ``guests()``; None: it is not among them."""
+        found: int | None = self.guests().get(uuid)
+        return found
+
     def power_state(self, instance: Any) -> Any:
         """One of states' power states; raises GuestNotFound."""
         raise NotImplementedError

@@ -209,7 +209,7 @@ class LiveMigration:
         if isinstance(host.driver, virt.LiveMigration):
             host.driver.await_live_migration(instance, _Throttle(lambda values: self._still_leaves(ctx, instance)))
         # after the end of this host's machine its libvirt still has the definition of a guest that had gone
-        here = host.driver.guests().get(instance.uuid) not in (None, states.SHUTDOWN)
+        here = host.driver.guest_state(instance.uuid) not in (None, states.SHUTDOWN)
         left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)
         if left:
             host.driver_with(virt.LiveMigration).post_live_migration_at_source(

@@ -129,7 +129,7 @@ class Evacuation:
         host = self._host
         guest = objects.Instance(uuid=entry['instance_uuid'], network_info=[])
         if not entry['over']:
-            if host.driver.guests().get(guest.uuid) not in (None, states.SHUTDOWN):
+            if host.driver.guest_state(guest.uuid) not in (None, states.SHUTDOWN):
                 LOG.warning('Server %s is being evacuated from this host; its guest here is stopped.', guest.uuid)
                 host.driver.power_off(guest)
             return

@@ -12,6 +12,7 @@ from nova import utils
 from nova.api.server_actions import evacuate as api
 from nova.db.moves import migrations as server_migrations
 from nova.db.tables import cell as tables_cell
+from nova.runtime import sealed_passwords
 from nova.tests import races
 from nova.tests.functional import test_core_live_migration as live
 from nova.virt import fake
@@ -21,9 +22,10 @@ cloud = live.cloud
 
 
 def begin(cloud, uuid, host=None, force=False, shared=None, leave_stopped=False):
+    kept, = sealed_passwords.Passwords(cloud.conf).sealed({'evacuation': True, 'admin_password': 'canary'}, uuid)
     cloud.db.run(api._begin, cloud.ctx, uuid, {
-        'host': host, 'force': force, 'on_shared_storage': shared, 'leave_stopped': leave_stopped}, 'canary',
-        cloud.conf.service_down_time)
+        'host': host, 'force': force, 'on_shared_storage': shared, 'leave_stopped': leave_stopped},
+        kept, cloud.conf.service_down_time)
     return live.moves(cloud, uuid)[0]['id']
 
 

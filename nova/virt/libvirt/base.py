@@ -93,6 +93,9 @@ class LibvirtBase(driver.ComputeDriver):
     def guests(self) -> dict[str, int]:
         return self.hypervisor.guests()
 
+    def guest_state(self, uuid: str) -> int | None:
+        return self.hypervisor.guest_state(uuid)
+
     def remnants(self) -> dict[str, bool]:
         return remnants.find(self.storage, self.host, self.hypervisor.guests())
 

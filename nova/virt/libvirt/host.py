@@ -49,6 +49,15 @@ _CLOSED = object()
 _STOP = object()
 
 
+class _Attempt:
+    """An attempt to open a connection: when it is ``done``, it has the connection or an error."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.connection: libvirt.virConnect | None = None
+        self.error: Exception | None = None
+
+
 class Host:
     """
     :param uri: libvirt's
@@ -60,6 +69,7 @@ class Host:
         self._uri, self._owner, self._on_change = uri, owner, on_change
         self._lock = threading.Lock()
         self._connection = None
+        self._attempt: _Attempt | None = None    # to open it
         self._mailbox: Any = None                # a Mailbox, from connect() on
         self._stopped = False
 
@@ -95,13 +105,13 @@ class Host:
         while True:
             connection = None
             try:
-                connection = self._open()
+                connection = self._open(operation, until)
                 return concurrency.blocking(function, connection, *args)
             except libvirt.libvirtError as error:
                 if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     raise exception.GuestNotFound(instance_id=args[0] if args else '') from error
                 if connection is None:
-                    again = time.monotonic() < until and not self._stopped
+                    again = time.monotonic() + RECONNECT_MIN < until and not self._stopped
                 else:
                     again = not broken and not concurrency.blocking(_alive, connection)
                     broken = True
@@ -110,11 +120,38 @@ class Host:
             if connection is None:
                 time.sleep(RECONNECT_MIN)
 
-    def _open(self) -> libvirt.virConnect:
+    def _open(self, operation: str, until: float) -> libvirt.virConnect:
+        """The connection. A thread of its own opens it where it is not, and may hang in a libvirtd that stands still.
+
+        :raises libvirtError: it cannot be opened
+        :raises VirtError: it is not open at ``until``
+        """
+        connection = self._connection
+        if connection is not None and concurrency.blocking(_alive, connection):
+            return connection
         with self._lock:
-            if self._connection is None or not concurrency.blocking(_alive, self._connection):
-                self._connection = concurrency.blocking(_open, self._uri, self._mailbox)
-            return self._connection
+            if self._connection is not connection:       # another thread has opened it meanwhile
+                return self._connection
+            attempt = self._attempt
+            if attempt is None:
+                attempt = self._attempt = _Attempt()
+                concurrency.spawn('libvirt-open', self._try_to_open, attempt)
+        if not attempt.done.wait(max(RECONNECT_MIN, until - time.monotonic())):
+            raise exception.VirtError(operation=operation, reason='libvirt does not answer')
+        if attempt.error is not None:
+            raise attempt.error
+        return attempt.connection
+
+    def _try_to_open(self, attempt: _Attempt) -> None:
+        try:
+            attempt.connection = concurrency.blocking(_open, self._uri, self._mailbox)
+        except Exception as error:
+            attempt.error = error
+        with self._lock:
+            self._attempt = None
+            if attempt.connection is not None:
+                self._connection = attempt.connection
+        attempt.done.set()
 
     # ---- events ---------------------------------------------------------------------
 
@@ -159,6 +196,14 @@ class Host:
     def guests(self) -> dict[str, int]:
         """{uuid: power state} of the deployment's guests."""
         return self.run('list the guests', _guests, self._owner)
+
+    def guest_state(self, uuid: str) -> int | None:
+        """The power state of one of ``guests()``; None: it is not among them."""
+        try:
+            found: int | None = self.run('read the power state', _guest_state, uuid, self._owner)
+        except exception.GuestNotFound:
+            return None
+        return found
 
     def power_state(self, uuid: str) -> int:
         return self.run('read the power state', lambda connection, uuid: state_of(_find(connection, uuid)), uuid)
@@ -275,13 +320,29 @@ def _guests(connection: libvirt.virConnect, owner: str) -> dict[str, int]:
     found = {}
     for domain in connection.listAllDomains():
         try:
-            metadata = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml.OWNER_NAMESPACE)
-            if xml.owner_of(metadata) == owner:
-                found[domain.UUIDString()] = state_of(domain)
-        except libvirt.libvirtError as error:        # not ours, or gone since the listing
-            if error.get_error_code() not in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_NO_DOMAIN_METADATA):
+            state = _state_of_ours(domain, owner)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:      # it is gone since the listing
                 raise
+            continue
+        if state is not None:
+            found[domain.UUIDString()] = state
     return found
+
+
+def _guest_state(connection: libvirt.virConnect, uuid: str, owner: str) -> int | None:
+    return _state_of_ours(_find(connection, uuid), owner)
+
+
+def _state_of_ours(domain: libvirt.virDomain, owner: str) -> int | None:
+    """The power state of a domain with this owner, None of any other."""
+    try:
+        metadata = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml.OWNER_NAMESPACE)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN_METADATA:
+            raise
+        return None
+    return state_of(domain) if xml.owner_of(metadata) == owner else None
 
 
 def _domain_capabilities(connection: libvirt.virConnect, virt_type: str) -> list[etree.Element]:

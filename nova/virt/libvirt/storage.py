@@ -116,6 +116,7 @@ class Storage:
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
         self._shares = False
+        self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # by uuid, see records()
         self._disks: Place = disks or local_files.Qcow2(directory, qemu_img)         # where new ones are made
         pooled = self._disks.pooled
         self._files = local_files.Qcow2(directory, qemu_img) if pooled else self._disks
@@ -235,6 +236,7 @@ class Storage:
     def record(self, guest: xml.Guest) -> None:
         """As ``save``, of a guest that stays whose it is."""
         records.write(self.path(guest.uuid), guest)
+        self._parsed.pop(guest.uuid, None)
 
     def has_lost(self, uuid: str) -> bool:
         """Whether another host has taken over, in the pool, a guest whose record here is this host's own."""
@@ -379,14 +381,24 @@ class Storage:
         return status.f_frsize * status.f_bavail - promised
 
     def records(self) -> list[xml.Guest]:
-        """The recorded Guest of every directory, also of hosts that share it."""
-        found = []
+        """The recorded Guest of every directory, also of hosts that share it. They are not to be changed: a record that
+        is the same file as before is not read again.
+        """
+        known, found = dict(self._parsed), {}
         for name in sorted(os.listdir(self.directory)):
-            if records.UUID.match(name):
-                guest = self.load(name)
-                if guest:
-                    found.append(guest)
-        return found
+            if not records.UUID.match(name):
+                continue
+            stamp = records.stamp(self.path(name))
+            if stamp is None:
+                continue
+            if name in known and known[name][0] == stamp:
+                found[name] = known[name]
+                continue
+            guest = self.load(name)
+            if guest is not None:
+                found[name] = stamp, guest
+        self._parsed = found
+        return [guest for _stamp, guest in found.values()]
 
     def remove_unused_images(self) -> None:
         kept = [guest for guest in map(self.kept.load, self.kept.uuids()) if guest]

@@ -260,7 +260,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             self.storage.save(guest)
             with contextlib.suppress(exception.GuestNotFound):     # it is defined with all its ports at its start
                 self.hypervisor.guest('plug the port', instance.uuid, guests.plug, domain.port(interface),
-                                      interface.mac)
+                                      guests.interface_path(interface.mac))
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
         with self.operation(instance.uuid):
@@ -269,9 +269,9 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
                 return
             interface, = spec.interfaces([vif], guest)
             with contextlib.suppress(exception.GuestNotFound):
-                for step in (guests.ask_to_unplug, guests.undefine_port):
+                for step in (guests.ask_to_unplug, guests.undefine_device):
                     self.hypervisor.guest('unplug the port', instance.uuid, step, domain.port(interface),
-                                          interface.mac)
+                                          guests.interface_path(interface.mac))
             guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
             self.storage.save(guest)
 

@@ -117,7 +117,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
             try:
                 with contextlib.suppress(exception.GuestNotFound):
                     self.hypervisor.guest('attach the volume', instance.uuid, guests.plug,
-                                          xml.volume(volume, guest), volume.mark)
+                                          xml.volume(volume, guest), volume.path)
             except exception.VirtError:
                 if not known:
                     guest.volumes = before
@@ -151,14 +151,14 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
         """
         uuid, operation, text = guest.uuid, 'detach the volume', xml.volume(volume, guest)
         deadline, ask_at = time.monotonic() + RELEASE_SECONDS, 0.0
-        while self.hypervisor.guest(operation, uuid, guests.holds_port, volume.mark):
+        while self.hypervisor.guest(operation, uuid, guests.holds_device, volume.path):
             if time.monotonic() > deadline:
                 raise exception.VirtError(operation=operation, reason='the guest does not let it go')
             if time.monotonic() >= ask_at:
-                self.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, volume.mark)
+                self.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, volume.path)
                 ask_at = time.monotonic() + RETRY_S
             time.sleep(POLL)
-        self.hypervisor.guest(operation, uuid, guests.undefine_port, text, volume.mark)
+        self.hypervisor.guest(operation, uuid, guests.undefine_device, text, volume.path)
 
     def swap_volume(self, context: RequestContext, instance: Instance, old: disk.Device, new: disk.Device) -> None:
         uuid, operation = instance.uuid, 'swap the volume'
