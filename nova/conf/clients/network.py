@@ -48,7 +48,7 @@ OPTIONS = [
                 help='Whether nova-network on this host is an agent: it has no database and asks the network services '
                      '([network] driver = fake, next to the conductors) for what concerns this host. nova-compute and '
                      'nova-network of a host need the same value. false: it opens the databases itself.'),
-    cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}$',
+    cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}\Z',
                help='Bridge of the default network. Other names on the host derive from it: two clouds on '
                     'one machine need two names.'),
     cfg.StrOpt('default_network_name', default='private', max_length=255,
