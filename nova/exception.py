@@ -668,6 +668,17 @@ class VirtError(NovaException):
     template = 'The hypervisor could not %(operation)s: %(reason)s'
 
 
+class NotFenced(NovaException):
+    """A former host of a server may still write to its disks or volumes, so the server is not started elsewhere.
+
+    ``details`` names each of them with the reason, for administrators.
+    """
+
+    code = 409
+    template = ('Not evacuated: the former host may still write to %(part)s%(more)s: %(reason)s. Switch that host off, '
+                'then evacuate with accepted_risk two-writers.')
+
+
 class MigrationAborted(NovaException):
     template = 'The migration of instance %(instance_id)s was aborted.'
 

@@ -9,6 +9,7 @@ from nova import exception
 from nova.compute import background_actions
 from nova.compute import build
 from nova.compute import deletion
+from nova.compute import disk_clients
 from nova.compute import external_events
 from nova.compute import guest_operations
 from nova.compute import images as compute_images
@@ -75,6 +76,8 @@ class ComputeManager:
             from nova.volume import barbican                 # its libraries are loaded where it is used alone
             driver.use_certificates(barbican.Barbican(conf).certificate)
 
+        self._disk_clients = disk_clients.DiskClients(host)
+        driver.watch_disk_clients(self._disk_clients.record)
         notifier = notifications.Notifier(host)
         stray_guests = strays.Strays(host)
         volumes = compute_volumes.Volumes(host)
@@ -95,7 +98,7 @@ class ComputeManager:
         self._lost_ports = lost_ports.LostPorts(host, events.settle_ports)
         self.inventory = inventory.Inventory(host)
         self.power_states = power_states.PowerStates(host, strays=stray_guests)
-        self._evacuation = rebuild.Evacuation(host, volumes=volumes)
+        self._evacuation = rebuild.Evacuation(host, volumes=volumes, clients=self._disk_clients)
         self._resize = resize.Resize(host, volumes=volumes)
         builder = build.Builder(host, volumes=volumes, inventory=self.inventory)
 
@@ -192,6 +195,7 @@ class ComputeManager:
         self._resize.recover()
         self._background.recover()
         self._evacuation.clean_up()
+        self._disk_clients.complete()
         self._lost_ports.start()
 
     def stop(self) -> None:

@@ -192,6 +192,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, ac
         deadline_s=host.conf.conductor.task_deadline,
         values={} if action.started is None else {'task_state': action.started},
         expect={'task_state': list(action.taken_in), 'host': [lives_on or host.name]})
+    host.forget_fence(ctx, row)
     current = Task(host, ctx, action, row)
     with metrics.Run(event, 'overtaken') as run:
         try:

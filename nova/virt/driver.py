@@ -105,6 +105,24 @@ class SpawnRequest:
     report: progress.Report = progress.ignore
 
 
+@dataclasses.dataclass(frozen=True)
+class FormerHost:
+    """A dead host from which a server is taken over, for ComputeDriver.fence.
+
+    host                  its name
+    off                   the server was switched off there, and nothing was starting it
+    block_devices         the server's, with the connections that it had there
+    clients               what watch_disk_clients has recorded there; None: nothing
+    accepts_two_writers   an operator accepts the risk that two guests write to the same disks
+    """
+
+    host: str
+    off: bool
+    block_devices: list[dict[str, Any]]
+    clients: dict[str, list[str] | None] | None = None
+    accepts_two_writers: bool = False
+
+
 class ComputeDriver:
     """Required of every driver. ``instance`` is an objects.Instance (``uuid``, ``name``, ``flavor``, …).
 
@@ -199,11 +217,24 @@ class ComputeDriver:
         """Whether this host reaches the disks of a server on storage shared with ``source``, its host before."""
         return False
 
-    def fence(self, instance: Any, block_devices: Any) -> None:
-        """Keep all others from writing to the disks and volumes of a server that this host takes over from a dead one.
+    def fence(self, instance: Any, former: FormerHost) -> bool:
+        """Keep the guest of a dead host from writing to the disks and volumes of a server that this host takes over.
 
-        :param block_devices: as of a SpawnRequest
+        :returns: whether nothing of it writes any more; False: an operator has accepted that it may
+        :raises NotFenced: it may, and no operator has accepted that
         """
+        return True
+
+    def watch_disk_clients(self, record: Callable[[str, dict[str, list[str] | None], bool], None]) -> None:
+        """Call ``record(uuid, {image: addresses of clients or None}, started)`` with the clients of a storage that a
+        guest's disks are opened with, before the guest writes.
+
+        ``started`` is False where images were added to those of a guest that runs.
+        """
+
+    def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
+        """The same of a guest that runs, as far as they can be found out now; {}: it has none."""
+        return {}
 
     def power_on(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
         """Start the guest, defining it again when it is gone."""

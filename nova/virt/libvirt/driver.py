@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TYPE_CHECKING
 
 from oslo_config import cfg
@@ -27,6 +27,7 @@ from nova.virt import traits
 from nova.virt.libvirt import base
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
@@ -66,6 +67,7 @@ from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt.life import shares
 from nova.virt.libvirt.life import snapshots
 from nova.virt.libvirt.local_disks import configured as local_disks
+from nova.virt.libvirt.local_disks import pool as pools
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -104,6 +106,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             self._passphrase)
         self.set_up_operations()
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed)
+        self._ceph = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
+                                options.qemu_img_timeout)
+        self.clients = disk_clients.DiskClients(self._ceph)
         self.connectors = connectors.Connectors(host, connectors.Way(conf.libvirt.volume_root_helper,
                                                                      conf.libvirt.volume_use_multipath,
                                                                      os.path.join(os.path.dirname(directory),
@@ -207,8 +212,15 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         pool_record.take(self.storage, instance.uuid, source, self.virt_type)
         return shared_storage.came_over(self.storage.load(instance.uuid), source, self.host)
 
-    def fence(self, instance: Instance, block_devices: list[dict[str, Any]]) -> None:
-        fencing.fence(self.storage, instance.uuid, block_devices)
+    def fence(self, instance: Instance, former: driver.FormerHost) -> bool:
+        return fencing.fence(self.storage, self._ceph, instance.uuid, former)
+
+    def watch_disk_clients(self, record: disk_clients.Record) -> None:
+        self.clients.record = record
+
+    def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
+        guest = self.storage.load(uuid)
+        return {} if guest is None or not self.is_active(uuid) else self.clients.look(guest)
 
     # ---- life -------------------------------------------------------------------------
 
@@ -295,8 +307,11 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
                 state = states.SHUTDOWN
             if state == states.SHUTDOWN:
                 self._define_and_start(self._recorded(uuid, network_info))
-            else:
-                self.hypervisor.guest('start the guest', uuid, guests.start)
+                return
+            if state == states.POWER_SUSPENDED:
+                with self._opening(self.guest_record(uuid)):
+                    self.hypervisor.guest('start the guest', uuid, guests.start_paused)
+            self.hypervisor.guest('start the guest', uuid, guests.start)
 
     def power_on_here(self, context: RequestContext, instance: Instance, network_info: Any,
                       block_devices: list[dict[str, Any]]) -> None:
@@ -348,19 +363,33 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
         :param await_networks: see SpawnRequest; the guest is there then, and stands still until its network is ready
         """
-        if await_networks is None:
+        if await_networks is None and not disk_clients.images_of(guest):
             self._prepare(guest)
             self._plug(guest)
             self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, self._domain(guest))
             return
         self._define_paused(guest)
-        await_networks()
+        if await_networks is not None:
+            await_networks()
         self.hypervisor.guest('start the guest', guest.uuid, guests.start)
 
     def _define_paused(self, guest: xml.Guest) -> None:
         self._prepare(guest)
         self._plug(guest)
-        self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
+        with self._opening(guest):
+            self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
+
+    @contextlib.contextmanager
+    def _opening(self, guest: xml.Guest) -> Iterator[None]:
+        """Record the clients of Ceph that the start of a guest in the block makes; a guest whose clients are not
+        recorded does not run."""
+        try:
+            with self.clients.starting(guest):
+                yield
+        except exception.NovaException:
+            with contextlib.suppress(exception.GuestNotFound):
+                self.hypervisor.guest('stop the guest', guest.uuid, guests.stop)
+            raise
 
     def _prepare(self, guest: xml.Guest) -> None:
         """Give libvirt what opens the guest's disks and volumes, and make its mediated devices: neither is there any

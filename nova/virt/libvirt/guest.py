@@ -42,6 +42,12 @@ def start(domain: libvirt.virDomain) -> None:
         domain.resume()
 
 
+def start_paused(domain: libvirt.virDomain) -> None:
+    """Start it where its saved memory ends, without a single instruction."""
+    if not domain.isActive():
+        domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
+
+
 def stop(domain: libvirt.virDomain) -> None:
     """Switch it off at once."""
     for attempt in range(1, KILL_ATTEMPTS + 1):

@@ -111,7 +111,7 @@ class Storage:
                  inspect: Callable[[str, str], None] | None = None, disks: Place | None = None, max_age: int = 86400,
                  reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
                  host: str | None = None, key: Callable[[str], str] = _no_key) -> None:
-        self.directory, self._reserve, self._host = directory, reserve, host
+        self.directory, self._reserve, self.host = directory, reserve, host
         self._qemu_img, self._key = qemu_img, key
         self._base = os.path.join(directory, BASE)
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
@@ -222,13 +222,13 @@ class Storage:
 
     def is_ours(self, guest: xml.Guest) -> bool:
         """Whether the record is one of this host."""
-        return self._host is None or guest.host in (None, self._host)
+        return self.host is None or guest.host in (None, self.host)
 
     def save(self, guest: xml.Guest) -> None:
-        if self._host is not None:
-            if guest.host not in (None, self._host):
+        if self.host is not None:
+            if guest.host not in (None, self.host):
                 guest.taken_from = guest.host
-            guest.host = self._host
+            guest.host = self.host
         self.owners.write(guest, self.path(guest.uuid))
         self.record(guest)
 
@@ -239,24 +239,12 @@ class Storage:
     def has_lost(self, uuid: str) -> bool:
         """Whether another host has taken over, in the pool, a guest whose record here is this host's own."""
         guest = self.load(uuid)
-        return guest is not None and guest.host == self._host and any(disk.source for disk in guest.disks) and (
+        return guest is not None and guest.host == self.host and any(disk.source for disk in guest.disks) and (
             self.owners.are_others(uuid, self.path(uuid)))
 
-    def fence(self, uuid: str) -> None:
-        """Shut out of Ceph every client that has a guest's disks open; nothing where disks are files."""
-        if self._pool is not None:
-            self._pool.fence(uuid)
-
-    def fence_volume(self, name: str) -> None:
-        """The same of a volume in the Ceph of this host's disks.
-
-        :param name: pool/image
-        :raises VirtError: this host's user may not look at it, or it has none
-        """
-        if self._pool is None:
-            raise exception.VirtError(operation='shut clients of a volume out',
-                                      reason='[libvirt] images_type of this host is not rbd')
-        self._pool.fence_volume(name)
+    def pool_images(self, uuid: str) -> list[str]:
+        """[pool/image] of a guest's disks in Ceph; none where disks are files."""
+        return [] if self._pool is None else self._pool.images_of(uuid)
 
     def clear_pool(self, guest: xml.Guest) -> None:
         """Remove what the pool has of a guest and its record does not name."""

@@ -111,11 +111,5 @@ class Pool(Place, typing.Protocol):
     def put_note(self, uuid: str, text: str) -> None:
         """Note whose a guest's disks are."""
 
-    def fence(self, uuid: str) -> None:
-        """Shut out every client that has a guest's disks open."""
-
-    def fence_volume(self, name: str) -> None:
-        """The same of a volume that lies in the same storage.
-
-        :raises VirtError: it does not
-        """
+    def images_of(self, uuid: str) -> list[str]:
+        """[pool/image] of a guest's disks in Ceph, whose clients an evacuation shuts out."""

@@ -149,18 +149,8 @@ class Rbd:
         """Names of the images in the pool that are a guest's disks."""
         return [name for name in self._pool.images() if name.startswith(f'{uuid}_') and name != uuid + RECORD]
 
-    def fence(self, uuid: str) -> None:
-        """Shut out every client that has a guest's disks open."""
-        for name in self.disks_of(uuid):
-            self._pool.fence(name)
-
-    def fence_volume(self, name: str) -> None:
-        """Shut out every client that has an image of any pool open.
-
-        :param name: pool/image
-        """
-        pool, _slash, image = name.rpartition('/')
-        self._pool.of_cluster(pool).fence(image)
+    def images_of(self, uuid: str) -> list[str]:
+        return [f'{self._pool.name}/{name}' for name in self.disks_of(uuid)]
 
     def note(self, uuid: str) -> str | None:
         """What the pool says of a guest; None: nothing."""

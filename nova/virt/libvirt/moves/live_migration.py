@@ -24,6 +24,7 @@ from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import encryption
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import files
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
@@ -63,6 +64,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
     storage: storage.Storage
     virt_type: str
     memory_source: str
+    clients: disk_clients.DiskClients
     jobs: dict[str, outgoing.Job]        # {uuid: the migration that leaves}
     unsettled: set[str]                  # uuids of guests of which the start could not find out what became of them
 
@@ -241,6 +243,9 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         guest.consoles = graphics.read(self.hypervisor.guest('read the consoles', instance.uuid, outgoing.running_xml))
         self.storage.save(guest)
         shared_storage.forget_expected(self.storage, instance.uuid, self.host)
+        found = self.clients.look(guest)
+        if found:
+            self.clients.record(instance.uuid, found, True)
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
                                 facts: dict[str, Any]) -> None:

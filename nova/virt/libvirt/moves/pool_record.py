@@ -31,7 +31,6 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
         raise _refusal('the state of its TPM is on the host that is down')
     if any(disk.source is None for disk in guest.disks):
         raise _refusal(shared_storage.MIXED)
-    stored.fence(uuid)
     stored.clear_pool(guest)             # of a rescue
     guest.host = source
     os.makedirs(stored.path(uuid), exist_ok=True)

@@ -11,6 +11,7 @@ from oslo_config import cfg
 
 from nova import exception
 from nova.virt import driver
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
@@ -41,6 +42,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
     hypervisor: Host
     storage: Storage
     connectors: Connectors
+    clients: disk_clients.DiskClients
     volume_key: Callable[[str, str], str] | None
     is_active: Callable[[str], bool]
     copy_running: Callable[..., bool]
@@ -115,7 +117,7 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
             guest.volumes = [*before, volume]
             self.storage.save(guest)         # first: what the guest has is known whatever comes
             try:
-                with contextlib.suppress(exception.GuestNotFound):
+                with contextlib.suppress(exception.GuestNotFound), self._opening_volume(instance.uuid, volume):
                     self.hypervisor.guest('attach the volume', instance.uuid, guests.plug,
                                           xml.volume(volume, guest), volume.mark)
             except exception.VirtError:
@@ -123,6 +125,10 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
                     guest.volumes = before
                     self.storage.save(guest)
                 raise
+
+    def _opening_volume(self, uuid: str, volume: disk.Volume) -> contextlib.AbstractContextManager[None]:
+        """Record the clients of Ceph with which a running guest opens a volume in the block."""
+        return self.clients.plugging(uuid, volume) if self.is_active(uuid) else contextlib.nullcontext()
 
     def detach_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
         with self.hands.operation(instance.uuid):
@@ -206,7 +212,8 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
             raise exception.VirtError(operation=operation, reason='the guest does not run')
         probe.check([fresh])
         self.define_secrets([fresh])
-        self._mirror(uuid, operation, fresh, text)
+        with self.clients.plugging(uuid, fresh):
+            self._mirror(uuid, operation, fresh, text)
 
     def _mirror(self, uuid: str, operation: str, fresh: disk.Volume, text: str) -> None:
         deadline = time.monotonic() + self.conf.libvirt.qemu_img_timeout
