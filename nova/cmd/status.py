@@ -179,8 +179,26 @@ def _levels(given: Deployment) -> Result:
     return Code.SUCCESS, None
 
 
+def _fence(given: Deployment) -> Result:
+    """Ceph Fencing"""
+    from nova.db.servers import block_devices
+    from nova.virt.libvirt.local_disks import ceph_rights
+    from nova.virt.libvirt.local_disks import pool
+
+    options = given.conf.libvirt
+    if options.images_type != 'rbd' and not options.rbd_user:
+        return Code.SUCCESS, None            # this configuration is not that of a host with Ceph
+    found, _down = given.cells.read(block_devices.some_ceph_images)
+    ceph = pool.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user, options.qemu_img_timeout)
+    missing = ceph_rights.missing(ceph, {image for _cell, images in found for image in images})
+    if missing:
+        return Code.WARNING, ' '.join(missing) + ' Evacuations to this host stop until it can.'
+    return Code.SUCCESS, None
+
+
 # A check is function(Deployment) -> (Code, details or None); its docstring is its name.
-CHECKS = (_schema, _cells, _hosts, _older, _too_old, _networks, _data, _contraction, _policy, _levels)
+CHECKS = (_schema, _cells, _hosts, _older, _too_old, _networks, _data, _contraction, _policy, _levels,
+          _fence)
 
 
 def check(conf: cfg.ConfigOpts) -> Code:

@@ -61,6 +61,7 @@ def up(options):
     rows = list(parts.nova(fleet))
     if fleet.ceph:                           # a compute looks for the keys when it starts
         _start([part for part in rows if part.name.startswith('libvirt-')])
+        step('Rights of hosts in Ceph', ceph.give_rights)
         step('Keys of Ceph for libvirt', ceph.give_keys, fleet)
     _start(rows)
     if fleet.ceph:

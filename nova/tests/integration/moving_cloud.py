@@ -258,10 +258,14 @@ class Fleet(moving.Hosts):
     def migrate_live(self, ident: str, host: str | None = None, block: typing.Any = 'auto') -> None:
         self.act(ident, 'os-migrateLive', {'host': host, 'block_migration': block}, '2.79')
 
-    def evacuate(self, ident: str, host: str) -> None:
-        """Of a host that is off; on a busy machine a heartbeat of it may be read late."""
+    def evacuate(self, ident: str, host: str, **more: str) -> None:
+        """Of a host that is off; on a busy machine a heartbeat of it may be read late.
+
+        :param more: of the request
+        """
         def accepted() -> bool:
-            answer = self.admin.post(f'/servers/{ident}/action', {'evacuate': {'host': host}}, version=EVACUATE)
+            answer = self.admin.post(f'/servers/{ident}/action', {'evacuate': {'host': host, **more}},
+                                     version=EVACUATE)
             assert answer.status_code == 200 or 'still in use' in answer.text, answer.text
             return answer.status_code == 200
         waiting.wait_for(accepted, 60, 'the evacuation to be accepted', pause_s=0.5)

@@ -262,6 +262,13 @@ def test_a_pin_that_is_not_known_is_a_failure(deployment):
     assert code == 2 and results['Upgrade Levels'] == 'Failure'
 
 
+def test_rights_of_a_fence_in_ceph_are_asked_for_where_the_configuration_uses_it(deployment):
+    deployment.config.write_text('[libvirt]\nrbd_user = nova\nimages_rbd_ceph_conf = /nonexistent/ceph.conf\n')
+    code, results, out = check(deployment)
+    assert code == 1 and results['Ceph Fencing'] == 'Warning' and 'cannot shut clients out' in ' '.join(
+        out.replace('|', ' ').split())
+
+
 # ---- pins of a process that has databases
 
 def test_pins_come_from_the_living_rows_of_all_cells(deployment, tmp_path):

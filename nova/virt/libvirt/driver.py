@@ -66,6 +66,7 @@ from nova.virt.libvirt.life import rescue
 from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt.life import shares
 from nova.virt.libvirt.life import snapshots
+from nova.virt.libvirt.local_disks import ceph_rights
 from nova.virt.libvirt.local_disks import configured as local_disks
 from nova.virt.libvirt.local_disks import pool as pools
 
@@ -160,6 +161,14 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.settle_migrations()
         self.remove_unused_images()
         self.thaw_what_a_crash_left()
+        self._check_fence()
+
+    def _check_fence(self) -> None:
+        """Say at the start, and not at the first evacuation, that Ceph would refuse its fence."""
+        images = {image for guest in self.storage.guests() for image in disk_clients.images_of(guest)}
+        if images or self.conf.libvirt.rbd_user:
+            for sentence in ceph_rights.missing(self._ceph, images):
+                LOG.warning('EVACUATIONS TO THIS HOST WILL STOP: %s', sentence)
 
     def _prepare_qemu_img(self) -> None:
         way = self._qemu_img.prepare(self.storage.directory)
