@@ -49,11 +49,13 @@ class DiskClients:
 
     def complete(self) -> None:
         """Record the clients of guests that run and were started before there was a record, by an older release."""
-        ctx = context.admin_context()
+        ctx, concerned = context.admin_context(), set(self._host.driver.guests_with_clients())
+        if not concerned:
+            return
         guests = self._host.driver.guests()
         for entry in self._host.conductor.instances_on_host(ctx, host=self._host.name):
             server = entry['instance']
-            if guests.get(server.uuid) not in RUNNING:
+            if server.uuid not in concerned or guests.get(server.uuid) not in RUNNING:
                 continue
             record = disk_clients.read(server.system_metadata)
             if record is None or record.clients_of(self._host.name) is None:

@@ -232,6 +232,10 @@ class ComputeDriver:
         ``started`` is False where images were added to those of a guest that runs.
         """
 
+    def guests_with_clients(self) -> list[str]:
+        """Uuids of the guests whose disks are in such a storage."""
+        return []
+
     def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
         """The same of a guest that runs, as far as they can be found out now; {}: it has none."""
         return {}

@@ -104,6 +104,9 @@ def test_a_server_lives_in_the_pool_and_leaves_nothing(ceph, rig, instance, stat
         subprocess.run(['qemu-img', 'convert', '-f', form, '-O', 'raw', state_path / 'copy', state_path / 'raw'],
                        check=True)
         assert b'kept-by-ceph' in (state_path / 'raw').read_bytes()
+        # of the disk of 1 GiB what it has, while the guest runs as well
+        assert (state_path / 'copy').stat().st_size < 128 << 20
+        assert '@copy' not in ceph.rbd('snap', 'ls', '--format', 'json', f'{instance.uuid}_disk')
     rig.driver.destroy(None, second, [])
     rig.driver.destroy(None, instance, [])
     assert ceph.images() == [IMAGE]

@@ -227,6 +227,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def watch_disk_clients(self, record: disk_clients.Record) -> None:
         self.clients.record = record
 
+    def guests_with_clients(self) -> list[str]:
+        return [guest.uuid for guest in self.storage.guests() if disk_clients.images_of(guest)]
+
     def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
         guest = self.storage.load(uuid)
         return {} if guest is None or not self.is_active(uuid) else self.clients.look(guest)

@@ -111,5 +111,14 @@ class Pool(Place, typing.Protocol):
     def put_note(self, uuid: str, text: str) -> None:
         """Note whose a guest's disks are."""
 
+    def keep_moment(self, disk: xml.Disk) -> None:
+        """Keep what a disk has at this moment for ``copy_moment``; its guest goes on. An older moment goes."""
+
+    def copy_moment(self, disk: xml.Disk, path: str) -> None:
+        """As ``copy``, of a disk that a guest uses: what it had when ``keep_moment`` was called."""
+
+    def forget_moment(self, disk: xml.Disk) -> None:
+        """Undo ``keep_moment``."""
+
     def images_of(self, uuid: str) -> list[str]:
         """[pool/image] of a guest's disks in Ceph, whose clients an evacuation shuts out."""

@@ -2,6 +2,7 @@
 
     <uuid>_disk, <uuid>_disk.config …   disks of guests, each under the name that its file would have
     <uuid>_disk@resize                  as a resize has put it aside
+    <uuid>_disk@copy                    as it was when a snapshot of the server began, while that is copied
     <uuid>_record                       without content: whose they are (owners.py)
     image_<image id>@base               an image, once for all hosts; root disks are clones of it
     image_<image id>.<host>.part        one that a host brings into the pool at this moment
@@ -28,7 +29,7 @@ from nova.virt.libvirt.local_disks import pool as pools
 
 LOG = logging.getLogger(__name__)
 
-BASE, PUT_ASIDE = 'base', 'resize'       # names of snapshots
+BASE, PUT_ASIDE, MOMENT = 'base', 'resize', 'copy'       # names of snapshots
 IMAGE, PART = 'image_', '.part'
 RECORD, NOTE = '_record', 'nova'         # the image that says whose a guest's disks are, and under which key
 CACHE = 'writeback'                      # librbd's own: QEMU passes each flush of the guest to it
@@ -179,11 +180,28 @@ class Rbd:
     def rebase(self, disk: xml.Disk) -> None:
         """Its parent is in the pool, where it is the same for every host."""
 
+    def keep_moment(self, disk: xml.Disk) -> None:
+        name = f'{name_of(disk.file)}@{MOMENT}'
+        if not self._pool.try_rbd(errno.EEXIST, 'copy a disk', 'snap', 'create', '--no-progress', name):
+            self.forget_moment(disk)     # of a copy that a crash has cut off
+            self._pool.rbd('copy a disk', 'snap', 'create', '--no-progress', name)
+
+    def forget_moment(self, disk: xml.Disk) -> None:
+        self._pool.try_rbd(errno.ENOENT, 'copy a disk', 'snap', 'rm', '--no-progress',
+                           f'{name_of(disk.file)}@{MOMENT}', data=True)
+
+    def copy_moment(self, disk: xml.Disk, path: str) -> None:
+        self._copy(disk, f'@{MOMENT}', path)
+
     def copy(self, disk: xml.Disk, path: str) -> None:
+        self._copy(disk, '', path)
+
+    def _copy(self, disk: xml.Disk, snapshot: str, path: str) -> None:
+        """rbd leaves out what an image does not have, and qemu-img what is zeros."""
         part = os.path.join(os.path.dirname(disk.file), COPY)
         files.remove(part)
         try:
-            self._pool.rbd('copy a disk', 'export', '--no-progress', name_of(disk.file), part, data=True)
+            self._pool.rbd('copy a disk', 'export', '--no-progress', name_of(disk.file) + snapshot, part, data=True)
             self._qemu_img.convert(part, 'raw', path, 'qcow2')
         finally:
             files.remove(part)

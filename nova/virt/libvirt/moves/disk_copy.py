@@ -99,6 +99,9 @@ def _download(connection: Any, volume: Any, file: BinaryIO, offset: int, length:
     def write(_stream: Any, data: bytes, _opaque: Any) -> int:
         if time.monotonic() > deadline:
             raise TimeoutError(0, 'it took longer than [libvirt] qemu_img_timeout allows')
+        if data == bytes(len(data)):     # zeros that a guest has written become a hole
+            file.seek(len(data), os.SEEK_CUR)
+            return len(data)
         return file.write(data)
 
     def skip(_stream: Any, hole: int, _opaque: Any) -> None:
