@@ -377,6 +377,8 @@ class Fleet(moving.Hosts):
         assert self.place(ident) == name
         there = {host: guests[ident] for host, guests in self.guests().items() if ident in guests}
         assert there == {name: state}
+        # CVE-2020-17376: what stays names the devices that the guest has, or its next start opens another's
+        assert self.sources(name, ident) == self.sources(name, ident, '--inactive')
 
         def clean() -> None:
             assert self.left_of(ident, name, kept) == []

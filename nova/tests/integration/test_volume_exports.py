@@ -257,6 +257,17 @@ def test_a_snapshot_of_one_moment_while_a_host_elsewhere_writes(home):
     assert home.daemons() == []
 
 
+def test_zeros_that_a_guest_has_written_are_not_in_a_copy(home):
+    volume_id = home.made(1)
+    attachment, data = home.attached(volume_id)
+    assert home.client('h2', data, 'write -P 4 0 1M', 'write -P 0 16M 32M', 'flush')[0] == 0
+    assert home.path(volume_id).stat().st_blocks * 512 >= 33 << 20
+    copy = home.volumes.files.prepare_copy(str(home.directory / 'copy'), GIB, str(home.path(volume_id)))
+    home.volumes.ways.copy(attachment, home.connector('h2'), copy)
+    assert pathlib.Path(copy).stat().st_blocks * 512 < 4 << 20
+    home.volumes.detach(ALICE, attachment)
+
+
 @long_runs.only
 def test_hosts_that_come_and_go_at_once_leave_nothing(home):
     """A daemon ends with its last export, while another one of its host is being opened."""
