@@ -131,6 +131,7 @@ def test_a_volume_of_another_ceph_is_not_fenced_by_this_one(answer):
     assert 'another Ceph' in fencing._of_volume(answer(monitors), device).problem
     device = volume('rbd', name=DATA, hosts=['10.0.0.9'], ports=['6789'])
     assert fencing._of_volume(answer(monitors, *LOOKS[1:]), device).seen == {A}
+    assert 'not permitted' in fencing._of_volume(answer(), device).problem           # its monitors do not answer
 
 
 def volume(kind, **data):

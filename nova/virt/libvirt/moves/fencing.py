@@ -122,13 +122,14 @@ def _of_volume(ceph: pools.Pool, device: dict[str, typing.Any]) -> Part:
     if kind != RBD:
         return Part(name, f'no fence closes volumes of kind {str(kind)[:20]}', shared=shared, volume=True)
     image = str(data.get('name'))
-    if not ceph.is_monitored_by(data.get('hosts') or ()):
-        return Part(name, CEPH, image, shared, problem='it is in another Ceph than the one of this host', volume=True)
-    return dataclasses.replace(_in_ceph(ceph, name, image, shared), volume=True)
+    return dataclasses.replace(_in_ceph(ceph, name, image, shared, data.get('hosts') or ()), volume=True)
 
 
-def _in_ceph(ceph: pools.Pool, name: str, image: str, shared: bool) -> Part:
+def _in_ceph(ceph: pools.Pool, name: str, image: str, shared: bool,
+             monitors: collections.abc.Collection[str] = ()) -> Part:
     try:
+        if not ceph.is_monitored_by(monitors):
+            return Part(name, CEPH, image, shared, problem='it is in another Ceph than the one of this host')
         return Part(name, CEPH, image, shared, frozenset(ceph.clients(image)))
     except exception.VirtError as error:
         return Part(name, CEPH, image, shared, problem=_reason(error))
