@@ -84,10 +84,9 @@ class Evacuation:
         host, volumes = self._host, self._volumes
 
         def give_up(task: tasks.Task, error: Exception) -> None:
-            trace = faults.trace(error)
+            fault = faults.fault(error, details=faults.trace(error))
             host.moves.evacuation_failed(
-                ctx, migration_id=migration.id, host=host.name, fault=faults.fault(error, details=trace),
-                traceback=trace)
+                ctx, migration_id=migration.id, host=host.name, fault=fault, traceback=fault['details'])
 
         with self._clients.evacuation(instance.uuid), tasks.task(
                 host, ctx, instance, actions.ACTIONS['evacuate'], give_up=give_up) as task:

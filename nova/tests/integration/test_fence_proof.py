@@ -46,7 +46,10 @@ def test_an_evacuation_stops_where_the_rights_of_a_fence_are_missing(fencing, pr
     """The volume that is a clone of an image to which the host has no right is the one of the report."""
     servers = proof.run('refused', user=fencing.REFUSED)
     assert [server.kind for server in servers if server.evacuated] == [fencing.EXPORTED]
-    assert all('Operation not permitted' in server.refusal for server in servers if not server.evacuated)
+    refusals = {server.kind: server.refusal for server in servers if not server.evacuated}
+    assert 'Operation not permitted' in refusals[fencing.CLONE]          # to look at it
+    assert 'access denied' in refusals[fencing.ROOT]                     # to the blocklist
+    assert all('two-writers' in refusal for refusal in refusals.values())
     assert proof.violations == []
 
 

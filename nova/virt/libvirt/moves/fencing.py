@@ -169,5 +169,6 @@ def _check(uuid: str, former: FormerHost, unfenced: collections.abc.Sequence[tup
         LOG.warning('TWO WRITERS: an operator lets server %s start although host %s may still write: %s', uuid,
                     former.host, text)
         return
+    LOG.warning('Server %s is not evacuated, because host %s may still write: %s', uuid, former.host, text)
     more = f' (and {len(unfenced) - 1} more)' if len(unfenced) > 1 else ''
     raise exception.NotFenced(part=unfenced[0][0], reason=unfenced[0][1], more=more, details=text)
