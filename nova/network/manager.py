@@ -82,7 +82,7 @@ class NetworkManager:
         self._returns = joined.Joined(self._give_back, lambda order: order.instance_uuid)
         self._given: collections.deque[tuple[float, str]] = collections.deque()      # (when, server), oldest first
         self.attachments = attachments = attach.Attachments(self._network)
-        self.migrations = migrations = migrate.Migrations(self._network)
+        self.migrations = migrations = migrate.Migrations(self._network, self.gateways)
         self._leases = LeaseReports(driver, self._record_leases)
         agent_hosts = AgentHosts(conf, api_db, self.gateways)
         self.methods = Methods(INTERFACE, {

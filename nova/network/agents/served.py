@@ -82,6 +82,8 @@ class AgentHosts:
                 conn, host, network_info.devname, physical, _address(address), key, distributed))
         if not (known or {}).get('names'):          # of a release before it said so
             state = host_state.for_older(state)
+        if not (known or {}).get('moves'):
+            state = host_state.without_moves(state)
         return state if known is None else {**found, 'state': state}
 
 

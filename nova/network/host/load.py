@@ -50,7 +50,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     cross = host_overlays.load(conn, crossing, host, physical, routed.substitutes, routed.partly)
     return HostState(
         networks=[_network(row, subnets.get(ident, [])) for ident, row in flat.items() if row['bridge'] not in wired],
-        ports=[_port(row, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, qualities)
+        ports=[_port(row, host, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, qualities)
                for row in rows if row['network_id'] in known],
         rules=rules,
         members=_members(conn, remote_groups(rules)),
@@ -88,8 +88,8 @@ def _network(row: Mapping[str, Any], subnets: list[Subnet]) -> Network:
                    row['external'])
 
 
-def _port(row: Mapping[str, Any], device: str, bridge: str, fixed: dict[str, list[Any]], groups: dict[str, list[str]],
-          qualities: qos.Qualities) -> Port:
+def _port(row: Mapping[str, Any], host: str, device: str, bridge: str, fixed: dict[str, list[Any]],
+          groups: dict[str, list[str]], qualities: qos.Qualities) -> Port:
     """
     :param fixed, groups: {id of a port: its addresses, its groups}
     """
@@ -98,7 +98,8 @@ def _port(row: Mapping[str, Any], device: str, bridge: str, fixed: dict[str, lis
     pairs = [{**pair, 'ip_address': pair['ip_address'].removesuffix('/128' if ':' in pair['ip_address'] else '/32')}
              for pair in row['allowed_address_pairs'] or ()]
     return Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
-                row['port_security_enabled'], qualities.limits.get(ident, []), qualities.marks.get(ident))
+                row['port_security_enabled'], qualities.limits.get(ident, []), qualities.marks.get(ident),
+                row['migrating_to'] == host)
 
 
 def _inhabited(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:

@@ -133,7 +133,8 @@ FIELDS: dict[type, dict[str, Check]] = {
         'id': _ident, 'bridge': _bridge, 'number': _number(1, (1 << 16) - 1), 'mtu': _mtu, 'mac': _maybe(_mac),
         'subnets': _items(lambda given: build(host_state.OverlaySubnet, given)),
         'leases': _items(_object(mac=_mac, address=address, name=_text(_LABEL, 'a name'), options=_items(_option))),
-        'remotes': _items(_tuple(_mac, address)), 'vlan': _maybe(_number(1, 4094)), 'trunk': _maybe(name)},
+        'remotes': _items(_tuple(_mac, address)), 'moving': _items(_tuple(_mac, address)),
+        'vlan': _maybe(_number(1, 4094)), 'trunk': _maybe(name)},
     host_state.Router: {
         'id': _ident, 'up': _flag, 'inside': _items(lambda given: build(host_state.Leg, given)),
         'outside': _maybe(lambda given: build(host_state.Leg, given)), 'gateway': _maybe(address), 'snat': _flag,
@@ -142,7 +143,7 @@ FIELDS: dict[type, dict[str, Check]] = {
         'role': _one_of(*host_state.ROLES)},
 }
 
-LATER = ('vlan', 'trunk', 'role', 'everywhere', 'neighbours')      # as_json leaves them out where they say nothing
+LATER = ('vlan', 'trunk', 'moving', 'role', 'everywhere', 'neighbours')   # as_json omits those that say nothing
 
 
 def build(kind: type, given: Any) -> Any:

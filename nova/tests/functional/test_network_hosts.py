@@ -92,6 +92,33 @@ def test_a_guest_on_another_host_is_known_to_all(face, fleet):
     waiting.wait_for(lambda: remotes() == [], 30, 'its end')
 
 
+def test_every_host_expects_a_guest_that_moves(face, fleet):
+    """Other hosts sent to the destination, or to neither of both, from the begin of a migration on."""
+    network = face('demo', 'POST', 'networks', {'network': {}}).json()['network']['id']
+    face('demo', 'POST', 'subnets', {'subnet': {'network_id': network, 'cidr': '10.0.0.0/24', 'ip_version': 4}})
+    boot(face, fleet, 'host3', network)
+    instance, vif = boot(face, fleet, 'host7', network)
+    with face.db.reader() as conn:
+        address = {row['host']: row['address'] for row in db_hosts.every(conn)}
+
+    def known(host):
+        """(host that has it, host that expects it, whether it arrives here)"""
+        state, mac = fleet[host].driver.state, vif['address']
+        return [(dict(each.remotes).get(mac), dict(each.moving).get(mac)) for each in state.overlays
+                if each.id == network], [port.arriving for port in state.ports if port.mac == mac]
+    third, source, dest = 'host3', 'host7', 'host5'
+    fleet[dest].migrations.prepare_for_instance(face.context, instance=instance, host=dest)
+    waiting.wait_for(lambda: known(third) == ([(address[source], address[dest])], []), 30, 'a third host to expect it')
+    waiting.wait_for(lambda: known(source) == ([(None, address[dest])], [False]), 30, 'its host to expect that it goes')
+    assert known(dest) == ([(address[source], None)], [True])
+    fleet[dest].migrations.unprepare_for_instance(face.context, instance_uuid=instance.uuid, host=dest)
+    waiting.wait_for(lambda: known(third) == ([(address[source], None)], []), 30, 'a third host to expect it no more')
+    fleet[dest].migrations.prepare_for_instance(face.context, instance=instance, host=dest)
+    fleet[dest].setup_for_instance(face.context, instance=instance, host=dest)
+    waiting.wait_for(lambda: known(third) == ([(address[dest], None)], []), 30, 'a third host to follow it')
+    waiting.wait_for(lambda: known(source) == ([], []), 30, 'its host to forget it')
+
+
 def test_routers_are_spread_and_leave_a_silent_host(face, fleet):
     made = [face('demo', 'POST', 'routers', {'router': {}}).json()['router']['id'] for _ in range(10)]
     with face.db.reader() as conn:
