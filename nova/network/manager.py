@@ -70,7 +70,7 @@ class NetworkManager:
         self._cell_db = cell_db
         self._others, self._agents = others, agents
         self._address = str(conf.network.tunnel_address or conf.my_ip)
-        self.gateways = gateways.Gateways(conf, api_db, host, self._address)
+        self.gateways = gateways.Gateways(conf, api_db, host, self._address, drivers.forwards(driver))
         self._plumb = Combined(self._plumb_once)
         self._look = threading.Event()                  # the next run looks at all of the host
         self._loaded: list[int] | None = None           # the revision that was last read, and

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db import statements
 from nova.db.networks import dns
+from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import revisions
 from nova.db.tables import network as t
@@ -109,6 +110,18 @@ def on_hosts(conn: sa.Connection) -> dict[str, int]:
     c = t.routers.c
     return {host: number for host, number in conn.execute(
         sa.select(c.host, sa.func.count()).where(c.host != '').group_by(c.host))}
+
+
+def with_status(values: list[str], down_time: int) -> Any:
+    """Condition on routers with one of these statuses: ACTIVE where their host forwards packets now, else DOWN."""
+    active = t.routers.c.host.in_(hosts.with_routers(down_time))
+    return sa.or_(*[{'ACTIVE': active, 'DOWN': ~active}.get(value.upper(), sa.false()) for value in values])
+
+
+def active(conn: sa.Connection, idents: list[str], down_time: int) -> set[str]:
+    """Ids of those of these routers that are ACTIVE."""
+    c = t.routers.c
+    return set(conn.execute(sa.select(c.id).where(c.id.in_(idents), with_status(['ACTIVE'], down_time))).scalars())
 
 
 def place(conn: sa.Connection, ident: str, host: str, was: str = '') -> bool:

@@ -74,7 +74,7 @@ class NetworkAgent:
     def report(self) -> None:
         """Periodic: say that this host is there, and follow what no notification has said."""
         if self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
-                                      routers=self._conf.network.routers,
+                                      routers=self._conf.network.routers and drivers.forwards(self._driver),
                                       version=release.VERSION) != self._revision:
             self._plumb()
         self._leases.report()
