@@ -4,8 +4,8 @@ Each host says every REPORT_S that it is there, and learns the revision of what 
 notification finds out. A router is put on the host that has the fewest, of those that may have routers and were heard
 of; when its host is not heard of for DOWN_S, another one takes it.
 
-A host whose driver forwards no packets (``[network] driver = fake``) has routers only where it is the only host: a cloud
-with simulated guests.
+A host whose driver forwards no packets (``[network] driver = fake``) has routers only where it is the only host: a
+cloud with simulated guests.
 """
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
         return {'status': 'ACTIVE', 'status_reason': None}
     why = ('the host of the router does not answer, or may have no routers any more, and there is no other one'
            if row['host'] else 'no host of this cloud forwards packets of routers')
-    return {'status': 'DOWN', 'status_reason': f'Router {row["id"]} leads nowhere: {why}. An administrator has to start '
-            'a nova-network with driver = linux and routers = true in [network].'}
+    return {'status': 'DOWN', 'status_reason': f'Router {row["id"]} leads nowhere: {why}. An administrator has to '
+            'start a nova-network with driver = linux and routers = true in [network].'}
 
 
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
