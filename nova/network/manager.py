@@ -148,7 +148,8 @@ class NetworkManager:
         with self.api_db.reader() as conn:
             self._loaded = revisions.current(conn)          # before the rest, which is at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
-                                  self._address, key, self.gateways.distributed(conn))
+                                  self._address, key, self.gateways.distributed(conn),
+                                  move_key=self._relay_key.of_move)
 
     # ---- rows of the interface -------------------------------------------------------
 

@@ -1,25 +1,36 @@
-"""Forward frames for a guest that moves to the host where it runs, at the moment when it starts there.
+"""Follow a guest that moves: forward its frames to where it runs, and take its connections along.
 
 QEMU announces each interface of a guest that has arrived: a broadcast RARP request with the interface's MAC, sent when
 the guest starts to run (``announce-self``), and four more in the next second. The filters let this frame pass only from
 the devices of guests that arrive on a host. When it comes out of the tunnel of a network, this process changes the two
 entries for that MAC: the one of the tunnel (behind which host) and the one of the bridge (behind the tunnel).
 
+The host that a guest leaves sends the connections of TCP and UDP that its filters track for the guest to the host where
+the guest arrives: once a second, and a last time when the guest is announced. So the answers to what the guest began
+pass the filters there, too. What is sent has a signature with a key that the network service gives these two hosts for
+this move. The rules of the guest's groups are held against these connections as against any other.
+
 This file is also the program of that process. It imports nothing of this product, because it is run by its path. It has
-a socket to its parent: JSON messages ``{'device', 'moving': [[MAC, address of the host that expects it]]}`` set what is
-expected behind a device, in place of the last such message; an answer ``[device, MAC, address]`` goes before each
-change. It ends when its parent does.
+a socket to its parent, with JSON messages. ``{'device', 'moving': [[MAC, address of the host that expects it]]}`` sets
+what is expected behind a device, in place of the last such message; an answer ``[device, MAC, address]`` goes before
+each change. ``{'flows': [Flows as an object]}`` sets whose connections are sent and taken. The process ends when its
+parent does.
 """
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
+import hashlib
+import hmac
 import ipaddress
 import json
 import select
 import socket
 import struct
 import sys
+import time
+from collections.abc import Iterator
 from typing import Any
 
 RARP, REQUEST = 0x8035, 3                     # RFC 903
@@ -35,6 +46,21 @@ _REQUESTED = 0x1 | 0x4 | 0x100 | 0x400        # NLM_F_REQUEST, ACK, REPLACE, CRE
 _SELF, _MASTER = 0x02, 0x04                   # NTF_SELF: the tunnel's own table; NTF_MASTER: that of its bridge
 _STATIC, _PERMANENT = 0x42, 0xc0              # as "static" and "permanent" of bridge(8)
 _DESTINATION, _MAC = 1, 2                     # NDA_DST, NDA_LLADDR
+PORT = 4788                                   # of UDP, on which a host takes connections of guests that arrive
+MAX_FLOWS = 4096                              # of a guest; others begin anew
+SEND_S = 1                                    # between two times that the connections of a guest are sent
+FLOWS_OF_MESSAGE = 12                         # as many as one frame of Ethernet has room for
+DATAGRAM = 2048
+# linux/netfilter/nfnetlink_conntrack.h
+_GET_FLOW, _NEW_FLOW, _DONE = 0x101, 0x100, 3
+_DUMP, _CREATE = 0x1 | 0x300, 0x1 | 0x4 | 0x400 | 0x200      # NLM_F_REQUEST with DUMP; with ACK, CREATE, EXCL
+_NESTED = 0x8000
+_ORIGINAL, _REPLY, _STATUS, _STATE, _TIMEOUT, _ZONE, _FILTER = 1, 2, 3, 4, 7, 18, 25
+_SEEN_REPLY, _ESTABLISHED = 0x2, 3
+_KNOWN = 0x2 | 0x4 | 0x8                      # IPS_SEEN_REPLY, ASSURED, CONFIRMED
+_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: what was sent before is not known here
+_PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
+_MAX_TIMEOUT_S = 5 * 86400
 
 
 def announced(frame: bytes) -> str | None:
@@ -63,6 +89,222 @@ def requests(index: int, mac: str, address: str) -> list[bytes]:
 
 def _attribute(kind: int, value: bytes) -> bytes:
     return struct.pack('=HH', 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    found, at = {}, 0
+    while at + 4 <= len(data):
+        length, kind = struct.unpack_from('=HH', data, at)
+        if length < 4:
+            break
+        found[kind & 0x3fff] = data[at + 4:at + length]
+        at += (length + 3) & ~3
+    return found
+
+
+# ---- connections -------------------------------------------------------------------
+
+@dataclasses.dataclass
+class Flows:
+    """Whose connections go from one host to another one.
+
+    own, peer  addresses of this host and of the other one
+    arriving   the guest comes to this host
+    key        of the signatures, hexadecimal digits
+    zone       of connections in the guest's network
+    addresses  the guest's
+    device     by which it is announced, with ``mac``
+    """
+
+    own: str
+    peer: str
+    arriving: bool
+    key: str
+    zone: int
+    addresses: list[str]
+    device: str
+    mac: str
+
+
+def signed(key: str, flows: list[list[Any]]) -> bytes:
+    """The datagram with some connections."""
+    text = json.dumps(flows, separators=(',', ':')).encode()
+    return hmac.new(bytes.fromhex(key), text, hashlib.sha256).digest() + text
+
+
+def opened(key: str, datagram: bytes) -> list[Any]:
+    """The connections in a datagram, none of one without the signature."""
+    signature, text = datagram[:32], datagram[32:]
+    if not hmac.compare_digest(signature, hmac.new(bytes.fromhex(key), text, hashlib.sha256).digest()):
+        return []
+    found = json.loads(text)
+    return found[:FLOWS_OF_MESSAGE] if isinstance(found, list) else []
+
+
+def dump_request(address: str, end: int) -> bytes:
+    """The message for all connections whose first packet has an address.
+
+    :param end: 0: as its source, 1: as its destination
+    """
+    ip = ipaddress.ip_address(address)
+    kind = (1, 2)[end] if ip.version == 4 else (3, 4)[end]                     # CTA_IP_V4_SRC …
+    body = _attribute(_ORIGINAL | _NESTED, _attribute(1 | _NESTED, _attribute(kind, ip.packed)))
+    body += _attribute(_FILTER | _NESTED, _attribute(1, struct.pack('=I', 1 << end)) + _attribute(2, bytes(4)))
+    return _netfilter(_GET_FLOW, _DUMP, ip.version, body)
+
+
+def _netfilter(kind: int, flags: int, version: int, body: bytes) -> bytes:
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    return struct.pack('=IHHIIBBH', 20 + len(body), kind, flags, 1, 0, family, 0, 0) + body
+
+
+def flow_of(message: bytes, zone: int) -> list[Any] | None:
+    """[protocol, source, destination, ports of both, seconds] of an established connection in a zone, else None."""
+    found = _attributes(message)
+    if int.from_bytes(found.get(_ZONE, b''), 'big') != zone:
+        return None
+    if not int.from_bytes(found.get(_STATUS, b''), 'big') & _SEEN_REPLY:
+        return None
+    first, back = (_tuple(found.get(kind, b'')) for kind in (_ORIGINAL, _REPLY))
+    if first is None or back != (first[0], first[2], first[1], first[4], first[3]):
+        return None                                        # its addresses are translated: that is another host's
+    if first[0] == socket.IPPROTO_TCP and _attributes(_attributes(found.get(_STATE, b'')).get(1, b'')).get(
+            1) != bytes([_ESTABLISHED]):
+        return None
+    return [*first, int.from_bytes(found.get(_TIMEOUT, b''), 'big')]
+
+
+def _tuple(data: bytes) -> tuple[int, str, str, int, int] | None:
+    found = _attributes(data)
+    ip, protocol = _attributes(found.get(1, b'')), _attributes(found.get(2, b''))
+    ends = [ip.get(four, ip.get(six, b'')) for four, six in ((1, 3), (2, 4))]
+    number = protocol.get(1, b'\0')[0]
+    if number not in _PROTOCOLS or not all(ends):
+        return None
+    source, destination = (str(ipaddress.ip_address(each)) for each in ends)
+    return number, source, destination, *(int.from_bytes(protocol.get(kind, b''), 'big')       # type: ignore[return-value]
+                                          for kind in (2, 3))
+
+
+def new_flow(flow: Any, zone: int, own: list[str]) -> bytes | None:
+    """The message that makes a connection known, None for what is no connection of the guest.
+
+    :param flow: as of flow_of, from another host
+    :param own: addresses of the guest
+    """
+    try:
+        protocol, source, destination, from_port, to_port, seconds = flow
+        ends = ipaddress.ip_address(source), ipaddress.ip_address(destination)
+        ports = [number.to_bytes(2, 'big') for number in (from_port, to_port)]
+        timeout = min(max(int(seconds), 1), _MAX_TIMEOUT_S).to_bytes(4, 'big')
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return None
+    if protocol not in _PROTOCOLS or ends[0].version != ends[1].version or not {str(each) for each in ends} & set(own):
+        return None
+    body = b''
+    for kind, (first, second), numbers in ((_ORIGINAL, ends, ports), (_REPLY, ends[::-1], ports[::-1])):
+        names = (1, 2) if first.version == 4 else (3, 4)
+        body += _attribute(kind | _NESTED, _attribute(1 | _NESTED, _attribute(names[0], first.packed) + _attribute(
+            names[1], second.packed)) + _attribute(2 | _NESTED, _attribute(1, bytes([protocol])) + _attribute(
+                2, numbers[0]) + _attribute(3, numbers[1])))
+    body += _attribute(_STATUS, _KNOWN.to_bytes(4, 'big')) + _attribute(_TIMEOUT, timeout)
+    body += _attribute(_ZONE, zone.to_bytes(2, 'big'))
+    if protocol == socket.IPPROTO_TCP:
+        body += _attribute(_STATE | _NESTED, _attribute(1 | _NESTED, _attribute(1, bytes([_ESTABLISHED])) + _attribute(
+            4, _LIBERAL) + _attribute(5, _LIBERAL)))
+    return _netfilter(_NEW_FLOW, _CREATE, ends[0].version, body)
+
+
+class Connections:
+    """The connections of guests that leave this host, or arrive."""
+
+    def __init__(self) -> None:
+        self._all: list[Flows] = []
+        self.incoming: dict[socket.socket, Flows] = {}
+        self._next = 0.0
+
+    @property
+    def due_s(self) -> float | None:
+        """Seconds until connections are sent again; None: none are."""
+        leaving = any(not each.arriving for each in self._all)
+        return max(0.0, self._next - time.monotonic()) if leaving else None
+
+    def follow(self, all_of_them: list[Flows]) -> None:
+        for each in self.incoming:
+            each.close()
+        self._all, self.incoming = all_of_them, {}
+        for address in sorted({each.own for each in all_of_them if each.arriving}):
+            made = socket.socket(socket.AF_INET6 if ':' in address else socket.AF_INET, socket.SOCK_DGRAM)
+            try:
+                made.bind((address, PORT))
+            except OSError as error:
+                made.close()
+                _complain(f'No connections of guests that arrive are taken at {address}: {error}')
+                continue
+            made.setblocking(False)
+            self.incoming[made] = next(each for each in all_of_them if each.own == address)
+
+    def take(self, ready: socket.socket) -> None:
+        """Make the connections of a datagram known here."""
+        try:
+            datagram, (sender, *_rest) = ready.recvfrom(DATAGRAM)
+        except OSError:
+            return
+        for each in self._all:
+            if each.arriving and each.peer == sender:
+                found = [message for flow in opened(each.key, datagram)
+                         if (message := new_flow(flow, each.zone, each.addresses)) is not None]
+                with _netlink() as kernel:
+                    for message in found:
+                        kernel.send(message)
+                        kernel.recv(4096)        # one that is known here already is left as it is
+
+    def send(self, device: str | None = None, mac: str | None = None) -> None:
+        """Send those of guests that leave: of all of them that are due, or of one that has left."""
+        if mac is None:
+            if self.due_s is None or self.due_s > 0:
+                return
+            self._next = time.monotonic() + SEND_S
+        for each in self._all:
+            if not each.arriving and (mac is None or (each.device, each.mac) == (device, mac)):
+                try:
+                    self._send(each)
+                except OSError as error:
+                    _complain(f'The connections of {each.mac} are not sent to {each.peer}: {error}')
+
+    def _send(self, each: Flows) -> None:
+        found = [flow for address in each.addresses for end in (0, 1)
+                 for message in _dump(dump_request(address, end))
+                 if (flow := flow_of(message, each.zone)) is not None][:MAX_FLOWS]
+        with socket.socket(socket.AF_INET6 if ':' in each.peer else socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.bind((each.own, 0))
+            for at in range(0, len(found), FLOWS_OF_MESSAGE):
+                sender.sendto(signed(each.key, found[at:at + FLOWS_OF_MESSAGE]), (each.peer, PORT))
+
+
+def _netlink() -> socket.socket:
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)               # NETLINK_NETFILTER
+    made.settimeout(1)
+    return made
+
+
+def _dump(request: bytes) -> Iterator[bytes]:
+    """The attributes of each connection that a request is answered with.
+
+    :raises OSError: the kernel refuses it
+    """
+    with _netlink() as kernel:
+        kernel.send(request)
+        while True:
+            answer, at = kernel.recv(1 << 16), 0
+            while at + 16 <= len(answer):
+                length, kind = struct.unpack_from('=IH', answer, at)
+                if kind == _DONE:
+                    return
+                if kind == _ERROR:
+                    raise OSError(-struct.unpack_from('=i', answer, at + 16)[0], 'conntrack')
+                yield answer[at + 20:at + length]
+                at += (length + 3) & ~3
 
 
 def listener(device: str) -> socket.socket:
@@ -95,20 +337,28 @@ class Switchover:
         self._control, self._kernel = control, kernel
         self._moving: dict[str, dict[str, str]] = {}
         self._listeners: dict[socket.socket, str] = {}
+        self._connections = Connections()
 
     def run(self) -> None:
         """Switch until the parent has closed its end."""
         while True:
-            ready, _, _ = select.select([self._control, *self._listeners], [], [])
+            incoming = self._connections.incoming
+            ready, _, _ = select.select([self._control, *self._listeners, *incoming], [], [], self._connections.due_s)
             for each in ready:
-                if each is not self._control:
+                if each in self._listeners:
                     self._hear(each)
+                elif each in incoming:
+                    self._connections.take(each)
+            self._connections.send()
             if self._control in ready:
                 text = self._control.recv(MESSAGE)
                 if not text:
                     return
                 message = json.loads(text)
-                self._expect(message['device'], dict(message['moving']))
+                if 'flows' in message:
+                    self._connections.follow([Flows(**each) for each in message['flows']])
+                else:
+                    self._expect(message['device'], dict(message['moving']))
 
     def _expect(self, device: str, moving: dict[str, str]) -> None:
         self._moving[device] = moving
@@ -131,6 +381,7 @@ class Switchover:
             # first: what the parent reads after it has seen the change
             self._control.send(json.dumps([device, mac, address]).encode())
             _switch(self._kernel, device, mac, address)
+            self._connections.send(device, mac)
 
 
 def _complain(text: str) -> None:

@@ -47,6 +47,8 @@ class Port:
     limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
     mark: int | None = None                                       # of what the guest sends, in the field DS
     arriving: bool = False                                        # it runs on another host, and is about to come
+    # while it moves: [address of the other host, key by which these two know each other, in hexadecimal digits]
+    move: list[Any] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -170,8 +172,9 @@ def as_json(state: HostState) -> dict[str, Any]:
         if not each['moving']:              # nor those of a release before guests were followed
             del each['moving']
     for each in made['ports']:
-        if not each['arriving']:
-            del each['arriving']
+        for name in ('arriving', 'move'):
+            if not each[name]:
+                del each[name]
     for each in made['routers']:            # nor those of a release before parts of routers
         if each['role'] == WHOLE:
             del each['role']
@@ -204,7 +207,8 @@ def for_older(made: dict[str, Any]) -> dict[str, Any]:
 
 def without_moves(made: dict[str, Any]) -> dict[str, Any]:
     """What as_json has made for an agent of a release before it followed guests that move."""
-    return {**made, **{kind: [{name: value for name, value in each.items() if name not in ('moving', 'arriving')}
+    later = ('moving', 'arriving', 'move')
+    return {**made, **{kind: [{name: value for name, value in each.items() if name not in later}
                               for each in made[kind]] for kind in ('overlays', 'ports')}}
 
 

@@ -1,18 +1,23 @@
 """The process of a host that follows guests which move (nova/network/switchover.py), and the switches that it made."""
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import socket
 import subprocess
 import sys
+from typing import Any
 
 from nova.network import switchover
+from nova.network.host.state import HostState
 from nova.network.host.state import Overlay
 from nova.network.linux import frames
 from nova.network.linux import runner
 
 LOG = logging.getLogger(__name__)
+
+MAX_GUESTS = 200        # whose connections go with them at once; others have theirs made anew
 
 
 class Arrivals:
@@ -27,6 +32,22 @@ class Arrivals:
         self._control: socket.socket | None = None
         self._expected: dict[str, dict[str, str]] = {}         # {device: {MAC: address}}, switched ones included
         self._switched: dict[str, dict[str, str]] = {}
+        self._flows: list[dict[str, Any]] = []
+
+    def take_along(self, state: HostState) -> None:
+        """Have connections of guests that leave, or arrive, go with them; in networks of the hosts' own none do."""
+        overlays = {overlay.bridge: overlay for overlay in state.overlays}
+        wanted = [dataclasses.asdict(switchover.Flows(
+            state.tunnel, port.move[0], port.arriving, port.move[1], overlays[port.bridge].number, port.addresses,
+            frames.tunnel_name(overlays[port.bridge]), port.mac))
+            for port in state.ports if port.move and port.bridge in overlays and state.tunnel][:MAX_GUESTS]
+        if wanted == self._flows and (self._is_alive() or not wanted):
+            return
+        self._flows = wanted
+        if wanted and not self._is_alive():
+            self._begin()
+        else:
+            self._send({'flows': wanted})
 
     def expect(self, overlay: Overlay) -> None:
         """Switch each guest of an overlay that moves, when it is announced; forget those that move no more."""
@@ -37,11 +58,15 @@ class Arrivals:
         self._switched[device] = {mac: address for mac, address in switched.items() if moving.get(mac) == address}
         self._expected[device] = moving
         if moving and not self._is_alive():
-            self._start()
-            for each in self._expected:
-                self._tell(each)
+            self._begin()
         else:
             self._tell(device)
+
+    def _begin(self) -> None:
+        self._start()
+        for each in self._expected:
+            self._tell(each)
+        self._send({'flows': self._flows})
 
     def switched(self, device: str) -> dict[str, str]:
         """{MAC: address} that the process has switched, or is about to, of what was last expected."""
@@ -67,7 +92,7 @@ class Arrivals:
             self._tell(device)
             del self._expected[device]
             self._switched.pop(device, None)
-        if not any(self._expected.values()):
+        if not any(self._expected.values()) and not self._flows:
             self.stop()
 
     def stop(self) -> None:
@@ -94,11 +119,14 @@ class Arrivals:
         self._control = ours
 
     def _tell(self, device: str) -> None:
-        if self._control is None:
-            return
         moving = {mac: address for mac, address in self._expected[device].items()
                   if mac not in self._switched.get(device, {})}
+        self._send({'device': device, 'moving': list(moving.items())})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._control is None:
+            return
         try:
-            self._control.sendall(json.dumps({'device': device, 'moving': list(moving.items())}).encode())
+            self._control.sendall(json.dumps(message).encode())
         except OSError as error:                 # it has ended: the next look starts it again
             LOG.warning('Guests that arrive on other hosts are followed later: %s', error)

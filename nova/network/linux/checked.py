@@ -114,6 +114,14 @@ pair = _object(ip_address=lambda given: (prefix if ranges.is_range(str(given)) e
                mac_address=_maybe(_mac))
 
 
+_key = _text(re.compile(r'[0-9a-f]{64}\Z'), 'a key')
+
+
+def move(given: Any) -> list[str]:
+    """``move`` of a port."""
+    return _tuple(address, _key)(given) if given else []
+
+
 def _option(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict) or given.keys() - {'opt_name', 'opt_value', 'ip_version'}:
         raise ValueError('an option of DHCP has other fields')

@@ -128,6 +128,7 @@ class LinuxDriver:
             self._apart(each.id, self._router, each, state.outside)
         self._clear({each.id for each in state.overlays}, {each.id for each in relayed},
                     {each.id for each in state.routers}, {each.bridge for each in state.overlays})
+        self.arrivals.take_along(state)
         self.arrivals.keep({frames.tunnel_name(each) for each in state.overlays})
         self._shorten(state)
         self._state = state

@@ -8,6 +8,7 @@ import contextlib
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -31,10 +32,53 @@ sock.send(frame.ljust(60, bytes(1)))
 '''
 
 
+# answers the last who asked, every 50 ms
+ANSWERS = '''
+import socket, time
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(('172.24.4.1', 7000))
+print(1, flush=True)
+address = sock.recvfrom(99)[1]
+while True:
+    sock.sendto(b'x', address)
+    time.sleep(0.05)
+'''
+# how many answers there are within 3 s
+ASKS = '''
+import socket, time
+print(1, flush=True)
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(('', 7001))
+sock.settimeout(0.5)
+for _ in range({count}):
+    sock.sendto(b'x', ('172.24.4.1', 7000))
+end, found = time.monotonic() + 3, 0
+while time.monotonic() < end:
+    try:
+        found += len(sock.recv(99))
+    except TimeoutError:
+        pass
+print(found)
+'''
+
+def spawned(space, code):
+    process = subprocess.Popen(['ip', 'netns', 'exec', space, 'python3', '-c', code], text=True, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    return process
+
+
 @pytest.fixture
 def world(tmp_path):
-    made = overlays.World(tmp_path, agents=True, hosts=3)
+    made, ended = overlays.World(tmp_path, agents=True, hosts=3), threading.Event()
+
+    def report():                # a host that is silent for seven seconds loses its router
+        while not ended.wait(1):
+            made.report()
+    reporter = threading.Thread(target=report)
+    reporter.start()
     yield made
+    ended.set()
+    reporter.join()
     made.close()
 
 
@@ -42,14 +86,18 @@ class Pings:
     """Echo requests every 10 ms from a namespace to an address, and when they were answered."""
 
     def __init__(self, space, address):
+        self._output = tempfile.TemporaryFile('w+')           # a pipe that is full would stop it
         self._process = subprocess.Popen(
             ['ip', 'netns', 'exec', space, 'ping', '-D', '-n', '-i', '0.01', '-W', '1', address], text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            stdout=self._output, stderr=subprocess.STDOUT)
 
     def gaps(self):
         """[seconds between two answers], the longest first; ends it."""
         self._process.send_signal(signal.SIGINT)
-        output = self._process.communicate(timeout=20)[0]
+        self._process.wait(20)
+        with self._output as printed:
+            printed.seek(0)
+            output = printed.read()
         times = [float(found) for found in re.findall(r'^\[([0-9.]+)\] .*bytes from', output, re.MULTILINE)]
         assert len(times) > 50, output[-500:]
         return sorted((later - earlier for earlier, later in zip(times, times[1:])), reverse=True)
@@ -164,6 +212,22 @@ def test_frames_follow_a_guest_when_it_runs_elsewhere(world):
     assert max(after for _longest, after in gaps) < ALLOWED_S, gaps
     assert fdb(third, mover) == (['192.0.2.2'], True) and fdb(dest, mover) == ([], False)
     assert not any(host.driver.linux.arrivals._process for host in world.hosts)
+
+
+def test_answers_to_what_a_guest_began_pass_the_filters_where_it_arrives(world):
+    """No rule lets them in: they passed at the source because of a connection that the destination did not know."""
+    mover, _ways = fleet(world)
+    source, dest, _third = world.hosts
+    answers = spawned(world.outer, ANSWERS)
+    asks = spawned(mover.space, ASKS.format(count=1))
+    assert int(asks.communicate(timeout=20)[0]) > 10
+    mover.expected_at(dest)
+    threading.Event().wait(COPY_S)
+    hears = ASKS.format(count=0)                    # it sends nothing, so that nothing is begun there
+    mover.runs_at(dest)
+    heard = spawned(mover.space, hears)
+    assert int(heard.communicate(timeout=20)[0]) > 10
+    answers.kill()
 
 
 def test_nothing_switches_for_a_migration_that_is_cancelled(world):

@@ -96,11 +96,64 @@ def test_a_guest_is_announced_only_where_it_arrives(values):
 
 
 def test_agents_of_an_older_release_get_no_moves():
-    state = host_state.HostState([], [dataclasses.replace(PORT, arriving=True)], {}, {}, [NETWORK])
+    state = host_state.HostState([], [dataclasses.replace(PORT, arriving=True, move=['192.0.2.1', KEY])], {},
+                                 {}, [NETWORK])
     made = host_state.as_json(state)
     assert host_state.from_json(made) == state and checked.build(host_state.Overlay, made['overlays'][0]) == NETWORK
     older = host_state.without_moves(made)
-    assert 'arriving' not in older['ports'][0] and 'moving' not in older['overlays'][0]
+    assert not {'arriving', 'move'} & older['ports'][0].keys() and 'moving' not in older['overlays'][0]
     assert older['overlays'][0]['remotes'] == [[MAC, '192.0.2.1']]
     still = host_state.as_json(host_state.HostState([], [PORT], {}, {}, [dataclasses.replace(NETWORK, moving=[])]))
     assert still == host_state.without_moves(still)
+
+
+# ---- connections that go along
+
+KEY, OTHER = '00' * 32, '11' * 32
+FLOW = [6, '10.0.0.1', '192.0.2.80', 40000, 80, 300]
+
+
+def test_connections_have_the_signature_of_their_move():
+    datagram = switchover.signed(KEY, [FLOW])
+    assert switchover.opened(KEY, datagram) == [FLOW]
+    assert switchover.opened(OTHER, datagram) == switchover.opened(KEY, datagram[:-1] + b' ') == []
+    assert switchover.opened(KEY, b'') == switchover.opened(KEY, datagram[:32]) == []
+    assert len(switchover.opened(KEY, switchover.signed(KEY, [FLOW] * 99))) == switchover.FLOWS_OF_MESSAGE
+    long = [17, 'fd00:1111:2222:3333:4444:5555:6666:7777', 'fd00:1111:2222:3333:4444:5555:6666:8888', 65535, 65535,
+            432000]
+    assert len(switchover.signed(KEY, [long] * switchover.FLOWS_OF_MESSAGE)) < switchover.DATAGRAM
+
+
+@pytest.mark.parametrize('flow', [FLOW, [17, 'fd00::9', 'fd00::1', 5353, 53, 30]])
+def test_a_connection_arrives_as_it_was_sent(flow):
+    message = switchover.new_flow(flow, 7, ['10.0.0.1', 'fd00::1'])
+    length, kind, flags = struct.unpack_from('=IHH', message)
+    assert (length, kind, flags & 0x600) == (len(message), 0x100, 0x600)             # made, and none that is there
+    assert switchover.flow_of(message[20:], 7) == flow
+    assert switchover.flow_of(message[20:], 8) is None, 'another network'
+
+
+@pytest.mark.parametrize('flow', [
+    [6, '10.0.0.2', '192.0.2.80', 40000, 80, 300], [1, *FLOW[1:]], [6, 'fd00::9', *FLOW[2:]],
+    [6, '10.0.0.1', 'x', 1, 2, 3],
+    [6, '10.0.0.1', '192.0.2.80', -1, 80, 300], [6, '10.0.0.1', '192.0.2.80', 70000, 80, 300], FLOW[:5], 'x', None, 7,
+    [6, '10.0.0.1', '192.0.2.80', '80', 80, 300], [6, 1, 2, 3, 4, 5]])
+def test_what_is_no_connection_of_the_guest_is_not_taken(flow):
+    """Of another guest, of another protocol, of two versions of IP, and none at all."""
+    assert switchover.new_flow(flow, 7, ['10.0.0.1']) is None
+
+
+def test_a_connection_that_had_no_answer_or_is_translated_stays():
+    message = switchover.new_flow(FLOW, 7, ['10.0.0.1'])[20:]
+    known = struct.pack('=HH', 8, 3) + (0xe).to_bytes(4, 'big')
+    assert known in message
+    assert switchover.flow_of(message.replace(known, struct.pack('=HH', 8, 3) + (0x8).to_bytes(4, 'big')), 7) is None
+    back = message.index(bytes([192, 0, 2, 80]), message.index(bytes([192, 0, 2, 80])) + 4)
+    assert switchover.flow_of(message[:back] + bytes([192, 0, 2, 81]) + message[back + 4:], 7) is None
+
+
+def test_the_kernel_is_asked_for_one_address():
+    for end in (0, 1):
+        for address, packed in (('10.0.0.1', bytes([10, 0, 0, 1])), ('fd00::1', bytes([253, *[0] * 14, 1]))):
+            message = switchover.dump_request(address, end)
+            assert struct.unpack_from('=I', message)[0] == len(message) and packed in message

@@ -23,6 +23,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -46,13 +47,17 @@ class Pings:
     def __init__(self, space, address):
         inside = ['ip', 'netns', 'exec', space] if space else []
         self.space, self.address = space, address
+        self._output = tempfile.TemporaryFile('w+')           # a pipe that is full would stop it
         self._process = subprocess.Popen([*inside, 'ping', '-D', '-n', '-i', '0.01', '-W', '1', address], text=True,
-                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                                         stdout=self._output, stderr=subprocess.STDOUT)
 
     def times(self):
         """When answers came, seconds since the epoch; ends it."""
         self._process.send_signal(signal.SIGINT)
-        return [float(found) for found in ANSWER.findall(self._process.communicate(timeout=60)[0])]
+        self._process.wait(60)
+        with self._output as output:
+            output.seek(0)
+            return [float(found) for found in ANSWER.findall(output.read())]
 
 
 class Events:
@@ -77,6 +82,29 @@ class Events:
             process.kill()
 
 
+LISTENER = '''
+import select, sys, time
+from nova.network import switchover
+sock = switchover.listener(sys.argv[1])
+while True:
+    select.select([sock], [], [])
+    print(time.time() if switchover.announced(sock.recv(64)) == sys.argv[2] else 0, flush=True)
+'''
+
+
+class Announcements:
+    """When the guest was announced on a host that has a tunnel to it."""
+
+    def __init__(self, space, device, mac):
+        self._process = subprocess.Popen(['ip', 'netns', 'exec', space, sys.executable, '-c', LISTENER, device, mac],
+                                         text=True, stdout=subprocess.PIPE)
+
+    def times(self):
+        """Seconds since the epoch; ends it."""
+        self._process.kill()
+        return [float(line) for line in self._process.communicate()[0].split()]
+
+
 class Bench:
     """A fleet with a guest that moves, and neighbours."""
 
@@ -97,6 +125,7 @@ class Bench:
         self.group = group
         self.mover = self.boot(SOURCE)
         port, address = self.port(self.mover)
+        self.mac = port['mac_address']
         floating = self.net('POST', 'floatingips', {'floatingip': {
             'floating_network_id': outside, 'port_id': port['id']}})['floatingip']['floating_ip_address']
         self.ways = {f'neighbour on {name}': (self.neighbour(name), address) for name in (SOURCE, DEST, THIRD)}
@@ -131,6 +160,7 @@ class Bench:
         space, device = f'mv-{host}', 'tap' + port['id'][:11]
         bridge = json.loads(self.run('ip', '-n', self.fleet.namespace(host), '-json', 'link', 'show', 'type',
                                      'vxlan'))
+        self.device = bridge[0]['ifname']
         self.run('ip', 'netns', 'add', space)
         self.spaces.append(space)
         outer = self.fleet.namespace(host)
@@ -156,8 +186,9 @@ class Bench:
         return self.fleet.slow(name, f'{self.bandwidth * 8}mbit') if self.bandwidth else contextlib.nullcontext()
 
     def migrate(self, source, dest):
-        """Seconds of a migration: {'copy', 'pause', 'whole', 'beyond': {way: beyond the pause}}."""
+        """Seconds of a migration: {'copy', 'pause', 'whole', 'announced', 'beyond': {way: beyond the pause}}."""
         events = Events(self.fleet, (source, dest))
+        heard = Announcements(self.fleet.namespace(THIRD), self.device, self.mac)
         watched = {name: Pings(*way) for name, way in self.ways.items()}
         time.sleep(SETTLES_S)
         began = time.time()
@@ -172,7 +203,8 @@ class Bench:
         resume = min(each.at for each in events.found if each.kind == 'RESUME' and each.host == dest)
         gaps = {name: max(later - earlier for earlier, later in zip(found, found[1:]))
                 for name, found in times.items()}
-        return {'copy': stop - began, 'pause': resume - stop, 'whole': ended - began,
+        announced = min((at for at in heard.times() if at), default=0.0)
+        return {'copy': stop - began, 'pause': resume - stop, 'whole': ended - began, 'announced': announced - resume,
                 'beyond': {name: gap - (resume - stop) for name, gap in gaps.items()}}
 
     def close(self):
@@ -212,7 +244,8 @@ def main():
 
 def _line(figures):
     beyond = ', '.join(f'{name} {seconds:.3f}' for name, seconds in figures['beyond'].items())
-    return f'copy {figures["copy"]:.1f} s, pause {figures["pause"]:.3f} s; beyond: {beyond}'
+    copy, pause, announced = (figures[name] for name in ('copy', 'pause', 'announced'))
+    return f'copy {copy:.1f} s, pause {pause:.3f} s, announced {announced:.3f} s later; beyond: {beyond}'
 
 
 def report(found):
