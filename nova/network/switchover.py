@@ -141,16 +141,20 @@ def opened(key: str, datagram: bytes) -> list[Any]:
     return found[:FLOWS_OF_MESSAGE] if isinstance(found, list) else []
 
 
-def dump_request(address: str, end: int) -> bytes:
-    """The message for all connections whose first packet has an address.
+def dump_requests(addresses: list[str]) -> list[bytes]:
+    """The messages for the connections that these addresses began or have; answers may have others.
 
-    :param end: 0: as its source, 1: as its destination
+    Of IPv6 it is one message for all connections: kernels compare these addresses the wrong way round
+    (ctnetlink_filter_match_tuple).
     """
-    ip = ipaddress.ip_address(address)
-    kind = (1, 2)[end] if ip.version == 4 else (3, 4)[end]                     # CTA_IP_V4_SRC …
-    body = _attribute(_ORIGINAL | _NESTED, _attribute(1 | _NESTED, _attribute(kind, ip.packed)))
-    body += _attribute(_FILTER | _NESTED, _attribute(1, struct.pack('=I', 1 << end)) + _attribute(2, bytes(4)))
-    return _netfilter(_GET_FLOW, _DUMP, ip.version, body)
+    found = []
+    for address in addresses:
+        ip = ipaddress.ip_address(address)
+        for end in (0, 1) if ip.version == 4 else ():             # its first packet is from there, or for there
+            body = _attribute(_ORIGINAL | _NESTED, _attribute(1 | _NESTED, _attribute(1 + end, ip.packed)))
+            body += _attribute(_FILTER | _NESTED, _attribute(1, struct.pack('=I', 1 << end)) + _attribute(2, bytes(4)))
+            found.append(_netfilter(_GET_FLOW, _DUMP, 4, body))
+    return [*found, *([_netfilter(_GET_FLOW, _DUMP, 6, b'')] if any(':' in each for each in addresses) else [])]
 
 
 def _netfilter(kind: int, flags: int, version: int, body: bytes) -> bytes:
@@ -254,7 +258,7 @@ class Connections:
             if each.arriving and each.peer == sender:
                 found = [message for flow in opened(each.key, datagram)
                          if (message := new_flow(flow, each.zone, each.addresses)) is not None]
-                with _netlink() as kernel:
+                with _netlink() as kernel, contextlib.suppress(OSError):         # they are sent again
                     for message in found:
                         kernel.send(message)
                         kernel.recv(4096)        # one that is known here already is left as it is
@@ -273,12 +277,11 @@ class Connections:
                     _complain(f'The connections of {each.mac} are not sent to {each.peer}: {error}')
 
     def _send(self, each: Flows) -> None:
-        found = [flow for address in each.addresses for end in (0, 1)
-                 for message in _dump(dump_request(address, end))
-                 if (flow := flow_of(message, each.zone)) is not None][:MAX_FLOWS]
+        found = [flow for request in dump_requests(each.addresses) for message in _dump(request)
+                 if (flow := flow_of(message, each.zone)) is not None and {flow[1], flow[2]} & set(each.addresses)]
         with socket.socket(socket.AF_INET6 if ':' in each.peer else socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.bind((each.own, 0))
-            for at in range(0, len(found), FLOWS_OF_MESSAGE):
+            for at in range(0, min(len(found), MAX_FLOWS), FLOWS_OF_MESSAGE):
                 sender.sendto(signed(each.key, found[at:at + FLOWS_OF_MESSAGE]), (each.peer, PORT))
 
 

@@ -76,8 +76,9 @@ OPTIONS = [
                      'from each other, with any addresses, and administrators alone make others.'),
     cfg.HostAddressOpt('tunnel_address', version=4,
                        help='Address of this host, to which other hosts send the frames of networks of projects '
-                            '(VXLAN, UDP port 4789). Who reaches it there can send into these networks: it '
-                            'belongs into a network of the hosts alone. Empty: my_ip.'),
+                            '(VXLAN, UDP port 4789), and the connections of guests that move to this host (UDP '
+                            'port 4788). Who reaches it there can send into these networks: it belongs into a '
+                            'network of the hosts alone. Empty: my_ip.'),
     cfg.BoolOpt('routers', default=True,
                 help='Whether routers of projects may be put on this host, for hosts that reach the physical '
                      'networks.'),

@@ -152,8 +152,10 @@ def test_a_connection_that_had_no_answer_or_is_translated_stays():
     assert switchover.flow_of(message[:back] + bytes([192, 0, 2, 81]) + message[back + 4:], 7) is None
 
 
-def test_the_kernel_is_asked_for_one_address():
-    for end in (0, 1):
-        for address, packed in (('10.0.0.1', bytes([10, 0, 0, 1])), ('fd00::1', bytes([253, *[0] * 14, 1]))):
-            message = switchover.dump_request(address, end)
-            assert struct.unpack_from('=I', message)[0] == len(message) and packed in message
+def test_the_kernel_is_asked_for_the_addresses_of_a_guest():
+    """For both ends of IPv4, and for all of IPv6 once."""
+    found = switchover.dump_requests(['10.0.0.1', 'fd00::1', 'fd00::2'])
+    assert [struct.unpack_from('=I', each)[0] for each in found] == [len(each) for each in found]
+    assert [bytes([10, 0, 0, 1]) in each for each in found] == [True, True, False]
+    assert [each[16] for each in found] == [2, 2, 10]
+    assert len(switchover.dump_requests(['10.0.0.1'])) == 2
