@@ -214,6 +214,25 @@ def test_frames_follow_a_guest_when_it_runs_elsewhere(world):
     assert not any(host.driver.linux.arrivals._process for host in world.hosts)
 
 
+def test_switches_of_a_vlan_learn_where_a_guest_runs(world):
+    """What QEMU announces was dropped: they learned of it when the guest sent something by itself."""
+    for name, value in (('manager', 'VlanManager'), ('vlan_ranges', ['wire:100:101'])):
+        world.face.conf.set_override(name, value, group='network')
+    mover, ways = fleet(world)
+    _source, dest, _third = world.hosts
+    with pings(*ways) as watched:
+        mover.expected_at(dest)
+        threading.Event().wait(COPY_S)
+        assert max(each.gaps()[0] for each in watched) < ALLOWED_S
+    with pings(*ways) as watched:
+        threading.Event().wait(0.5)
+        began = time.monotonic()
+        mover.runs_at(dest)
+        paused = time.monotonic() - began
+        threading.Event().wait(1)
+        assert max(each.gaps()[0] for each in watched) < paused + ALLOWED_S
+
+
 def test_answers_to_what_a_guest_began_pass_the_filters_where_it_arrives(world):
     """No rule lets them in: they passed at the source because of a connection that the destination did not know."""
     mover, _ways = fleet(world)
