@@ -13,8 +13,8 @@ this move. The rules of the guest's groups are held against these connections as
 This file is also the program of that process. It imports nothing of this product, because it is run by its path. It has
 a socket to its parent, with JSON messages. ``{'device', 'moving': [[MAC, address of the host that expects it]]}`` sets
 what is expected behind a device, in place of the last such message; an answer ``[device, MAC, address]`` goes before
-each change. ``{'flows': [Flows as an object]}`` sets whose connections are sent and taken. The process ends when its
-parent does.
+each change. ``{'flows': [Flows as an object]}`` sets the guests of which connections are sent and taken. The process
+ends when its parent does.
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SELF, _MASTER = 0x02, 0x04                   # NTF_SELF: the tunnel's own table
 _STATIC, _PERMANENT = 0x42, 0xc0              # as "static" and "permanent" of bridge(8)
 _DESTINATION, _MAC = 1, 2                     # NDA_DST, NDA_LLADDR
 PORT = 4788                                   # of UDP, on which a host takes connections of guests that arrive
-MAX_FLOWS = 4096                              # of a guest; others begin anew
+MAX_FLOWS = 4096                              # of a guest; others start again
 SEND_S = 1                                    # between two times that the connections of a guest are sent
 FLOWS_OF_MESSAGE = 12                         # as many as one frame of Ethernet has room for
 DATAGRAM = 2048
@@ -106,7 +106,7 @@ def _attributes(data: bytes) -> dict[int, bytes]:
 
 @dataclasses.dataclass
 class Flows:
-    """Whose connections go from one host to another one.
+    """A guest that moves, and the hosts between which its connections go.
 
     own, peer  addresses of this host and of the other one
     arriving   the guest comes to this host

@@ -17,11 +17,11 @@ from nova.network.linux import runner
 
 LOG = logging.getLogger(__name__)
 
-MAX_GUESTS = 200        # whose connections go with them at once; others have theirs made anew
+MAX_GUESTS = 200        # of which connections are sent or taken; those of others start again
 
 
 class Arrivals:
-    """What is expected behind the tunnels of one host. The process runs while a guest of a network here moves.
+    """Guests expected behind the tunnels of one host. The process runs while a guest of a network here moves.
 
     :param run: a Runner of the host
     """

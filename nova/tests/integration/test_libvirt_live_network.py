@@ -13,7 +13,7 @@ from nova.tests.integration import test_libvirt as base
 pytestmark = moving.needed
 SCRIPT = pathlib.Path(__file__).resolve().parents[3] / 'tools' / 'bench' / 'network' / 'live_migration.py'
 WAYS = {'neighbour on compute1', 'neighbour on compute2', 'neighbour on compute3', 'outside, floating address'}
-ANNOUNCED_S, BEYOND_S = 0.2, 0.5           # the second one is a guest's whose processor is emulated beside other tests
+ANNOUNCED_S, BEYOND_S = 0.2, 0.5           # the guest's processor is emulated, and other tests run
 
 
 @long_runs.only

@@ -1,4 +1,4 @@
-"""The frames of a guest that moves between hosts: where they go while it is copied, and when it runs elsewhere.
+"""Frames and connections of a guest that moves between hosts, during the copy and when it runs elsewhere.
 
 Hosts and guests are those of test_network_overlay.py. Two namespaces with the same MAC and address stand for the guest:
 the one at the destination is silent until the guest "runs" there, and then sends what QEMU sends (``announce-self``).
@@ -203,7 +203,7 @@ def test_frames_follow_a_guest_when_it_runs_elsewhere(world):
         paused = time.monotonic() - began
         threading.Event().wait(1)
         assert fdb(third, mover) == (['192.0.2.2'], True) and fdb(source, mover) == (['192.0.2.2'], True)
-        for host in world.hosts:                 # whatever else changes meanwhile
+        for host in world.hosts:                 # a refresh undoes nothing
             host.manager.sync()
         mover.has_moved_to(dest)
         threading.Event().wait(1)
@@ -215,7 +215,7 @@ def test_frames_follow_a_guest_when_it_runs_elsewhere(world):
 
 
 def test_switches_of_a_vlan_learn_where_a_guest_runs(world):
-    """What QEMU announces was dropped: they learned of it when the guest sent something by itself."""
+    """What QEMU announces was dropped: they learned it from the next frame of the guest."""
     for name, value in (('manager', 'VlanManager'), ('vlan_ranges', ['wire:100:101'])):
         world.face.conf.set_override(name, value, group='network')
     mover, ways = fleet(world)
