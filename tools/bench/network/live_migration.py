@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import signal
 import statistics
 import subprocess
@@ -157,7 +158,7 @@ class Bench:
         self.fleet.act(server, 'os-stop')
         self.fleet.user_server(server, 'SHUTOFF')
         port, address = self.port(server)
-        space, device = f'mv-{host}', 'tap' + port['id'][:11]
+        space, device = f'moves-{secrets.token_hex(3)}', 'tap' + port['id'][:11]
         bridge = json.loads(self.run('ip', '-n', self.fleet.namespace(host), '-json', 'link', 'show', 'type',
                                      'vxlan'))
         self.device = bridge[0]['ifname']
