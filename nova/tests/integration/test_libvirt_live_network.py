@@ -18,7 +18,7 @@ ANNOUNCED_S, BEYOND_S = 0.2, 0.5           # the guest's processor is emulated, 
 
 @long_runs.only
 def test_a_guest_is_reached_from_every_host_as_soon_as_it_runs_at_its_destination():
-    """It was not reached for as long as the copy took: 1.7 to 5.8 s."""
+    """It was not reached for as long as the copy took, up to 9 s."""
     done = subprocess.run([sys.executable, SCRIPT, base.GUEST, '--times', '2', '--json'], stdout=subprocess.PIPE,
                           text=True, timeout=900, env={**os.environ, **prepared.environment()})
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{')]

@@ -5,6 +5,7 @@ the one at the destination is silent until the guest "runs" there, and then send
 tools/bench/network/live_migration.py measures the same with QEMU's guests.
 """
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -142,11 +143,13 @@ class Mover(overlays.Guest):
 
     def runs_at(self, host):
         """What QEMU does: it stops here, and a moment later it runs there and announces itself."""
+        known = [each for each in json.loads(self('ip', '-json', 'neighbour', 'show', 'dev', 'eth0')) if 'lladdr' in each]
         self('ip', 'link', 'set', 'eth0', 'down')
         threading.Event().wait(PAUSE_S)
-        for words in (('address', 'add', f'{self.address}/24', 'dev', 'eth0'), ('link', 'set', 'eth0', 'up'),
-                      ('route', 'add', 'default', 'via', '10.0.0.1')):
-            run('ip', '-n', self.there, *words)
+        # it knows its neighbours, as a guest does whose memory has come along
+        run('ip', '-n', self.there, '-batch', '-', stdin='\n'.join([
+            f'address add {self.address}/24 dev eth0', 'link set eth0 up', 'route add default via 10.0.0.1',
+            *(f"neighbour replace {each['dst']} lladdr {each['lladdr']} dev eth0" for each in known)]) + '\n')
         self.announce(self.there)
         self.host, self.space = host, self.there
 
