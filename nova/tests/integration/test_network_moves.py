@@ -133,6 +133,8 @@ class Mover(overlays.Guest):
         run('ip', '-n', self.there, 'link', 'set', 'eth0', 'address', self.mac, 'addrgenmode', 'none')
         run('ip', '-n', host.space, 'link', 'set', device, 'master', vif['network']['bridge'], 'up')
         self.inside(self.there, 'sysctl', '-qw', 'net.ipv4.conf.all.arp_notify=0')
+        # as a tap that QEMU has opened: the bridge notices up to a second later that a device has its carrier
+        run('ip', '-n', self.there, 'link', 'set', 'eth0', 'up')
 
     def inside(self, space, *words):
         return run('ip', 'netns', 'exec', space, *words)
@@ -143,13 +145,14 @@ class Mover(overlays.Guest):
 
     def runs_at(self, host):
         """What QEMU does: it stops here, and a moment later it runs there and announces itself."""
-        known = [each for each in json.loads(self('ip', '-json', 'neighbour', 'show', 'dev', 'eth0')) if 'lladdr' in each]
+        neighbours = json.loads(self('ip', '-json', 'neighbour', 'show', 'dev', 'eth0'))
         self('ip', 'link', 'set', 'eth0', 'down')
         threading.Event().wait(PAUSE_S)
         # it knows its neighbours, as a guest does whose memory has come along
         run('ip', '-n', self.there, '-batch', '-', stdin='\n'.join([
-            f'address add {self.address}/24 dev eth0', 'link set eth0 up', 'route add default via 10.0.0.1',
-            *(f"neighbour replace {each['dst']} lladdr {each['lladdr']} dev eth0" for each in known)]) + '\n')
+            f'address add {self.address}/24 dev eth0', 'route add default via 10.0.0.1',
+            *(f"neighbour replace {each['dst']} lladdr {each['lladdr']} dev eth0" for each in neighbours
+              if 'lladdr' in each)]) + '\n')
         self.announce(self.there)
         self.host, self.space = host, self.there
 
