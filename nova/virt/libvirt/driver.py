@@ -23,6 +23,7 @@ from nova.runtime import metrics
 from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import image_signatures
+from nova.virt import sandbox
 from nova.virt import traits
 from nova.virt.libvirt import base
 from nova.virt.libvirt import capabilities
@@ -112,6 +113,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.virt_type = ''                      # this and the next are known from init_host() on
         self.topology: numa.HostTopology | None = None
         self._placing = threading.Lock()
+        self._is_full = False
         self.jobs: dict[str, outgoing.Job] = {}
         self.unsettled: set[str] = set()
         self._guest_traits: frozenset[str] = frozenset()
@@ -158,7 +160,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
     def _prepare_qemu_img(self) -> None:
         way = self._qemu_img.prepare(self.storage.directory)
-        if way == 'none':
+        if way.startswith(sandbox.UNTRIED):
+            LOG.error('The sandbox of qemu-img is tried when the disk has room again.')
+        elif way == 'none':
             LOG.warning('qemu-img reads images without a sandbox, with all rights of this process: an image that '
                         'breaks it takes over this host. [libvirt] sandbox_images = true keeps it apart.')
         else:
@@ -166,7 +170,18 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
     # ---- the host ---------------------------------------------------------------------
 
+    def _check_room(self) -> None:
+        """Say in the log when the disk gets full, and when it has room again."""
+        full = self.storage.free_bytes() < disk_space.MIB
+        if full and not self._is_full:
+            LOG.error('The file system of %s is full. This host refuses what needs room: new guests, images, snapshots '
+                      'and moves to it. Guests go on, and can be stopped and deleted.', self.storage.directory)
+        elif self._is_full and not full:
+            LOG.info('The file system of %s has room again.', self.storage.directory)
+        self._is_full = full
+
     def resources(self) -> list[driver.NodeResources]:
+        self._check_room()
         facts = self.hypervisor.facts()
         self.topology = self._topology(facts)
         return [driver.NodeResources(
@@ -227,7 +242,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             except Exception as error:
                 self._undo(uuid)
                 if isinstance(error, OSError):
-                    raise exception.BuildFailed(instance_id=uuid, reason=error.strerror) from error
+                    full = error.errno in disk_space.FULL
+                    raise exception.BuildFailed(instance_id=uuid, reason=(
+                        f'the disk of host {self.host} is full' if full else error.strerror)) from error
                 if isinstance(error, exception.VirtError):
                     raise exception.BuildFailed(instance_id=uuid, reason=error.message) from error
                 raise
