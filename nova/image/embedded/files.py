@@ -81,12 +81,16 @@ class Files:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def keep_only(self, data_ids: set[str]) -> None:
-        """Remove every file that belongs to no image: what a crash left."""
+    def clean(self, data_ids: set[str]) -> None:
+        """Remove what a crash left of uploads. Whole files of no image stay: a database that was restored from a backup
+        does not know what was uploaded since."""
         for name in os.listdir(self.directory):
-            if name not in data_ids:
+            if name.endswith(PART):
                 os.unlink(self.path(name))
-                LOG.info('Removed %s from the image store: no image has it.', name)
+                LOG.info('Removed %s from the image store: its upload has not ended.', name)
+            elif name not in data_ids:
+                LOG.error('%s belongs to no image. It stays: the database may have been restored from a backup. Remove '
+                          'it when nobody needs it.', self.path(name))
 
     def lend(self, data_id: str, group: int) -> None:
         """Let the members of a group read a file whose name they know; they cannot list the others."""

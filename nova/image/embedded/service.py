@@ -62,7 +62,7 @@ class Store:
         self.db.run(db_images.reset_saving)
         with self.db.reader() as conn:
             known = db_images.data_ids(conn)
-        self.files.keep_only(known)
+        self.files.clean(known)
 
     def sign(self, grant: grants.Grant) -> str:
         """A grants.Grant as the text with which this store lets in who has nothing else."""

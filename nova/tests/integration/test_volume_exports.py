@@ -12,6 +12,7 @@ from concurrent import futures
 import pytest
 
 from nova import conf as nova_conf
+from nova import context as nova_context
 from nova import exception
 from nova.db.tables import volume as tables
 from nova.runtime import certificates
@@ -147,9 +148,20 @@ def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
     home.start()                                         # the service ends, and another one goes on
     assert home.daemons() == [before]
     assert home.client('h2', data, 'write -P 9 0 4096', 'flush')[0] == 0
-    # a row that went while no service was there leaves no export
+    # a restored database does not name it, or names the host where it was before: the guest keeps its disk
     home.volumes.stop(5)
+    with home.db.reader() as conn:
+        row = test_volume_files.db_volumes.get(conn, tables.volume_attachments, left, nova_context.ALL_PROJECTS)
     home.db.run(test_volume_files.db_volumes.delete, tables.volume_attachments, left)
+    home.start()
+    assert home.client('h2', left_data, 'write -P 3 0 512', 'flush')[0] == 0
+    home.db.run(test_volume_files.db_volumes.insert, tables.volume_attachments, {
+        **row, 'connector': home.connector('h3')})
+    home.volumes.ways.exports.compare()
+    assert home.client('h2', left_data, 'read -P 3 0 512')[0] == 0
+    # a row that says that it ends closes it
+    home.db.run(test_volume_files.db_volumes.update, tables.volume_attachments, left, {
+        'status': 'closing', 'connector': home.connector('h2')})
     home.start()
     assert home.client('h2', left_data, 'read 0 512')[0] == CLOSED
     # the daemon crashes: the same address, the same export

@@ -343,12 +343,13 @@ class Contents:
     # ---- after a start
 
     def recover(self) -> None:
-        """Compare files with rows: begin again what was cut off, name what is lost, remove what no row names."""
+        """Compare files with rows: begin again what was cut off, name what is lost, and what no row names."""
         with self._db.reader() as conn:
             every = [db.every(conn, table) for table in (volumes, volume_snapshots, volume_backups)]
         all_volumes, all_snapshots, all_backups = every
-        for name in self._files.keep_only(*({row['id'] for row in found} for found in every)):
-            LOG.warning('%s belongs to no volume, no snapshot and no backup; it is removed.', name)
+        for path in self._files.clean(*({row['id'] for row in found} for found in every)):
+            LOG.error('%s belongs to no volume, snapshot or backup. It stays: the database may have been restored '
+                      'from a backup. Remove it when nobody needs it.', path)
         for row in all_volumes:
             self._recover_volume(row)
         for row in all_snapshots:

@@ -304,8 +304,11 @@ class VolumeFiles:
         except FileNotFoundError:
             return None
 
-    def keep_only(self, volume_ids: set[str], snapshot_ids: set[str], backup_ids: set[str]) -> list[str]:
-        """Remove what has no row, and what a crash left half-written; the names of what had no row."""
+    def clean(self, volume_ids: set[str], snapshot_ids: set[str], backup_ids: set[str]) -> list[str]:
+        """Remove what a crash left half-written; the paths of files that have no row.
+
+        These stay: a database that was restored from a backup does not know what was made since.
+        """
         found = []
         for directory, known in ((self.directory, volume_ids), (os.path.join(self.directory, SNAPSHOTS), snapshot_ids),
                                  (self._backups, backup_ids)):
@@ -314,8 +317,7 @@ class VolumeFiles:
                 if name.endswith(PART):
                     files.remove(path)
                 elif UUID.match(name) and name not in known:
-                    self.discard(path)
-                    found.append(name)
+                    found.append(path)
         self.empty_trash()
         return found
 

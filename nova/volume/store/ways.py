@@ -34,7 +34,7 @@ class Ways(attachments.Ways):
         self._conf, self._db, self._files = conf, database, files
         self._directory = os.path.join(files.directory, EXPORTS)
         self.exports = exporter.Exporter(self._directory, conf.my_ip, conf.volume.export_port, self._credentials,
-                                         self._wanted)
+                                         self._wanted, self._ending)
 
     def watch(self) -> None:
         """Look after the exports from now on."""
@@ -82,6 +82,13 @@ class Ways(attachments.Ways):
                     found.append(exporter.Wanted(row['id'], connector['host'], self._files.volume(row['volume_id']),
                                                  bool(row['readonly'])))
         return found
+
+    def _ending(self) -> set[tuple[str, str]]:
+        with self._db.reader() as conn:
+            found = db.connected(conn)
+        return {(host, row['id']) for row in found for host in (
+            row['connector'].get('host') if row['status'] == attachments.CLOSING else None,
+            row['connector'].get(attachments.LEAVES)) if host is not None}
 
     def _credentials(self) -> str:
         """The directory as QEMU wants it; made of the deployment's own certificates where the operator has none."""
