@@ -504,6 +504,13 @@ class InstanceChanged(Conflict):
     template = 'Instance %(instance_id)s changed while the request was being served.'
 
 
+class ServerRowIsOld(InstanceChanged):
+    """The database knows less of a server than its host: it was restored from a backup."""
+
+    template = ('The host does nothing to server %(instance_id)s, because the database is older than its guest: '
+                '%(reason)s. `nova-manage state differences` lists and settles such differences.')
+
+
 class NotOnHost(InstanceChanged):
     """A compute host works on a server that is not, or no longer, its own. For the host that has lost it, its task is
     overtaken.

@@ -11,6 +11,7 @@ from nova import objects
 from nova.compute import clients
 from nova.compute.ports.plugging import Plugging
 from nova.compute.queue import TaskQueue
+from nova.compute.records import Records
 from nova.virt import driver as virt
 
 
@@ -33,6 +34,7 @@ class Host:
     images        images, as far as the grant of a task goes
     queue         one task at a time for each server
     power_states  {server uuid: power state} as the conductor has it
+    records       what this host itself knows of its guests
     plugging      waits for ports that the Networking service plugs
     stopping      is set when the service stops
     """
@@ -46,6 +48,7 @@ class Host:
     network: clients.Network
     images: clients.Images
     queue: TaskQueue
+    records: Records
     power_states: dict[str, int] = dataclasses.field(default_factory=dict)
     plugging: Plugging = dataclasses.field(default_factory=Plugging)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)

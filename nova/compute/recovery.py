@@ -10,9 +10,11 @@ from nova import context
 from nova import objects
 from nova import states
 from nova.compute import build
+from nova.compute import differences
 from nova.compute import interface
 from nova.compute import power
 from nova.compute import power_states
+from nova.compute import records
 from nova.compute import strays
 from nova.compute.host import Host
 
@@ -62,9 +64,9 @@ class Recovery:
 
     def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]],
                  builder: build.Builder, power: power.Power, power_states: power_states.PowerStates,
-                 strays: strays.Strays) -> None:
+                 strays: strays.Strays, reporter: differences.Reporter) -> None:
         self._host, self._methods, self._builder = host, methods, builder
-        self._power, self._power_states, self._strays = power, power_states, strays
+        self._power, self._power_states, self._strays, self._reporter = power, power_states, strays, reporter
         self._recover: dict[str, typing.Callable[[context.RequestContext, objects.Instance, Arguments], None]] = {
             'build': self._build,
             'again': self._repeat,
@@ -85,12 +87,31 @@ class Recovery:
             written = server.updated_at.replace(tzinfo=None)
             what = decide(server, guests.get(server.uuid), resume=host.conf.resume_guests_state_on_host_boot,
                           booted_after=booted > (written - _EPOCH).total_seconds())
-            if what:
+            why = self._untouched(entry, guests)
+            if what and why:
+                LOG.error('Server %s is left as it is: %s.', server.uuid, why)
+            elif what:
                 LOG.info('Server %s is %s (task %s), its guest %s: %s.', server.uuid, server.vm_state,
                          server.task_state, guests.get(server.uuid), what)
                 # its task ends in the name of the request that began it
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
-        self._strays.settle(ctx, here, {entry['instance'].uuid for entry in entries})
+        servers = [entry['instance'] for entry in entries]
+        rows = self._strays.settle(ctx, here, {server.uuid for server in servers})
+        self._reporter.look(ctx, guests, here, servers, rows, with_volumes=True)
+
+    def _untouched(self, entry: Arguments, guests: collections.abc.Container[str]) -> str | None:
+        """Why nothing is done about a server; None: something may be done.
+
+        :param guests: uuids of those of the driver
+        """
+        server, host_records = entry['instance'], self._host.records
+        record = host_records.get(server.uuid)
+        if (record is None and host_records.complete and server.uuid not in guests
+                and differences.is_settled_here(server)):
+            return 'it has never had a guest on this host'
+        action = actions.BUILD if server.vm_state == states.BUILDING else (
+            actions.OF_TASK.get(server.task_state) if server.task_state else None)
+        return records.refusal(record, server, entry['request_id'], action.task_event if action else '')
 
     def _build(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         if server.task_state == states.DELETING:

@@ -201,6 +201,8 @@ RIGHTS = {
     'evacuated_from': (own_host,),
     'stray_guests': (own_host,),
     'became_of': (own_host,),
+    'server_rows': (own_host,),
+    'report_guests': (own_host,),
     'object_backport': (admission.anything,),
     # ---- moves
     'continue_moves': (own_host,),

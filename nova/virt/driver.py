@@ -316,6 +316,10 @@ class Volumes:
         """What a block storage must know of this host: {'host', 'ip', 'initiator', …}."""
         raise NotImplementedError
 
+    def attached_volumes(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """{uuid: {volume id: {'attachment_id', 'device_name'}}} of the guests that have volumes."""
+        raise NotImplementedError
+
     def attach_volume(self, context: RequestContext, instance: Any, device: Any) -> Any:
         """Give a guest a disk; it may be off."""
         raise NotImplementedError

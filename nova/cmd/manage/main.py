@@ -17,6 +17,7 @@ from nova.cmd.manage import boot_images as manage_boot_images
 from nova.cmd.manage.cells import commands as manage_cells
 from nova.cmd.manage import certificates as manage_certificates
 from nova.cmd.manage import consoles as manage_consoles
+from nova.cmd.manage import differences as manage_differences
 from nova.cmd.manage import hosts as manage_host
 from nova.cmd.manage import identity as manage_identity
 from nova.cmd.manage import images as manage_image
@@ -271,6 +272,7 @@ COMMANDS: dict[str, Any] = {
     'policy': {'sample': _policy_sample},
     'api': {'openapi': _openapi},
     'placement': {'explain': manage_placement.explain},
+    'state': {**manage_differences.COMMANDS},
     'vm': {'list': manage_servers.list_servers, **manage_consoles.COMMANDS, **manage_boot_images.COMMANDS,
            **manage_adoption.COMMANDS},
     'live-migration': manage_servers.live_migrate,
@@ -292,6 +294,7 @@ OPTIONS: dict[Any, Any] = {
     manage_placement.explain: manage_placement.OPTIONS,
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
     **manage_adoption.OPTIONS,
+    **manage_differences.OPTIONS,
     **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS, **manage_consoles.OPTIONS,
     **manage_host.OPTIONS, **manage_identity.OPTIONS,
     **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_projects.OPTIONS,
@@ -309,7 +312,8 @@ CHANGE_FILES = frozenset((*manage_certificates.CHANGE_FILES, *manage_identity.CH
 EXIT_CODES: dict[Any, Any]
 EXIT_CODES = {**manage_adoption.EXIT_CODES,
               **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_boot_images.EXIT_CODES,
-              **manage_cells.EXIT_CODES, **manage_certificates.EXIT_CODES, **manage_projects.EXIT_CODES,
+              **manage_cells.EXIT_CODES, **manage_certificates.EXIT_CODES, **manage_differences.EXIT_CODES,
+              **manage_projects.EXIT_CODES,
               **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES, **manage_vpns.EXIT_CODES}
 
 

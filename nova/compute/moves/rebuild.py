@@ -128,6 +128,13 @@ class Evacuation:
     def _clean_up(self, ctx: context.RequestContext, entry: dict[str, typing.Any]) -> None:
         host = self._host
         guest = objects.Instance(uuid=entry['instance_uuid'], network_info=[])
+        record = host.records.get(guest.uuid)
+        # absent from an answer: of a conductor of the release before; None: the server is deleted
+        generation = entry.get('generation')
+        if record is not None and (record.disputed or generation is not None and generation < record.generation):
+            LOG.error('Server %s was evacuated from this host by a row that is older than its guest here; the guest '
+                      'is left as it is.', guest.uuid)
+            return
         if not entry['over']:
             if host.driver.guests().get(guest.uuid) not in (None, states.SHUTDOWN):
                 LOG.warning('Server %s is being evacuated from this host; its guest here is stopped.', guest.uuid)
@@ -136,4 +143,5 @@ class Evacuation:
         if not entry['home']:
             LOG.info('Server %s was evacuated from this host; its guest here is removed.', guest.uuid)
             host.driver.destroy(ctx, guest, [], keep_disks=entry['shared'])
+            host.records.forget(guest.uuid)
         host.moves.evacuated_guest_removed(ctx, migration_id=entry['id'], host=host.name)

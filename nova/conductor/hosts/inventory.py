@@ -64,13 +64,17 @@ class Inventory:
         return [uuid for uuid, fate in self.became_of(ctx, host, uuids).items() if fate in states.GONE]
 
     def became_of(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, str]:
+        return {uuid: row['fate'] for uuid, row in self.server_rows(ctx, host, uuids).items()}
+
+    def server_rows(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, dict[str, typing.Any]]:
+        """See interface.py."""
         with self._cell_db.reader() as conn:
             # Before the rows: a move that ends meanwhile has written there where the server is, and one that has just
             # come is not taken for one that is elsewhere.
             moves = server_migrations.open_of_many(conn, uuids)
             evacuated = live_migrations.evacuated_from(conn, host)
             rows = instances.get_many(conn, uuids)
-            gone = history.deleted(conn, [uuid for uuid in uuids if uuid not in rows])
+            gone = history.generations(conn, [uuid for uuid in uuids if uuid not in rows])
         # a guest that comes or goes: the move decides about it
         moving = {uuid for uuid, move in moves.items()
                   if uuid in rows and host in (move['source_compute'], move['dest_compute'])}
@@ -81,4 +85,5 @@ class Inventory:
             if uuid in moving or uuid in rows and rows[uuid]['host'] == host:
                 return states.NEEDED
             return states.ELSEWHERE if uuid in rows else states.DELETED_FOR_GOOD if uuid in gone else states.UNKNOWN
-        return {uuid: fate(uuid) for uuid in uuids}
+        return {uuid: {'fate': fate(uuid), 'generation': rows[uuid]['generation'] if uuid in rows else gone.get(uuid)}
+                for uuid in uuids}

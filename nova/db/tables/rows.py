@@ -163,6 +163,19 @@ class FloatingIpsRow(TypedDict):
     revision: int
 
 
+class GuestReportsRow(TypedDict):
+    id: int
+    host: str
+    instance_uuid: str
+    kind: str
+    generation: int
+    power_state: int
+    server: Any
+    volumes: Any
+    reported_at: datetime.datetime
+    settled: bool
+
+
 class HostMaintenanceServersRow(TypedDict):
     maintenance_id: int
     instance_uuid: str
@@ -272,6 +285,7 @@ class InstancesRow(TypedDict):
     locked_reason: str | None
     host: str | None
     node: str | None
+    generation: int
     availability_zone: str | None
     pinned_availability_zone: str | None
     display_name: str

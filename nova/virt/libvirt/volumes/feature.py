@@ -45,6 +45,11 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
     is_active: Callable[[str], bool]
     copy_running: Callable[..., bool]
 
+    def attached_volumes(self) -> dict[str, dict[str, dict[str, Any]]]:
+        return {guest.uuid: {volume.volume_id: {'attachment_id': _attachment_of(volume),
+                                                'device_name': f'/dev/{volume.target}'} for volume in guest.volumes}
+                for guest in self.storage.guests() if guest.volumes}
+
     def volume_connector(self) -> dict[str, Any]:
         return {'platform': 'x86_64', 'os_type': 'linux', **self.connectors.facts(self.conf.my_ip), 'host': self.host,
                 'ip': self.conf.my_ip}
@@ -272,3 +277,8 @@ def _copy(operation: str, source: str, target: str, form: str) -> None:
                           stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:
         raise exception.VirtError(operation=operation, reason='there is no room, or the volume cannot be read')
+
+
+def _attachment_of(volume: disk.Volume) -> str | None:
+    """Id of the attachment of an exported volume; None of any other, whose source does not name it."""
+    return volume.source.get('name') if volume.source.get('protocol') == 'nbd' else None
