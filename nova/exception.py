@@ -568,6 +568,12 @@ class HostHasServers(Conflict):
     template = 'Host %(host)s has servers: it cannot be moved to another availability zone.'
 
 
+class ServiceRunning(Conflict):
+    """A service that may run is not removed: it would report again."""
+
+    template = 'Cannot delete service %(binary)s of host %(host)s: %(reason)s, and repeat the request.'
+
+
 class ServiceExists(Conflict):
     """A second service would have the name of another one."""
 

@@ -130,9 +130,20 @@ class Reconciler:
         self._cell_db.run(instance_actions.expedite, when, untaken=untaken)
         self._cell_db.run(live_migrations.expedite, when)
 
+    def _expedite_deletions(self, now: datetime.datetime) -> None:
+        """Take up the deletions that were sent to hosts which are down by now: their deadlines are those of hosts that
+        work, up to ``task_deadline``.
+        """
+        with self._cell_db.reader() as conn:
+            down = [host for host in instance_actions.hosts_that_delete(conn, now)
+                    if not self._services.host_is_up(host, conn)]
+        if down:
+            self._cell_db.run(instance_actions.expedite_deletions, down, now)
+
     def reconcile(self) -> int:
         """Take up every overdue task; return the number of those taken up."""
         now = utils.utcnow()
+        self._expedite_deletions(now)
         with self._cell_db.reader() as conn:
             overdue = instance_actions.overdue(conn, now)
             rows = instances.get_many(conn, list({action['instance_uuid'] for action in overdue}))

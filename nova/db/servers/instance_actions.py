@@ -1,6 +1,7 @@
 """Instance actions and their events: the record of what was done to a server, and of what is being done."""
 from __future__ import annotations
 
+from collections.abc import Collection
 import datetime
 import functools
 from typing import Any, cast, TYPE_CHECKING
@@ -9,9 +10,11 @@ import sqlalchemy as sa
 
 from nova import actions
 from nova import exception
+from nova import states
 from nova import utils
 from nova.db import engine
 from nova.db import statements
+from nova.db import types
 from nova.db.tables.cell import instance_action_events
 from nova.db.tables.cell import instance_actions
 from nova.db.tables.cell import instances
@@ -318,6 +321,26 @@ def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str,
         which |= table.c.owner.is_(None) & _MAIN
     conn.execute(sa.update(table).where(table.c.finished_at.is_(None), table.c.deadline > deadline,
                                         which).values(deadline=deadline))
+
+
+_HOSTS_THAT_DELETE = sa.select(instances.c.host).distinct().join_from(
+    instance_actions, instances, instances.c.uuid == instance_actions.c.instance_uuid).where(
+    instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > sa.bindparam('now', type_=types.DateTime),
+    instances.c.task_state == states.DELETING, instances.c.host.is_not(None))
+
+
+def hosts_that_delete(conn: sa.Connection, now: datetime.datetime) -> list[str]:
+    """The hosts that were requested to delete servers and have not done it yet."""
+    return list(conn.execute(_HOSTS_THAT_DELETE, {'now': now}).scalars())
+
+
+def expedite_deletions(conn: sa.Connection, hosts: Collection[str], now: datetime.datetime) -> None:
+    """Make the deletions of servers on these hosts due: the hosts do not do it."""
+    conn.execute(sa.update(instance_actions).where(
+        _MAIN, instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,
+        instance_actions.c.instance_uuid.in_(sa.select(instances.c.uuid).where(
+            instances.c.task_state == states.DELETING, instances.c.host.in_(hosts)))).values(
+        deadline=now - datetime.timedelta(seconds=1)))
 
 
 def _again(row: sa.RowMapping) -> InstanceActionsRow:

@@ -13,6 +13,7 @@ from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db import statements
+from nova.db.networks import hosts as network_hosts
 from nova.db.tables.api import join_tokens
 from nova.db.tables.api import message_keys as table
 
@@ -136,7 +137,8 @@ def replace_others(conn: sa.Connection, host: str, ident: Any) -> None:
 
 
 def revoke(conn: sa.Connection, host: str) -> Any:
-    """No message of a host is taken any more; how many keys it had."""
+    """Take no message of a host any more, nor what it said of itself to the network service; how many keys it had."""
+    network_hosts.distrust(conn, host)
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state != REVOKED).values(
         state=REVOKED)).rowcount
 

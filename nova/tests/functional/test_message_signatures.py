@@ -330,6 +330,22 @@ def test_a_host_that_was_revoked(fleet, monkeypatch):
         part._enroll(part._keys.key, tuple(fleet.token().split('.')))
 
 
+def test_a_host_whose_service_was_deleted_starts_after_an_approval(fleet, monkeypatch):
+    fleet.joined('host1')
+    fleet.core.api_db.run(message_keys.revoke, 'host1')                  # as DELETE /os-services does it
+    bus, part = fleet.host('host1')
+    monkeypatch.setattr(trusted_keys, 'LOOK_S', 0)
+    monkeypatch.setattr(manage_host, '_api_db', lambda conf: fleet.core.api_db)
+    with pytest.raises(exception.HostKeyRefused) as refusal:
+        part.start()
+    ident = part._keys.key.id
+    assert f'nova-manage host approve host1 --fingerprint {ident}' in refusal.value.message
+    manage_host.approve(None, 'host1', ident)
+    part.start()
+    part.stop(0)
+    assert ask(bus) == []
+
+
 def test_keys_of_hosts_that_send_are_looked_up_again_in_one_statement(fleet, monkeypatch):
     """Each host's heartbeat looked up its key: ten thousand hosts were a thousand statements a second."""
     api_db = fleet.core.api_db
