@@ -75,7 +75,7 @@ class EmbeddedVolumes(api.BlockStorage):
         self.conf, self.db, self.images, self._guests = conf, database, images, guests
         self.files = volume_files.VolumeFiles(
             os.path.join(os.path.realpath(host_identity.state_path(conf)), 'volumes'),
-            disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
+            disk_space.reserve_of(conf),
             qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images), conf.volume.backup_directory)
         self.keys = volume_keys.Keys(conf, database)
         self.contents = contents.Contents(database, self.files, images, self.keys)

@@ -99,7 +99,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.storage = storage.Storage(
             directory, images, self._qemu_img, inspect_image,
             self._place, options.remove_unused_base_images_after,
-            disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
+            disk_space.reserve_of(conf),
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host,
             self._passphrase)
         self.set_up_operations()

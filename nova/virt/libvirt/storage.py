@@ -101,7 +101,7 @@ class Storage:
     :param inspect: see ImageCache
     :param disks: local_disks.base.Place of new disks; None: qcow2 files
     :param max_age: seconds; see ImageCache
-    :param reserve: nova.runtime.disk_space.Reserve that snapshots leave
+    :param reserve: nova.runtime.disk_space.Reserve that snapshots, images and guests that come leave
     :param verify: see ImageCache
     :param host: whose guests are saved and listed here; others may share the directory. None: all are
     :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
@@ -111,14 +111,14 @@ class Storage:
                  inspect: Callable[[str, str], None] | None = None, disks: Place | None = None, max_age: int = 86400,
                  reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
                  host: str | None = None, key: Callable[[str], str] = _no_key) -> None:
-        self.directory, self._reserve, self._host = directory, reserve, host
+        self.directory, self.reserve, self._host = directory, reserve, host
         self._qemu_img, self._key = qemu_img, key
         self._base = os.path.join(directory, BASE)
-        self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
+        self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify, reserve)
         self._shares = False
-        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img)         # where new ones are made
+        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img, reserve)         # where new ones are made
         pooled = self._disks.pooled
-        self._files = local_files.Qcow2(directory, qemu_img) if pooled else self._disks
+        self._files = local_files.Qcow2(directory, qemu_img, reserve) if pooled else self._disks
         self._pool = typing.cast('Pool', disks) if pooled else None
         self.owners = owners.Owners(self._pool, host)
         self.kept = kept_guests.KeptGuests(self, self._pool, host)
@@ -319,9 +319,13 @@ class Storage:
     def exists(self, uuid: str) -> bool:
         return os.path.isdir(self.path(uuid))
 
-    def check_room(self, sources: Iterable[str] = ()) -> None:
-        """:raises InsufficientStorage: copies of these files would use up the reserve"""
-        self._reserve.check(self.directory, sum(map(disk_space.used_bytes, sources)))
+    def check_room(self) -> None:
+        """:raises InsufficientStorage: the file system of the guests has less left than the reserve"""
+        self.reserve.check(self.directory)
+
+    def room(self) -> int:
+        """Bytes that guests which come may take at once."""
+        return self.unused_bytes() if self._disks.room() else self.reserve.room(self.directory)
 
     def check_free(self) -> None:
         """:raises VirtError: the file system of the guests has less left than the reserve"""
@@ -337,14 +341,16 @@ class Storage:
     def snapshot_path(self, uuid: str, sources: Iterable[str] = ()) -> Iterator[str]:
         """Path of a file that a snapshot may be written to; it is gone afterwards.
 
-        :param sources: paths of the files that are copied into it
+        :param sources: paths of the files that are copied into it as they are
         :raises InsufficientStorage: there is no room for them
         """
-        self.check_room(sources)
+        self.check_room()
         directory = tempfile.mkdtemp(prefix=SNAPSHOT, dir=self.path(uuid))
+        path = os.path.join(directory, 'disk.qcow2')
         try:
             os.chmod(directory, DIRECTORY_MODE)
-            yield os.path.join(directory, 'disk.qcow2')
+            with self.reserve.claimed(self.directory, sum(map(disk_space.used_bytes, sources)), path):
+                yield path
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 

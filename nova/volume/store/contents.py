@@ -205,7 +205,7 @@ class Contents:
         image = self._images.show(ctx, row['image_id'])
         self._files.image(path, size, image['disk_format'],
                           lambda target, group: self._images.readable(ctx, row['image_id'], target, group),
-                          self._keys.of(row))
+                          self._keys.of(row), 0 if self._images.in_place else image.get('size') or 0)
 
     def _copy(self, source: str, path: str, row: Row) -> None:
         """Copy a file that is encrypted as the row of its copy is."""

@@ -73,11 +73,12 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         directory = storage.instances_directory(conf.state_path)
         self._uids = users.parse('uid_maps', conf.libvirt.uid_maps)
         self._gids = users.parse('gid_maps', conf.libvirt.gid_maps)
+        reserve = disk_space.reserve_of(conf)
         self._steps = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
         self.storage = storage.Storage(
             directory, images, self._steps.qemu_img, inspect_image,
-            local_files.Raw(directory, self._steps.qemu_img), conf.libvirt.remove_unused_base_images_after,
-            disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
+            local_files.Raw(directory, self._steps.qemu_img, reserve), conf.libvirt.remove_unused_base_images_after,
+            reserve,
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host)
         self.hypervisor = hosts.Host(hosts.address(conf), directory, self.state_changed)
         self._consoles = consoles.Consoles(
@@ -180,9 +181,9 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             archives.append(self.storage.path(uuid, SEED))
             _write_seed(archives[-1], given)
         room = instance.root_gb * storage.GIB or self.storage.unused_bytes()
-        self.storage.check_room()
         try:
-            self._steps.unpack(uuid, archives, min(room, self.storage.unused_bytes()))
+            self.storage.check_room()
+            self._steps.unpack(uuid, archives, min(room, self.storage.room()))
         finally:
             files.remove(self.storage.path(uuid, SEED))
 

@@ -36,7 +36,9 @@ class Snapshots(agent.Agent, driver.Snapshot):
         step(states.IMAGE_PENDING_UPLOAD)
         try:
             root = guest.disks[0]
-            sources = [] if root.source else [path for path in (root.file, root.backing_file) if path]
+            # of one that is off, what the copy takes is measured before it begins
+            sources = [] if root.source or not self.is_active(guest.uuid) else [
+                path for path in (root.file, root.backing_file) if path]
             with self.hands.storage.snapshot_path(instance.uuid, sources) as path:
                 self._copy_root(instance, guest, path, progress.part(report, 0, COPIED))
                 step(states.IMAGE_UPLOADING)

@@ -18,6 +18,7 @@ import time
 import typing
 
 from nova import exception
+from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
@@ -44,12 +45,14 @@ class Rbd:
     :param auth: {'username', 'uuid'} of the secret that libvirt has; None: Ceph asks for none
     :param cache: QEMU's cache mode
     :param max_age: seconds that an image stays in the pool before it may be removed as unused
+    :param reserve: nova.runtime.disk_space.Reserve that files on this host leave
     """
 
     pooled: typing.ClassVar[bool] = True
 
     def __init__(self, pool: pools.Pool, qemu_img: typing.Any, host: str | None, auth: dict[str, str] | None,
-                 cache: str, max_age: float) -> None:
+                 cache: str, max_age: float, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
+        self._reserve = reserve
         self._pool, self._qemu_img, self._auth = pool, qemu_img, auth
         self.cache, self._max_age = cache, max_age
         self._part = f'.{host}{PART}'
@@ -61,7 +64,7 @@ class Rbd:
         found = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
                            options.qemu_img_timeout)
         return cls(found, qemu_img, host, ceph_login.of(options), options.disk_cachemodes.get('network', CACHE),
-                   options.remove_unused_base_images_after)
+                   options.remove_unused_base_images_after, disk_space.reserve_of(conf))
 
     def check_hypervisor(self, hypervisor: typing.Any) -> None:
         if self._auth:
@@ -100,7 +103,9 @@ class Rbd:
         try:
             source = base.path
             if base.format != 'raw':
-                with progress.watched(path, [base.path], report):
+                size = self._qemu_img.measure(base.path, base.format)
+                with self._reserve.claimed(os.path.dirname(path), size, path), progress.watched(
+                        path, [base.path], report):
                     self._qemu_img.convert(base.path, base.format, path, 'raw')
                 source = path
             self._remove_image(part)     # of an attempt that did not come to its end

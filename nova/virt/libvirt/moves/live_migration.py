@@ -77,7 +77,8 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         return {'block_migration': block_migration, 'over_commit': bool(disk_over_commit),
                 'seen': shared_storage.sight(self.storage, instance.uuid),
                 'pool_seen': pool_record.digest(self.storage, instance.uuid),
-                'free_bytes': self.storage.unused_bytes() if disk_over_commit else self.storage.free_bytes(),
+                'free_bytes': min(self.storage.room(), self.storage.unused_bytes() if disk_over_commit
+                                  else self.storage.free_bytes()),
                 'cpu_features': self.hypervisor.run('describe the processor', outgoing.cpu_features, self.virt_type),
                 'virt_type': self.virt_type, 'memory_source': self.memory_source,
                 'tls': bool(options.live_migration_with_native_tls), 'tls_able': self._can_encrypt(),
@@ -205,7 +206,8 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         names = [os.path.basename(disk.file) for disk in files_of if disk.readonly]
         names += [part for part in arrival.BOOT_FILES if getattr(guest, part)]
         address, there = arrival.place(facts['source'], guest.uuid)
-        disk_transfer.fetch(self.uri_of(address), there, names, directory, self.conf.libvirt.qemu_img_timeout)
+        disk_transfer.fetch(self.uri_of(address), there, names, directory, self.conf.libvirt.qemu_img_timeout,
+                            reserve=self.storage.reserve)
         return incremental
 
     def has_image(self, context: RequestContext, disk: xml.Disk) -> bool:
