@@ -38,6 +38,19 @@ def _run_again(error: Any, match: Any, engine_name: str, is_disconnect: bool) ->
     raise db_exc.DBDeadlock(error)
 
 
+class Locked(db_exc.DBDeadlock):
+    """Another process holds SQLite's one write lock for longer than a transaction waits."""
+
+
+# SQLite's words, the numbers of MariaDB (errno 28 comes as 1021, 1026, 1030 or 1114), and PostgreSQL's SQLSTATE
+_FULL = re.compile(r'database or disk is full|\((1021|1026|1114), |\(1030, .*error 28\b|DiskFull\)')
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the disk of a database has no room for a write."""
+    return isinstance(error, (sa.exc.DBAPIError, db_exc.DBError)) and _FULL.search(reason(error)) is not None
+
+
 class Forbidden(db_exc.DBError):
     """The account has not the right to a table, or to a column, that a statement needs."""
 

@@ -159,8 +159,10 @@ def open_database(conf: ConfigOpts, group: str, default_file: str) -> engine.Dat
     """The Database of one option group; without a URL it is an SQLite file below the state path."""
     options = conf[group]
     url = options.connection or 'sqlite:///' + os.path.join(host_identity.state_path(conf), default_file)
-    return engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow,
+    made = engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow,
                            name='api' if group == 'api_database' else 'cell')
+    made.keep_spare_room()
+    return made
 
 
 class Cells:

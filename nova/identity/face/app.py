@@ -26,6 +26,7 @@ class IdentityApi(application.Api[operations.Request]):
     """
 
     max_body = 114688
+    adds = False                     # a caller that deletes something needs a token first
 
     def __init__(self, service: typing.Any, uri: str | None = None) -> None:
         super().__init__(handlers.ROUTES)

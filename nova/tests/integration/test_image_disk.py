@@ -1,4 +1,5 @@
 """The image store on a small file system of its own: what happens when strangers fill it."""
+import contextlib
 import os
 import pathlib
 import shutil
@@ -143,3 +144,34 @@ def test_volumes_that_are_made_at_once_leave_the_reserve(small, tmp_path):
             assert user.delete(f'/volume/v3/volumes/{volume["id"]}').status_code == 202
         waiting.wait_for(lambda: not user.get('/volume/v3/volumes').json()['volumes'], 60, 'the deletions')
         assert ended(user, [volume_of(user, images[0])]) == ['available']
+
+
+def fill(directory):
+    with open(directory / 'filler', 'ab', buffering=0) as file:
+        for size in (MIB, 4096):
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(size))
+
+
+def test_a_full_disk_is_emptied_through_the_api(small):
+    """DELETE of a volume or an image was 503, because it is a write of the database."""
+    with cloud_fixture.running(small, image__free_disk_reserve=1) as made:
+        user, admin = made.client(), made.admin()
+        images = [user.upload_image(os.urandom(2 * MIB)) for _ in range(3)]
+        volumes = [volume_of(user, images[0]) for _ in range(3)]
+        assert ended(user, volumes) == ['available'] * 3
+        fill(small)
+        codes = set()
+        for number in range(400):
+            fill(small)                                      # whoever fills it takes what logs and others give back
+            codes.add(user.post('/os-keypairs', {'keypair': {'name': f'k{number}'}}).status_code)
+            if 503 in codes:
+                break
+        assert 503 in codes, codes
+        assert user.delete(f'/volume/v3/volumes/{volumes[0]}').status_code == 202
+        assert user.delete(f'/image/v2/images/{images[1]}').status_code == 204
+        assert admin.delete(f'/volume/v3/volumes/{volumes[1]}').status_code in (202, 404)
+        assert made.client().delete(f'/image/v2/images/{images[2]}').status_code == 204, 'a new token'
+        waiting.wait_for(lambda: disk_space.free_bytes(str(small)) > 5 * MIB, 60, 'free space')
+        assert user.post('/os-keypairs', {'keypair': {'name': 'again'}}).status_code == 200
