@@ -236,6 +236,9 @@ class Client:
         except Exception as error:
             if not errors.is_unsent(error):
                 raise
+            if method.fanout and server is None and isinstance(error, oslo_messaging.MessageUndeliverable):
+                LOG.debug('%s has no receiver among %s.', method.name, self._interface.topic)
+                return None              # all that there are were notified
             level = logging.WARNING
             if isinstance(error, oslo_messaging.MessageUndeliverable):
                 level = logging.DEBUG if server in self._absent else level

@@ -15,6 +15,7 @@ from nova import conf as nova_conf
 from nova import exception
 from nova.db.tables import volume as tables
 from nova.runtime import certificates
+from nova.runtime import metrics
 from nova.tests import long_runs
 from nova.tests.functional import test_volume_files
 from nova.tests.waiting import wait_for
@@ -150,8 +151,10 @@ def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
     # a row that went while no service was there leaves no export
     home.volumes.stop(5)
     home.db.run(test_volume_files.db_volumes.delete, tables.volume_attachments, left)
+    closed = metrics.EXPORTS_CLOSED._value.get()
     home.start()
     assert home.client('h2', left_data, 'read 0 512')[0] == CLOSED
+    assert metrics.EXPORTS_CLOSED._value.get() == closed + 1
     # the daemon crashes: the same address, the same export
     os.kill(before, signal.SIGKILL)
     wait_for(lambda: home.client('h2', data, 'read 0 512')[0] == 0, 30, 'the exporter to come back')

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
 import logging
@@ -20,6 +21,7 @@ from nova import exception
 from nova import states
 from nova.objects import pci
 from nova.runtime import concurrency
+from nova.runtime import metrics
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import events
 from nova.virt.libvirt import xml
@@ -46,6 +48,20 @@ DENIED = (libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED, libvirt.V
           libvirt.VIR_ERR_ACCESS_DENIED, libvirt.VIR_ERR_OPERATION_DENIED)
 CONTAINER = 'exe'                        # libvirt's type of its system: its memory is never saved
 _CLOSED = object()
+# (event, detail): label of metrics.GUESTS_FAILED
+_FAILURES = {(libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED): 'crashed',
+             (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED): 'failed',
+             (libvirt.VIR_DOMAIN_EVENT_SUSPENDED, libvirt.VIR_DOMAIN_EVENT_SUSPENDED_IOERROR): 'paused'}
+FAILURE_TEXTS = {'crashed': 'ended: its QEMU is gone', 'failed': 'ended: its QEMU could not go on',
+                 'paused': 'stopped at a write that its disk did not take'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """An event of a guest that nobody asked for."""
+
+    uuid: str
+    how: str
 _STOP = object()
 
 
@@ -125,6 +141,9 @@ class Host:
                 return
             if item is _CLOSED:
                 self._reconnect()
+            elif isinstance(item, Failure):
+                metrics.GUESTS_FAILED.labels(item.how).inc()
+                LOG.warning('The guest %s has %s.', item.uuid, FAILURE_TEXTS[item.how])
             else:
                 self._changed(item)
 
@@ -241,9 +260,11 @@ def _open(uri: str, mailbox: concurrency.Mailbox) -> libvirt.virConnect:
     return connection
 
 
-def _lifecycle(_connection: libvirt.virConnect, domain: libvirt.virDomain, event: int, _detail: int,
+def _lifecycle(_connection: libvirt.virConnect, domain: libvirt.virDomain, event: int, detail: int,
                mailbox: concurrency.Mailbox) -> None:
     """Called on libvirt's native thread."""
+    if (event, detail) in _FAILURES:
+        mailbox.put(Failure(domain.UUIDString(), _FAILURES[event, detail]))
     if event not in (libvirt.VIR_DOMAIN_EVENT_DEFINED, libvirt.VIR_DOMAIN_EVENT_UNDEFINED):
         mailbox.put(domain.UUIDString())
 

@@ -19,6 +19,7 @@ import typing
 from nova import exception
 from nova.runtime import concurrency
 from nova.runtime import disk_space
+from nova.runtime import metrics
 from nova.virt.libvirt import files
 from nova.volume.exports import daemon as daemons
 
@@ -146,6 +147,7 @@ class Exporter:
             daemon = self._running(host) if wanted else self._daemon(host)
             known = daemon.names() if daemon.is_alive() else set()
             if left := sorted(known - set(wanted)):
+                metrics.EXPORTS_CLOSED.inc(len(left))
                 LOG.warning('Host %s still had %s exports that no attachment names; they are closed.', host, len(left))
                 self._shut(daemon, left)
             for ident in sorted(set(wanted) - known):
