@@ -90,9 +90,20 @@ class RequestContext(context.RequestContext):
     signed_by: str | None = None
 
     def __init__(self, *, remote_address: str | None = None, service_roles: list[str] | None = None,
-                 token_expires_at: datetime.datetime | None = None, **kwargs: Any) -> None:
-        super().__init__(service_roles=service_roles or [], **kwargs)
+                 token_expires_at: datetime.datetime | None = None, overwrite: bool = True, **kwargs: Any) -> None:
+        self._is_stored = overwrite
+        super().__init__(service_roles=service_roles or [], overwrite=overwrite, **kwargs)
+        self._is_stored = True
         self.remote_address, self.token_expires_at = remote_address, token_expires_at
+
+    def update_store(self) -> None:
+        """Let log lines of this thread carry this request id.
+
+        A context that is made for a message, with ``overwrite=False``, does not do it, also where the thread has none:
+        all later lines of the thread would carry the id of the first task.
+        """
+        if self._is_stored:
+            super().update_store()
 
     def to_dict(self) -> dict[str, str | None]:
         values = super().to_dict()

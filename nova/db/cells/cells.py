@@ -26,6 +26,7 @@ from nova.db import errors
 from nova.db.cells import urls as cell_urls
 from nova.db.servers import mappings
 from nova.db.tables.api import cells
+from nova.runtime import concurrency
 from nova.runtime import host_identity
 
 
@@ -109,7 +110,7 @@ class Cell:
         executor = self._executor
         if executor is None:
             executor = self._executor = futures.ThreadPoolExecutor(THREADS, thread_name_prefix=f'cell-{self.name}')
-        return executor.submit(self._ask, function)
+        return executor.submit(concurrency.carried(self._ask), function)
 
     def _ask(self, function: Callable[[Cell], _Result]) -> _Result:
         try:

@@ -17,6 +17,7 @@ import oslo_messaging
 import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
+from oslo_context import context as oslo_context_context
 from oslo_db.sqlalchemy import exc_filters
 from oslo_messaging._drivers import amqpdriver
 from oslo_messaging._drivers import common
@@ -32,6 +33,7 @@ import nova
 from nova import policy
 from nova.rpc import bus
 from nova.runtime.hooks import keystonemiddleware
+from nova.runtime.hooks import oslo_context
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 from nova.runtime.hooks import oslo_policy
 from nova.runtime.hooks import oslo_versionedobjects
@@ -229,6 +231,26 @@ def test_the_driver_of_rabbitmq_does_not_wake_up_many_times_behind_each_message(
                                           types.SimpleNamespace(consume=consume))
     listener.poll()
     assert pauses[0] == 0.5 and sum(pauses) > 15
+
+
+def test_oslo_context_has_one_context_a_thread_and_logs_read_it():
+    def found():
+        return oslo_context.current()
+    before = oslo_context.current()
+    try:
+        made = oslo_context_context.RequestContext(overwrite=True)
+        assert oslo_context.current() is made is oslo_context_context.get_current()
+        oslo_context.become(None)
+        assert oslo_context_context.get_current() is None
+        oslo_context.become(made)
+        assert oslo_context_context.get_current() is made
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(found()))
+        thread.start()
+        thread.join()
+        assert seen == [None]
+    finally:
+        oslo_context.become(before)
 
 
 def test_the_options_that_oslo_messaging_registers_globally_are_on_a_private_configuration(transport):

@@ -128,7 +128,7 @@ class Contents:
     # ---- jobs
 
     def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any, owner: str = '') -> None:
-        work = _Work(ident, owner, job, args)
+        work = _Work(ident, owner, concurrency.carried(job), args)
         with self._lock:
             if ident in self._busy:
                 self._again[ident] = work            # the one that runs may have done all that it looks at
