@@ -84,6 +84,7 @@ class Cloud:
         self._network_helper, self._guest_helper = network_helper, guest_helper
         self._started: list[Any] = []
         self._lock: io.TextIOWrapper | None = None
+        self._late = _Late()
         self.url = ''                    # before it has begun to listen
 
     # ---- lifecycle
@@ -105,7 +106,7 @@ class Cloud:
                 self._started.append(part)
                 part.start()
             self._take_over()
-            http.application.set(self._application())
+            self._late.set(self._application())
             http.start()
             self._started.remove(http)
             self._started.append(http)       # stops before the services behind it
@@ -177,7 +178,7 @@ class Cloud:
         if self.tls is not None:
             self._started.append(self.tls)
             self.tls.start()
-        http = http_server.server(self.conf, _Late(), tls=self.tls.context if self.tls is not None else None)
+        http = http_server.server(self.conf, self._late, tls=self.tls.context if self.tls is not None else None)
         http.listen()
         host = {'0.0.0.0': self.conf.my_ip, '::': self.conf.my_ip}.get(options.listen, options.listen)
         host = f'[{host}]' if ':' in host else host

@@ -81,9 +81,10 @@ def reason(error: Any) -> str:
 
 HIDDEN = '***'
 # Errors of MySQL and MariaDB that quote names alone: of columns, tables, users and hosts. 2000 and more are the
-# client's: connections.
-_MYSQL_NAMES = {1040, 1044, 1045, 1048, 1049, 1050, 1051, 1054, 1060, 1061, 1072, 1091, 1129, 1130, 1142, 1143, 1146,
-                1203, 1205, 1213, 1216, 1217, 1226, 1264, 1290, 1317, 1364, 1406, 1451, 1452, 1698, 1792, 1836, 1927}
+# client's: connections. 1021, 1026, 1030, 1114: the disk, or a table, is full.
+_MYSQL_NAMES = {1021, 1026, 1030, 1040, 1044, 1045, 1048, 1049, 1050, 1051, 1054, 1060, 1061, 1072, 1091, 1114,
+                1129, 1130, 1142, 1143, 1146, 1203, 1205, 1213, 1216, 1217, 1226, 1264, 1290, 1317, 1364, 1406,
+                1451, 1452, 1698, 1792, 1836, 1927}
 _MYSQL_CLIENT = range(2000, 3000)
 _MYSQL_DUPLICATE = re.compile(r"(Duplicate entry )'.*'( for key '[^']*')", re.S)
 # SQLSTATEs of PostgreSQL whose first line quotes names alone: classes, and of class 42 some.

@@ -92,7 +92,11 @@ class EmbeddedVolumes(api.BlockStorage):
         self.services = volume_services.Services(conf, cells)
 
     def recover(self) -> None:
-        """Call once at start, of the process that keeps the files: see Contents.recover."""
+        """Call once at start, of the process that keeps the files: see Contents.recover.
+
+        :raises InvalidInput: a file that the configuration names cannot be used
+        """
+        self.ways.check_credentials()
         self.contents.recover()
         self.uploads.recover()
         self.keys.forget_unused()

@@ -5,6 +5,7 @@ import sys
 import time
 
 from cluster import ceph
+from cluster import hosts
 from cluster import neutron
 from cluster import parts
 from cluster import prepare
@@ -155,6 +156,7 @@ def down(options):
         for part in reversed(parts.all_of(fleet)):
             if part.pid() is not None:
                 step(f'{part.name} stops', part.stop)
+    hosts.end_dhcp_servers()
     prepare.remove_network()
     if options.purge:
         for path in settings.DIRECTORY.glob('*'):

@@ -214,9 +214,8 @@ def _network_grants(conf: cfg.ConfigOpts, account: str) -> None:
     from nova.cloud import assembly
     from nova.db import grants
     for db, kind in zip(assembly.open_databases(conf), (grants.API, grants.CELL)):
-        print(f'-- in the database {db.url.database}')
         with db.reader() as conn:
-            print('\n'.join(grants.statements(conn, kind, account)))
+            print('\n'.join(grants.script(conn, kind, account)))
 
 
 def _teardown_network(conf: cfg.ConfigOpts) -> None:

@@ -17,6 +17,7 @@ from nova.db.volumes import volumes as db_volumes
 from nova.image import api as image_api
 from nova.image.embedded import digests
 from nova.image.embedded import service as image_store
+from nova.runtime import certificates
 from nova.tests import waiting
 from nova.virt import sandbox
 from nova.volume import embedded
@@ -420,3 +421,29 @@ def test_a_host_elsewhere_is_refused_without_an_exporter(home, monkeypatch):
     with pytest.raises(exception.InvalidVolume, match='does not reach'):
         home.volumes.connect(ALICE, attachment, {'host': 'h2', 'ip': '192.0.2.2'}, '/dev/vdb')
     assert json.dumps(info)
+
+
+# ---- the certificates of exports
+
+def test_a_wrong_directory_of_certificates_is_found_at_the_start(tmp_path):
+    """It showed at the first attachment, without its path."""
+    home, directory = Home(tmp_path), tmp_path / 'pki'
+    conf = home.volumes.conf
+    conf.set_override('export_tls_dir', str(directory), 'volume')
+
+    def refused(name):
+        with pytest.raises(exception.InvalidInput) as refusal:
+            home.volumes.recover()
+        assert str(directory / name) in refusal.value.message
+        return refusal.value.message
+    assert 'No such file' in refused('ca-cert.pem')
+    directory.mkdir()
+    pair = certificates.Authority(tmp_path / 'made').pair('server', ['127.0.0.1'], 30)
+    for source, name in ((certificates.Authority(tmp_path / 'made').trusted, 'ca-cert.pem'),
+                         (pair.certificate, 'server-cert.pem')):
+        (directory / name).write_bytes(pathlib.Path(source).read_bytes())
+    assert 'No such file' in refused('server-key.pem')
+    (directory / 'server-key.pem').write_text('key')
+    assert 'not in the PEM format' in refused('server-key.pem')
+    (directory / 'server-key.pem').write_bytes(pathlib.Path(pair.key).read_bytes())
+    home.volumes.recover()

@@ -11,10 +11,13 @@ from oslo_db import exception as db_exc
 from nova import exception
 from nova.cmd.manage import main as manage
 from nova.db import engine
+from nova.db import errors as db_errors
+from nova.db import grants
 from nova.db import server_engines
 from nova.rpc import bus
 from nova.runtime import concurrency
 from nova.tests.unit import test_rpc
+from nova.web import faults
 
 READ_ONLY = ["(1290, 'The MariaDB server is running with the --read-only option so it cannot execute this statement')",
              "(1792, 'Cannot execute statement in a READ ONLY transaction')",
@@ -32,6 +35,44 @@ def database(tmp_path):
             raise sqlite3.OperationalError(errors.pop())
     yield made, errors
     made.dispose()
+
+
+FULL = [
+    ('sqlite', sqlite3.OperationalError('database or disk is full'), True),
+    ('sqlite', sqlite3.OperationalError('no such table: x'), False),
+    ('mysql', Exception("(1114, \"The table 'instances' is full\")"), True),
+    ('mysql', Exception('(1030, \'Got error 28 "No space left on device" from storage engine InnoDB\')'), True),
+    ('mysql', Exception('(1030, \'Got error 168 "Unknown" from storage engine InnoDB\')'), False),
+    ('postgresql', Exception('(psycopg2.errors.DiskFull) could not extend file "base/1": No space left'), True)]
+
+
+@pytest.mark.parametrize('dialect, error, full', FULL)
+def test_a_full_disk_of_a_database_is_known_and_named_in_the_log(dialect, error, full, caplog):
+    """While the disk was full for 75 s, the log said that a service does not answer."""
+    wrapped = sa.exc.OperationalError('INSERT', {}, error)
+    assert db_errors.is_full(wrapped) is full
+    with caplog.at_level('ERROR', logger='nova.web.faults'):
+        assert faults.explain(wrapped, 'req-1')[0] == 503
+    line, = caplog.records
+    words = 'the disk of the database is full' if full else 'a service that it needs does not answer'
+    assert line.getMessage().startswith(f'Request req-1: {words}: ') and str(error) in line.getMessage()
+
+
+@pytest.mark.parametrize('dialect, place, first', [
+    ('mysql+pymysql', '`nova api`.', 'GRANT'), ('postgresql+psycopg2', '', '\\connect "nova api"')])
+def test_grants_name_their_database(dialect, place, first, monkeypatch):
+    made = sa.create_engine(f'{dialect}://u:p@nowhere/nova api')
+
+    class Connection:
+        engine, dialect = made, made.dialect
+    monkeypatch.setattr(grants.sa, 'inspect', lambda conn: Tables())
+    lines = grants.script(Connection(), grants.API, 'account')
+    assert lines[0].startswith(first) and f'GRANT SELECT ON {place}cells TO account;' in lines
+
+
+class Tables:
+    def get_table_names(self):
+        return ['cells']
 
 
 def test_a_lock_that_was_not_had_is_asked_for_again(database):
