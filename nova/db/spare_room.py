@@ -43,7 +43,7 @@ class SpareRoom:
     """
 
     def __init__(self, database: str) -> None:
-        self._path, self._size, self._look_at = database + SUFFIX, 0, 0.0
+        self._database, self._path, self._size, self._look_at = database, database + SUFFIX, 0, 0.0
         with contextlib.suppress(OSError):
             status = os.statvfs(os.path.dirname(os.path.abspath(database)))
             self._size = min(MOST_BYTES, status.f_frsize * status.f_blocks // PART_OF_DISK)
@@ -51,7 +51,7 @@ class SpareRoom:
     def fill(self) -> None:
         """Make the file as large as it should be, where plenty is free; at most one look in AGAIN_S."""
         now = time.monotonic()
-        if now < self._look_at or not self._size:
+        if now < self._look_at or not self._size or not os.path.exists(self._database):
             return
         self._look_at = now + AGAIN_S
         with contextlib.suppress(OSError):           # another look comes
