@@ -117,6 +117,10 @@ class Conflict(NovaException):
     template = 'The request conflicts with the present state of the resource.'
 
 
+class DisksLost(Conflict):
+    template = 'Server %(instance_id)s cannot be started after the restore: %(reason)s'
+
+
 class Gone(NovaException):
     code = 410
     template = 'The resource is no longer there.'

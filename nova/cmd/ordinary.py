@@ -24,8 +24,8 @@ if typing.TYPE_CHECKING:
 
 # What each daemon keeps below the state path; it belongs to the user, also where an earlier release made it as root.
 KEPT = {
-    'nova-all': ('services', 'driver', 'lock', 'clouds.yaml', 'keys', 'tls', 'CA', 'objects', 'images', 'fake',
-                 '*.sqlite', '*.sqlite-wal', '*.sqlite-shm', '*.sqlite-journal'),
+    'nova-all': ('services', 'driver', 'lock', 'clouds.yaml', 'keys', 'tls', 'CA', 'disk-keys', 'objects', 'images',
+                 'fake', 'backups', 'restored', '*.sqlite', '*.sqlite-wal', '*.sqlite-shm', '*.sqlite-journal'),
     'nova-compute': ('services',),
     'nova-network': ('services',),
 }

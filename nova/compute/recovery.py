@@ -1,12 +1,16 @@
 """What a compute does at its start: compare its guests with its servers, and take up what was interrupted."""
 import collections.abc
+import contextlib
+import dataclasses
 import datetime
 import logging
+import os
 import time
 import typing
 
 from nova import actions
 from nova import context
+from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import build
@@ -14,7 +18,10 @@ from nova.compute import interface
 from nova.compute import power
 from nova.compute import power_states
 from nova.compute import strays
+from nova.compute import tasks
 from nova.compute.host import Host
+from nova.runtime import host_identity
+from nova.runtime import state_directory
 
 LOG = logging.getLogger(__name__)
 
@@ -29,18 +36,39 @@ def boot_time() -> float:
         return time.time() - float(uptime.read().split()[0])
 
 
-def decide(server: objects.Instance, power_state: int | None, *, booted_after: bool, resume: bool) -> str | None:
-    """What to do about a server of this host: 'build', 'again', 'start', 'lost', 'align' or None.
+@dataclasses.dataclass(frozen=True)
+class _Settle:
+    """The frame (actions.Frame) of the comparison of a restored server, whose guest does not run, with its disks."""
+
+    task_event: str = actions.ACTIONS['os-stop'].task_event
+    taken_in: tuple[None] = (None,)
+    started: str = states.POWERING_OFF
+    after: str | None = None
+    on_failure: str = states.ERROR
+    keeps_stopped: bool = False
+
+
+SETTLE = _Settle()
+# States that promise disks on this host.
+WITH_DISKS = (states.ACTIVE, states.PAUSED, states.STOPPED, states.SUSPENDED, states.RESCUED, states.SHELVED)
+
+
+def decide(server: objects.Instance, power_state: int | None, *, booted_after: bool, resume: bool,
+           restored: bool = False) -> str | None:
+    """What to do about a server of this host: 'build', 'again', 'start', 'lost', 'align', 'settle' or None.
 
     :param power_state: of its guest, None without one
     :param booted_after: the machine was started after the row was written last
     :param resume: servers that should run are started after the machine was
+    :param restored: the rows are those of a backup: no server is started, since another machine may run it
     """
     if server.vm_state == states.BUILDING:
         return 'build'
     if server.task_state is not None:
         return None if interrupted(server) is None else 'again'
     off = power_state in (None, states.SHUTDOWN, states.CRASHED)
+    if restored and off and server.vm_state in WITH_DISKS:
+        return 'settle'
     if server.vm_state == states.ACTIVE and off and booted_after:
         return 'start' if resume else 'align'
     if power_state is None:
@@ -71,6 +99,7 @@ class Recovery:
             'start': self._start,
             'lost': self._start,
             'align': self._align,
+            'settle': self._settle,
         }
 
     def recover(self) -> None:
@@ -80,11 +109,12 @@ class Recovery:
         here = self._strays.find(guests)
         entries = host.conductor.instances_on_host(ctx, host=host.name)
         booted = boot_time()
+        restored = os.path.exists(os.path.join(host_identity.state_path(host.conf), state_directory.RESTORED))
         for entry in entries:
             server = entry['instance']
             written = server.updated_at.replace(tzinfo=None)
             what = decide(server, guests.get(server.uuid), resume=host.conf.resume_guests_state_on_host_boot,
-                          booted_after=booted > (written - _EPOCH).total_seconds())
+                          booted_after=booted > (written - _EPOCH).total_seconds(), restored=restored)
             if what:
                 LOG.info('Server %s is %s (task %s), its guest %s: %s.', server.uuid, server.vm_state,
                          server.task_state, guests.get(server.uuid), what)
@@ -113,6 +143,20 @@ class Recovery:
 
     def _start(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         self._power.start_again(ctx, server)
+
+    def _settle(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
+        """Let a restored server be off, or in ERROR with the reason where it cannot be started here.
+
+        Not in a queue: the next start knows no more that the rows were restored.
+        """
+        with (contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound),
+              tasks.task(self._host, ctx, server, SETTLE) as task):
+            reason = self._host.driver.why_unstartable(server)
+            if reason is not None:
+                raise exception.DisksLost(instance_id=server.uuid, reason=reason)
+            if server.vm_state in (states.ACTIVE, states.PAUSED):
+                task.ends(vm_state=states.STOPPED)
+            task.ends(power_state=states.SHUTDOWN)
 
     def _align(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         self._power_states.report(server.uuid)

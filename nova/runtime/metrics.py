@@ -304,6 +304,10 @@ STRAYS_LEFT = Watched(
     'nova_compute_strays', 'The same of servers that no conductor knows, and what could not be removed: it is left '
     'alone and should be looked at', 'what')
 
+STATE_BACKUP_AGE = Watched(
+    'nova_state_backup_age_seconds', 'Time since the newest nightly backup of the control plane, infinite before the '
+    'first one', combine=max)
+
 # ---- the process
 
 INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels say what runs here',

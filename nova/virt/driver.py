@@ -14,6 +14,7 @@ from typing import Any, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
+from nova import exception
 from nova.runtime import progress
 from nova.virt import monitors
 
@@ -198,6 +199,14 @@ class ComputeDriver:
     def has_disks(self, instance: Any, source: str) -> bool:
         """Whether this host reaches the disks of a server on storage shared with ``source``, its host before."""
         return False
+
+    def why_unstartable(self, instance: Any) -> str | None:
+        """Why a server of this host cannot be started: a disk, or the record of its guest, is missing. None: it can."""
+        try:
+            self.power_state(instance)
+        except exception.GuestNotFound:
+            return f'Host {self.host} has no disks of server {instance.uuid}.'
+        return None
 
     def fence(self, instance: Any, block_devices: Any) -> None:
         """Keep all others from writing to the disks and volumes of a server that this host takes over from a dead one.

@@ -27,6 +27,7 @@ from nova.cmd.manage import projects as manage_projects
 from nova.cmd.manage import quotas as manage_quotas
 from nova.cmd.manage import servers as manage_servers
 from nova.cmd.manage import shell as manage_shell
+from nova.cmd.manage import state as manage_state
 from nova.cmd.manage import tls as manage_tls
 from nova.cmd.manage import upgrade as manage_upgrade
 from nova.cmd.manage import vpns as manage_vpns
@@ -281,6 +282,7 @@ COMMANDS: dict[str, Any] = {
     'quota': manage_quotas.COMMANDS,
     'project': manage_projects.COMMANDS,
     'shell': manage_shell.COMMANDS,
+    'state': manage_state.COMMANDS,
     'tls': manage_tls.COMMANDS,
     'cert': manage_certificates.COMMANDS,
     'vpn': manage_vpns.COMMANDS,
@@ -296,7 +298,8 @@ OPTIONS: dict[Any, Any] = {
     **manage_host.OPTIONS, **manage_identity.OPTIONS,
     **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_projects.OPTIONS,
     **manage_quotas.OPTIONS,
-    **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS, **manage_vpns.OPTIONS,
+    **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_state.OPTIONS, **manage_tls.OPTIONS,
+    **manage_vpns.OPTIONS,
     **manage_cells.OPTIONS, **manage_certificates.OPTIONS,
     _create_network: manage_networks.CREATE,
     _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': "as the server writes it: nova_network@'10.0.0.%%'"}},
@@ -304,7 +307,8 @@ OPTIONS: dict[Any, Any] = {
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
 # functions that write no database: they are recorded when they are done
-CHANGE_FILES = frozenset((*manage_certificates.CHANGE_FILES, *manage_identity.CHANGE_FILES))
+CHANGE_FILES = frozenset((*manage_certificates.CHANGE_FILES, *manage_identity.CHANGE_FILES,
+                          *manage_state.CHANGE_FILES))
 # function: {exit code: when}, also for the man page
 EXIT_CODES: dict[Any, Any]
 EXIT_CODES = {**manage_adoption.EXIT_CODES,

@@ -127,6 +127,20 @@ def reset_saving(conn: sa.Connection) -> None:
                  .values(status='queued', data_id=None, reserved=0, updated_at=utils.utcnow()))
 
 
+def await_data(conn: sa.Connection, present: set[str]) -> list[str]:
+    """Let images wait for data again whose file is not there; return their ids.
+
+    :param present: names of the files that are there
+    """
+    found = conn.execute(sa.select(t.images.c.id, t.images.c.data_id).where(t.images.c.data_id.is_not(None))).all()
+    lost = sorted(row.id for row in found if row.data_id not in present)
+    for image_id in lost:
+        conn.execute(sa.update(t.images).where(t.images.c.id == image_id).values(
+            status='queued', data_id=None, reserved=0, size=None, virtual_size=None, checksum=None, os_hash_algo=None,
+            os_hash_value=None, updated_at=utils.utcnow()))
+    return lost
+
+
 def data_ids(conn: sa.Connection) -> set[str]:
     """The names of all files that belong to an image."""
     return set(conn.execute(sa.select(t.images.c.data_id).where(t.images.c.data_id.is_not(None))).scalars())
