@@ -23,6 +23,7 @@ from nova.cmd.manage import images as manage_image
 from nova.cmd.manage import logs as manage_logs
 from nova.cmd.manage import placement as manage_placement
 from nova.cmd.manage import networks as manage_networks
+from nova.cmd.manage import prepare as manage_prepare
 from nova.cmd.manage import projects as manage_projects
 from nova.cmd.manage import quotas as manage_quotas
 from nova.cmd.manage import servers as manage_servers
@@ -276,7 +277,7 @@ COMMANDS: dict[str, Any] = {
            **manage_adoption.COMMANDS},
     'live-migration': manage_servers.live_migrate,
     'identity': manage_identity.COMMANDS,
-    'image': manage_image.COMMANDS,
+    'image': {**manage_image.COMMANDS, **manage_prepare.COMMANDS},
     'audit': manage_audit.COMMANDS,
     'logs': manage_logs.COMMANDS,
     'quota': manage_quotas.COMMANDS,
@@ -296,7 +297,8 @@ OPTIONS: dict[Any, Any] = {
     **manage_adoption.OPTIONS,
     **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS, **manage_consoles.OPTIONS,
     **manage_host.OPTIONS, **manage_identity.OPTIONS,
-    **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_projects.OPTIONS,
+    **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_prepare.OPTIONS,
+    **manage_projects.OPTIONS,
     **manage_quotas.OPTIONS,
     **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_state.OPTIONS, **manage_tls.OPTIONS,
     **manage_vpns.OPTIONS,
