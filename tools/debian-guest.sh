@@ -72,7 +72,8 @@ trap 'exit 130' INT TERM
 root=$work/root
 
 say "packages of $suite"
-mmdebstrap --quiet --mode=root --variant=minbase --components=main --architectures=amd64 \
+# In a mount namespace of its own: what it mounts in the root ends with it.
+unshare --mount --propagation private mmdebstrap --quiet --mode=root --variant=minbase --components=main --architectures=amd64 \
     --include="$(echo $IN_GUEST $more | tr ' ' ',')" --aptopt='APT::Install-Recommends "false"' \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='path-exclude=/usr/share/locale/*' \
