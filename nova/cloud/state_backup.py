@@ -17,6 +17,7 @@ import os
 import pathlib
 import shutil
 import stat
+import time
 from typing import Any, BinaryIO
 import uuid as uuidlib
 import zlib
@@ -133,6 +134,7 @@ def _write(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
                 count += len(batch)
                 text = json.dumps({'columns': columns, 'rows': batch}, separators=(',', ':'))
                 writer.add(f'databases/{name}/{table}/{number:06d}', zlib.compress(text.encode(), 1))
+                time.sleep(0)                # green threads: others serve requests
         wanted = sorted(db_images.data_ids(connections[0])) if with_images else []
     for number, configured in enumerate(_configuration(conf)):
         member = f'configuration/{number}/{configured.name}'

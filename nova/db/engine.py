@@ -102,7 +102,8 @@ class Database:
             _tell_no_values(each)
             sa.event.listen(each, 'invalidate', self._note_broken)
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
-        self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
+        self._turn = threading.Lock() if self.sqlite else None
+        self._one_writer = self._turn or contextlib.nullcontext()
         self._idle: collections.deque[sa.Connection] = collections.deque()
         self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
         metrics.DB_CONNECTIONS.watch(self, Database.connections)
@@ -143,6 +144,18 @@ class Database:
             for function, _otherwise in after:
                 function()
         self._ended['write'].inc()
+
+    @contextlib.contextmanager
+    def only_writer(self, timeout: float) -> Iterator[bool]:
+        """A block in which no other thread of this process writes to an SQLite database. It gets False, and waits for
+        nobody, where another one does not end in ``timeout`` s; True on a server.
+        """
+        taken = self._turn is None or self._turn.acquire(timeout=timeout)
+        try:
+            yield taken
+        finally:
+            if taken and self._turn is not None:
+                self._turn.release()
 
     @contextlib.contextmanager
     def _connection(self, begin: str, engine: sa.Engine) -> Iterator[sa.Connection]:

@@ -97,7 +97,9 @@ def _tables(conn: engine.Connection) -> list[str]:
 
 @contextlib.contextmanager
 def _lock_sqlite(db: engine.Database) -> Iterator[None]:
-    with db.engine.connect() as conn:
+    with db.only_writer(LOCK_S) as free, db.engine.connect() as conn:
+        if not free:
+            raise db_exc.DBDeadlock('another thread writes')
         conn.detach()                        # closed afterwards, with its pragma
         conn.exec_driver_sql(f'PRAGMA busy_timeout={LOCK_S * 1000}')
         conn.exec_driver_sql('BEGIN IMMEDIATE')

@@ -315,7 +315,8 @@ def test_what_is_no_cloud_image_is_refused(cloud, prepare, tmp_path):
         code, _out, err = prepare(path)
         assert code == 1 and reason in err and err.count('\n') == 1, err
     for words, reason in ((('--property', 'x'), 'NAME=VALUE'), (('--min-ram', '-1'), '--min-ram'),
-                          (('--allow-network', '10.0.0.0/8'), 'are for a URL'), (('--checksum', 'x'), 'neither sha256')):
+                          (('--allow-network', '10.0.0.0/8'), 'are for a URL'),
+                          (('--checksum', 'x'), 'neither sha256')):
         code, _out, err = prepare(data, *words)
         assert code == 1 and reason in err, err
     assert len(cloud.admin().get('/image/v2/images').json()['images']) == before
