@@ -52,6 +52,8 @@ class Nightly:
         if not keep or not is_due(self._newest, time.time()):
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in self._directory.glob('state-*.backup.*.part'):       # of one that a crash cut off
+            path.unlink(missing_ok=True)
         name = f'state-{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}.backup'
         named = self._conf.state_backup.passphrase_file
         made = state_backup.create(self._conf, self._api_db, self._cells, str(self._directory / name),

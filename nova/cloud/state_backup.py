@@ -365,7 +365,8 @@ class _Restore:
             raise
         self._mark(state_directory.INCOMPLETE)
         replaced = self._rename()
-        self._mark(state_directory.RESTORED)
+        if not self._on_servers():           # of an all-in-one, whose next start removes the mark
+            self._mark(state_directory.RESTORED)
         os.unlink(self._state / state_directory.INCOMPLETE)
         directories.sync(self._state)
         has_configuration = bool(self._content.manifest.get('configuration'))

@@ -447,6 +447,7 @@ def test_a_nightly_backup_is_made_and_the_oldest_goes(origin, tmp_path):
     first, = directory.iterdir()
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700 and stat.S_IMODE(first.stat().st_mode) == 0o600
     (directory / 'mine').write_text('stays')
+    (directory / 'state-20200101T000000.backup.0123456789abcdef.part').write_text('cut off')
     for day in range(1, 5):
         (directory / f'state-2020010{day}T000000.backup').write_text('old')
     os.utime(first, (time.time() - 90000, time.time() - 90000))
