@@ -101,12 +101,21 @@ datasource: {OpenStack: {max_wait: 120, timeout: 10}}
 locale: C.UTF-8
 manage_etc_hosts: true
 TEXT
+# A server without a network, or whose DHCP server is away, boots all the same; one of several interfaces is enough.
+mkdir -p "$root/etc/systemd/system/systemd-networkd-wait-online.service.d"
+cat >"$root/etc/systemd/system/systemd-networkd-wait-online.service.d/10_guest.conf" <<'TEXT'
+[Service]
+ExecStart=
+ExecStart=/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=30
+TEXT
 # Each guest makes its own identity and host keys at its first boot.
 : >"$root/etc/machine-id"
 rm -rf "$root"/etc/ssh/ssh_host_* "$root/var/lib/dbus/machine-id" "$root"/var/lib/apt/lists/* \
     "$root"/var/cache/apt/*.bin "$root"/var/log/*.log "$root"/var/log/apt/* "$root"/etc/resolv.conf
 ln -s ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
-chroot "$root" systemctl enable -q systemd-networkd systemd-resolved systemd-timesyncd ssh serial-getty@ttyS0
+# systemctl of Debian 13 warns that it sees no /proc, which it needs not.
+chroot "$root" systemctl enable -q systemd-networkd systemd-resolved systemd-timesyncd ssh serial-getty@ttyS0 \
+    2>"$work/log" || { cat "$work/log" >&2; fail "the services of the guest cannot be enabled"; }
 kernel=$(cd "$root/boot" && ls vmlinuz-* | sort -V | tail -n 1)
 version=${kernel#vmlinuz-}
 mkdir -p "$root/boot/efi" "$root/boot/grub/i386-pc" "$root/boot/grub/x86_64-efi"
